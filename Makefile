@@ -1,0 +1,85 @@
+# The commands of this project: `make help` lists them. Nothing but Python 3.11 or later, make and
+# a network for packages is needed; everything is installed into .venv and run from there.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+# The first interpreter that is new enough; `make PYTHON=/path/to/python3.12 demo` overrides it.
+PYTHON ?= $(firstword $(foreach python,python3 python3.13 python3.12 python3.11,\
+  $(shell $(python) -c 'import sys; print("$(python)" * (sys.version_info >= (3, 11)))' 2>/dev/null)))
+
+BIN := .venv/bin
+# Written when the installation is complete, so that nothing is installed twice.
+INSTALLED := .venv/.installed
+
+# The demo keeps its runs, tables and ledger in this folder and touches no other Dagster instance.
+export DAGSTER_HOME := $(CURDIR)/.dagster
+export DAGSTER_DISABLE_TELEMETRY := 1
+INSTANCE := .dagster/dagster.yaml
+
+PYTEST := $(BIN)/python -m pytest --durations=15 --durations-min=1
+# Each worker imports jax and dagster anew: more than four take more memory than they save time.
+WORKERS ?= logical
+
+.PHONY: help demo dev test test-all lint format bench constraints clean
+
+help: ## list these commands
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+demo: $(INSTALLED) $(INSTANCE) ## install, materialize the demo release, say what came of it
+	$(BIN)/dg launch --job census_demo_release
+	@$(BIN)/jam-dagster demo summary
+
+dev: $(INSTALLED) $(INSTANCE) ## open Dagster's UI on this repository's releases
+	$(BIN)/dagster dev -w workspace.yaml
+
+test: $(INSTALLED) ## the quick tests, a few minutes
+	$(PYTEST) -n $(WORKERS) --maxprocesses 4 -m "not slow"
+
+test-all: $(INSTALLED) ## every test, under an hour on two cores
+	$(PYTEST) -n $(WORKERS) --maxprocesses 4
+
+lint: $(INSTALLED) ## style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(INSTALLED) ## rewrite the files in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(INSTALLED) ## JAM-PGM on the papers' splits, below JAM_DATA
+	$(BIN)/python -m benchmarks.jam_pgm --split titanic --rounds 10 --epsilon 1 10 --seeds 5
+
+constraints: ## reinstall the newest versions that fit, and write them to constraints.txt
+	$(MAKE) .venv/bin/python
+	$(BIN)/python -m pip install --upgrade --upgrade-strategy eager -e '.[dev]'
+	$(BIN)/python -m pip check
+	{ sed -n '/^#/p' constraints.txt; $(BIN)/python -m pip freeze --exclude-editable; } > .venv/constraints.txt
+	mv .venv/constraints.txt constraints.txt
+	touch $(INSTALLED)
+
+clean: ## remove the installation, the demo's instance and every cache
+	rm -rf .venv .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/bin/python:
+	@if [ -z "$(PYTHON)" ]; then \
+	  echo "No Python 3.11 or later was found: install one, or name it: make PYTHON=/path/to/python3 ..." >&2; \
+	  exit 1; \
+	fi
+	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or later is needed, this is " + sys.version)'
+	$(PYTHON) -m venv .venv
+
+$(INSTALLED): pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+# Two processes that start together on a new instance would corrupt its database: `instance info`
+# creates it alone first. Pools are unlimited unless the instance says otherwise.
+$(INSTANCE): | $(INSTALLED)
+	@mkdir -p .dagster
+	@printf '%s\n' 'telemetry: {enabled: false}' 'concurrency: {pools: {default_limit: 1}}' > $@
+	@$(BIN)/dagster instance info > /dev/null

@@ -1,0 +1,111 @@
+"""What the wheel holds, and what an installation promises."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import jam_dagster
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """Build the wheel as an index would get it, with the installed build backend, offline."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
+    subprocess.run(
+        [sys.executable, "-c", build, str(folder)], cwd=ROOT, check=True, capture_output=True
+    )
+    (path,) = folder.glob("*.whl")
+    return zipfile.ZipFile(path)
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    metadata = f"jam_dagster-{jam_dagster.__version__}.dist-info"
+
+    assert {name.split("/")[0] for name in wheel.namelist()} == {"jam_dagster", metadata}
+
+
+def test_the_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> None:
+    modules = {str(path.relative_to(ROOT)) for path in ROOT.glob("jam_dagster/**/*.py")}
+
+    assert modules | {"jam_dagster/py.typed"} <= set(wheel.namelist())
+
+
+def test_the_wheel_carries_the_licence(wheel: zipfile.ZipFile) -> None:
+    (name,) = (name for name in wheel.namelist() if name.endswith("licenses/LICENSE"))
+
+    licence = wheel.read(name).decode()
+    assert "Apache License" in licence
+    assert "END OF TERMS AND CONDITIONS" in licence
+
+
+def test_the_wheel_declares_its_entry_points(wheel: zipfile.ZipFile) -> None:
+    (name,) = (name for name in wheel.namelist() if name.endswith("entry_points.txt"))
+
+    entry_points = wheel.read(name).decode()
+    assert "[console_scripts]\njam-dagster = jam_dagster.cli:main" in entry_points
+    # dg finds the component through this one.
+    assert "[dagster_dg_cli.registry_modules]\njam_dagster = jam_dagster" in entry_points
+
+
+def test_the_version_has_one_source(wheel: zipfile.ZipFile) -> None:
+    (name,) = (name for name in wheel.namelist() if name.endswith("dist-info/METADATA"))
+
+    assert "version" in PROJECT["project"]["dynamic"]
+    assert f"\nVersion: {jam_dagster.__version__}\n" in wheel.read(name).decode()
+
+
+def test_the_command_can_be_loaded() -> None:
+    (command,) = distribution("jam-dagster").entry_points.select(group="console_scripts")
+
+    assert command.name == "jam-dagster"
+    assert callable(command.load())
+
+
+def _constraints() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = (line for line in lines if line and not line.startswith("#"))
+    return {canonicalize_name(name): version for name, version in (p.split("==") for p in pins)}
+
+
+def test_constraints_are_exact_and_satisfy_every_requirement() -> None:
+    pins = _constraints()
+    project = PROJECT["project"]
+    extras = (item for extra in project["optional-dependencies"].values() for item in extra)
+    requirements = [Requirement(text) for text in (*project["dependencies"], *extras)]
+
+    unpinned = {
+        str(requirement)
+        for requirement in requirements
+        if requirement.name != project["name"]
+        and not requirement.specifier.contains(pins.get(canonicalize_name(requirement.name), "0"))
+    }
+    assert not unpinned
+
+
+def test_constraints_name_no_address() -> None:
+    assert not re.search(r"://|@|--", (ROOT / "constraints.txt").read_text())
+
+
+def test_only_the_tested_python_is_claimed() -> None:
+    claimed = {
+        classifier.rsplit(" ", 1)[1]
+        for classifier in PROJECT["project"]["classifiers"]
+        if re.search(r":: 3\.\d+$", classifier)
+    }
+
+    assert claimed == {"3.11"}
+    assert PROJECT["project"]["requires-python"] == ">=3.11"
