@@ -1,0 +1,333 @@
+"""Zero-concentrated differential privacy (zCDP): conversions and exact amounts.
+
+People speak (epsilon, delta); mechanisms compose in rho, because the rho of zCDP simply adds up
+(Bun and Steinke 2016, Lemma 1.7). The conversion between the two is the tight one of Canonne,
+Kamath and Steinke (*The Discrete Gaussian for Differential Privacy*, 2020, Proposition 12 and
+Corollary 13): for every order ``alpha > 1``, a rho-zCDP mechanism is (epsilon, delta)-DP with
+
+    epsilon = alpha rho + [ln(1 / delta) - alpha ln(alpha)] / (alpha - 1) + ln(alpha - 1)
+
+so any ``alpha`` gives a valid bound and the best one gives the tight bound. The order is searched
+in floating point, where a small error costs nothing but tightness; the bound at the order found
+is then evaluated to 60 digits and rounded toward safety.
+
+Amounts of rho are kept as whole units of 1e-15 rho: a budget is rounded down to units and a
+charge is rounded up, exactly, so that sums of charges can never creep past a budget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+from functools import cached_property
+
+from jam_dagster.errors import SpecificationError
+
+UNITS_PER_RHO = 10**15
+"""Units of the ledger in one rho."""
+
+MAX_RHO = 9_000.0
+"""The largest amount of rho that is accepted; it fits a signed 64-bit count of units."""
+
+_PRECISION = Context(prec=60)
+# ln(alpha - 1) is searched between these; the optimum for any budget above one unit lies inside.
+_LOG_ORDER_RANGE = (-40.0, 46.0)
+
+
+def check_rho(rho: float, *, name: str = "rho") -> float:
+    """Return `rho` if it is an amount of privacy that can be spent.
+
+    Parameters
+    ----------
+    rho : float
+        Amount of zCDP.
+    name : str
+        How the error calls the value.
+
+    Raises
+    ------
+    SpecificationError
+        If `rho` is not a finite number in (0, 9000].
+    """
+    value = _number(rho, name)
+    if not 0.0 < value <= MAX_RHO:
+        raise SpecificationError(f"{name} must be in (0, {MAX_RHO:g}], got {rho!r}")
+    return value
+
+
+def check_epsilon(epsilon: float) -> float:
+    """Return `epsilon` if it is positive and finite, else raise SpecificationError."""
+    value = _number(epsilon, "epsilon")
+    if not 0.0 < value < math.inf:
+        raise SpecificationError(f"epsilon must be positive and finite, got {epsilon!r}")
+    return value
+
+
+def check_delta(delta: float) -> float:
+    """Return `delta` if it lies strictly between 0 and 1, else raise SpecificationError."""
+    value = _number(delta, "delta")
+    if not 0.0 < value < 1.0:
+        raise SpecificationError(f"delta must be strictly between 0 and 1, got {delta!r}")
+    return value
+
+
+def epsilon_from_rho(rho: float, delta: float) -> float:
+    """Return the smallest epsilon for which rho-zCDP is known to imply (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    rho : float
+        Amount of zCDP, 0 or more.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        Epsilon, rounded up; 0.0 for ``rho = 0``.
+
+    Raises
+    ------
+    SpecificationError
+        If `rho` or `delta` is out of range.
+
+    Examples
+    --------
+    >>> round(epsilon_from_rho(0.0149730577, 1e-9), 6)
+    1.0
+    """
+    check_delta(delta)
+    if _number(rho, "rho") == 0.0:
+        return 0.0
+    check_rho(rho)
+    log_inverse_delta = -math.log(delta)
+
+    def slope(u: float) -> float:
+        order = 1.0 + math.exp(u)
+        epsilon = order * rho + (log_inverse_delta - _log_factor(u)) / (order - 1.0)
+        return _slope(u, rho, epsilon)
+
+    order = _best_order(slope)
+    with localcontext(_PRECISION):
+        bound = order * Decimal(rho) + _intercept(order, Decimal(delta))
+    return max(0.0, _float_above(bound))
+
+
+def rho_from_epsilon(epsilon: float, delta: float) -> float:
+    """Return the largest rho for which rho-zCDP is known to imply (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    epsilon : float
+        Positive and finite.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        Rho, rounded down.
+
+    Raises
+    ------
+    SpecificationError
+        If `epsilon` or `delta` is out of range, or the budget is less than one unit (1e-15 rho)
+        or more than 9000 rho.
+
+    Examples
+    --------
+    >>> round(rho_from_epsilon(1.0, 1e-9), 10)
+    0.0149730577
+    """
+    check_epsilon(epsilon)
+    check_delta(delta)
+    log_inverse_delta = -math.log(delta)
+
+    def slope(u: float) -> float:
+        order = 1.0 + math.exp(u)
+        rho = (epsilon - (log_inverse_delta - _log_factor(u)) / (order - 1.0)) / order
+        return _slope(u, rho, epsilon)
+
+    order = _best_order(slope)
+    with localcontext(_PRECISION):
+        bound = (Decimal(epsilon) - _intercept(order, Decimal(delta))) / order
+    if bound * UNITS_PER_RHO < 1:
+        raise SpecificationError(
+            f"epsilon {epsilon!r} at delta {delta!r} is less than 1e-15 rho, too little to spend; "
+            "raise epsilon"
+        )
+    if bound > MAX_RHO:
+        raise SpecificationError(
+            f"epsilon {epsilon!r} at delta {delta!r} is more than {MAX_RHO:g} rho, which protects "
+            "nobody; lower epsilon"
+        )
+    return _float_below(bound)
+
+
+def units_up(rho: float) -> int:
+    """Return a charge of `rho` in whole units of 1e-15 rho, rounded up, exactly."""
+    return math.ceil(_exact(rho) * UNITS_PER_RHO)
+
+
+def units_down(rho: float) -> int:
+    """Return a budget of `rho` in whole units of 1e-15 rho, rounded down, exactly."""
+    return math.floor(_exact(rho) * UNITS_PER_RHO)
+
+
+def rho_within(units: int) -> float:
+    """Return the largest float whose charge fits: ``units_up(rho_within(u)) <= u``."""
+    rho = units / UNITS_PER_RHO
+    return rho if Fraction(rho) * UNITS_PER_RHO <= units else math.nextafter(rho, -math.inf)
+
+
+def rho_covering(units: int) -> float:
+    """Return the smallest float that is no less than `units`: how an amount spent is shown."""
+    rho = units / UNITS_PER_RHO
+    return rho if Fraction(rho) * UNITS_PER_RHO >= units else math.nextafter(rho, math.inf)
+
+
+def exponential_epsilon(rho: float) -> float:
+    """Return the epsilon of the exponential mechanism that costs `rho`.
+
+    The mechanism that picks candidate c with probability proportional to
+    ``exp(epsilon score_c / (2 sensitivity))`` is ``epsilon^2 / 8``-zCDP (Cesar and Rogers 2021),
+    so ``epsilon = sqrt(8 rho)``.
+    """
+    return math.sqrt(8.0 * check_rho(rho))
+
+
+def gaussian_sigma(l2_sensitivity: float, rho: float) -> float:
+    """Return the scale of the (discrete or continuous) Gaussian mechanism that costs `rho`.
+
+    The mechanism is ``l2_sensitivity^2 / (2 sigma^2)``-zCDP (Bun and Steinke 2016,
+    Proposition 1.6; Canonne, Kamath and Steinke 2020, Theorem 4 for the discrete one).
+    """
+    return l2_sensitivity / math.sqrt(2.0 * check_rho(rho))
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A privacy budget as people state it.
+
+    Parameters
+    ----------
+    epsilon : float
+        Positive and finite.
+    delta : float
+        In (0, 1); chosen without looking at the private data.
+
+    Raises
+    ------
+    SpecificationError
+        If a value is out of range.
+
+    Examples
+    --------
+    >>> Budget(1.0, 1e-9).rho
+    0.01497305769...
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        _ = self.rho
+
+    @cached_property
+    def rho(self) -> float:
+        """The budget in rho, rounded down (tight conversion)."""
+        return rho_from_epsilon(self.epsilon, self.delta)
+
+    def shares(self, evaluation: float = 0.0) -> dict[str, float]:
+        """Split the budget between the mechanism and the evaluation, without losing a unit.
+
+        Parameters
+        ----------
+        evaluation : float
+            Fraction of rho, in [0, 1), set aside for measuring how good the result is.
+
+        Returns
+        -------
+        dict of str to float
+            Rho of share ``"mechanism"`` and, if `evaluation` is positive, of ``"evaluation"``;
+            together never more than the budget.
+
+        Raises
+        ------
+        SpecificationError
+            If `evaluation` is not in [0, 1).
+        """
+        fraction = _number(evaluation, "the evaluation's share")
+        if not 0.0 <= fraction < 1.0:
+            raise SpecificationError(
+                f"the evaluation's share of the budget must be in [0, 1), got {evaluation!r}"
+            )
+        whole = units_down(self.rho)
+        aside = math.floor(whole * Fraction(fraction))
+        shares = {"mechanism": rho_within(whole - aside)}
+        if aside:
+            shares["evaluation"] = rho_within(aside)
+        return shares
+
+
+def describe_rho(rho: float, delta: float) -> str:
+    """Return an amount as people read it: ``rho 0.015 (epsilon 1 at delta 1e-09)``."""
+    return f"rho {rho:.6g} (epsilon {epsilon_from_rho(rho, delta):.4g} at delta {delta:g})"
+
+
+def _number(value: float, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        # NumPy's scalars are numbers too, and register as such only through float().
+        item = getattr(value, "item", None)
+        value = item() if callable(item) and getattr(value, "ndim", None) == 0 else value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise SpecificationError(f"{name} must be a number, got {value!r}")
+    return float(value)
+
+
+def _exact(rho: float) -> Fraction:
+    value = _number(rho, "rho")
+    if not 0.0 <= value <= MAX_RHO:
+        raise SpecificationError(f"rho must be in [0, {MAX_RHO:g}], got {rho!r}")
+    return Fraction(value)
+
+
+def _log_factor(u: float) -> float:
+    """Return ``ln(alpha - 1) - alpha ln(1 - 1 / alpha)`` at ``alpha = 1 + exp(u)``."""
+    return u + (1.0 + math.exp(u)) * math.log1p(math.exp(-u))
+
+
+def _slope(u: float, rho: float, epsilon: float) -> float:
+    """Return the derivative of ln(delta) by alpha, which is convex in alpha."""
+    return (1.0 + 2.0 * math.exp(u)) * rho - epsilon - math.log1p(math.exp(-u))
+
+
+def _best_order(slope: Callable[[float], float]) -> Decimal:
+    """Bisect for the alpha where `slope` changes its sign; it does so once, by convexity."""
+    low, high = _LOG_ORDER_RANGE
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        if slope(middle) < 0.0:
+            low = middle
+        else:
+            high = middle
+    return 1 + Decimal(math.exp(low))
+
+
+def _intercept(order: Decimal, delta: Decimal) -> Decimal:
+    """Return the bound's terms that do not hold rho; the context gives the precision."""
+    excess = order - 1
+    return (-delta.ln() - order * order.ln()) / excess + excess.ln()
+
+
+def _float_below(value: Decimal) -> float:
+    nearest = float(value)
+    return nearest if Decimal(nearest) <= value else math.nextafter(nearest, -math.inf)
+
+
+def _float_above(value: Decimal) -> float:
+    nearest = float(value)
+    return nearest if Decimal(nearest) >= value else math.nextafter(nearest, math.inf)
