@@ -1,0 +1,41 @@
+"""Workload error, expectations of a synthetic table, plots and the release report.
+
+Nothing heavy is imported here: `expectations` imports Great Expectations, `plots` altair and
+`report` jinja2, each when it is called.
+"""
+
+from jam_dagster.evaluation.expectation_specs import (
+    ExpectationResult,
+    ExpectationSpec,
+    expectation_names,
+)
+from jam_dagster.evaluation.released_marginals import (
+    Agreement,
+    ReleasedMarginal,
+    one_way_agreement,
+    released_marginal,
+)
+from jam_dagster.evaluation.workload_error import (
+    PublicComparison,
+    TableError,
+    WorkloadError,
+    compare_with_public,
+    marginal_errors,
+    workload_error,
+)
+
+__all__ = [
+    "Agreement",
+    "ExpectationResult",
+    "ExpectationSpec",
+    "PublicComparison",
+    "ReleasedMarginal",
+    "TableError",
+    "WorkloadError",
+    "compare_with_public",
+    "expectation_names",
+    "marginal_errors",
+    "one_way_agreement",
+    "released_marginal",
+    "workload_error",
+]

@@ -1,0 +1,201 @@
+"""What a transcript says about a marginal, and whether a synthetic table agrees with it.
+
+Only released measurements are read here, never the private table: comparing a synthetic table with
+them is post-processing and costs no privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from jam_dagster.mechanisms.transcript import Transcript
+    from jam_dagster.tables.domain import Clique, Domain
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedMarginal:
+    """The best unbiased estimate of a marginal from all private measurements that cover it.
+
+    Parameters
+    ----------
+    clique
+        Attribute names in domain order.
+    values
+        Noisy counts, float64 of the clique's shape; they may be negative.
+    sigma
+        Standard deviation of the noise in each cell, in records.
+    rounds
+        The rounds, counted from 0, whose measurements went into it.
+    """
+
+    clique: Clique
+    values: np.ndarray
+    sigma: float
+    rounds: tuple[int, ...]
+
+
+def released_marginal(transcript: Transcript, clique: Clique) -> ReleasedMarginal | None:
+    """Project every private measurement that covers a marginal onto it, and average them.
+
+    Summing c cells of noise sigma gives noise ``sigma sqrt c``; the projections are independent and
+    are weighted by the inverse of their variances.
+
+    Parameters
+    ----------
+    transcript
+        The released measurements.
+    clique
+        Attribute names in domain order.
+
+    Returns
+    -------
+    ReleasedMarginal or None
+        None if no private measurement covers the marginal.
+    """
+    total: np.ndarray | None = None
+    precision = 0.0
+    rounds = []
+    for measurement in transcript.measurements:
+        if measurement.source != "private" or not set(clique) <= set(measurement.clique):
+            continue
+        summed = tuple(i for i, name in enumerate(measurement.clique) if name not in clique)
+        projection = measurement.values.sum(axis=summed)
+        cells_summed = measurement.values.size / projection.size
+        weight = 1.0 / (measurement.sigma**2 * cells_summed)
+        total = weight * projection if total is None else total + weight * projection
+        precision += weight
+        rounds.append(measurement.round)
+    if total is None:
+        return None
+    return ReleasedMarginal(clique, total / precision, 1.0 / math.sqrt(precision), tuple(rounds))
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """A synthetic one-way marginal beside the released one.
+
+    All arrays have shape ``(size,)``, one entry a cell, in records of n.
+
+    Parameters
+    ----------
+    attribute
+        The attribute.
+    released
+        The released estimate.
+    synthetic
+        Counts of the synthetic table, scaled to n.
+    model
+        Counts of the fitted model.
+    noise_allowance
+        How far noise alone takes a cell of the released estimate from the truth.
+    tolerance
+        How far the synthetic count may lie from the released one; see `one_way_agreement`.
+    records
+        n.
+    """
+
+    attribute: str
+    released: ReleasedMarginal
+    synthetic: np.ndarray
+    model: np.ndarray
+    noise_allowance: float
+    tolerance: np.ndarray
+    records: int
+
+    @property
+    def use_of_tolerance(self) -> np.ndarray:
+        """The distance as a share of the tolerance: above 1 the table disagrees."""
+        share: np.ndarray = np.abs(self.synthetic - self.released.values) / self.tolerance
+        return share
+
+    @property
+    def distance(self) -> float:
+        """L1 distance between synthetic and released counts, a fraction of the records."""
+        return float(np.abs(self.synthetic - self.released.values).sum() / self.records)
+
+    @property
+    def misfit(self) -> float:
+        """How far the model departs from the measurement, beyond what its noise explains.
+
+        The largest cell's ``|model - released|`` less the noise allowance, a fraction of the
+        records, 0 if noise explains it all. It grows where other measurements, public ones mostly,
+        pull the model elsewhere.
+        """
+        beyond = np.abs(self.model - self.released.values) - self.noise_allowance
+        return float(max(0.0, beyond.max()) / self.records)
+
+
+def one_way_agreement(
+    released: ReleasedMarginal,
+    *,
+    model: np.ndarray,
+    synthetic: np.ndarray,
+    records: int,
+    level: float,
+) -> Agreement:
+    """Set the tolerance for a one-way marginal and compare a synthetic table with it.
+
+    Parameters
+    ----------
+    released
+        The released estimate of the marginal, k cells with noise sigma.
+    model
+        The fitted model's counts, shape ``(k,)``.
+    synthetic
+        The synthetic table's counts, shape ``(k,)``, of m rows.
+    records
+        n, the number of records that released and model counts sum to.
+    level
+        False-alarm level for the whole marginal.
+
+    Returns
+    -------
+    Agreement
+        With a tolerance, cell by cell, of ``max(z sigma, |model - released|) + t``: what the noise
+        of the measurement explains, or else what the fit left (the residual), plus what drawing m
+        rows from the model adds.
+
+    Notes
+    -----
+    Here ``z`` is the normal quantile at ``level / (2 k)``, and t is Bernstein's bound at the same
+    level for the count of a cell with probability p among m independent rows, scaled to n: with
+    ``L = log(2 k / level)``, ``t = (L / 3 + sqrt(L^2 / 9 + 2 L m p (1 - p)) + 1) n / m``. The one
+    more row covers samplers that round. By the triangle inequality a table of rows drawn from the
+    model exceeds the tolerance in some cell with probability at most `level`, whatever the data,
+    the noise and the fit were.
+    """
+    cells = released.values.size
+    rows = float(synthetic.sum())
+    noise_allowance = NormalDist().inv_cdf(1.0 - level / (2 * cells)) * released.sigma
+    if rows > 0:
+        probability = np.clip(model / model.sum(), 0.0, 1.0)
+        log_term = math.log(2 * cells / level)
+        variance = rows * probability * (1.0 - probability)
+        sampling = log_term / 3 + np.sqrt(log_term**2 / 9 + 2 * log_term * variance) + 1.0
+        sampling *= records / rows
+        scaled = synthetic * (records / rows)
+    else:
+        sampling = np.zeros(cells)
+        scaled = np.zeros(cells)
+    residual = np.abs(model - released.values)
+    return Agreement(
+        attribute=released.clique[0],
+        released=released,
+        synthetic=scaled,
+        model=model,
+        noise_allowance=noise_allowance,
+        tolerance=np.maximum(noise_allowance, residual) + sampling,
+        records=records,
+    )
+
+
+def released_one_way(transcript: Transcript, domain: Domain) -> dict[str, ReleasedMarginal]:
+    """Return the released one-way marginal of every attribute that has one."""
+    estimates = {name: released_marginal(transcript, (name,)) for name in domain.names}
+    return {name: estimate for name, estimate in estimates.items() if estimate is not None}

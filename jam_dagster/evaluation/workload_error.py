@@ -1,0 +1,405 @@
+"""Workload error (Definition 2.8 of the JAM paper): how far answers are from the truth.
+
+For a workload ``W`` of weighted marginals, a private table ``D`` of n records and a table ``S``::
+
+    error(S) = sum_q w_q ||q(D) - q(S) n / |S| ||_1 / n  /  sum_q w_q
+
+Errors are fractions of the records: 0 is a perfect answer, 2 the worst that there is. Computing
+them reads the private table, so there are three modes: ``"private"`` releases the two means with
+Gaussian noise and charges for them, ``"exact"`` computes everything and is restricted to readers
+who may see statistics of the private table, ``"off"`` does not look.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.privacy.sensitivity import mean_errors_l2
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jam_dagster.privacy.draws import Draws
+    from jam_dagster.tables.domain import Clique, Domain
+    from jam_dagster.tables.encoded import MarginalSource
+    from jam_dagster.tables.workload import Workload
+
+EvaluationMode = Literal["exact", "private", "off"]
+
+MEANS_STEP = "evaluation/means"
+
+# Marginals are counted in batches of at most this many cells, so that a workload of a thousand
+# marginals needs no more memory than one of ten (32 MB a table at eight bytes a cell).
+CELLS_PER_BATCH = 4_000_000
+
+
+@dataclass(frozen=True)
+class TableError:
+    """The workload error of one table.
+
+    Parameters
+    ----------
+    mean
+        Weighted mean over the workload, a fraction of the records.
+    maximum
+        The worst marginal's error; None where only the mean was released.
+    per_marginal
+        The error of every marginal of the workload; None where only the mean was released.
+    """
+
+    mean: float
+    maximum: float | None = None
+    per_marginal: Mapping[Clique, float] | None = None
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Return the mean and the maximum."""
+        return {"mean": self.mean, "max": self.maximum}
+
+
+@dataclass(frozen=True)
+class WorkloadError:
+    """The workload errors of a release: of its synthetic table and of what it is compared with.
+
+    Parameters
+    ----------
+    mode
+        How the private table was read.
+    synthetic, public
+        The errors of the synthetic table and of the public table; None in mode ``"off"``.
+    independent
+        The error of the product of the private one-way marginals, the table of somebody who knew
+        every attribute exactly and no relation; only in mode ``"exact"``.
+    sigma
+        Standard deviation of the noise in each mean, a fraction of the records; 0 where exact.
+    rho
+        What was charged for the means.
+    """
+
+    mode: EvaluationMode
+    synthetic: TableError | None = None
+    public: TableError | None = None
+    independent: TableError | None = None
+    sigma: float = 0.0
+    rho: float = 0.0
+
+    @property
+    def restricted(self) -> bool:
+        """Whether these are exact statistics of private data, which must not leave."""
+        return self.mode == "exact"
+
+    def to_dict(self) -> dict[str, dict[str, float | None] | None]:
+        """Return mean and maximum of every table, None for a table that was not evaluated."""
+        tables = {
+            "synthetic": self.synthetic,
+            "public": self.public,
+            "independent": self.independent,
+        }
+        return {name: None if error is None else error.to_dict() for name, error in tables.items()}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a marginal, the worst of the synthetic table first.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``marginal`` (names joined by " x "), ``synthetic``, ``public`` and
+            ``independent``: fractions of the records. Empty where only means were released.
+        """
+        import pandas as pd
+
+        columns = {
+            name: error.per_marginal
+            for name, error in (
+                ("synthetic", self.synthetic),
+                ("public", self.public),
+                ("independent", self.independent),
+            )
+            if error is not None and error.per_marginal is not None
+        }
+        if not columns:
+            return pd.DataFrame(columns=["marginal", "synthetic", "public", "independent"])
+        cliques = list(next(iter(columns.values())))
+        frame = pd.DataFrame(
+            {
+                "marginal": [" x ".join(clique) for clique in cliques],
+                **{name: [errors[c] for c in cliques] for name, errors in columns.items()},
+            }
+        )
+        return frame.sort_values("synthetic", ascending=False, kind="stable", ignore_index=True)
+
+
+@dataclass(frozen=True)
+class PublicComparison:
+    """Whether a synthetic table is worse than the public one that anybody had before.
+
+    Parameters
+    ----------
+    worse
+        Whether it is, beyond what the noise explains.
+    difference
+        Error of the synthetic minus error of the public table, a fraction of the records.
+    threshold
+        The difference from which on the synthetic table counts as worse.
+    level
+        How often, at most, two equally good tables would be reported as worse; 0 where the errors
+        are exact.
+    description
+        The finding in a sentence.
+    """
+
+    worse: bool
+    difference: float
+    threshold: float
+    level: float
+    description: str
+
+
+def workload_error(
+    private: MarginalSource,
+    synthetic: MarginalSource,
+    public: MarginalSource,
+    workload: Workload,
+    *,
+    mode: EvaluationMode,
+    draws: Draws | None = None,
+) -> WorkloadError:
+    """Measure how well a synthetic and a public table answer a workload.
+
+    Parameters
+    ----------
+    private
+        The private table, over the same domain as the others.
+    synthetic, public
+        The tables to judge; their counts are scaled to the number of private records.
+    workload
+        The marginals and their weights.
+    mode
+        ``"private"`` releases the two means with noise: replacing one of n people moves an error
+        by at most 2 / n, so the pair by at most 2 sqrt 2 / n in L2. ``"exact"`` computes means,
+        maxima, every marginal and an independent baseline; the result is restricted. ``"off"``
+        reads nothing.
+    draws
+        What pays for mode ``"private"``: the evaluation's own account, all of which is spent.
+
+    Returns
+    -------
+    WorkloadError
+        Noisy means are reported as they were drawn; with little budget they can fall below 0.
+
+    Raises
+    ------
+    SpecificationError
+        If the mode is unknown, or is ``"private"`` and there are no draws to pay with.
+    DomainError
+        If the tables are not over one domain.
+    InputError
+        If a table has no records, or the workload names an attribute that the domain lacks.
+    BudgetExceededError, LostDrawError
+        As for `Draws.means`.
+    """
+    if mode not in get_args(EvaluationMode):
+        raise SpecificationError(
+            f"evaluation mode must be one of {', '.join(get_args(EvaluationMode))}; got {mode!r}."
+        )
+    if mode == "off":
+        return WorkloadError(mode)
+    _check_tables({"private": private, "synthetic": synthetic, "public": public}, workload)
+    if mode == "exact":
+        independent = IndependentTable.of(private)
+        errors = _marginal_errors(private, (synthetic, public, independent), workload.cliques)
+        gathered = [_table_error(row, workload) for row in errors]
+        return WorkloadError(mode, gathered[0], gathered[1], gathered[2])
+    if draws is None:
+        raise SpecificationError(
+            "evaluation in mode 'private' is charged like every other draw: give it the draws of "
+            "the evaluation's account, or choose mode 'off'."
+        )
+    errors = _marginal_errors(private, (synthetic, public), workload.cliques)
+    rho = draws.total
+    means, sigma = draws.means(
+        MEANS_STEP,
+        np.array([_weighted_mean(row, workload) for row in errors]),
+        l2_sensitivity=mean_errors_l2(private.records, means=len(errors)),
+        rho=rho,
+    )
+    noisy = [TableError(float(mean)) for mean in means]
+    return WorkloadError(mode, noisy[0], noisy[1], sigma=float(sigma), rho=rho)
+
+
+def compare_with_public(error: WorkloadError, *, level: float = 0.05) -> PublicComparison | None:
+    """Say whether the synthetic table is worse than the public one, beyond what noise explains.
+
+    Parameters
+    ----------
+    error
+        A measured workload error.
+    level
+        False-alarm level of the one-sided test in mode ``"private"``: the difference of the two
+        noisy means has standard deviation sigma sqrt 2, so the table is called worse when the
+        difference exceeds ``z_(1 - level) sigma sqrt 2``. Exact errors are compared as they are.
+
+    Returns
+    -------
+    PublicComparison or None
+        None if the error was not measured.
+
+    Raises
+    ------
+    SpecificationError
+        If the level is not between 0 and 1.
+    """
+    if not 0.0 < level < 1.0:
+        raise SpecificationError(f"level must be between 0 and 1, both excluded; got {level!r}.")
+    if error.synthetic is None or error.public is None:
+        return None
+    difference = error.synthetic.mean - error.public.mean
+    if error.mode == "exact":
+        level = threshold = 0.0
+    else:
+        threshold = NormalDist().inv_cdf(1.0 - level) * error.sigma * math.sqrt(2.0)
+    worse = difference > threshold
+    means = (
+        f"mean error {error.synthetic.mean:.4f} against {error.public.mean:.4f} of the public table"
+    )
+    if error.mode == "exact":
+        verdict = "worse than" if worse else "at least as good as"
+        description = f"{means}: {verdict} the public table (exact)"
+    else:
+        verdict = "worse than the public table" if worse else "not shown to be worse"
+        description = (
+            f"{means}, each with a standard error of {error.sigma:.4f}: {verdict} "
+            f"(difference {difference:+.4f}, threshold {threshold:+.4f}, "
+            f"false-alarm level {level:g})"
+        )
+    return PublicComparison(worse, difference, threshold, level, description)
+
+
+def marginal_errors(
+    private: MarginalSource, table: MarginalSource, cliques: Iterable[Clique]
+) -> dict[Clique, float]:
+    """Return ``||q(D) - q(S) n / |S| ||_1 / n`` for every marginal: exact, so restricted.
+
+    Parameters
+    ----------
+    private
+        The private table D of n records.
+    table
+        The table S to judge.
+    cliques
+        The marginals, attribute names in domain order.
+
+    Returns
+    -------
+    dict
+        An error for every clique, a fraction of the records, between 0 and 2.
+    """
+    wanted = tuple(cliques)
+    (errors,) = _marginal_errors(private, (table,), wanted)
+    return dict(zip(wanted, errors.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class IndependentTable:
+    """The product of one-way marginals: each attribute right, and no relation between any two.
+
+    Parameters
+    ----------
+    domain
+        The domain.
+    records
+        The number of records that the answers are scaled to.
+    one_way
+        The counts of every attribute, shape ``(size,)`` each.
+    """
+
+    domain: Domain
+    records: int
+    one_way: Mapping[str, np.ndarray]
+
+    @classmethod
+    def of(cls, table: MarginalSource) -> IndependentTable:
+        """Take the one-way marginals of a table."""
+        counts = table.marginals([(name,) for name in table.domain.names])
+        return cls(table.domain, table.records, {name: c for (name,), c in counts.items()})
+
+    def marginal(self, clique: Clique) -> np.ndarray:
+        """Return the expected counts of a marginal, float64 of the clique's shape."""
+        answer = np.array(float(self.records))
+        for name in clique:
+            answer = np.multiply.outer(answer, self.one_way[name] / self.records)
+        return answer
+
+    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
+        """Return the expected counts of several marginals."""
+        return {clique: self.marginal(clique) for clique in cliques}
+
+
+def _marginal_errors(
+    private: MarginalSource,
+    tables: Sequence[MarginalSource | IndependentTable],
+    cliques: Sequence[Clique],
+) -> np.ndarray:
+    """Return the errors of several tables, shape ``(tables, cliques)``, a batch at a time."""
+    errors = np.empty((len(tables), len(cliques)))
+    n = private.records
+    start = 0
+    for batch in _batches(private.domain, cliques):
+        truth = private.marginals(batch)
+        for row, table in enumerate(tables):
+            answers = table.marginals(batch)
+            for column, clique in enumerate(batch, start):
+                answer = answers[clique] * (n / table.records)
+                errors[row, column] = np.abs(truth[clique] - answer).sum() / n
+        start += len(batch)
+    return errors
+
+
+def _batches(domain: Domain, cliques: Sequence[Clique]) -> Iterator[list[Clique]]:
+    """Cut the workload into runs of at most `CELLS_PER_BATCH` cells, at least one marginal each."""
+    batch: list[Clique] = []
+    cells = 0
+    for clique in cliques:
+        size = domain.size(clique)
+        if batch and cells + size > CELLS_PER_BATCH:
+            yield batch
+            batch, cells = [], 0
+        batch.append(clique)
+        cells += size
+    if batch:
+        yield batch
+
+
+def _weighted_mean(errors: np.ndarray, workload: Workload) -> float:
+    """Return the mean of the errors by the workload's weights."""
+    return float(np.average(errors, weights=workload.weights))
+
+
+def _table_error(errors: np.ndarray, workload: Workload) -> TableError:
+    """Gather one table's errors."""
+    return TableError(
+        mean=_weighted_mean(errors, workload),
+        maximum=float(errors.max()),
+        per_marginal=dict(zip(workload.cliques, errors.tolist(), strict=True)),
+    )
+
+
+def _check_tables(tables: Mapping[str, MarginalSource], workload: Workload) -> None:
+    """Raise unless all tables are filled and lie, like the workload, over one domain."""
+    domain = tables["private"].domain
+    for name, table in tables.items():
+        if table.domain.digest != domain.digest:
+            raise DomainError(
+                f"the {name} table is over another domain than the private one: encode both with "
+                "the same domain file."
+            )
+        if table.records <= 0:
+            raise InputError(f"the {name} table has no records, so it answers nothing.")
+    for clique in workload.cliques:
+        domain.canonical(clique)

@@ -1,0 +1,323 @@
+"""Workload error against hand-made tables, the papers' numbers and its privacy claims."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jam_dagster.errors import DomainError, InputError, LostDrawError, SpecificationError
+from jam_dagster.evaluation import (
+    TableError,
+    WorkloadError,
+    compare_with_public,
+    marginal_errors,
+    workload_error,
+)
+from jam_dagster.privacy.draws import Draws, MemoryStore
+from jam_dagster.privacy.seeded_noise import SeededNoise
+from jam_dagster.tables import Domain, EncodedTable, Workload
+
+
+class Purse:
+    """An account in memory that keeps what was charged."""
+
+    def __init__(self, reserved: float) -> None:
+        self.reserved = reserved
+        self.charges: dict[str, float] = {}
+
+    def charged(self, step: str) -> float | None:
+        return self.charges.get(step)
+
+    def charge(self, step: str, rho: float) -> None:
+        self.charges[step] = rho
+
+
+class RecordingNoise(SeededNoise):
+    """Seeded noise that keeps what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(3)
+        self.asked: list[tuple[np.ndarray, float, float]] = []
+
+    def gaussian_values(
+        self, values: np.ndarray, l2_sensitivity: float, rho: float, step: str
+    ) -> tuple[np.ndarray, float]:
+        self.asked.append((np.array(values), l2_sensitivity, rho))
+        return super().gaussian_values(values, l2_sensitivity, rho, step)
+
+
+def table(domain: Domain, rows: list[tuple[int, ...]]) -> EncodedTable:
+    return EncodedTable.from_frame(domain, pd.DataFrame(rows, columns=list(domain.names)))
+
+
+def random_table(domain: Domain, records: int, seed: int) -> EncodedTable:
+    rng = np.random.default_rng(seed)
+    columns = tuple(rng.integers(0, size, records) for size in domain.shape)
+    return EncodedTable(domain, columns)
+
+
+@pytest.fixture
+def domain() -> Domain:
+    return Domain.from_sizes({"a": 2, "b": 2})
+
+
+@pytest.fixture
+def tables(domain: Domain) -> tuple[EncodedTable, EncodedTable, EncodedTable]:
+    private = table(domain, [(0, 0), (0, 0), (1, 1), (1, 1)])
+    synthetic = table(domain, [(0, 0), (0, 1), (1, 0), (1, 1)])
+    public = table(domain, [(0, 0), (0, 0)])
+    return private, synthetic, public
+
+
+def test_errors_of_tables_small_enough_to_do_by_hand(
+    domain: Domain, tables: tuple[EncodedTable, EncodedTable, EncodedTable]
+) -> None:
+    workload = Workload.of(domain, [["a", "b"], ["a"]])
+    error = workload_error(*tables, workload, mode="exact")
+
+    # Synthetic: all four cells of (a, b) are off by one of four records; a is right.
+    assert error.synthetic is not None
+    assert error.synthetic.per_marginal == {("a", "b"): 1.0, ("a",): 0.0}
+    assert (error.synthetic.mean, error.synthetic.maximum) == (0.5, 1.0)
+    # Public, two rows scaled to four: everybody at (0, 0), where half of them belong.
+    assert error.public is not None
+    assert error.public.per_marginal == {("a", "b"): 1.0, ("a",): 1.0}
+    # Independent: one record in every cell, just like the synthetic table.
+    assert error.independent == error.synthetic
+    assert error.restricted
+    assert error.to_dict() == {
+        "synthetic": {"mean": 0.5, "max": 1.0},
+        "public": {"mean": 1.0, "max": 1.0},
+        "independent": {"mean": 0.5, "max": 1.0},
+    }
+    assert error.to_frame()["marginal"].tolist() == ["a x b", "a"]
+
+
+def test_weights_count_in_the_mean_and_not_in_the_maximum(
+    domain: Domain, tables: tuple[EncodedTable, EncodedTable, EncodedTable]
+) -> None:
+    workload = Workload.of(domain, [["a", "b"], ["a"]], [1.0, 3.0])
+    error = workload_error(*tables, workload, mode="exact")
+    assert error.synthetic is not None
+    assert (error.synthetic.mean, error.synthetic.maximum) == (0.25, 1.0)
+
+
+def test_independent_baseline_is_the_product_of_one_way_marginals() -> None:
+    domain = Domain.from_sizes({"a": 2, "b": 3, "c": 2})
+    private = random_table(domain, 50, 1)
+    clique = ("a", "b", "c")
+    one_way = [private.marginal((name,)) / 50 for name in clique]
+    expected = 50 * np.einsum("i,j,k->ijk", *one_way)
+    error = workload_error(private, private, private, Workload.of(domain, [clique]), mode="exact")
+    assert error.independent is not None
+    assert error.independent.mean == pytest.approx(
+        np.abs(private.marginal(clique) - expected).sum() / 50, abs=1e-12
+    )
+
+
+def test_off_reads_nothing() -> None:
+    class Unreadable:
+        def __getattr__(self, name: str) -> object:
+            raise AssertionError(f"{name} was read")
+
+    nothing = Unreadable()
+    error = workload_error(nothing, nothing, nothing, nothing, mode="off")  # type: ignore[arg-type]
+    assert error == WorkloadError("off")
+    assert error.to_dict() == {"synthetic": None, "public": None, "independent": None}
+    assert compare_with_public(error) is None
+
+
+def test_private_mode_charges_the_whole_account_once(
+    domain: Domain, tables: tuple[EncodedTable, EncodedTable, EncodedTable]
+) -> None:
+    workload = Workload.of(domain, [["a", "b"], ["a"]])
+    purse, noise, store = Purse(0.25), RecordingNoise(), MemoryStore()
+    error = workload_error(*tables, workload, mode="private", draws=Draws(noise, purse, store))
+    ((values, sensitivity, rho),) = noise.asked
+    assert values.tolist() == [0.5, 1.0]
+    assert sensitivity == pytest.approx(2 * np.sqrt(2) / 4)
+    assert purse.charges == {"evaluation/means": 0.25}
+    assert (error.rho, rho) == (0.25, 0.25)
+    assert error.sigma == pytest.approx(sensitivity / np.sqrt(2 * 0.25))
+    assert error.independent is None
+    assert not error.restricted
+    assert error.synthetic is not None
+    assert error.synthetic.mean != 0.5
+    assert error.synthetic.maximum is None
+    assert error.synthetic.per_marginal is None
+    assert error.to_frame().empty
+
+    again = workload_error(*tables, workload, mode="private", draws=Draws(noise, purse, store))
+    assert again == error
+    assert len(noise.asked) == 1, "a stored answer is never drawn afresh"
+    with pytest.raises(LostDrawError):
+        workload_error(*tables, workload, mode="private", draws=Draws(noise, purse))
+
+
+def test_replacing_a_person_moves_the_means_no_further_than_claimed() -> None:
+    """The largest move found over 400 neighbours reaches the claim for one table's mean."""
+    domain = Domain.from_sizes({"a": 3, "b": 2, "c": 4})
+    workload = Workload.all_k_way(domain, 2)
+    records, largest = 12, 0.0
+    rng = np.random.default_rng(7)
+    for _ in range(400):
+        private = random_table(domain, records, int(rng.integers(1 << 30)))
+        columns = [column.copy() for column in private.columns]
+        for column, size in zip(columns, domain.shape, strict=True):
+            column[0] = rng.integers(0, size)
+        neighbour = EncodedTable(domain, tuple(columns))
+        # One record only, so that counts of the two tables lie on either side of the answers.
+        judged = [private.take(np.zeros(1, int)), random_table(domain, 5, 1)]
+        means = [
+            np.array(
+                [np.mean(list(marginal_errors(d, s, workload.cliques).values())) for s in judged]
+            )
+            for d in (private, neighbour)
+        ]
+        moved = np.linalg.norm(means[0] - means[1])
+        assert moved <= 2 * np.sqrt(2) / records + 1e-12
+        largest = max(largest, np.abs(means[0] - means[1]).max())
+    assert largest == pytest.approx(2 / records)
+
+
+def test_the_noisy_means_have_the_stated_standard_error(
+    domain: Domain, tables: tuple[EncodedTable, EncodedTable, EncodedTable]
+) -> None:
+    """Over 2,000 seeds the spread is within 12% of sigma: a false failure has p < 1e-13."""
+    workload = Workload.of(domain, [["a", "b"]])
+    drawn = [
+        workload_error(
+            *tables, workload, mode="private", draws=Draws(SeededNoise(seed), Purse(1.0))
+        )
+        for seed in range(2000)
+    ]
+    means = np.array([(e.synthetic.mean, e.public.mean) for e in drawn if e.synthetic and e.public])
+    assert means.std(axis=0) == pytest.approx(drawn[0].sigma, rel=0.12)
+    assert means.mean(axis=0) == pytest.approx([1.0, 1.0], abs=7 * drawn[0].sigma / np.sqrt(2000))
+
+
+def test_a_table_is_worse_only_beyond_what_noise_explains() -> None:
+    def measured(difference: float) -> WorkloadError:
+        return WorkloadError(
+            "private", TableError(0.3 + difference), TableError(0.3), sigma=0.1, rho=1.0
+        )
+
+    threshold = 1.6448536 * 0.1 * np.sqrt(2)
+    just_below = compare_with_public(measured(threshold - 1e-6))
+    just_above = compare_with_public(measured(threshold + 1e-6))
+    assert just_below is not None
+    assert not just_below.worse
+    assert just_above is not None
+    assert just_above.worse
+    assert just_above.threshold == pytest.approx(threshold)
+    assert just_above.level == 0.05
+    assert "standard error of 0.1000" in just_above.description
+    stricter = compare_with_public(measured(threshold + 1e-6), level=0.001)
+    assert stricter is not None
+    assert not stricter.worse
+
+
+def test_two_equal_tables_are_called_worse_at_the_stated_level() -> None:
+    """Of 4,000 pairs of equal tables 5% are: bounds at 6 standard deviations, p < 1e-8."""
+    rng = np.random.default_rng(11)
+    noisy = 0.3 + 0.1 * rng.standard_normal((4000, 2))
+    worse = sum(
+        comparison.worse
+        for a, b in noisy
+        if (
+            comparison := compare_with_public(
+                WorkloadError("private", TableError(a), TableError(b), sigma=0.1, rho=1.0)
+            )
+        )
+    )
+    assert worse == pytest.approx(200, abs=6 * np.sqrt(4000 * 0.05 * 0.95))
+
+
+def test_exact_errors_are_compared_as_they_are() -> None:
+    worse = compare_with_public(WorkloadError("exact", TableError(0.31), TableError(0.3)))
+    better = compare_with_public(WorkloadError("exact", TableError(0.3), TableError(0.3)))
+    assert worse is not None
+    assert worse.worse
+    assert better is not None
+    assert not better.worse
+    assert better.level == 0.0
+
+
+def test_bad_input_is_refused_before_any_charge(
+    domain: Domain, tables: tuple[EncodedTable, EncodedTable, EncodedTable]
+) -> None:
+    private, synthetic, public = tables
+    workload = Workload.of(domain, [["a"]])
+    purse = Purse(1.0)
+    draws = Draws(SeededNoise(0), purse)
+    with pytest.raises(SpecificationError, match="one of exact, private, off"):
+        workload_error(*tables, workload, mode="maybe")  # type: ignore[arg-type]
+    with pytest.raises(SpecificationError, match="draws of the evaluation"):
+        workload_error(*tables, workload, mode="private")
+    with pytest.raises(InputError, match="public table has no records"):
+        workload_error(
+            private,
+            synthetic,
+            public.take(np.array([], int)),
+            workload,
+            mode="private",
+            draws=draws,
+        )
+    other = Domain.from_sizes({"a": 2, "c": 2})
+    with pytest.raises(DomainError, match="synthetic table is over another domain"):
+        workload_error(
+            private, random_table(other, 3, 0), public, workload, mode="private", draws=draws
+        )
+    with pytest.raises(InputError, match="no attribute 'c'"):
+        workload_error(*tables, Workload.of(other, [["c"]]), mode="private", draws=draws)
+    with pytest.raises(SpecificationError, match="level"):
+        compare_with_public(WorkloadError("exact"), level=1.0)
+    assert purse.charges == {}
+
+
+def test_batches_change_nothing_and_bound_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    domain = Domain.from_sizes({f"x{i}": 20 for i in range(12)})
+    private, public = random_table(domain, 300, 1), random_table(domain, 100, 2)
+    cliques = Workload.all_k_way(domain, 3).cliques
+    whole = marginal_errors(private, public, cliques)
+    assert len(whole) == 220
+
+    module = importlib.import_module("jam_dagster.evaluation.workload_error")
+    monkeypatch.setattr(module, "CELLS_PER_BATCH", 40_000)
+    tracemalloc.start()
+    assert marginal_errors(private, public, cliques) == whole
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # All marginals of one table at once would be 220 x 8,000 cells x 8 bytes = 14 MB.
+    assert peak < 4e6
+
+
+PAPER = {
+    "adult_pub025_01": (0.188291, 0.703561),
+    "adult_pub075_01": (0.569137, 1.054106),
+    "titanic": (0.470430, 1.064861),
+    "salary": (0.291447, 1.127753),
+}
+
+
+@pytest.mark.parametrize("split", sorted(PAPER))
+def test_public_tables_of_the_papers_splits(split: str) -> None:
+    if "JAM_DATA" not in os.environ:
+        pytest.skip("set JAM_DATA to the folder that holds paper/<split>/ to run this")
+    folder = Path(os.environ["JAM_DATA"]) / "paper" / split
+    domain = Domain.from_sizes(json.loads((folder / "domain.json").read_text()))
+    private, public = (
+        EncodedTable.from_frame(domain, pd.read_csv(folder / f"{part}.csv"))
+        for part in ("priv", "pub")
+    )
+    errors = marginal_errors(private, public, Workload.all_k_way(domain, 3).cliques)
+    mean, maximum = PAPER[split]
+    assert np.mean(list(errors.values())) == pytest.approx(mean, abs=5e-7)
+    assert max(errors.values()) == pytest.approx(maximum, abs=5e-7)
