@@ -1,0 +1,391 @@
+"""Attributes of a domain: what values a column may take, and the cells that count them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from numbers import Integral, Real
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.errors import DomainError
+
+Value = str | int | float | bool
+
+NULL_LABEL = "(null)"
+
+_INTEGER_DTYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_NULLABLE_INTEGER_DTYPES = {f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
+_FLOAT_DTYPES = {"float32", "float64", "Float32", "Float64"}
+_NOT_NULLABLE_DTYPES = _INTEGER_DTYPES | {"bool"}
+_CATEGORICAL_DTYPES = {
+    "text": {"str", "string", "object", "category"},
+    "boolean": {"bool", "boolean", "object", "category"},
+    "integer": _INTEGER_DTYPES | _NULLABLE_INTEGER_DTYPES | _FLOAT_DTYPES | {"object", "category"},
+    "number": _FLOAT_DTYPES | {"object", "category"},
+    "mixed": {"object", "category"},
+}
+# Beyond it, float64 no longer tells neighbouring integers apart.
+_LARGEST_INTEGER = 2**53 - 1
+
+
+def text_of(value: object) -> str:
+    """Return the text that stands for a value: two values are the same where their texts are.
+
+    ``1``, ``1.0`` and ``"1"`` are the same value (what a CSV reader makes of a code depends on
+    its neighbours), ``True`` and ``1`` are not.
+    """
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    if isinstance(value, Integral):
+        return str(int(value))
+    if isinstance(value, Real) or hasattr(value, "__float__"):
+        number = float(value)
+        return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
+    return str(value)
+
+
+def kind_of(values: Sequence[Value]) -> str:
+    """Return "text", "boolean", "integer", "number" or "mixed"."""
+    if all(isinstance(value, str) for value in values):
+        return "text"
+    if all(isinstance(value, bool) for value in values):
+        return "boolean"
+    if any(isinstance(value, str | bool) for value in values):
+        return "mixed"
+    return "integer" if all(isinstance(value, int) for value in values) else "number"
+
+
+@dataclass(frozen=True)
+class CategoricalAttribute:
+    """An attribute with a list of values, each a cell of its own.
+
+    Parameters
+    ----------
+    name
+        The column's name.
+    values
+        The values, in the order of their codes. No two may have the same text.
+    nullable
+        Whether a missing value is allowed; it has a cell of its own, the last.
+    other
+        One of `values`; a value that is not listed is encoded as this one. None: it is an error.
+    dtype
+        The pandas dtype to decode to; None: inferred from the values.
+
+    Raises
+    ------
+    DomainError
+        No values, two values alike, `other` not among them, or a dtype that cannot hold them.
+    """
+
+    name: str
+    values: tuple[Value, ...]
+    nullable: bool = False
+    other: Value | None = None
+    dtype: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        values = tuple(_plain_value(self.name, value) for value in self.values)
+        object.__setattr__(self, "values", values)
+        if not values:
+            raise DomainError(f"attribute {self.name!r} has no values: list at least one")
+        if len({text_of(value) for value in values}) < len(values):
+            raise DomainError(
+                f"attribute {self.name!r} lists a value twice"
+                " (1, 1.0 and '1' count as the same): remove one"
+            )
+        if self.other is not None:
+            code = self._codes.get(text_of(self.other))
+            if code is None:
+                raise DomainError(
+                    f"attribute {self.name!r}: other is {self.other!r}, which is not one of its"
+                    " values: add it to them"
+                )
+            object.__setattr__(self, "other", values[code])
+        kind = kind_of(values)
+        object.__setattr__(self, "dtype", self.dtype or inferred_dtype(kind, self.nullable))
+        _check_dtype(self.name, str(self.dtype), _CATEGORICAL_DTYPES[kind], self.nullable)
+
+    @property
+    def size(self) -> int:
+        """Number of cells, the null cell included."""
+        return len(self.values) + self.nullable
+
+    @property
+    def null_code(self) -> int | None:
+        """Code of the null cell, the last; None where the attribute is not nullable."""
+        return len(self.values) if self.nullable else None
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """What each cell is called in plots and tables."""
+        return (*map(text_of, self.values), *((NULL_LABEL,) if self.nullable else ()))
+
+    @cached_property
+    def _codes(self) -> dict[str, int]:
+        return {text_of(value): code for code, value in enumerate(self.values)}
+
+    def code_of(self, value: object) -> int | None:
+        """Return the code of a value, `other`'s code where it is not listed, or None."""
+        code = self._codes.get(text_of(value))
+        if code is None and self.other is not None:
+            return self._codes[text_of(self.other)]
+        return code
+
+
+@dataclass(frozen=True)
+class NumericAttribute:
+    """An attribute of numbers, counted in bins.
+
+    Parameters
+    ----------
+    name
+        The column's name.
+    edges
+        k + 1 increasing numbers for k bins ``[e0, e1), [e1, e2), ..., [e_{k-1}, e_k]``: only the
+        last is closed.
+    integer
+        Whether the values are integers. Then every bin has to hold one.
+    nullable
+        Whether a missing value is allowed; it has a cell of its own, the last.
+    clip
+        Whether a value outside the bounds is encoded in the first or the last bin (infinity
+        too), and a fraction of an `integer` attribute in the bin it falls in. Otherwise both are
+        errors.
+    decimals
+        Number of decimals of the values that are decoded; None: as many as a float has.
+        Then every bin has to hold such a value.
+    dtype
+        The pandas dtype to decode to; None: "int64" or "float64", or "Int64" for integers with
+        nulls.
+
+    Raises
+    ------
+    DomainError
+        Edges that do not increase or are not finite, a bin without an allowed value, or a dtype
+        that cannot hold the values.
+    """
+
+    name: str
+    edges: tuple[float, ...]
+    integer: bool = False
+    nullable: bool = False
+    clip: bool = False
+    decimals: int | None = None
+    dtype: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        # Adding 0.0 turns -0.0 into 0.0: equal attributes have equal digests.
+        edges = tuple(_plain_edge(self.name, edge) + 0.0 for edge in self.edges)
+        object.__setattr__(self, "edges", edges)
+        if len(edges) < 2 or any(low >= high for low, high in pairwise(edges)):
+            raise DomainError(
+                f"attribute {self.name!r}: edges must be at least two numbers, increasing"
+            )
+        if self.integer and self.decimals not in (None, 0):
+            raise DomainError(
+                f"attribute {self.name!r} is integer and has decimals: remove one of the two"
+            )
+        if self.decimals is not None and not 0 <= self.decimals <= 15:
+            raise DomainError(f"attribute {self.name!r}: decimals must lie in 0 to 15")
+        kind = "integer" if self.integer else "number"
+        object.__setattr__(self, "dtype", self.dtype or inferred_dtype(kind, self.nullable))
+        allowed = _CATEGORICAL_DTYPES[kind] - {"object", "category"}
+        _check_dtype(self.name, str(self.dtype), allowed, self.nullable)
+        self._check_bins()
+
+    def _check_bins(self) -> None:
+        scale = self.scale
+        if scale is not None and max(map(abs, self.edges)) * scale > _LARGEST_INTEGER:
+            raise DomainError(
+                f"attribute {self.name!r}: its bounds are too large for exact integers or decimals:"
+                " use smaller units or fewer decimals"
+            )
+        low, high = self.bin_limits
+        empty = np.flatnonzero(low > high)
+        if len(empty):
+            kind = (
+                "an integer"
+                if self.integer
+                else f"a number with {self.decimals} decimals"
+                if self.decimals is not None
+                else f"a {self.dtype} number"
+            )
+            first = int(empty[0])
+            raise DomainError(
+                f"attribute {self.name!r}: bin {first} from {self.edges[first]!r} to"
+                f" {self.edges[first + 1]!r} holds no value that is {kind}: use fewer bins or"
+                " other edges"
+            )
+        if str(self.dtype).lower().lstrip("u").startswith("int"):
+            limits = np.iinfo(str(self.dtype).lower())
+            if low[0] < limits.min or high[-1] > limits.max:
+                raise DomainError(
+                    f"attribute {self.name!r}: its bounds do not fit dtype {self.dtype}: use a"
+                    " wider one"
+                )
+
+    @property
+    def bins(self) -> int:
+        """Number of bins, the null cell not counted."""
+        return len(self.edges) - 1
+
+    @property
+    def size(self) -> int:
+        """Number of cells, the null cell included."""
+        return self.bins + self.nullable
+
+    @property
+    def null_code(self) -> int | None:
+        """Code of the null cell, the last; None where the attribute is not nullable."""
+        return self.bins if self.nullable else None
+
+    @property
+    def scale(self) -> int | None:
+        """10 to the power of the decimals (1 for integers); None where any float will do."""
+        if self.integer:
+            return 1
+        return None if self.decimals is None else 10**self.decimals
+
+    @cached_property
+    def edge_array(self) -> npt.NDArray[np.float64]:
+        """The edges, shape (bins + 1,)."""
+        return np.asarray(self.edges, dtype=np.float64)
+
+    @cached_property
+    def bin_limits(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Smallest and largest value that each bin can decode to, two arrays of shape (bins,)."""
+        if self.scale is None:
+            low, high = self._float_limits()
+        else:
+            first, last = self.grid_limits
+            low, high = self.from_grid(first), self.from_grid(last)
+            # A bin without a grid point has first > last, even where both round to one float32.
+            high = np.where(first > last, low - 1.0, high)
+        return low, high
+
+    def _float_limits(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        edges = self.edge_array
+        if str(self.dtype).lower() == "float64":
+            high = np.nextafter(edges[1:], -np.inf)
+            high[-1] = edges[-1]
+            return edges[:-1].copy(), high
+        down, up = np.float32(-np.inf), np.float32(np.inf)
+        single = edges.astype(np.float32)
+        low = np.where(single[:-1] < edges[:-1], np.nextafter(single[:-1], up), single[:-1])
+        high32 = np.where(single[1:] >= edges[1:], np.nextafter(single[1:], down), single[1:])
+        if single[-1] <= edges[-1]:
+            high32[-1] = single[-1]
+        return low.astype(np.float64), high32.astype(np.float64)
+
+    @cached_property
+    def grid_limits(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """First and last multiple of ``1 / scale`` in each bin, as integers, shape (bins,)."""
+        if self.scale is None:
+            raise ValueError("an attribute without decimals has no grid")
+        edges = self.edge_array
+        first = np.ceil(edges * self.scale).astype(np.int64)
+        # The product rounds: settle each edge by the float that the value will really be.
+        first = np.where(self.from_grid(first - 1) >= edges, first - 1, first)
+        first = np.where(self.from_grid(first) < edges, first + 1, first)
+        last = first[1:] - 1
+        if self.from_grid(first[-1:])[0] == edges[-1]:
+            last[-1] = first[-1]
+        return first[:-1], last
+
+    def from_grid(self, points: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return the values of multiples of ``1 / scale``, rounded as the dtype rounds them."""
+        values = points / np.float64(self.scale or 1)
+        if str(self.dtype).lower() == "float32":
+            return values.astype(np.float32).astype(np.float64)
+        return values
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """What each cell is called: "17", "18 to 24" where the values are countable, "[0, 2.5)"."""
+        null = (NULL_LABEL,) if self.nullable else ()
+        if self.scale is not None:
+            low, high = self.bin_limits
+            digits = 0 if self.integer else int(self.decimals or 0)
+            pairs = [
+                (f"{first:.{digits}f}", f"{last:.{digits}f}")
+                for first, last in zip(low, high, strict=True)
+            ]
+            return (*(a if a == b else f"{a} to {b}" for a, b in pairs), *null)
+        texts = _distinct_texts(self.edges)
+        closing = [")"] * (self.bins - 1) + ["]"]
+        bins = zip(texts, texts[1:], closing, strict=False)
+        return (*(f"[{low}, {high}{close}" for low, high, close in bins), *null)
+
+
+Attribute = CategoricalAttribute | NumericAttribute
+
+
+def inferred_dtype(kind: str, nullable: bool) -> str:
+    """Return the pandas dtype that values of a kind (see `kind_of`) decode to by default."""
+    if kind == "boolean":
+        return "boolean" if nullable else "bool"
+    if kind == "integer":
+        return "Int64" if nullable else "int64"
+    return {"text": "str", "number": "float64", "mixed": "object"}[kind]
+
+
+def equal_width_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
+    """Return the ``bins + 1`` edges of bins of equal width from `low` to `high`."""
+    return tuple(float(edge) + 0.0 for edge in np.linspace(low, high, bins + 1))
+
+
+def _distinct_texts(edges: Sequence[float]) -> list[str]:
+    for digits in (6, 9, 12):
+        texts = [f"{edge:.{digits}g}" for edge in edges]
+        if len(set(texts)) == len(texts):
+            return texts
+    return [repr(edge) for edge in edges]
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise DomainError(f"an attribute's name must be a text that is not empty, got {name!r}")
+
+
+def _check_dtype(name: str, dtype: str, allowed: set[str], nullable: bool) -> None:
+    if dtype not in allowed:
+        raise DomainError(
+            f"attribute {name!r} cannot be decoded to dtype {dtype!r}: use one of"
+            f" {', '.join(sorted(allowed))}, or leave dtype out"
+        )
+    if nullable and dtype in _NOT_NULLABLE_DTYPES:
+        wider = "boolean" if dtype == "bool" else dtype.replace("int", "Int").replace("uI", "UI")
+        raise DomainError(
+            f"attribute {name!r} is nullable, but dtype {dtype!r} has no null: use {wider!r}"
+        )
+
+
+def _plain_value(name: str, value: object) -> Value:
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real) and math.isfinite(float(value)):
+        return float(value) + 0.0
+    raise DomainError(
+        f"attribute {name!r} lists {value!r}: a value must be a text, a finite number or a boolean"
+        " (for a missing value say nullable)"
+    )
+
+
+def _plain_edge(name: str, edge: object) -> float:
+    if not isinstance(edge, bool) and isinstance(edge, Real) and math.isfinite(float(edge)):
+        return float(edge)
+    raise DomainError(f"attribute {name!r}: an edge must be a finite number, got {edge!r}")
