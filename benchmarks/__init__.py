@@ -1,0 +1,1 @@
+"""Commands that reproduce published figures; none of them is part of the wheel."""

@@ -1,0 +1,76 @@
+"""The command line: `jam-dagster`.
+
+Results go to standard output, all else to standard error. The exit status is 0; 2 for bad input,
+with one line that says what is wrong and how to mend it; 3 where the privacy budget does not
+allow what was asked; 1 for anything else.
+"""
+
+from typing import Annotated
+
+import typer
+
+from jam_dagster import __version__
+from jam_dagster.cli.console import Commands
+from jam_dagster.cli.demo import app as demo_app
+from jam_dagster.cli.domain import app as domain_app
+from jam_dagster.cli.ledger import app as ledger_app
+from jam_dagster.cli.synthesize import synthesize
+
+app = typer.Typer(
+    cls=Commands,
+    name="jam-dagster",
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"jam-dagster {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    r"""Differentially private synthetic tables, with the help of public data.
+
+    A first one, in three lines:
+
+    ```
+    jam-dagster demo data --out people
+    cd people
+    jam-dagster synthesize --private private.csv --public public.csv \
+        --domain domain.yaml --epsilon 1 --rounds 10 --degree 2 \
+        --noise numpy --out research
+    ```
+
+    `--noise numpy` is for trying: nothing is charged, and nothing that it makes may leave. A
+    release is drawn with exact noise, and names the ledger and the dataset that pay for it:
+
+    ```
+    jam-dagster synthesize ... --ledger ledger.db --dataset people --out release
+    jam-dagster ledger show --ledger ledger.db
+    ```
+
+    The exit status is 0; 2 for bad input; 3 where the privacy budget does not allow it.
+    """
+
+
+app.command()(synthesize)
+app.add_typer(domain_app, name="domain")
+app.add_typer(ledger_app, name="ledger")
+app.add_typer(demo_app, name="demo")
+
+
+def main() -> None:
+    """Run the command line; the entry point of the installed command."""
+    app()

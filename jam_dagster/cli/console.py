@@ -1,0 +1,109 @@
+"""What every command shares: where things are printed, and how errors end a command."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperGroup
+
+from jam_dagster.errors import BudgetError, EmptyCandidateSetError, InputError, JamError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from jam_dagster.tables import Source
+
+
+class Commands(TyperGroup):
+    """Commands whose errors are one line on standard error and an exit status."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Run a command and leave the process with its exit status."""
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **extra)
+        try:
+            status = super().main(*args, standalone_mode=False, **extra)
+        except (JamError, typer.TyperException) as error:
+            if line := _line(error):
+                typer.echo(f"jam-dagster: {line}", err=True)
+            status = _status(error)
+        except typer.Abort:
+            status = 1
+        sys.exit(status or 0)
+
+
+def _status(error: Exception) -> int:
+    if isinstance(error, BudgetError):
+        return 3
+    if isinstance(error, InputError | EmptyCandidateSetError):
+        return 2
+    return int(getattr(error, "exit_code", 1))
+
+
+def _line(error: Exception) -> str:
+    """Return what is wrong in one line; empty where the help was the answer."""
+    message = str(error)
+    if isinstance(error, typer.TyperException):
+        message = error.format_message()
+        context = getattr(error, "ctx", None)
+        if message and context is not None:
+            ending = "" if message.endswith((".", "?")) else "."
+            message += f"{ending} See `{context.command_path} --help`."
+    return " ".join(message.split())
+
+
+def stderr() -> Console:
+    """Return the console for everything that is no result."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON value as the only line of standard output."""
+    typer.echo(json.dumps(value, allow_nan=False))
+
+
+@contextmanager
+def stdout_kept_clean() -> Iterator[None]:
+    """Send to standard error whatever would reach standard output, also from compiled code."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def source(text: str) -> Source:
+    """Return the table that an option names.
+
+    Parameters
+    ----------
+    text
+        A path of a CSV or Parquet file, or a source in JSON, such as
+        ``{"csv": "people.csv", "separator": ";"}``.
+
+    Raises
+    ------
+    InputError
+        If it names no table.
+    """
+    from jam_dagster.tables import source_from_config
+
+    if not text.lstrip().startswith("{"):
+        return source_from_config(text)
+    try:
+        config = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{text} is no JSON: {error}. Give a path, or a source.") from None
+    return source_from_config(config)

@@ -1,0 +1,48 @@
+"""`jam-dagster demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jam_dagster.cli.console import stderr
+from jam_dagster.errors import InputError
+
+app = typer.Typer(
+    help="Simulated people to try everything with.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+
+@app.command()
+def data(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the files.")],
+    seed: Annotated[int, typer.Option(help="Of the simulation.")] = 0,
+    private_rows: Annotated[int, typer.Option(help="People in the private table.")] = 30_000,
+    public_rows: Annotated[int, typer.Option(help="People in the public table.")] = 3_000,
+) -> None:
+    """Write the simulated census: private.csv, public.csv and domain.yaml.
+
+    Nobody in it exists. The private table is a year of a census; the public one is an older and
+    biased sample of the same population.
+    """
+    from jam_dagster.tables import census_domain, simulate_census
+
+    for name, rows in (("--private-rows", private_rows), ("--public-rows", public_rows)):
+        if rows < 1:
+            raise InputError(f"{name} must be at least 1, got {rows}.")
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out} is a file: name a folder.")
+    private, public = simulate_census(seed, private_rows, public_rows)
+    out.mkdir(parents=True, exist_ok=True)
+    private.to_csv(out / "private.csv", index=False)
+    public.to_csv(out / "public.csv", index=False)
+    census_domain().save(out / "domain.yaml")
+    stderr().print(
+        f"{out}: private.csv ({private_rows:,} simulated people), public.csv ({public_rows:,}), "
+        "domain.yaml",
+        soft_wrap=True,
+    )

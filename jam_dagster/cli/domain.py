@@ -1,0 +1,113 @@
+"""`jam-dagster domain`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jam_dagster.cli.console import source, stderr
+from jam_dagster.errors import InputError
+
+app = typer.Typer(
+    help="The attributes of the tables and their values.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+
+@app.command()
+def draft(
+    public: Annotated[
+        str, typer.Option(metavar="TABLE", help="The public table, a .csv or .parquet file.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The domain file, .yaml or .json.")],
+    private: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="The private table, whose values then enter the domain. Only with --research.",
+        ),
+    ] = None,
+    research: Annotated[
+        bool,
+        typer.Option(
+            "--research",
+            help="Accept that a domain with private values, and all that is made with it, may "
+            "not leave.",
+        ),
+    ] = False,
+    bins: Annotated[int, typer.Option(help="Equal-width bins of a numeric attribute.")] = 32,
+    other: Annotated[
+        str,
+        typer.Option(help="The value that stands for all that the public table does not hold."),
+    ] = "other",
+    no_other: Annotated[
+        bool,
+        typer.Option(
+            "--no-other", help="Do not add it: a value that is not listed is then an error."
+        ),
+    ] = False,
+) -> None:
+    """Draft a domain file from the public table, for you to correct.
+
+    ```
+    jam-dagster domain draft --public survey.csv --out domain.yaml
+    ```
+
+    Categories are the values observed, numbers are cut into bins between the least and the
+    largest observed. What the private table may hold beyond them goes to `other`, or is moved to
+    the bounds. Declare what you know better, from a code book and never from the private table,
+    and combinations that cannot be:
+
+    ```
+    attributes:
+      age: {edges: [0, 15, 25, 45, 65, 120], integer: true, outside: clip}
+      marital-status: {values: [Single, Married, Widowed, other], other: other}
+    impossible:
+      - {age: {below: 15}, marital-status: [Married, Widowed]}
+    ```
+
+    The papers' way, which reads the private values as well:
+
+    ```
+    jam-dagster domain draft --public pub.csv --private priv.csv --research --out domain.yaml
+    ```
+    """
+    from jam_dagster.tables import draft_domain, withheld
+
+    if private is not None and not research:
+        raise InputError(
+            "--private puts private values into the domain, and nothing made with it may leave: "
+            "drop --private, or accept that with --research."
+        )
+    if research and private is None:
+        raise InputError("--research is for domains with private values: add --private TABLE.")
+    if out.suffix not in (".yaml", ".yml", ".json"):
+        raise InputError(f"--out {out}: a domain file ends in .yaml, .yml or .json.")
+    if not out.parent.is_dir():
+        raise InputError(f"--out {out}: the folder {out.parent} does not exist.")
+    public_records = source(public).read(private=False)
+    private_records = None
+    if private is not None:
+        with withheld("reading the private table"):
+            private_records = source(private).read(private=True)
+    with withheld("drafting the domain"):
+        domain = draft_domain(
+            public_records,
+            private=private_records,
+            bins=bins,
+            other=None if no_other else other,
+        )
+    domain.save(out)
+    console = stderr()
+    console.print(
+        f"{len(domain.names)} attributes, {domain.size(domain.names):.3g} cells: {out}",
+        soft_wrap=True,
+    )
+    if domain.restricted:
+        console.print(
+            "It holds private values: neither it nor what is made with it may leave.",
+            soft_wrap=True,
+        )

@@ -1,0 +1,283 @@
+"""`jam-dagster synthesize`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from jam_dagster.cli.console import print_json, source, stderr, stdout_kept_clean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jam_dagster.mechanisms import Round
+    from jam_dagster.synthesis import Synthesis, SynthesisRequest
+
+TABLES, BUDGET, MECHANISM, EVALUATION, OUTPUT = (
+    "The tables",
+    "The budget",
+    "The mechanism",
+    "The evaluation",
+    "The output",
+)
+
+
+def synthesize(
+    private: Annotated[
+        str,
+        typer.Option(
+            metavar="TABLE",
+            rich_help_panel=TABLES,
+            help="The table to protect: a .csv or .parquet file, or a source in JSON, such as "
+            """'{"csv": "people.csv", "separator": ";"}'.""",
+        ),
+    ],
+    public: Annotated[
+        str,
+        typer.Option(
+            metavar="TABLE",
+            rich_help_panel=TABLES,
+            help="A table about the same attributes that is no secret. It may be older, smaller "
+            "and biased.",
+        ),
+    ],
+    epsilon: Annotated[
+        float, typer.Option(rich_help_panel=BUDGET, help="epsilon of the whole release.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(metavar="DIR", rich_help_panel=OUTPUT, help="The folder for what is made."),
+    ],
+    domain: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=TABLES,
+            help="The attributes and their values: YAML or JSON, as `domain draft` writes it, or "
+            'the papers\' {"attribute": size} for tables of integer codes. Without it the domain '
+            "is drafted from the public table.",
+        ),
+    ] = None,
+    delta: Annotated[
+        float, typer.Option(rich_help_panel=BUDGET, help="delta of the whole release.")
+    ] = 1e-9,
+    noise: Annotated[
+        Literal["exact", "numpy"],
+        typer.Option(
+            rich_help_panel=BUDGET,
+            help="`exact` makes a release, charged to a ledger; `numpy` is seeded, charges "
+            "nothing, and what it makes may not leave.",
+        ),
+    ] = "exact",
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=BUDGET,
+            help="The ledger that is charged: a file or a SQLAlchemy URL. A new one grants the "
+            "dataset what this release asks for. Needed with exact noise.",
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            rich_help_panel=BUDGET,
+            help="The protected dataset that pays. Needed with exact noise.",
+        ),
+    ] = None,
+    release: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            rich_help_panel=BUDGET,
+            help="What the ledger calls this release.",
+            show_default="the name of --out",
+        ),
+    ] = None,
+    edition: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            rich_help_panel=BUDGET,
+            help="The same release once more is free; a new edition of it is drawn and paid "
+            "anew, for example on new data.",
+        ),
+    ] = "1",
+    rounds: Annotated[
+        int, typer.Option(rich_help_panel=MECHANISM, help="T, the marginals that are selected.")
+    ] = 30,
+    degree: Annotated[
+        int,
+        typer.Option(
+            rich_help_panel=MECHANISM,
+            help="The workload: all marginals of this many attributes.",
+        ),
+    ] = 3,
+    alpha: Annotated[
+        float,
+        typer.Option(
+            rich_help_panel=MECHANISM,
+            help="The part of a round's budget that measures; the rest selects.",
+        ),
+    ] = 0.8,
+    size_limit_mb: Annotated[
+        float, typer.Option(rich_help_panel=MECHANISM, help="The largest model, in megabytes.")
+    ] = 80.0,
+    iterations: Annotated[
+        int, typer.Option(rich_help_panel=MECHANISM, help="The steps of every fit.")
+    ] = 1000,
+    seed: Annotated[
+        int,
+        typer.Option(
+            rich_help_panel=MECHANISM,
+            help="Of the sampling, and of numpy noise. Exact noise is never seeded.",
+        ),
+    ] = 0,
+    evaluate: Annotated[
+        Literal["exact", "private", "off"],
+        typer.Option(
+            rich_help_panel=EVALUATION,
+            help="How the errors are measured on the private table: `exact` errors are "
+            "restricted, as the table is; `private` ones are measured with noise, and charged.",
+        ),
+    ] = "exact",
+    evaluation_share: Annotated[
+        float | None,
+        typer.Option(
+            rich_help_panel=EVALUATION,
+            help="The part of the budget that pays private evaluation.",
+            show_default="0.05",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            rich_help_panel=OUTPUT,
+            help="Print the result as one JSON object, and nothing else, on standard output.",
+        ),
+    ] = False,
+) -> None:
+    r"""Make a synthetic table that is differentially private.
+
+    Try it, for free, on the papers' integer-coded tables:
+
+    ```
+    jam-dagster synthesize --private priv.csv --public pub.csv \
+        --domain domain.json --epsilon 1 --rounds 10 --noise numpy --out research
+    ```
+
+    Make a release, and measure its errors in a way that may leave, too:
+
+    ```
+    jam-dagster synthesize --private people.csv --public survey.csv \
+        --domain domain.yaml --epsilon 1 --ledger ledger.db --dataset people \
+        --evaluate private --out release
+    ```
+
+    In the folder lie the synthetic table (synthetic.csv), its domain, the report (report.html),
+    the transcript and the model; in `restricted/`, what may not leave. A release that was
+    interrupted goes on where it stopped when the same command is given again: no draw is paid
+    twice.
+    """
+    from jam_dagster.synthesis import SynthesisRequest
+
+    with stdout_kept_clean() if as_json else nullcontext():
+        made = _run(
+            SynthesisRequest(
+                private=source(private),
+                public=source(public),
+                out=out,
+                epsilon=epsilon,
+                delta=delta,
+                domain=domain,
+                rounds=rounds,
+                alpha=alpha,
+                size_limit_mb=size_limit_mb,
+                iterations=iterations,
+                degree=degree,
+                seed=seed,
+                noise=noise,
+                evaluate=evaluate,
+                evaluation_share=evaluation_share,
+                ledger=ledger,
+                dataset=dataset,
+                release=release,
+                edition=edition,
+            )
+        )
+    if as_json:
+        print_json(made.to_dict())
+    else:
+        _print_summary(made, delta)
+
+
+def _run(request: SynthesisRequest) -> Synthesis:
+    from jam_dagster.synthesis import synthesize
+
+    console = stderr()
+    with _progress(request.rounds) as (on_stage, on_round):
+        return synthesize(
+            request,
+            on_stage=on_stage,
+            on_round=on_round,
+            tell=lambda sentence: console.print(sentence, soft_wrap=True, markup=False),
+        )
+
+
+@contextmanager
+def _progress(rounds: int) -> Iterator[tuple[Callable[[str], None], Callable[[Round], None]]]:
+    """Show the rounds: a bar that moves on a terminal, a line a round elsewhere."""
+    console = stderr()
+    if not console.is_terminal:
+
+        def say(outcome: Round) -> None:
+            console.print(outcome.line(rounds), soft_wrap=True, markup=False)
+
+        yield (lambda stage: None), say
+        return
+
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[chosen]}"),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("read", total=rounds, chosen="")
+
+        def show_stage(stage: str) -> None:
+            progress.update(task, description=stage)
+
+        def show_round(outcome: Round) -> None:
+            chosen = f"{' x '.join(outcome.clique)} from {outcome.source}"
+            progress.update(task, completed=outcome.index + 1, chosen=chosen)
+
+        yield show_stage, show_round
+
+
+def _print_summary(made: Synthesis, delta: float) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from jam_dagster.privacy import describe_rho
+
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_row("Synthetic table", f"{made.output / 'synthetic.csv'} ({made.rows:,} rows)")
+    table.add_row("Privacy budget", describe_rho(made.rho_budget, delta))
+    table.add_row("Privacy spent", describe_rho(made.rho_spent, delta))
+    table.add_row("Rounds", " and ".join(f"{n} {source}" for source, n in made.picks.items()))
+    for name, error in made.errors.to_dict().items():
+        if error is not None:
+            table.add_row(f"Error of the {name} table", f"{error['mean']:.4f}")
+    table.add_row("May leave", "yes" if made.releasable else "no")
+    table.add_row("Took", f"{made.seconds['total']:.1f} s, {made.peak_memory_mb:,.0f} MB")
+    Console(highlight=False, soft_wrap=True).print(table)

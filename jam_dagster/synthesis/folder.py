@@ -1,0 +1,164 @@
+"""The folder that a release without Dagster leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from upath import UPath
+
+from jam_dagster.errors import InputError
+
+
+class ReleaseFolder:
+    """What lies where in the folder of one release.
+
+    ===================  =========================================================================
+    ``synthetic.csv``    the synthetic table
+    ``domain.yaml``      the attributes and their values
+    ``release.json``     which release this is: its name, its parameters, its specification
+    ``draws/``           every charged outcome, so that no draw is ever paid twice
+    ``transcript/``      what was selected and measured, round by round
+    ``model/``           the fitted model
+    ``errors.json``      the workload errors, where they were measured with noise
+    ``report.html``      the report
+    ``restricted/``      what may not leave: errors measured without noise
+    ===================  =========================================================================
+
+    Parameters
+    ----------
+    path
+        The folder; it need not exist.
+    """
+
+    _OUTPUTS = (
+        "synthetic.csv",
+        "domain.yaml",
+        "draws",
+        "transcript",
+        "model",
+        "errors.json",
+        "report.html",
+        "restricted",
+    )
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+        self.table = self.path / "synthetic.csv"
+        self.domain = self.path / "domain.yaml"
+        self.release = self.path / "release.json"
+        self.draws = self.path / "draws"
+        self.transcript = UPath(self.path / "transcript")
+        self.model = UPath(self.path / "model")
+        self.report = self.path / "report.html"
+        self.restricted = self.path / "restricted"
+
+    def check_writable(self) -> None:
+        """Check, without writing, that the folder can be made and written to.
+
+        Raises
+        ------
+        InputError
+            If it cannot.
+        """
+        existing = self.path
+        while not existing.exists():
+            existing = existing.parent
+        if not existing.is_dir():
+            raise InputError(f"--out {self.path}: {existing} is a file; name another folder.")
+        if not os.access(existing, os.W_OK | os.X_OK):
+            raise InputError(
+                f"--out {self.path}: {existing} may not be written to; name another folder, "
+                "or change its permissions."
+            )
+
+    def check_free_for(self, release: dict[str, Any]) -> None:
+        """Check that nothing of another release would be overwritten.
+
+        A folder of research may be used again: what lies there can be made again. The folder of
+        a charged release holds draws that were paid for, and belongs to that release alone.
+
+        Parameters
+        ----------
+        release
+            What `claim` will write.
+
+        Raises
+        ------
+        InputError
+            If the folder holds another release, or files that no release left.
+        """
+        if not self.release.exists():
+            for name in self._OUTPUTS:
+                if (self.path / name).exists():
+                    raise InputError(
+                        f"--out {self.path} already holds {name}, which is not of a release: "
+                        "name an empty or a new folder."
+                    )
+            return
+        try:
+            there = json.loads(self.release.read_text())
+            noise, key = there["noise"], there["key"]
+        except (OSError, ValueError, KeyError, TypeError):
+            raise InputError(
+                f"{self.release} cannot be read: name an empty or a new folder."
+            ) from None
+        if noise == "exact" and (noise, key) != (release["noise"], release["key"]):
+            raise InputError(
+                f"--out {self.path} holds another charged release ({key['release']}, edition "
+                f"{key['edition']}, of {key['dataset']}), or the same with other parameters, "
+                "another domain or another public table: name a new folder."
+            )
+
+    def claim(self, release: dict[str, Any]) -> None:
+        """Make the folder and write down which release it belongs to."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        if release["noise"] != "exact":
+            self._discard()
+        self.release.write_text(json.dumps(release, indent=2) + "\n")
+
+    def _discard(self) -> None:
+        """Remove what earlier research left, lest its report be taken for that of this run."""
+        for name in self._OUTPUTS:
+            path = self.path / name
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the mechanism has ended; the description is the last file that it writes."""
+        return (self.transcript / "transcript.json").exists()
+
+    def write_errors(self, errors: dict[str, Any], *, restricted: bool) -> None:
+        """Write the workload errors to where their readers are.
+
+        Parameters
+        ----------
+        errors
+            What `WorkloadError.to_dict` gives.
+        restricted
+            Whether they are exact statistics of the private table.
+        """
+        folder = self.path
+        if restricted:
+            folder = self.restricted
+            folder.mkdir(mode=0o700, exist_ok=True)
+        self._write(folder / "errors.json", json.dumps(errors, indent=2) + "\n", restricted)
+
+    def write_report(self, page: str, *, restricted: bool) -> None:
+        """Write the report, or its edition with exact errors."""
+        if restricted:
+            self.restricted.mkdir(mode=0o700, exist_ok=True)
+        path = self.restricted / "report.html" if restricted else self.report
+        self._write(path, page, restricted)
+
+    @staticmethod
+    def _write(path: Path, text: str, restricted: bool) -> None:
+        mode = 0o600 if restricted else 0o666
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
+            file.write(text)

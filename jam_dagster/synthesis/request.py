@@ -1,0 +1,170 @@
+"""What a release is asked to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from jam_dagster.errors import SpecificationError
+
+if TYPE_CHECKING:
+    from jam_dagster.mechanisms import JamPgm
+    from jam_dagster.privacy import Budget
+    from jam_dagster.tables import Source
+
+NoiseName = Literal["exact", "numpy"]
+EvaluationMode = Literal["exact", "private", "off"]
+
+DEFAULT_EVALUATION_SHARE = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthesisRequest:
+    """Everything that `synthesize` needs to know.
+
+    Parameters
+    ----------
+    private, public
+        The tables: raw values, or codes where `domain` is the papers' ``{"attribute": size}``.
+    out
+        The folder for what is made.
+    epsilon, delta
+        The privacy budget of the whole release.
+    domain
+        A domain file; None drafts the domain from the public table.
+    rounds, alpha, size_limit_mb, iterations
+        The parameters of JAM-PGM: T, the measuring part of a round's budget, the largest model,
+        and the steps of every fit.
+    degree
+        The workload is all marginals of this many attributes.
+    seed
+        Of the sampling, and of research noise. Exact noise is never seeded.
+    noise
+        ``"exact"`` noise, charged to `ledger`, makes a release; ``"numpy"`` is seeded, charges
+        nothing, and what it makes may not leave.
+    evaluate
+        How the errors are measured on the private table: ``"exact"``, ``"private"`` (with noise,
+        charged) or ``"off"``.
+    evaluation_share
+        The part of the budget that pays ``evaluate="private"``; None means 5%.
+    ledger, dataset
+        The ledger, a file or a SQLAlchemy URL, and the protected dataset that pays.
+    release
+        What the ledger calls this release; None takes the name of `out`.
+    edition
+        A new edition of a release is drawn, and paid, anew.
+    """
+
+    private: Source
+    public: Source
+    out: Path
+    epsilon: float
+    delta: float = 1e-9
+    domain: Path | None = None
+    rounds: int = 30
+    alpha: float = 0.8
+    size_limit_mb: float = 80.0
+    iterations: int = 1000
+    degree: int = 3
+    seed: int = 0
+    noise: NoiseName = "exact"
+    evaluate: EvaluationMode = "exact"
+    evaluation_share: float | None = None
+    ledger: str | None = None
+    dataset: str | None = None
+    release: str | None = None
+    edition: str = "1"
+
+    def validate(self) -> None:
+        """Check everything that can be checked before a table is read.
+
+        Raises
+        ------
+        SpecificationError
+            Naming the parameter, what it was, and what it may be.
+        """
+        # Both check their own parameters, and so does the division of the budget.
+        self.mechanism()
+        self.shares()
+        if self.degree < 1:
+            raise SpecificationError(f"degree must be at least 1, got {self.degree}.")
+        if self.seed < 0:
+            raise SpecificationError(f"seed must be 0 or more, got {self.seed}.")
+        for name, choices in (("noise", NoiseName), ("evaluate", EvaluationMode)):
+            if getattr(self, name) not in get_args(choices):
+                raise SpecificationError(
+                    f"{name} must be one of {', '.join(get_args(choices))}, "
+                    f"got {getattr(self, name)!r}."
+                )
+        if self.evaluation_share is not None:
+            if self.evaluate != "private":
+                raise SpecificationError(
+                    f"evaluation_share pays for private evaluation, which this is not: drop it, "
+                    f"or evaluate 'private' instead of {self.evaluate!r}."
+                )
+            if self.evaluation_share == 0:
+                raise SpecificationError(
+                    "evaluation_share must be more than 0: private evaluation is paid from it."
+                )
+        if self.noise == "exact" and not (self.ledger and self.dataset):
+            raise SpecificationError(
+                "Exact noise makes a release, and a release is charged: give --ledger FILE and "
+                "--dataset ID, or experiment for free with --noise numpy."
+            )
+
+    def budget(self) -> Budget:
+        """Return the budget of the whole release.
+
+        Raises
+        ------
+        SpecificationError
+            If epsilon or delta is out of range.
+        """
+        from jam_dagster.privacy import Budget
+
+        return Budget(self.epsilon, self.delta)
+
+    def shares(self) -> dict[str, float]:
+        """Return the rho of the mechanism and, where it is charged, of the evaluation."""
+        return self.budget().shares(self.share)
+
+    def mechanism(self) -> JamPgm:
+        """Return the mechanism with its parameters."""
+        from jam_dagster.mechanisms import JamPgm
+
+        return JamPgm(
+            rounds=self.rounds,
+            alpha=self.alpha,
+            size_limit_mb=self.size_limit_mb,
+            iterations=self.iterations,
+        )
+
+    @property
+    def release_name(self) -> str:
+        """What the ledger calls this release."""
+        return self.release or self.out.resolve().name
+
+    @property
+    def share(self) -> float:
+        """The part of the budget that is kept for the evaluation."""
+        if self.evaluate != "private":
+            return 0.0
+        return DEFAULT_EVALUATION_SHARE if self.evaluation_share is None else self.evaluation_share
+
+    def specification(self, *, domain_digest: str, public_digest: str) -> dict[str, Any]:
+        """Return everything that the draws depend on, private data apart.
+
+        Two requests with the same specification, dataset, release name and edition are one
+        release: the second finds the draws of the first and pays nothing.
+        """
+        mechanism = self.mechanism()
+        return {
+            "mechanism": {"name": mechanism.name, **mechanism.parameters()},
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "evaluation_share": self.share,
+            "workload": {"degree": self.degree},
+            "domain": domain_digest,
+            "public": public_digest,
+        }

@@ -1,0 +1,281 @@
+"""From two tables to a synthetic one.
+
+The order of the steps is the point. Everything that can be wrong is found before a ledger
+reserves anything; a release that its ledger refuses never opens the private table; and what a
+release has drawn once is never drawn again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jam_dagster.errors import InputError, LostDrawError
+from jam_dagster.evaluation import WorkloadError, workload_error
+from jam_dagster.mechanisms import FittedModel, Round, Transcript
+from jam_dagster.privacy import ReleaseKey
+from jam_dagster.synthesis.folder import ReleaseFolder
+from jam_dagster.synthesis.funding import Funding, Funds, LedgerFunding, ResearchFunding
+from jam_dagster.tables import (
+    Domain,
+    EncodedTable,
+    Workload,
+    decode,
+    draft_domain,
+    encode,
+    withheld,
+)
+
+if TYPE_CHECKING:
+    from jam_dagster.synthesis.request import SynthesisRequest
+
+MECHANISM, EVALUATION = "mechanism", "evaluation"
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """What `synthesize` made, and what it took.
+
+    Parameters
+    ----------
+    errors
+        The workload errors.
+    seconds
+        Wall-clock time of every stage.
+    peak_memory_mb
+        The most memory that the process ever held, in 2^20 bytes.
+    rho_budget, rho_spent
+        The budget of the whole release, and the charges of all its draws.
+    picks
+        Number of rounds that measured private and public marginals.
+    rows
+        Rows of the synthetic table.
+    releasable
+        Whether the synthetic table may leave.
+    output
+        The folder.
+    """
+
+    errors: WorkloadError
+    seconds: dict[str, float]
+    peak_memory_mb: float
+    rho_budget: float
+    rho_spent: float
+    picks: dict[str, int]
+    rows: int
+    releasable: bool
+    output: Path
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as ``synthesize --json`` prints them."""
+        return {
+            "workload_error": self.errors.to_dict(),
+            "seconds": {name: round(seconds, 3) for name, seconds in self.seconds.items()},
+            "peak_memory_mb": round(self.peak_memory_mb, 1),
+            "rho": {"budget": self.rho_budget, "spent": self.rho_spent},
+            "picks": self.picks,
+            "rows": self.rows,
+            "releasable": self.releasable,
+            "output": str(self.output),
+        }
+
+
+@dataclass
+class Stopwatch:
+    """The wall-clock time of named stages.
+
+    Parameters
+    ----------
+    on_stage
+        Called with the name of each stage as it begins.
+    """
+
+    on_stage: Callable[[str], None]
+    seconds: dict[str, float] = field(default_factory=dict)
+    started: float = field(default_factory=time.monotonic)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time one stage; a name that comes again adds up."""
+        self.on_stage(name)
+        begun = time.monotonic()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - begun
+
+    def total(self) -> dict[str, float]:
+        """Return the time since the start and of every stage."""
+        return {"total": time.monotonic() - self.started, **self.seconds}
+
+
+def synthesize(
+    request: SynthesisRequest,
+    *,
+    on_stage: Callable[[str], None] = lambda name: None,
+    on_round: Callable[[Round], None] = lambda outcome: None,
+    tell: Callable[[str], None] = lambda sentence: None,
+) -> Synthesis:
+    """Make a synthetic table, and write it and its story to a folder.
+
+    Parameters
+    ----------
+    request
+        What is wanted.
+    on_stage
+        Called with the name of each stage as it begins.
+    on_round
+        Called after every round of the mechanism.
+    tell
+        Called with a sentence where the user should know what was done.
+
+    Returns
+    -------
+    Synthesis
+        What was made, and what it took.
+
+    Raises
+    ------
+    InputError
+        If something given is wrong; nothing was charged and nothing was reserved.
+    BudgetExceededError
+        If the release asks for more than its dataset has left; the private table was not opened.
+    PrivateStepError
+        If a step that holds private values failed. The reservation stays: the same request
+        goes on where this one stopped.
+    """
+    request.validate()
+    folder = ReleaseFolder(request.out)
+    folder.check_writable()
+    watch = Stopwatch(on_stage)
+
+    with watch.stage("read"):
+        public_records = request.public.read(private=False)
+        domain = (
+            draft_domain(public_records) if request.domain is None else Domain.load(request.domain)
+        )
+    with watch.stage("encode"):
+        public = encode(public_records, domain, private=False)
+        workload = Workload.all_k_way(domain, request.degree)
+        mechanism = request.mechanism()
+        mechanism.check(domain, workload)
+
+    specification = request.specification(
+        domain_digest=domain.digest, public_digest=digest_of(public)
+    )
+    key = ReleaseKey(
+        dataset=request.dataset or "",
+        release=request.release_name,
+        specification=hashlib.sha256(_canonical(specification)).hexdigest(),
+        edition=request.edition,
+    )
+    described = {"noise": request.noise, "key": vars(key), "specification": specification}
+    folder.check_free_for(described)
+    funding: Funding
+    if request.noise == "exact":
+        funding = LedgerFunding(str(request.ledger), key, request.budget(), request.shares(), tell)
+    else:
+        funding = ResearchFunding(request.shares(), request.seed)
+    funding.check(folder)
+
+    with watch.stage("read"), withheld("reading the private table"):
+        private_records = request.private.read(private=True)
+    with watch.stage("encode"), withheld("encoding the private table"):
+        private = encode(private_records, domain, private=True)
+        del private_records
+    if private.records == 0:
+        raise InputError(f"{request.private.describe()} has no rows: give a table that has.")
+
+    folder.claim(described)
+    domain.save(folder.domain)
+    funds = funding.open(folder)
+
+    with watch.stage("mechanism"), withheld("the mechanism"):
+        if folder.complete:
+            tell("This release was drawn before: its transcript is used again, at no cost.")
+            transcript = Transcript.load(folder.transcript)
+            model = FittedModel.load(folder.model)
+        else:
+            result = mechanism.run(
+                private, public, workload, funds.draws(MECHANISM), on_round=on_round
+            )
+            model, transcript = result.model, result.transcript
+            model.save(folder.model)
+            transcript.save(folder.transcript)
+        funds.close(MECHANISM)
+
+    with watch.stage("sample"):
+        # Sampling is post-processing: its seed takes nothing from the noise.
+        rng = np.random.default_rng(request.seed)
+        synthetic = model.sample(private.records, rng)
+        table = decode(synthetic, rng)
+        table.to_csv(folder.table, index=False)
+
+    with watch.stage("evaluate"), withheld("the evaluation"):
+        errors = _evaluate(request, private, synthetic, public, workload, funds, tell)
+        folder.write_errors(errors.to_dict(), restricted=errors.restricted)
+
+    return Synthesis(
+        errors=errors,
+        seconds=watch.total(),
+        peak_memory_mb=peak_memory_mb(),
+        rho_budget=request.budget().rho,
+        rho_spent=funds.spent,
+        picks=transcript.picks,
+        rows=len(table),
+        releasable=transcript.releasable and not domain.restricted,
+        output=folder.path,
+    )
+
+
+def _evaluate(
+    request: SynthesisRequest,
+    private: EncodedTable,
+    synthetic: EncodedTable,
+    public: EncodedTable,
+    workload: Workload,
+    funds: Funds,
+    tell: Callable[[str], None],
+) -> WorkloadError:
+    if request.evaluate != "private":
+        return workload_error(
+            private, synthetic, public, workload, mode=request.evaluate, draws=None
+        )
+    try:
+        errors = workload_error(
+            private, synthetic, public, workload, mode="private", draws=funds.draws(EVALUATION)
+        )
+    except LostDrawError as lost:
+        # The synthetic table is there and paid for; that its error is unknown is no reason to
+        # withhold it.
+        tell(f"The workload errors are lost: {lost}")
+        errors = WorkloadError(mode="off")
+    funds.close(EVALUATION)
+    return errors
+
+
+def digest_of(table: EncodedTable) -> str:
+    """Return a SHA-256 of a public table's codes, so that another public table is noticed."""
+    digest = hashlib.sha256()
+    for column in table.columns:
+        digest.update(np.ascontiguousarray(column, dtype="<u4").tobytes())
+    return digest.hexdigest()
+
+
+def peak_memory_mb() -> float:
+    """Return the most memory that this process ever held, in 2^20 bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Linux counts in kilobytes, macOS in bytes.
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def _canonical(specification: dict[str, Any]) -> bytes:
+    return json.dumps(specification, sort_keys=True, separators=(",", ":")).encode()
