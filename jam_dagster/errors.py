@@ -45,6 +45,10 @@ class ReleaseClosedError(BudgetError):
     """A release that has ended was asked to draw again."""
 
 
+class LedgerIntegrityError(BudgetError):
+    """The journal of a ledger does not add up: it was altered or damaged."""
+
+
 class PrivacyLabelError(JamError):
     """The asset graph would let something private reach something releasable uncharged."""
 

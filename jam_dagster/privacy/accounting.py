@@ -189,6 +189,15 @@ def rho_covering(units: int) -> float:
     return rho if Fraction(rho) * UNITS_PER_RHO >= units else math.nextafter(rho, math.inf)
 
 
+def rho_reserving(units: int) -> float:
+    """Return a float that is worth `units` as a budget: ``units_down(rho_reserving(u)) == u``.
+
+    From 8 rho on floats are further apart than units, and the one below is returned instead.
+    """
+    rho = rho_covering(units)
+    return rho if units_down(rho) <= units else rho_within(units)
+
+
 def exponential_epsilon(rho: float) -> float:
     """Return the epsilon of the exponential mechanism that costs `rho`.
 
@@ -267,9 +276,9 @@ class Budget:
             )
         whole = units_down(self.rho)
         aside = math.floor(whole * Fraction(fraction))
-        shares = {"mechanism": rho_within(whole - aside)}
+        shares = {"mechanism": rho_reserving(whole - aside)}
         if aside:
-            shares["evaluation"] = rho_within(aside)
+            shares["evaluation"] = rho_reserving(aside)
         return shares
 
 

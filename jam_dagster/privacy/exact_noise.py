@@ -2,7 +2,8 @@
 
 OpenDP samples with integer arithmetic from a cryptographically secure generator, so that no
 output is possible from one table and impossible from its neighbour, as it is with floating-point
-noise. Importing this module is cheap; OpenDP itself is imported at the first draw.
+noise. Importing this module is cheap; OpenDP itself is imported when an `ExactNoise` is made, so
+that it is known to load before anything is charged.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ class ExactNoise:
     Each draw asks OpenDP's own privacy map what it costs and widens the noise until that is no
     more than what is charged. About 11 microseconds a cell of a marginal.
     """
+
+    def __post_init__(self) -> None:
+        _opendp()
 
     @property
     def name(self) -> str:

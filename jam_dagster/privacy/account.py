@@ -1,0 +1,219 @@
+"""What pays for draws: the protocol of accounts, and the account that no ledger keeps."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from jam_dagster.errors import BudgetError, BudgetExceededError, ReleaseClosedError
+from jam_dagster.privacy.accounting import (
+    check_rho,
+    describe_rho,
+    epsilon_from_rho,
+    rho_covering,
+    rho_within,
+    units_down,
+    units_up,
+)
+
+
+class Account(Protocol):
+    """One share of a release's reservation, from which its draws are paid.
+
+    All amounts are rho. What was spent is rounded up, what is left is rounded down, so that
+    charging `remaining` always fits.
+    """
+
+    @property
+    def share(self) -> str:
+        """Which share this is, such as ``"mechanism"``."""
+        ...
+
+    @property
+    def reserved(self) -> float:
+        """Rho of the whole share."""
+        ...
+
+    @property
+    def spent(self) -> float:
+        """Rho charged so far."""
+        ...
+
+    @property
+    def remaining(self) -> float:
+        """Rho that can still be charged; 0.0 once closed."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """Whether the account has ended."""
+        ...
+
+    def charged(self, step: str) -> float | None:
+        """Return the rho charged for `step`, or None if it was never charged."""
+        ...
+
+    def charge(self, step: str, rho: float) -> None:
+        """Charge `rho` for `step`; on return the charge will not be forgotten.
+
+        Parameters
+        ----------
+        step : str
+            Which draw of the release this pays for; each is paid once.
+        rho : float
+            Positive; rounded up to whole units of 1e-15.
+
+        Raises
+        ------
+        SpecificationError
+            If `rho` is not a positive, finite number.
+        BudgetExceededError
+            If less than `rho` is left.
+        ReleaseClosedError
+            If the account is closed.
+        BudgetError
+            If `step` was charged before.
+        """
+        ...
+
+    def close(self, reason: str = "") -> float:
+        """End the account and return the rho that it did not spend; 0.0 if it had ended."""
+        ...
+
+
+class UnledgeredAccount:
+    """An account in memory, for research with seeded noise: it limits, but nothing is recorded.
+
+    Parameters
+    ----------
+    rho : float
+        What may be spent.
+    share : str
+        Name of the share.
+
+    Raises
+    ------
+    SpecificationError
+        If `rho` is not a positive, finite number.
+    """
+
+    def __init__(self, rho: float, share: str = "mechanism") -> None:
+        self._share = share
+        self._reserved = units_down(check_rho(rho))
+        self._charges: dict[str, int] = {}
+        self._closed = False
+
+    @property
+    def share(self) -> str:
+        """Which share this is."""
+        return self._share
+
+    @property
+    def reserved(self) -> float:
+        """Rho of the whole share."""
+        return rho_within(self._reserved)
+
+    @property
+    def spent(self) -> float:
+        """Rho charged so far."""
+        return rho_covering(sum(self._charges.values()))
+
+    @property
+    def remaining(self) -> float:
+        """Rho that can still be charged; 0.0 once closed."""
+        return 0.0 if self._closed else rho_within(self._left)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the account has ended."""
+        return self._closed
+
+    @property
+    def _left(self) -> int:
+        return self._reserved - sum(self._charges.values())
+
+    def charged(self, step: str) -> float | None:
+        """Return the rho charged for `step`, or None if it was never charged."""
+        units = self._charges.get(step)
+        return None if units is None else rho_covering(units)
+
+    def charge(self, step: str, rho: float) -> None:
+        """Charge `rho` for `step`; see `Account.charge`."""
+        units = units_up(check_rho(rho))
+        check_charge(
+            step, units, left=self._left, already=step in self._charges, closed=self._closed
+        )
+        self._charges[step] = units
+
+    def close(self, reason: str = "") -> float:
+        """End the account; see `Account.close`."""
+        unspent = self.remaining
+        self._closed = True
+        return unspent
+
+
+def check_charge(
+    step: str,
+    units: int,
+    *,
+    left: int,
+    already: bool,
+    closed: bool,
+    account: str = "this account",
+    delta: float | None = None,
+) -> None:
+    """Raise if a charge of `units` for `step` may not be made.
+
+    Parameters
+    ----------
+    step : str
+        The draw.
+    units : int
+        Its charge in units of 1e-15 rho.
+    left : int
+        What the account has left, in the same units.
+    already, closed : bool
+        Whether the step was charged before, and whether the account has ended.
+    account : str
+        How the error calls the account.
+    delta : float, optional
+        At which delta the error also speaks of epsilon.
+
+    Raises
+    ------
+    ReleaseClosedError, BudgetError, BudgetExceededError
+        As `Account.charge` says.
+    """
+    if closed:
+        raise ReleaseClosedError(
+            f"{account} is closed and cannot pay for step {step!r}; to draw again, run the "
+            "release under a new edition or partition, which reserves a budget of its own"
+        )
+    if already:
+        raise BudgetError(
+            f"{account} has already paid for step {step!r}; its outcome must come from the store "
+            "of outcomes, a second draw would need a step of its own"
+        )
+    if units > left:
+        raise BudgetExceededError(
+            f"step {step!r} {shortfall(units, left, delta)}: {account} was reserved less than "
+            "its draws need"
+        )
+
+
+def shortfall(asked: int, left: int, delta: float | None) -> str:
+    """Return "asks for ..., has left ..., short of ..." for amounts in units of 1e-15 rho.
+
+    The difference in epsilon is that of the two epsilons shown: rho adds up, epsilon does not.
+    """
+    requested, remaining = rho_covering(asked), rho_within(max(left, 0))
+    missing = rho_covering(asked - max(left, 0))
+    if delta is None:
+        return (
+            f"asks for rho {requested:.6g}, but only rho {remaining:.6g} is left, "
+            f"rho {missing:.6g} too little"
+        )
+    gap = epsilon_from_rho(requested, delta) - epsilon_from_rho(remaining, delta)
+    return (
+        f"asks for {describe_rho(requested, delta)}, but only {describe_rho(remaining, delta)} is "
+        f"left, rho {missing:.6g} (epsilon {gap:.4g}) too little"
+    )

@@ -1,0 +1,224 @@
+"""The ledger's SQLite file: how it is made, opened, locked, and how its failures are told."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy.pool import NullPool
+
+from jam_dagster.errors import BudgetError, SpecificationError
+from jam_dagster.privacy.ledger_schema import SCHEMA_VERSION, metadata
+
+APPLICATION_ID = 0x4A414D4C
+"""What marks a SQLite file as a ledger: "JAML" in its header."""
+
+BUSY_SECONDS = 60.0
+"""How long to wait for another writer."""
+
+_MEANINGS = {
+    "SQLITE_NOTADB": "is not a ledger, nor any SQLite file",
+    "SQLITE_CORRUPT": "is damaged; restore it from a backup and run `jam-dagster ledger verify`",
+    "SQLITE_BUSY": f"was held by another process for more than {BUSY_SECONDS:g} seconds; try again",
+    "SQLITE_READONLY": "cannot be written; check the permissions of the file and its folder",
+    "SQLITE_PERM": "cannot be opened; check the permissions of the file and its folder",
+    "SQLITE_CANTOPEN": "cannot be opened; check the permissions of the file and its folder",
+    "SQLITE_FULL": "cannot be written, the disk is full; nothing was recorded",
+    "SQLITE_IOERR": "could not be read or written; check the disk",
+}
+
+
+class LedgerFile:
+    """A SQLite file that holds the journal.
+
+    Write-ahead log, full synchronisation, one writer at a time from the first read of its
+    transaction to its commit. Connections live as long as one transaction, so the object can be
+    pickled and used after a fork.
+
+    Parameters
+    ----------
+    location : str or path
+        A path, or a ``sqlite:///`` URL.
+
+    Raises
+    ------
+    SpecificationError
+        If the location names no file, or another database than SQLite.
+    """
+
+    def __init__(self, location: str | os.PathLike[str]) -> None:
+        self.path = _file_of(os.fspath(location))
+        self._engine: sa.Engine | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "_engine": None}
+
+    @property
+    def exists(self) -> bool:
+        """Whether the file is there."""
+        return self.path.exists()
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """Give a connection whose reads all see the same state; never makes a file.
+
+        Raises
+        ------
+        BudgetError
+            If the file is missing, is no ledger, or cannot be read.
+        """
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """Give a connection that alone may write; commits durably at the end, or not at all.
+
+        Raises
+        ------
+        BudgetError
+            If the file is missing, is no ledger, or cannot be written.
+        """
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    def create(self) -> None:
+        """Make an empty ledger, readable by its owner alone, if there is no file yet.
+
+        The file appears under its name complete, or not at all: two processes that create it at
+        once end up with the same ledger.
+
+        Raises
+        ------
+        BudgetError
+            If the file cannot be made.
+        """
+        if self.exists:
+            return
+        draft = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}")
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            self._fill(draft)
+            os.link(draft, self.path)
+            _sync_folder(self.path.parent)
+        except FileExistsError:
+            # Another process was faster; its ledger is as good.
+            pass
+        except OSError as error:
+            raise BudgetError(f"the ledger {self.path} cannot be made: {error.strerror}") from error
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _fill(self, draft: Path) -> None:
+        with self._told(), closing(_connect(draft)) as raw:
+            raw.execute("PRAGMA journal_mode = WAL")
+            raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            raw.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        with self._told(), _engine(draft).begin() as connection:
+            metadata.create_all(connection)
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sa.Connection]:
+        if not self.exists:
+            raise BudgetError(
+                f"there is no ledger at {self.path}; grant a dataset its budget to begin one: "
+                f"{grant_command(self.path)}"
+            )
+        if self._engine is None:
+            self._engine = _engine(self.path)
+        with (
+            self._told(),
+            self._engine.connect().execution_options(ledger_begin=begin) as connection,
+            connection.begin(),
+        ):
+            self._check_identity(connection)
+            yield connection
+
+    def _check_identity(self, connection: sa.Connection) -> None:
+        if connection.exec_driver_sql("PRAGMA application_id").scalar() != APPLICATION_ID:
+            raise BudgetError(f"{self.path} is not a ledger; name another file")
+        version = connection.exec_driver_sql("PRAGMA user_version").scalar()
+        if version != SCHEMA_VERSION:
+            raise BudgetError(
+                f"the ledger {self.path} has version {version}, this package reads version "
+                f"{SCHEMA_VERSION}; install the version of jam-dagster that wrote it"
+            )
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn the database's errors into ones that name the file and what to do."""
+        try:
+            yield
+        except (sa.exc.DBAPIError, sqlite3.Error) as error:
+            original = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+            name = getattr(original, "sqlite_errorname", "")
+            meaning = next(
+                (text for code, text in _MEANINGS.items() if name.startswith(code)),
+                f"failed: {original}",
+            )
+            raise BudgetError(f"the ledger {self.path} {meaning}") from error
+
+
+def grant_command(path: Path, dataset: str = "ID") -> str:
+    """Return the command that grants a dataset its budget, as errors tell it."""
+    return (
+        f"jam-dagster ledger grant --ledger {path} --dataset {dataset} "
+        "--epsilon EPSILON --delta DELTA"
+    )
+
+
+def _file_of(location: str) -> Path:
+    if "://" in location:
+        url = sa.make_url(location)
+        if url.get_backend_name() != "sqlite":
+            raise SpecificationError(
+                f"the ledger is kept in SQLite, got a URL of {url.get_backend_name()!r}; "
+                "give a path, or sqlite:////path/to/ledger.db"
+            )
+        location = url.database or ""
+    if not location or location == ":memory:":
+        raise SpecificationError(
+            f"the ledger must be a file, got {location!r}: a budget in memory would be forgotten"
+        )
+    path = Path(location).expanduser().absolute()
+    if path.is_dir():
+        raise SpecificationError(
+            f"the ledger must be a file, {path} is a folder; name a file in it"
+        )
+    return path
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # mode=rw never creates; isolation_level=None leaves BEGIN to us.
+    raw = sqlite3.connect(
+        f"file:{quote(str(path))}?mode=rw", uri=True, timeout=BUSY_SECONDS, isolation_level=None
+    )
+    raw.execute("PRAGMA synchronous = FULL")
+    return raw
+
+
+def _engine(path: Path) -> sa.Engine:
+    engine = sa.create_engine("sqlite://", creator=lambda: _connect(path), poolclass=NullPool)
+
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: sa.Connection) -> None:
+        options = connection.get_execution_options()
+        connection.exec_driver_sql(options.get("ledger_begin", "BEGIN IMMEDIATE"))
+
+    return engine
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

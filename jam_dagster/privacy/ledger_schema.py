@@ -1,0 +1,282 @@
+"""What the ledger writes down: one append-only table of events, each sealed to the one before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+import sqlalchemy as sa
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.privacy.accounting import rho_covering
+
+SCHEMA_VERSION = 1
+GENESIS = "0" * 64
+"""What the first event names as the hash of the event before it."""
+
+_MAX_NAME = 200
+
+
+class Kind(StrEnum):
+    """What can happen to a budget."""
+
+    GRANTED = "granted"
+    """A dataset's whole budget is now `units`; a later grant replaces it."""
+    RESERVED = "reserved"
+    """`units` of a dataset's budget are set aside for one share of a release."""
+    CHARGED = "charged"
+    """`units` of a share pay for one draw."""
+    RETURNED = "returned"
+    """`units` of a share were not spent and go back to the dataset."""
+    CLOSED = "closed"
+    """A share has ended; nothing more can be charged to it."""
+
+
+def check_name(value: str, what: str, *, required: bool = True) -> str:
+    """Return a name if it can be written in the ledger and read by people.
+
+    Raises
+    ------
+    SpecificationError
+        If it is not a string, is longer than 200 characters or holds control characters, or is
+        blank though required.
+    """
+    if not isinstance(value, str):
+        raise SpecificationError(f"{what} must be a string, got {value!r}")
+    if required and not value.strip():
+        raise SpecificationError(f"{what} must not be blank, got {value!r}")
+    if len(value) > _MAX_NAME or not value.isprintable():
+        raise SpecificationError(
+            f"{what} must be at most {_MAX_NAME} printable characters, got {value[:50]!r}"
+        )
+    return value
+
+
+@dataclass(frozen=True)
+class ReleaseKey:
+    """By what a release is known; the same key never pays twice.
+
+    Parameters
+    ----------
+    dataset : str
+        Identity of the protected dataset, not a path: the same people, wherever they are stored.
+    release : str
+        Name of the release.
+    specification : str
+        Digest of everything that shapes the output. Never a hash of private content.
+    partition : str
+        Which slice of the data, such as ``"2026-11"``; empty for an unpartitioned release.
+    edition : str
+        Raised to release the same data anew, at a new price.
+
+    Raises
+    ------
+    SpecificationError
+        If a part cannot be written in the ledger.
+    """
+
+    dataset: str
+    release: str
+    specification: str
+    partition: str = ""
+    edition: str = "1"
+
+    def __post_init__(self) -> None:
+        check_name(self.dataset, "the protected dataset")
+        check_name(self.release, "the release")
+        check_name(self.specification, "the specification's digest")
+        check_name(self.partition, "the partition", required=False)
+        check_name(self.edition, "the edition")
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the key, in hex: a name for folders that belong to the release."""
+        return hashlib.sha256(_canonical(key_fields(self))).hexdigest()
+
+    def __str__(self) -> str:
+        partition = f", partition {self.partition!r}" if self.partition else ""
+        return f"release {self.release!r}{partition}, edition {self.edition!r}"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of the journal.
+
+    Parameters
+    ----------
+    seq : int
+        Its number, from 1, without gaps.
+    at : str
+        When, in UTC, ISO 8601.
+    kind : Kind
+        What happened.
+    dataset, release, partition, edition, specification : str
+        To which release of which protected dataset; a grant names the dataset alone.
+    share, step : str
+        To which share of the release, and for which draw.
+    units : int
+        Amount in units of 1e-15 rho; `rho` gives it as a float.
+    epsilon, delta : float or None
+        The budget as the grantor stated it.
+    run_id, by, reason : str
+        Which run, who, and why.
+    previous, hash : str
+        Hash of the event before, and of this one.
+    """
+
+    seq: int
+    at: str
+    kind: Kind
+    dataset: str
+    release: str = ""
+    partition: str = ""
+    edition: str = ""
+    specification: str = ""
+    share: str = ""
+    step: str = ""
+    units: int = 0
+    epsilon: float | None = None
+    delta: float | None = None
+    run_id: str = ""
+    by: str = ""
+    reason: str = ""
+    previous: str = GENESIS
+    hash: str = ""
+
+    @property
+    def rho(self) -> float:
+        """The amount in rho."""
+        return rho_covering(self.units)
+
+    @property
+    def key(self) -> ReleaseKey | None:
+        """The release's key, or None for a grant."""
+        if self.kind == Kind.GRANTED:
+            return None
+        return ReleaseKey(
+            self.dataset, self.release, self.specification, self.partition, self.edition
+        )
+
+    def seal(self) -> str:
+        """Return the hash that this event must carry: SHA-256 over all else that it says.
+
+        Empty fields are left out, so that a later version of the ledger can add fields without
+        breaking the seals of what was written before.
+        """
+        said = {
+            field.name: value
+            for field in fields(self)
+            if field.name != "hash" and (value := getattr(self, field.name)) not in ("", None)
+        }
+        return hashlib.sha256(_canonical(said)).hexdigest()
+
+
+metadata = sa.MetaData()
+
+_ACCOUNT_COLUMNS = ("dataset", "release", "partition", "edition", "specification", "share")
+
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True),
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    *(sa.Column(name, sa.Text, nullable=False) for name in _ACCOUNT_COLUMNS),
+    sa.Column("step", sa.Text, nullable=False),
+    sa.Column("units", sa.BigInteger, nullable=False),
+    sa.Column("epsilon", sa.Double),
+    sa.Column("delta", sa.Double),
+    *(sa.Column(name, sa.Text, nullable=False) for name in ("run_id", "by", "reason")),
+    sa.Column("previous", sa.Text, nullable=False, unique=True),
+    sa.Column("hash", sa.Text, nullable=False, unique=True),
+    sa.CheckConstraint("units >= 0", name="units_not_negative"),
+    sa.CheckConstraint(
+        "kind IN ({})".format(", ".join(f"'{kind.value}'" for kind in Kind)), name="known_kind"
+    ),
+)
+
+sa.Index("events_by_account", *(events.c[name] for name in _ACCOUNT_COLUMNS))
+
+
+def _once(name: str, kind: Kind, *columns: str) -> None:
+    condition = events.c.kind == kind.value
+    sa.Index(
+        name,
+        *(events.c[column] for column in columns),
+        unique=True,
+        sqlite_where=condition,
+        postgresql_where=condition,
+    )
+
+
+# The code looks before it writes; these hold even where it would not.
+_once("one_charge_a_step", Kind.CHARGED, *_ACCOUNT_COLUMNS, "step")
+_once("one_reservation_a_share", Kind.RESERVED, *_ACCOUNT_COLUMNS)
+_once("one_return_a_share", Kind.RETURNED, *_ACCOUNT_COLUMNS)
+_once("one_closure_a_share", Kind.CLOSED, *_ACCOUNT_COLUMNS)
+
+
+@sa.event.listens_for(metadata, "after_create")
+def _forbid_changes(target: sa.MetaData, connection: sa.Connection, **_: object) -> None:
+    if connection.dialect.name != "sqlite":
+        return
+    for verb in ("UPDATE", "DELETE"):
+        connection.exec_driver_sql(
+            f"CREATE TRIGGER events_no_{verb.lower()} BEFORE {verb} ON events "
+            "BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END"
+        )
+
+
+def append(connection: sa.Connection, kind: Kind, dataset: str, **said: Any) -> Event:
+    """Append one event to the journal; the caller's transaction holds the write lock.
+
+    Parameters
+    ----------
+    connection : sqlalchemy.Connection
+        In a transaction that no other writer can interleave with.
+    kind : Kind
+        What happened.
+    dataset : str
+        To which protected dataset.
+    **said
+        The other fields of `Event`.
+    """
+    last = connection.execute(
+        sa.select(events.c.seq, events.c.hash).order_by(events.c.seq.desc()).limit(1)
+    ).first()
+    seq, previous = (last.seq + 1, last.hash) if last else (1, GENESIS)
+    at = datetime.now(UTC).isoformat(timespec="microseconds")
+    draft = Event(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **said)
+    event = Event(**{**_row(draft), "kind": kind, "hash": draft.seal()})
+    connection.execute(sa.insert(events), _row(event))
+    return event
+
+
+def read(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[Event]:
+    """Return the events that meet all conditions, in the order they were written."""
+    rows = connection.execute(sa.select(events).where(*conditions).order_by(events.c.seq))
+    return [Event(**{**row, "kind": Kind(row["kind"])}) for row in rows.mappings()]
+
+
+def key_fields(key: ReleaseKey) -> dict[str, str]:
+    """Return the parts of a key by the names that the journal gives them."""
+    return {field.name: getattr(key, field.name) for field in fields(key)}
+
+
+def of_release(key: ReleaseKey) -> sa.ColumnElement[bool]:
+    """Return the condition that an event belongs to the release of that key."""
+    return sa.and_(*(events.c[name] == value for name, value in key_fields(key).items()))
+
+
+def _row(event: Event) -> dict[str, Any]:
+    row = {field.name: getattr(event, field.name) for field in fields(event)}
+    return {**row, "kind": event.kind.value}
+
+
+def _canonical(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
