@@ -12,9 +12,10 @@ from jam_dagster.privacy.accounting import (
     units_down,
     units_up,
 )
+from jam_dagster.privacy.balance import Balance
 from jam_dagster.privacy.draws import DirectoryStore, Draws, MemoryStore, OutcomeStore
 from jam_dagster.privacy.exact_noise import ExactNoise
-from jam_dagster.privacy.ledger import Balance, Ledger
+from jam_dagster.privacy.ledger import Ledger
 from jam_dagster.privacy.ledger_audit import Verification
 from jam_dagster.privacy.ledger_schema import Event, Kind, ReleaseKey
 from jam_dagster.privacy.noise import Noise, make_noise

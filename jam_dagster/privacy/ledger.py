@@ -11,7 +11,6 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -22,11 +21,11 @@ from jam_dagster.privacy.accounting import (
     Budget,
     check_rho,
     describe_rho,
-    epsilon_from_rho,
     rho_covering,
     rho_within,
     units_down,
 )
+from jam_dagster.privacy.balance import Balance, balance_of, known_balance
 from jam_dagster.privacy.ledger_audit import Verification, verify_journal
 from jam_dagster.privacy.ledger_file import LedgerFile, grant_command
 from jam_dagster.privacy.ledger_schema import (
@@ -41,60 +40,6 @@ from jam_dagster.privacy.ledger_schema import (
     read,
 )
 from jam_dagster.privacy.release import Release
-
-
-@dataclass(frozen=True)
-class Balance:
-    """What a protected dataset was granted, and where it went.
-
-    ``granted = spent + reserved + remaining``, exactly in units of 1e-15 rho; the floats are
-    rounded toward safety.
-
-    Parameters
-    ----------
-    dataset : str
-        The protected dataset.
-    epsilon, delta : float
-        The budget as it was granted.
-    granted_units, reserved_units, spent_units : int
-        Amounts in units of 1e-15 rho; reserved is what releases hold and have not spent.
-    """
-
-    dataset: str
-    epsilon: float
-    delta: float
-    granted_units: int
-    reserved_units: int
-    spent_units: int
-
-    @property
-    def remaining_units(self) -> int:
-        """What a new release can reserve, in units of 1e-15 rho."""
-        return self.granted_units - self.reserved_units - self.spent_units
-
-    @property
-    def granted(self) -> float:
-        """Rho of the whole budget."""
-        return rho_within(self.granted_units)
-
-    @property
-    def reserved(self) -> float:
-        """Rho that releases hold and have not spent."""
-        return rho_covering(self.reserved_units)
-
-    @property
-    def spent(self) -> float:
-        """Rho charged for draws."""
-        return rho_covering(self.spent_units)
-
-    @property
-    def remaining(self) -> float:
-        """Rho that a new release can reserve."""
-        return rho_within(self.remaining_units)
-
-    def epsilon_of(self, rho: float) -> float:
-        """Return an amount of rho as epsilon at the grant's delta; epsilons do not add up."""
-        return epsilon_from_rho(rho, self.delta)
 
 
 class Ledger:
@@ -174,7 +119,7 @@ class Ledger:
         granted = units_down(Budget(epsilon, delta).rho)
         self._file.create()
         with self._file.writing() as connection:
-            before = _balance(connection, dataset)
+            before = balance_of(connection, dataset)
             if before is not None:
                 if (before.epsilon, before.delta) == (epsilon, delta):
                     return before
@@ -198,7 +143,7 @@ class Ledger:
                 by=by,
                 reason=reason,
             )
-            return _known_balance(connection, self.path, dataset)
+            return known_balance(connection, self.path, dataset)
 
     def datasets(self) -> tuple[str, ...]:
         """Return the protected datasets that have a budget; none if there is no file.
@@ -225,7 +170,7 @@ class Ledger:
             If there is no ledger, or the dataset has no budget.
         """
         with self._file.reading() as connection:
-            return _known_balance(connection, self.path, dataset)
+            return known_balance(connection, self.path, dataset)
 
     def events(self, dataset: str | None = None) -> list[Event]:
         """Return the journal in its order, of one dataset or of all.
@@ -342,7 +287,7 @@ class Ledger:
             names = {event.dataset: None for event in journal}
             return verify_journal(
                 journal,
-                {name: _known_balance(connection, self.path, name) for name in names},
+                {name: known_balance(connection, self.path, name) for name in names},
                 self.path,
             )
 
@@ -398,7 +343,7 @@ def _told(units: Mapping[str, int]) -> str:
 def _check_fit(
     connection: sa.Connection, path: Path, key: ReleaseKey, units: Mapping[str, int]
 ) -> None:
-    balance = _known_balance(connection, path, key.dataset)
+    balance = known_balance(connection, path, key.dataset)
     asked = sum(units.values())
     if asked <= balance.remaining_units:
         return
@@ -428,36 +373,3 @@ def _changed(connection: sa.Connection, key: ReleaseKey) -> str:
         " (it was released before with another specification; a changed specification is a new "
         "release and pays anew)"
     )
-
-
-def _known_balance(connection: sa.Connection, path: Path, dataset: str) -> Balance:
-    balance = _balance(connection, dataset)
-    if balance is None:
-        raise BudgetError(
-            f"dataset {dataset!r} has no budget in the ledger {path}; grant it one: "
-            f"{grant_command(path, dataset)}"
-        )
-    return balance
-
-
-def _balance(connection: sa.Connection, dataset: str) -> Balance | None:
-    grant = connection.execute(
-        sa.select(events.c.epsilon, events.c.delta, events.c.units)
-        .where(events.c.dataset == dataset, events.c.kind == Kind.GRANTED.value)
-        .order_by(events.c.seq.desc())
-        .limit(1)
-    ).first()
-    if grant is None:
-        return None
-
-    def total(*signed: tuple[Kind, int]) -> sa.ColumnElement[int]:
-        amounts = [(events.c.kind == kind.value, sign * events.c.units) for kind, sign in signed]
-        return sa.func.coalesce(sa.func.sum(sa.case(*amounts, else_=0)), 0)
-
-    held, spent = connection.execute(
-        sa.select(
-            total((Kind.RESERVED, 1), (Kind.RETURNED, -1), (Kind.CHARGED, -1)),
-            total((Kind.CHARGED, 1)),
-        ).where(events.c.dataset == dataset)
-    ).one()
-    return Balance(dataset, grant.epsilon, grant.delta, grant.units, int(held), int(spent))
