@@ -5,14 +5,23 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperGroup
 
-from jam_dagster.errors import BudgetError, EmptyCandidateSetError, InputError, JamError
+from jam_dagster.errors import (
+    BudgetError,
+    BudgetExceededError,
+    EmptyCandidateSetError,
+    InputError,
+    JamError,
+    LostDrawError,
+    ReleaseClosedError,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,12 +32,21 @@ if TYPE_CHECKING:
 class Commands(TyperGroup):
     """Commands whose errors are one line on standard error and an exit status."""
 
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
         """Run a command and leave the process with its exit status."""
+        run = partial(super().main, args, prog_name, complete_var, False, windows_expand_args)
         if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **extra)
+            return run(**extra)
         try:
-            status = super().main(*args, standalone_mode=False, **extra)
+            status = run(**extra)
         except (JamError, typer.TyperException) as error:
             if line := _line(error):
                 typer.echo(f"jam-dagster: {line}", err=True)
@@ -39,9 +57,10 @@ class Commands(TyperGroup):
 
 
 def _status(error: Exception) -> int:
-    if isinstance(error, BudgetError):
+    if isinstance(error, BudgetExceededError | LostDrawError | ReleaseClosedError):
         return 3
-    if isinstance(error, InputError | EmptyCandidateSetError):
+    # What else is wrong with a budget is a ledger that is not there, or is no ledger.
+    if isinstance(error, InputError | BudgetError | EmptyCandidateSetError):
         return 2
     return int(getattr(error, "exit_code", 1))
 
@@ -62,7 +81,7 @@ def stderr() -> Console:
     """Return the console for everything that is no result."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, markup=False)
 
 
 def print_json(value: Any) -> None:

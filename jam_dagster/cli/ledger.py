@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jam_dagster.cli.console import print_json, stderr
+from jam_dagster.errors import InputError
+
 if TYPE_CHECKING:
-    pass
+    from rich.table import Table
+
+    from jam_dagster.privacy import Balance, Event
 
 app = typer.Typer(
     help="Who spent what on which protected dataset.",
@@ -15,6 +20,167 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-LedgerOption = Annotated[
-    str, typer.Option("--ledger", metavar="FILE", help="The ledger: a file or a SQLAlchemy URL.")
-]
+LedgerOption = Annotated[str, typer.Option(metavar="FILE", help="The ledger.")]
+
+
+@app.command()
+def show(
+    ledger: LedgerOption,
+    dataset: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only this protected dataset.")
+    ] = None,
+    last: Annotated[int, typer.Option(help="How many of the last events to show.")] = 10,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object, with all events.")
+    ] = False,
+) -> None:
+    """Show what was granted, reserved, spent and is left, and the last events.
+
+    ```
+    jam-dagster ledger show --ledger ledger.db --dataset people
+    ```
+
+    Amounts are in rho, which adds up, and as the epsilon that they mean at the delta of the
+    grant, which does not: a release that spends a quarter of rho spends about half of epsilon.
+    """
+    from jam_dagster.privacy import Ledger
+
+    if last < 0:
+        raise InputError(f"--last must be 0 or more, got {last}.")
+    opened = Ledger(ledger)
+    # Reading the journal first says what is wrong with a file that is no ledger.
+    events = opened.events(dataset)
+    balances = [
+        opened.balance(name) for name in (opened.datasets() if dataset is None else (dataset,))
+    ]
+    if as_json:
+        print_json(
+            {
+                "datasets": [_balance_in_json(balance) for balance in balances],
+                "events": [_event_in_json(event) for event in events],
+            }
+        )
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False)
+    console.print(_balances_table(balances))
+    if last and events:
+        console.print(_events_table(events[-last:], total=len(events)))
+
+
+@app.command()
+def grant(
+    ledger: LedgerOption,
+    dataset: Annotated[
+        str,
+        typer.Option(
+            metavar="ID",
+            help="The protected dataset: the same people, wherever they are stored.",
+        ),
+    ],
+    epsilon: Annotated[float, typer.Option(help="What all its releases together may spend.")],
+    delta: Annotated[float, typer.Option(help="delta of the budget.")],
+    reason: Annotated[str, typer.Option(help="Written in the journal.")] = "",
+) -> None:
+    r"""Grant a protected dataset its whole budget, or replace the budget that it has.
+
+    ```
+    jam-dagster ledger grant --ledger ledger.db --dataset people \
+        --epsilon 3 --delta 1e-9 --reason "policy of 2026"
+    ```
+
+    The file is made if it is not there. A budget cannot be lowered below what is spent and
+    reserved.
+    """
+    from jam_dagster.privacy import Ledger, describe_rho
+
+    balance = Ledger(ledger).grant(dataset, epsilon=epsilon, delta=delta, reason=reason)
+    stderr().print(
+        f"{dataset} is granted {describe_rho(balance.granted, balance.delta)}; "
+        f"{describe_rho(balance.remaining, balance.delta)} is left.",
+        soft_wrap=True,
+    )
+
+
+@app.command()
+def verify(ledger: LedgerOption) -> None:
+    """Prove that the journal was not altered and that all balances follow from it.
+
+    It prints the hash of the last event. Keep it elsewhere: a journal whose last events were cut
+    off is whole in itself, and only the hash that you kept tells.
+    """
+    from jam_dagster.privacy import Ledger
+
+    verification = Ledger(ledger).verify()
+    stderr().print(f"{verification.events} events, all in order; the last has the hash")
+    typer.echo(verification.head)
+
+
+def _balance_in_json(balance: Balance) -> dict[str, Any]:
+    amounts = {
+        name: getattr(balance, name) for name in ("granted", "reserved", "spent", "remaining")
+    }
+    return {
+        "dataset": balance.dataset,
+        "epsilon": balance.epsilon,
+        "delta": balance.delta,
+        "rho": amounts,
+        "epsilon_at_delta": {name: balance.epsilon_of(rho) for name, rho in amounts.items()},
+    }
+
+
+def _event_in_json(event: Event) -> dict[str, Any]:
+    said = {name: value for name, value in vars(event).items() if value not in ("", None)}
+    return {**said, "kind": event.kind.value, "rho": event.rho}
+
+
+def _table(title: str) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    return Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+
+
+def _balances_table(balances: list[Balance]) -> Table:
+    table = _table("Budgets: epsilon at delta, and rho")
+    table.add_column("dataset", overflow="fold")
+    table.add_column("delta")
+    for name in ("granted", "reserved", "spent", "remaining"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for balance in balances:
+        amounts = (balance.granted, balance.reserved, balance.spent, balance.remaining)
+        table.add_row(
+            f"{balance.dataset}\n",
+            f"{balance.delta:g}",
+            *(f"{balance.epsilon_of(rho):.4g}\nrho {rho:.4g}" for rho in amounts),
+        )
+    return table
+
+
+def _events_table(events: list[Event], *, total: int) -> Table:
+    table = _table(f"The last {len(events)} of {total} events")
+    table.add_column("", justify="right")
+    table.add_column("when (UTC)", no_wrap=True)
+    table.add_column("what", no_wrap=True)
+    for name in ("dataset", "release", "for"):
+        table.add_column(name, overflow="fold")
+    table.add_column("rho", justify="right", no_wrap=True)
+    table.add_column("by")
+    for event in events:
+        release = event.release
+        if event.partition:
+            release += f" [{event.partition}]"
+        if event.edition not in ("", "1"):
+            release += f", edition {event.edition}"
+        table.add_row(
+            str(event.seq),
+            event.at[:16].replace("T", " "),
+            event.kind.value,
+            event.dataset,
+            release,
+            " ".join(part for part in (event.share, event.step, event.reason) if part),
+            f"{event.rho:.4g}" if event.units else "",
+            event.by,
+        )
+    return table

@@ -226,7 +226,7 @@ def _run(request: SynthesisRequest) -> Synthesis:
             request,
             on_stage=on_stage,
             on_round=on_round,
-            tell=lambda sentence: console.print(sentence, soft_wrap=True, markup=False),
+            tell=lambda sentence: console.print(sentence, soft_wrap=True),
         )
 
 
@@ -237,7 +237,7 @@ def _progress(rounds: int) -> Iterator[tuple[Callable[[str], None], Callable[[Ro
     if not console.is_terminal:
 
         def say(outcome: Round) -> None:
-            console.print(outcome.line(rounds), soft_wrap=True, markup=False)
+            console.print(outcome.line(rounds), soft_wrap=True)
 
         yield (lambda stage: None), say
         return
@@ -280,4 +280,4 @@ def _print_summary(made: Synthesis, delta: float) -> None:
             table.add_row(f"Error of the {name} table", f"{error['mean']:.4f}")
     table.add_row("May leave", "yes" if made.releasable else "no")
     table.add_row("Took", f"{made.seconds['total']:.1f} s, {made.peak_memory_mb:,.0f} MB")
-    Console(highlight=False, soft_wrap=True).print(table)
+    Console(highlight=False, markup=False, soft_wrap=True).print(table)

@@ -99,19 +99,43 @@ class ReleaseFolder:
                         "name an empty or a new folder."
                     )
             return
+        there = self._described()
+        if there["noise"] == "exact" and there["key"] != release["key"]:
+            key = there["key"]
+            raise InputError(
+                f"--out {self.path} holds the charged release {key['release']!r}, edition "
+                f"{key['edition']}, of {key['dataset']!r}, made with other parameters, another "
+                "domain, another public table or under another name: name a new folder."
+            )
+
+    def check_records(self, records: int) -> None:
+        """Check that the draws, if there are any, were made on as many private records.
+
+        Parameters
+        ----------
+        records
+            n, which is public under replace-one neighbours.
+
+        Raises
+        ------
+        InputError
+            If they were made on other data.
+        """
+        if self.has_draws and self._described()["records"] != records:
+            raise InputError(
+                f"--out {self.path} holds draws on another private table, of another number of "
+                "records: new data are a new release, give another --edition and another --out."
+            )
+
+    def _described(self) -> dict[str, Any]:
         try:
-            there = json.loads(self.release.read_text())
-            noise, key = there["noise"], there["key"]
+            described = json.loads(self.release.read_text())
+            _ = described["noise"], described["key"], described["records"]
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(
                 f"{self.release} cannot be read: name an empty or a new folder."
             ) from None
-        if noise == "exact" and (noise, key) != (release["noise"], release["key"]):
-            raise InputError(
-                f"--out {self.path} holds another charged release ({key['release']}, edition "
-                f"{key['edition']}, of {key['dataset']}), or the same with other parameters, "
-                "another domain or another public table: name a new folder."
-            )
+        return dict(described)
 
     def claim(self, release: dict[str, Any]) -> None:
         """Make the folder and write down which release it belongs to."""
@@ -128,6 +152,11 @@ class ReleaseFolder:
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
+
+    @property
+    def has_draws(self) -> bool:
+        """Whether the outcome of any charged draw is here."""
+        return self.draws.is_dir() and any(self.draws.iterdir())
 
     @property
     def complete(self) -> bool:

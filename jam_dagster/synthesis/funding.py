@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from jam_dagster.errors import InputError
 from jam_dagster.privacy import (
     DirectoryStore,
     Draws,
-    ExactNoise,
-    Ledger,
     MemoryStore,
-    SeededNoise,
     UnledgeredAccount,
+    make_noise,
 )
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy import Account, Budget, Noise, OutcomeStore, ReleaseKey
+    from jam_dagster.privacy import Account, Budget, Ledger, Noise, OutcomeStore, ReleaseKey
     from jam_dagster.synthesis.folder import ReleaseFolder
 
 
@@ -47,7 +44,7 @@ class Funds:
 
     def close(self, share: str) -> None:
         """Return to the dataset what a share has not spent."""
-        self.accounts[share].close()
+        self.accounts[share].close("ended")
 
     @property
     def spent(self) -> float:
@@ -85,8 +82,8 @@ class ResearchFunding:
 
     def open(self, folder: ReleaseFolder) -> Funds:
         """Return accounts that only count."""
-        accounts = {share: UnledgeredAccount(rho) for share, rho in self._shares.items()}
-        return Funds(SeededNoise(self._seed), accounts, MemoryStore())
+        accounts = {share: UnledgeredAccount(rho, share) for share, rho in self._shares.items()}
+        return Funds(make_noise("numpy", self._seed), accounts, MemoryStore())
 
 
 class LedgerFunding:
@@ -94,12 +91,12 @@ class LedgerFunding:
 
     Parameters
     ----------
-    url
-        The ledger: a file or a SQLAlchemy URL.
+    ledger
+        The ledger; if nothing was ever granted in it, the dataset is granted `budget`.
     key
         Which release this is.
     budget
-        What a ledger that does not exist yet is granted for the dataset.
+        The budget of the whole release.
     shares
         rho of each share.
     tell
@@ -108,13 +105,13 @@ class LedgerFunding:
 
     def __init__(
         self,
-        url: str,
+        ledger: Ledger,
         key: ReleaseKey,
         budget: Budget,
         shares: Mapping[str, float],
         tell: Callable[[str], None],
     ) -> None:
-        self._url = url
+        self._ledger = ledger
         self._key = key
         self._budget = budget
         self._shares = shares
@@ -126,72 +123,63 @@ class LedgerFunding:
         Raises
         ------
         InputError
-            If the ledger cannot be written, does not know the dataset, or has charged this
-            release for draws that the folder does not hold.
+            If the ledger does not know the dataset, or if what it has charged for this release
+            is not what the folder holds.
+        BudgetError
+            If the ledger cannot be read.
         BudgetExceededError
             If the release asks for more than the dataset has left.
         """
-        ledger = self._existing()
-        if ledger is None:
-            return
-        datasets = ledger.datasets()
-        if self._key.dataset not in datasets:
+        datasets = self._ledger.datasets()
+        if datasets and self._key.dataset not in datasets:
             raise InputError(
-                f"The ledger {self._url} does not know the dataset {self._key.dataset!r}, only "
-                f"{', '.join(map(repr, datasets))}: name one of these, or grant it a budget with "
-                f"`jam-dagster ledger grant --ledger {self._url} --dataset {self._key.dataset} "
-                "--epsilon EPSILON --delta DELTA`."
+                f"The ledger {self._ledger.path} does not know the dataset {self._key.dataset!r}, "
+                f"only {', '.join(map(repr, datasets))}: name one of these, or grant it a budget "
+                f"with `jam-dagster ledger grant --ledger {self._ledger.path} "
+                f"--dataset {self._key.dataset} --epsilon EPSILON --delta DELTA`."
             )
-        release = ledger.release(self._key)
-        if release is None:
-            ledger.check(self._key, self._shares)
-        elif not folder.draws.exists() and any(
+        release = self._ledger.release(self._key)
+        charged = release is not None and any(
             release.account(share).spent > 0 for share in self._shares
-        ):
+        )
+        if folder.has_draws and release is None:
             raise InputError(
-                f"The ledger {self._url} has already charged the release {self._key.release!r}, "
-                f"edition {self._key.edition}, and --out {folder.path} does not hold its draws: "
-                "give the folder that does, which costs nothing, or --edition with a new name, "
-                "which is paid anew."
+                f"{folder.draws} holds draws that the ledger {self._ledger.path} never charged: "
+                "give the ledger that did, or another --out."
             )
+        if charged and not folder.has_draws:
+            raise InputError(
+                f"The ledger {self._ledger.path} has already charged the {self._key}, and --out "
+                f"{folder.path} does not hold its draws: give the folder that does, which costs "
+                "nothing, or another --edition, which is drawn and paid anew."
+            )
+        if datasets:
+            self._ledger.check(self._key, self._shares)
 
     def open(self, folder: ReleaseFolder) -> Funds:
         """Reserve the shares, or find the reservation of an earlier run of this release.
 
         Raises
         ------
+        BudgetError
+            If the ledger cannot be written.
         BudgetExceededError
             If the release asks for more than the dataset has left.
         """
-        # OpenDP must be there before anything is reserved.
-        noise = ExactNoise()
-        ledger = self._existing()
-        if ledger is None:
-            ledger = Ledger(self._url)
-            ledger.grant(
+        # A backend that cannot be loaded must fail before anything is reserved.
+        noise = make_noise("exact")
+        if self._ledger.is_empty:
+            self._ledger.grant(
                 self._key.dataset,
                 epsilon=self._budget.epsilon,
                 delta=self._budget.delta,
-                reason=f"new ledger, for the release {self._key.release}",
+                reason=f"new ledger: what the {self._key} asks for",
             )
             self._tell(
-                f"The ledger {self._url} is new: the dataset {self._key.dataset!r} was granted "
-                f"exactly what this release asks for, epsilon = {self._budget.epsilon:g} at "
-                f"delta = {self._budget.delta:g}."
+                f"The ledger {self._ledger.path} is new: the dataset {self._key.dataset!r} was "
+                f"granted exactly what this release asks for, epsilon {self._budget.epsilon:g} at "
+                f"delta {self._budget.delta:g}."
             )
-        release = ledger.open_release(self._key, self._shares)
+        release = self._ledger.open_release(self._key, self._shares)
         accounts = {share: release.account(share) for share in self._shares}
         return Funds(noise, accounts, DirectoryStore(folder.draws))
-
-    def _existing(self) -> Ledger | None:
-        """Return the ledger if it holds something; a file is not made by looking for it."""
-        if "://" not in self._url:
-            path = Path(self._url)
-            if path.is_dir():
-                raise InputError(f"--ledger {path} is a folder: name a file in it.")
-            if not path.parent.is_dir():
-                raise InputError(f"--ledger {path}: the folder {path.parent} does not exist.")
-            if not path.exists():
-                return None
-        ledger = Ledger(self._url)
-        return None if ledger.is_empty else ledger

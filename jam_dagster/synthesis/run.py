@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ import numpy as np
 from jam_dagster.errors import InputError, LostDrawError
 from jam_dagster.evaluation import WorkloadError, workload_error
 from jam_dagster.mechanisms import FittedModel, Round, Transcript
-from jam_dagster.privacy import ReleaseKey
+from jam_dagster.privacy import Ledger, ReleaseKey
 from jam_dagster.synthesis.folder import ReleaseFolder
 from jam_dagster.synthesis.funding import Funding, Funds, LedgerFunding, ResearchFunding
 from jam_dagster.tables import (
@@ -164,26 +164,13 @@ def synthesize(
         )
     with watch.stage("encode"):
         public = encode(public_records, domain, private=False)
+        _check_rows(public, "public")
         workload = Workload.all_k_way(domain, request.degree)
         mechanism = request.mechanism()
         mechanism.check(domain, workload)
 
-    specification = request.specification(
-        domain_digest=domain.digest, public_digest=digest_of(public)
-    )
-    key = ReleaseKey(
-        dataset=request.dataset or "",
-        release=request.release_name,
-        specification=hashlib.sha256(_canonical(specification)).hexdigest(),
-        edition=request.edition,
-    )
-    described = {"noise": request.noise, "key": vars(key), "specification": specification}
+    funding, described = _funding(request, domain, public, tell)
     folder.check_free_for(described)
-    funding: Funding
-    if request.noise == "exact":
-        funding = LedgerFunding(str(request.ledger), key, request.budget(), request.shares(), tell)
-    else:
-        funding = ResearchFunding(request.shares(), request.seed)
     funding.check(folder)
 
     with watch.stage("read"), withheld("reading the private table"):
@@ -191,10 +178,10 @@ def synthesize(
     with watch.stage("encode"), withheld("encoding the private table"):
         private = encode(private_records, domain, private=True)
         del private_records
-    if private.records == 0:
-        raise InputError(f"{request.private.describe()} has no rows: give a table that has.")
+    _check_rows(private, "private")
+    folder.check_records(private.records)
 
-    folder.claim(described)
+    folder.claim({**described, "records": private.records})
     domain.save(folder.domain)
     funds = funding.open(folder)
 
@@ -236,6 +223,46 @@ def synthesize(
     )
 
 
+def _check_rows(table: EncodedTable, name: str) -> None:
+    if table.records == 0:
+        raise InputError(f"The {name} table has no rows: give a table that has.")
+
+
+def _funding(
+    request: SynthesisRequest,
+    domain: Domain,
+    public: EncodedTable,
+    tell: Callable[[str], None],
+) -> tuple[Funding, dict[str, Any]]:
+    """Return what pays for a release, and the description by which its folder knows it."""
+    specification = request.specification(
+        domain_digest=domain.digest, public_digest=digest_of(public)
+    )
+    described: dict[str, Any] = {
+        "noise": request.noise,
+        "key": None,
+        "specification": specification,
+    }
+    if request.noise != "exact":
+        return ResearchFunding(request.shares(), request.seed), described
+    if domain.restricted:
+        raise InputError(
+            "The domain was identified from private data, so nothing made with it may leave, "
+            "whatever is paid: experiment for free with --noise numpy, or give a domain that was "
+            "declared or drafted from public data."
+        )
+    canonical = json.dumps(specification, sort_keys=True, separators=(",", ":"))
+    key = ReleaseKey(
+        dataset=str(request.dataset),
+        release=request.release_name,
+        specification=hashlib.sha256(canonical.encode()).hexdigest(),
+        edition=request.edition,
+    )
+    described["key"] = asdict(key)
+    ledger = Ledger(str(request.ledger))
+    return LedgerFunding(ledger, key, request.budget(), request.shares(), tell), described
+
+
 def _evaluate(
     request: SynthesisRequest,
     private: EncodedTable,
@@ -275,7 +302,3 @@ def peak_memory_mb() -> float:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # Linux counts in kilobytes, macOS in bytes.
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
-
-
-def _canonical(specification: dict[str, Any]) -> bytes:
-    return json.dumps(specification, sort_keys=True, separators=(",", ":")).encode()
