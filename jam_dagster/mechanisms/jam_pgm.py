@@ -1,0 +1,318 @@
+"""JAM-PGM: joint adaptive measurements of private and public marginals.
+
+Fuentes, Mullins, McKenna, Miklau, Sheldon: "Joint Selection: Adaptively Incorporating Public
+Information for Private Synthetic Data", AISTATS 2024, Algorithm 2.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from jam_dagster.errors import (
+    DomainError,
+    EmptyCandidateSetError,
+    LostDrawError,
+    SpecificationError,
+)
+from jam_dagster.mechanisms.model import FittedModel
+from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
+from jam_dagster.mechanisms.scores import candidate_scores, l1_distance, tractable
+from jam_dagster.mechanisms.transcript import Measurement, Origin, Round, Transcript
+from jam_dagster.privacy.sensitivity import JAM_SCORE
+from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
+
+if TYPE_CHECKING:
+    from jam_dagster.privacy.draws import Draws
+
+SMALLEST_RHO = 1e-12
+"""Below this a round is not worth its noise, and the ledger's units would be felt."""
+
+
+@dataclass(frozen=True)
+class JamPgm:
+    """The mechanism and its settings; the defaults are the paper's.
+
+    Attributes
+    ----------
+    rounds
+        T, the number of marginals that are selected.
+    alpha
+        Share of a round's budget that goes to measuring; the rest selects. In (0, 1).
+    size_limit_mb
+        Largest junction tree, in megabytes of 8 bytes a cell. It is released in proportion to the
+        budget spent.
+    iterations
+        Mirror descent steps of each fit.
+
+    Raises
+    ------
+    SpecificationError
+        If a setting is out of range.
+    """
+
+    rounds: int = 30
+    alpha: float = 0.8
+    size_limit_mb: float = 80.0
+    iterations: int = 1000
+
+    name: ClassVar[str] = "jam_pgm"
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise SpecificationError(f"rounds must be at least 1, got {self.rounds}.")
+        if not 0 < self.alpha < 1:
+            raise SpecificationError(
+                f"alpha must lie strictly between 0 and 1, got {self.alpha}: both selecting and "
+                "measuring need a share of the budget."
+            )
+        if not (self.size_limit_mb > 0 and math.isfinite(self.size_limit_mb)):
+            raise SpecificationError(
+                f"size_limit_mb must be positive and finite, got {self.size_limit_mb}."
+            )
+        if self.iterations < 1:
+            raise SpecificationError(f"iterations must be at least 1, got {self.iterations}.")
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return asdict(self)
+
+    def check(self, domain: Domain, workload: Workload) -> None:
+        """Raise if the mechanism cannot start on this domain, before anything is reserved.
+
+        Raises
+        ------
+        EmptyCandidateSetError
+            If no marginal of the workload's downward closure fits the first round's size limit.
+        """
+        limit = self.size_limit_mb / self.rounds
+        if not tractable(domain, workload.downward_closure(), [], limit):
+            fixed = FittedModel.uniform(domain, 1.0).size_mb
+            raise EmptyCandidateSetError(
+                f"No marginal of the workload fits the first round's model size limit of "
+                f"{limit:.3g} MB (size_limit_mb / rounds); the empty model alone takes "
+                f"{fixed:.3g} MB. Raise size_limit_mb, lower rounds, or use fewer values an "
+                "attribute."
+            )
+
+    def run(
+        self,
+        private: MarginalSource,
+        public: MarginalSource,
+        workload: Workload,
+        draws: Draws,
+        *,
+        on_round: OnRound | None = None,
+    ) -> MechanismResult:
+        """Spend what `draws` holds on a model of `private` that serves `workload`.
+
+        Parameters
+        ----------
+        private
+            The table to protect.
+        public
+            A related table over the same domain; its rows are not protected.
+        workload
+            The marginals that matter; candidates are their downward closure.
+        draws
+            Charges, draws and stores. Outcomes that it already holds are used again, free, so a
+            run that stopped goes on where it was.
+        on_round
+            Called after every round.
+
+        Returns
+        -------
+        MechanismResult
+            The model with n records, and the transcript.
+
+        Raises
+        ------
+        DomainError
+            If the tables' domains differ, or a table is empty.
+        EmptyCandidateSetError
+            If no marginal fits the size limit in the first round; nothing is charged then.
+        BudgetExceededError
+            If the account does not hold what `draws` says it holds.
+        """
+        _check_tables(private, public)
+        self.check(private.domain, workload)
+        run = _Run(self, private, public, workload.downward_closure(), draws)
+        ended = "all rounds"
+        for index in range(self.rounds):
+            outcome = run.round(index)
+            if isinstance(outcome, str):
+                ended = outcome
+                break
+            if on_round is not None:
+                on_round(outcome)
+        return run.result(ended)
+
+
+def _check_tables(private: MarginalSource, public: MarginalSource) -> None:
+    if private.domain.digest != public.domain.digest:
+        raise DomainError(
+            "The private and the public table are encoded over different domains; encode both "
+            "over one domain."
+        )
+    for table, name in ((private, "private"), (public, "public")):
+        if table.records < 1:
+            raise DomainError(f"The {name} table is empty; it needs at least one record.")
+
+
+class _Run:
+    """The state of one run: model, measurements, and the errors that scores are made of."""
+
+    def __init__(
+        self,
+        mechanism: JamPgm,
+        private: MarginalSource,
+        public: MarginalSource,
+        closure: Sequence[Clique],
+        draws: Draws,
+    ) -> None:
+        self.mechanism = mechanism
+        self.domain: Domain = private.domain
+        self.records = private.records
+        self.closure = list(closure)
+        self.draws = draws
+        self.scale = private.records / public.records
+        self.public = public
+        self.counts = private.marginals(self.closure)
+        self.public_error = np.array(
+            [l1_distance(self.counts[q], public.marginal(q) * self.scale) for q in self.closure]
+        )
+        self.cells = np.array([self.domain.size(q) for q in self.closure], dtype=np.float64)
+        self.model = FittedModel.uniform(self.domain, self.records)
+        self.measurements: list[Measurement] = []
+        self.rounds: list[Round] = []
+
+    def size_limit_mb(self, index: int) -> float:
+        """Return this round's limit: the share of the whole that the budget spent has earned.
+
+        In the first round nothing is spent, and the limit is that of an even share.
+        """
+        whole = self.mechanism.size_limit_mb
+        if index == 0:
+            return whole / self.mechanism.rounds
+        return whole * self.draws.spent / self.draws.total
+
+    def round(self, index: int) -> Round | str:
+        """Select, measure and refit once; or say why the run ends here."""
+        started = time.monotonic()
+        limit = self.size_limit_mb(index)
+        measured = [m.clique for m in self.measurements]
+        fitting = tractable(self.domain, self.closure, measured, limit)
+        if not fitting:
+            return "no candidate fits"
+        current_error = self._current_errors(fitting)
+        attempt = 0
+        while True:
+            attempt += 1
+            share = self.draws.remaining / (self.mechanism.rounds - index)
+            if share < SMALLEST_RHO:
+                return "budget exhausted"
+            rho_select = (1 - self.mechanism.alpha) * share
+            rho_measure = share - rho_select
+            scores = candidate_scores(
+                current_error,
+                self.public_error[fitting],
+                self.cells[fitting],
+                1 / math.sqrt(rho_measure),
+            )
+            try:
+                chosen = self.draws.select(
+                    _step(index, "select", attempt), scores, rho=rho_select, sensitivity=JAM_SCORE
+                )
+                break
+            except LostDrawError:
+                # The lost selection counts as spent; this round starts again with what is left.
+                continue
+        source: Origin = "private" if chosen < len(fitting) else "public"
+        clique = self.closure[fitting[chosen % len(fitting)]]
+        measurement = self._measure(index, clique, source, rho_measure)
+        if measurement is not None:
+            self._refit(measurement)
+        done = Round(
+            index=index,
+            clique=clique,
+            source=source,
+            candidates=len(fitting),
+            rho_select=rho_select,
+            rho_measure=rho_measure if source == "private" else 0.0,
+            rho_spent=self.draws.spent,
+            sigma=0.0 if measurement is None else measurement.sigma,
+            size_limit_mb=limit,
+            model_mb=self.model.size_mb,
+            l1_residual=self._residual(measurement),
+            seconds=time.monotonic() - started,
+            measurement=measurement,
+        )
+        self.rounds.append(done)
+        return done
+
+    def _current_errors(self, fitting: Sequence[int]) -> np.ndarray:
+        errors = []
+        for number in fitting:
+            clique = self.closure[number]
+            errors.append(l1_distance(self.counts[clique], self.model.marginal(clique)))
+        self.model.calibrated.forget()
+        return np.array(errors)
+
+    def _measure(
+        self, index: int, clique: Clique, source: Origin, rho: float
+    ) -> Measurement | None:
+        if source == "public":
+            values = self.public.marginal(clique) * self.scale
+            return Measurement(clique, "public", values, 0.0, index)
+        try:
+            noisy, sigma = self.draws.measure(
+                _step(index, "measure", 1), self.counts[clique], rho=rho
+            )
+        except LostDrawError:
+            # Charged and gone: the round closes without a measurement.
+            return None
+        return Measurement(clique, "private", noisy, sigma, index)
+
+    def _refit(self, measurement: Measurement) -> None:
+        from jam_dagster.mechanisms.private_pgm import estimate
+
+        self.measurements.append(measurement)
+        self.model = estimate(
+            self.domain,
+            self.measurements,
+            self.records,
+            iterations=self.mechanism.iterations,
+            warm_start=self.model,
+        )
+
+    def _residual(self, measurement: Measurement | None) -> float:
+        if measurement is None:
+            return math.nan
+        fitted = self.model.marginal(measurement.clique)
+        return l1_distance(fitted, measurement.values) / self.records
+
+    def result(self, ended: str) -> MechanismResult:
+        transcript = Transcript(
+            mechanism=self.mechanism.name,
+            parameters=self.mechanism.parameters(),
+            domain_digest=self.domain.digest,
+            records=self.records,
+            rho_budget=self.draws.total,
+            rho_spent=self.draws.spent,
+            rounds=tuple(self.rounds),
+            ended=ended,
+            noise=self.draws.noise_name,
+            releasable=self.draws.releasable,
+        )
+        return MechanismResult(self.model, transcript)
+
+
+def _step(index: int, action: str, attempt: int) -> str:
+    """Return the name under which a draw is charged and stored."""
+    suffix = "" if attempt == 1 else f"-{attempt}"
+    return f"round-{index + 1:03d}/{action}{suffix}"

@@ -1,0 +1,101 @@
+"""Private-PGM: fit a graphical model to measurements. The one module that imports mbi (and jax)."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from types import ModuleType
+
+import numpy as np
+
+from jam_dagster.mechanisms.model import FittedModel
+from jam_dagster.mechanisms.transcript import Measurement
+from jam_dagster.tables import Clique, Domain
+
+
+def load_mbi() -> ModuleType:
+    """Import mbi with jax in double precision, whoever imported jax first."""
+    # Single precision makes the estimation stall for tables of more than 100,000 records, and the
+    # persistent cache writes thousands of small programs that no later run can use.
+    os.environ.setdefault("JAX_ENABLE_X64", "1")
+    os.environ.setdefault("JAX_ENABLE_COMPILATION_CACHE", "false")
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_enable_compilation_cache", False)
+    return importlib.import_module("mbi")
+
+
+def estimate(
+    domain: Domain,
+    measurements: Sequence[Measurement],
+    total: float,
+    *,
+    iterations: int,
+    warm_start: FittedModel | None = None,
+) -> FittedModel:
+    """Fit the model of maximum entropy whose marginals are closest to the measurements.
+
+    Parameters
+    ----------
+    domain
+        The attributes. Its impossible combinations are fixed zeros of the model.
+    measurements
+        Marginals in counts; all are weighted alike, whatever their noise.
+    total
+        n, the number of records.
+    iterations
+        Mirror descent steps, rounded up to a multiple of 50.
+    warm_start
+        A model whose potentials to start from; its cliques must lie inside the measured ones.
+
+    Returns
+    -------
+    FittedModel
+        Minimizer of ``sum_i ||M_i(p) - y_i||_2^2`` over distributions p that factor over the
+        measured cliques (McKenna et al. 2019, Algorithm 1).
+
+    Notes
+    -----
+    mbi orders messages by sets of cliques. Attributes go to it as integers, whose hashes are the
+    same in every process; with names the result would depend on the hash seed.
+    """
+    if not measurements:
+        return FittedModel.uniform(domain, total)
+    mbi = load_mbi()
+    position = {name: i for i, name in enumerate(domain.names)}
+    integer_domain = mbi.Domain(range(len(domain.shape)), domain.shape)
+
+    def numbers(clique: Clique) -> tuple[int, ...]:
+        return tuple(position[name] for name in clique)
+
+    linear = [
+        mbi.LinearMeasurement(np.asarray(m.values, dtype=np.float64).ravel(), numbers(m.clique))
+        for m in measurements
+    ]
+    constraints = [
+        mbi.Constraint(integer_domain.project(numbers(clique)), invalid=np.argwhere(impossible))
+        for clique, impossible in domain.impossible_masks().items()
+    ]
+    start = None
+    if warm_start is not None and warm_start.potentials:
+        tables = {
+            numbers(clique): mbi.Factor(integer_domain.project(numbers(clique)), table)
+            for clique, table in warm_start.potentials.items()
+        }
+        start = mbi.CliqueVector(integer_domain, list(tables), tables)
+    fitted = mbi.estimation.MirrorDescent().estimate(
+        integer_domain,
+        linear,
+        known_total=float(total),
+        constraints=constraints,
+        iters=iterations,
+        warm_start=start,
+    )
+    potentials = {
+        tuple(domain.names[i] for i in clique): np.array(fitted.potentials[clique].values)
+        for clique in fitted.potentials.cliques
+    }
+    return FittedModel(domain, float(total), potentials)

@@ -1,0 +1,87 @@
+"""What every mechanism offers, so that pipelines, ledgers and benchmarks treat them alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jam_dagster.errors import DomainError
+from jam_dagster.mechanisms.model import FittedModel
+from jam_dagster.mechanisms.transcript import Round, Transcript
+from jam_dagster.tables import Domain, MarginalSource, Workload
+
+if TYPE_CHECKING:
+    from jam_dagster.privacy.draws import Draws
+
+OnRound = Callable[[Round], None]
+
+
+@dataclass(frozen=True, eq=False)
+class MechanismResult:
+    """A fitted model and the transcript from which it can be refitted."""
+
+    model: FittedModel
+    transcript: Transcript
+
+
+class Mechanism(Protocol):
+    """A differentially private way to a model of the private table."""
+
+    @property
+    def name(self) -> str:
+        """The name by which configuration selects the mechanism."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the settings that influence the outcome, as plain values."""
+
+    def check(self, domain: Domain, workload: Workload) -> None:
+        """Raise if the mechanism cannot start on this domain, before anything is reserved."""
+
+    def run(
+        self,
+        private: MarginalSource,
+        public: MarginalSource,
+        workload: Workload,
+        draws: Draws,
+        *,
+        on_round: OnRound | None = None,
+    ) -> MechanismResult:
+        """Spend what `draws` holds on a model of `private` that serves `workload`."""
+
+
+def refit(transcript: Transcript, domain: Domain) -> FittedModel:
+    """Rebuild the model of a transcript, without private data and without cost.
+
+    Parameters
+    ----------
+    transcript
+        A whole transcript.
+    domain
+        The domain that it refers to.
+
+    Returns
+    -------
+    FittedModel
+        The model that the run returned: the same fits in the same order.
+
+    Raises
+    ------
+    DomainError
+        If `domain` is not the transcript's.
+    """
+    from jam_dagster.mechanisms.private_pgm import estimate
+
+    if domain.digest != transcript.domain_digest:
+        raise DomainError(
+            "This transcript belongs to another domain "
+            f"(digest {transcript.domain_digest[:12]}, given {domain.digest[:12]}); "
+            "give the domain that was stored with it."
+        )
+    model = FittedModel.uniform(domain, transcript.records)
+    iterations = int(transcript.parameters["iterations"])
+    seen = []
+    for measurement in transcript.measurements:
+        seen.append(measurement)
+        model = estimate(domain, seen, transcript.records, iterations=iterations, warm_start=model)
+    return model

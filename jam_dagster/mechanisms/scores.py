@@ -1,0 +1,89 @@
+"""JAM-PGM's candidate set and joint scores: Algorithm 2, lines 6 to 8."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from jam_dagster.mechanisms.junction_tree import mask_of, model_size_mb
+from jam_dagster.tables import Clique, Domain
+
+MEAN_ABSOLUTE_NORMAL = math.sqrt(2 / math.pi)
+"""E|z| of a standard normal z: what noise of sigma 1 adds to the L1 error of a cell."""
+
+
+def l1_distance(a: np.ndarray, b: np.ndarray) -> float:
+    """Return ``||a - b||_1`` over all cells, whatever the number of axes."""
+    return float(np.abs(a - b).sum())
+
+
+def candidate_scores(
+    current_error: np.ndarray, public_error: np.ndarray, cells: np.ndarray, sigma: float
+) -> np.ndarray:
+    """Score every marginal twice: measured on private data, and on public data.
+
+    Parameters
+    ----------
+    current_error
+        ``||q(D) - q(model)||_1`` in counts, shape ``(m,)``.
+    public_error
+        ``||q(D) - q(D_pub) n / n_pub||_1`` in counts, shape ``(m,)``.
+    cells
+        n_tau, the number of cells of each marginal, shape ``(m,)``.
+    sigma
+        Noise that a private measurement would carry this round, in counts.
+
+    Returns
+    -------
+    ndarray
+        Shape ``(2 m,)``: the m private candidates, then the m public ones. Each is the error now
+        less the error expected after the measurement,
+        ``current - sqrt(2/pi) sigma n_tau`` and ``current - public``.
+
+    Notes
+    -----
+    Replacing one person moves each L1 error by at most 2, so a score by at most 4
+    (`jam_dagster.privacy.sensitivity.JAM_SCORE`).
+    """
+    private = current_error - MEAN_ABSOLUTE_NORMAL * sigma * cells
+    return np.concatenate([private, current_error - public_error])
+
+
+def tractable(
+    domain: Domain, candidates: Sequence[Clique], measured: Iterable[Clique], limit_mb: float
+) -> list[int]:
+    """Return the numbers of the candidates that the model could take on.
+
+    Parameters
+    ----------
+    domain
+        The attributes; the cliques of its impossible combinations are part of the model.
+    candidates
+        The marginals to choose from.
+    measured
+        The cliques measured so far.
+    limit_mb
+        Largest junction tree allowed, in megabytes of 8 bytes a cell.
+
+    Returns
+    -------
+    list of int
+        Candidates inside a clique of the model, which cost nothing, and those with which the
+        junction tree stays within the limit.
+    """
+    position = {name: i for i, name in enumerate(domain.names)}
+
+    def mask(clique: Clique) -> int:
+        return mask_of(position[name] for name in clique)
+
+    model = [mask(clique) for clique in (*measured, *domain.impossible_masks())]
+    fitting = []
+    for number, candidate in enumerate(candidates):
+        wanted = mask(candidate)
+        if any(wanted & clique == wanted for clique in model) or (
+            model_size_mb(domain.shape, [*model, wanted]) <= limit_mb
+        ):
+            fitting.append(number)
+    return fitting

@@ -1,0 +1,220 @@
+"""The transcript of a run: everything that was released, enough to refit the model."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from jam_dagster.errors import InputError
+from jam_dagster.tables import Clique
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from upath import UPath
+
+Origin = Literal["private", "public"]
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """A marginal that was measured.
+
+    Attributes
+    ----------
+    clique
+        Attributes, in domain order.
+    source
+        ``private``: with Gaussian noise; ``public``: exact counts of the public table.
+    values
+        Counts (float64, shape of the clique), scaled to n records.
+    sigma
+        Standard deviation of the noise of each cell, in counts; 0 for public.
+    round
+        The round that measured it, from 0.
+    """
+
+    clique: Clique
+    source: Origin
+    values: np.ndarray
+    sigma: float
+    round: int
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One round: what was selected, what it cost, what was measured.
+
+    Attributes
+    ----------
+    index
+        The round, from 0.
+    clique, source
+        The marginal selected and where it was measured.
+    candidates
+        Number of marginals that fitted the size limit (each counts once, for both sources).
+    rho_select, rho_measure
+        zCDP cost of the selection and of the measurement (0 for public).
+    rho_spent
+        Cost of all rounds up to this one, lost draws included.
+    sigma
+        Noise of the measurement in counts, 0 for public.
+    size_limit_mb, model_mb
+        The limit that candidates had to meet and the size of the model refitted.
+    l1_residual
+        ``||model - measured||_1 / n`` after the refit.
+    seconds
+        Time that the round took.
+    measurement
+        None where the measurement was charged and then lost to a crash.
+    """
+
+    index: int
+    clique: Clique
+    source: Origin
+    candidates: int
+    rho_select: float
+    rho_measure: float
+    rho_spent: float
+    sigma: float
+    size_limit_mb: float
+    model_mb: float
+    l1_residual: float
+    seconds: float
+    measurement: Measurement | None = field(repr=False)
+
+    def line(self, rounds: int) -> str:
+        """Return the line that a log shows for this round."""
+        cost = f"sigma {self.sigma:,.1f}" if self.source == "private" else "free"
+        lost = ", measurement lost" if self.measurement is None else ""
+        return (
+            f"round {self.index + 1}/{rounds}: {' x '.join(self.clique)} from {self.source} "
+            f"({cost}{lost}); {self.candidates} candidates, model {self.model_mb:.2f} MB, "
+            f"rho spent {self.rho_spent:.4g}, {self.seconds:.1f} s"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Transcript:
+    """The ordered rounds of a run.
+
+    Attributes
+    ----------
+    mechanism, parameters
+        Name and settings of the mechanism.
+    domain_digest
+        Digest of the domain that the cliques refer to.
+    records
+        n, the number of private records (public under replace-one neighbours).
+    rho_budget
+        What the run was given.
+    rho_spent
+        What it cost: every draw, lost ones included.
+    rounds
+        The rounds, in order.
+    ended
+        ``all rounds``, ``no candidate fits`` or ``budget exhausted``.
+    noise, releasable
+        The noise backend, and whether its outcomes may leave.
+    """
+
+    mechanism: str
+    parameters: Mapping[str, Any]
+    domain_digest: str
+    records: int
+    rho_budget: float
+    rho_spent: float
+    rounds: tuple[Round, ...]
+    ended: str
+    noise: str
+    releasable: bool
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """All measurements, in order."""
+        return tuple(r.measurement for r in self.rounds if r.measurement is not None)
+
+    @cached_property
+    def picks(self) -> dict[str, int]:
+        """Number of rounds that measured private and public marginals."""
+        public = sum(r.source == "public" for r in self.rounds)
+        return {"private": len(self.rounds) - public, "public": public}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a round, without the measured values."""
+        import pandas as pd
+
+        rows = [
+            {
+                "round": r.index + 1,
+                "clique": " x ".join(r.clique),
+                "source": r.source,
+                "candidates": r.candidates,
+                "rho_select": r.rho_select,
+                "rho_measure": r.rho_measure,
+                "rho_spent": r.rho_spent,
+                "sigma": r.sigma,
+                "size_limit_mb": r.size_limit_mb,
+                "model_mb": r.model_mb,
+                "l1_residual": r.l1_residual,
+                "seconds": r.seconds,
+            }
+            for r in self.rounds
+        ]
+        return pd.DataFrame(rows)
+
+    def save(self, directory: Path | UPath) -> None:
+        """Write the transcript to a folder: ``transcript.json`` and ``measurements.npz``."""
+        directory.mkdir(parents=True, exist_ok=True)
+        rounds, tables = [], {}
+        for r in self.rounds:
+            described = {k: v for k, v in vars(r).items() if k != "measurement"}
+            described["measured"] = r.measurement is not None
+            rounds.append(described)
+            if r.measurement is not None:
+                tables[f"round_{r.index}"] = r.measurement.values
+        description = {k: v for k, v in vars(self).items() if k not in ("rounds", "picks")}
+        description["rounds"] = rounds
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, **tables)
+        (directory / "measurements.npz").write_bytes(buffer.getvalue())
+        # The description goes last: where it stands, the transcript is whole.
+        (directory / "transcript.json").write_text(json.dumps(description, indent=1))
+
+    @classmethod
+    def load(cls, directory: Path | UPath) -> Transcript:
+        """Read a transcript that `save` wrote.
+
+        Raises
+        ------
+        InputError
+            If the folder does not hold one.
+        """
+        path = directory / "transcript.json"
+        if not path.exists():
+            raise InputError(
+                f"{directory} holds no transcript.json; give a folder that save() wrote."
+            )
+        description = json.loads(path.read_text())
+        packed = io.BytesIO((directory / "measurements.npz").read_bytes())
+        rounds = []
+        with np.load(packed, allow_pickle=False) as stored:
+            for described in description.pop("rounds"):
+                clique = tuple(described.pop("clique"))
+                measurement = None
+                if described.pop("measured"):
+                    measurement = Measurement(
+                        clique,
+                        described["source"],
+                        stored[f"round_{described['index']}"],
+                        described["sigma"],
+                        described["index"],
+                    )
+                rounds.append(Round(clique=clique, measurement=measurement, **described))
+        return cls(rounds=tuple(rounds), **description)

@@ -1,0 +1,55 @@
+"""A table small enough to check by hand, and noise that does as it is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from jam_dagster.tables import Domain, EncodedTable
+
+
+@dataclass
+class ScriptedNoise:
+    """Chooses what a test says, adds nothing, and keeps what it was asked."""
+
+    choices: list[int]
+    name: str = "scripted"
+    releasable: bool = False
+    selections: list[dict] = field(default_factory=list)
+    measurements: list[dict] = field(default_factory=list)
+
+    def select(self, scores, rho, sensitivity, step):
+        index = self.choices[len(self.selections)]
+        self.selections.append(
+            {"scores": scores.copy(), "rho": rho, "sensitivity": sensitivity, "step": step}
+        )
+        return index
+
+    def gaussian_counts(self, counts, rho, step):
+        self.measurements.append({"counts": counts.copy(), "rho": rho, "step": step})
+        return counts.copy(), 1 / np.sqrt(rho)
+
+    def gaussian_values(self, values, l2_sensitivity, rho, step):
+        return values.copy(), l2_sensitivity / np.sqrt(2 * rho)
+
+
+@pytest.fixture
+def domain() -> Domain:
+    return Domain.from_sizes({"a": 2, "b": 3, "c": 2})
+
+
+def table(domain: Domain, rows: list[tuple[int, ...]]) -> EncodedTable:
+    return EncodedTable(domain, tuple(np.array(column) for column in zip(*rows, strict=True)))
+
+
+@pytest.fixture
+def private(domain: Domain) -> EncodedTable:
+    rows = [(0, 0, 0)] * 6 + [(1, 2, 1)] * 3 + [(0, 1, 1)] * 2 + [(1, 0, 0)]
+    return table(domain, rows)
+
+
+@pytest.fixture
+def public(domain: Domain) -> EncodedTable:
+    return table(domain, [(0, 0, 0), (0, 1, 1), (1, 2, 1), (1, 2, 0)])

@@ -1,0 +1,353 @@
+"""Algorithm 2 by hand: budgets, limits, scores, one draw, resuming, refitting."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from jam_dagster.errors import DomainError, EmptyCandidateSetError, SpecificationError
+from jam_dagster.mechanisms import FittedModel, JamPgm, Transcript, jam_pgm, refit
+from jam_dagster.privacy import Draws, MemoryStore, SeededNoise, UnledgeredAccount
+from jam_dagster.tables import Domain, EncodedTable, Workload
+from tests.mechanisms.conftest import ScriptedNoise, table
+
+CLOSURE = [("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("b", "c")]
+PUBLIC = len(CLOSURE)
+
+
+@pytest.fixture
+def workload(domain):
+    return Workload.all_k_way(domain, 2)
+
+
+def scripted(choices, rho=0.9, store=None, account=None):
+    noise = ScriptedNoise(list(choices))
+    account = UnledgeredAccount(rho) if account is None else account
+    return noise, account, Draws(noise, account, store)
+
+
+def run(domain, private, public, workload, draws, **settings):
+    settings = {"rounds": 3, "iterations": 50} | settings
+    return JamPgm(**settings).run(private, public, workload, draws)
+
+
+def test_candidates_are_the_downward_closure_twice(domain, private, public, workload):
+    assert list(workload.downward_closure()) == CLOSURE
+    noise, _, draws = scripted([0], rho=0.1)
+    run(domain, private, public, workload, draws, rounds=1)
+    assert noise.selections[0]["scores"].shape == (2 * len(CLOSURE),)
+
+
+def test_budget_of_three_private_rounds(domain, private, public, workload):
+    noise, account, draws = scripted([3, 4, 5])
+    result = run(domain, private, public, workload, draws)
+    assert [s["rho"] for s in noise.selections] == pytest.approx([0.06] * 3)
+    assert [m["rho"] for m in noise.measurements] == pytest.approx([0.24] * 3)
+    assert [r.sigma for r in result.transcript.rounds] == pytest.approx([1 / math.sqrt(0.24)] * 3)
+    assert account.spent == pytest.approx(0.9)
+    assert result.transcript.rho_spent == pytest.approx(0.9)
+    assert account.spent <= 0.9
+    assert result.transcript.ended == "all rounds"
+
+
+def test_a_public_choice_leaves_its_measuring_budget_to_later_rounds(
+    domain, private, public, workload
+):
+    noise, account, draws = scripted([PUBLIC + 3, 4, PUBLIC + 5])
+    result = run(domain, private, public, workload, draws)
+    # Round 1 selects for 0.06; rounds 2 and 3 share 0.84 and 0.84 - 0.084 - 0.336.
+    assert [s["rho"] for s in noise.selections] == pytest.approx([0.06, 0.084, 0.084])
+    assert [m["rho"] for m in noise.measurements] == pytest.approx([0.336])
+    assert account.spent == pytest.approx(0.06 + 0.084 + 0.336 + 0.084)
+    assert result.transcript.picks == {"private": 1, "public": 2}
+    assert [r.sigma for r in result.transcript.rounds] == pytest.approx(
+        [0, 1 / math.sqrt(0.336), 0]
+    )
+
+
+def test_public_measurements_are_public_counts_scaled_to_n(domain, private, public, workload):
+    _, _, draws = scripted([PUBLIC + 3], rho=0.1)
+    result = run(domain, private, public, workload, draws, rounds=1)
+    (measurement,) = result.transcript.measurements
+    assert measurement.source == "public"
+    np.testing.assert_array_equal(measurement.values, public.marginal(("a", "b")) * (12 / 4))
+
+
+def test_private_measurements_pass_through_the_noise(domain, private, public, workload):
+    noise, _, draws = scripted([3], rho=0.1)
+    result = run(domain, private, public, workload, draws, rounds=1)
+    np.testing.assert_array_equal(noise.measurements[0]["counts"], private.marginal(("a", "b")))
+    np.testing.assert_array_equal(
+        result.transcript.measurements[0].values, private.marginal(("a", "b"))
+    )
+
+
+def test_first_scores_count_the_uniform_models_error(domain, private, public, workload):
+    noise, _, draws = scripted([0], rho=0.1)
+    run(domain, private, public, workload, draws, rounds=1)
+    sigma = 1 / math.sqrt(0.08)
+    expected_private, expected_public = [], []
+    for q in CLOSURE:
+        counts = private.marginal(q)
+        uniform = np.full(counts.shape, private.records / counts.size)
+        error = np.abs(counts - uniform).sum()
+        expected_private.append(error - math.sqrt(2 / math.pi) * sigma * counts.size)
+        expected_public.append(error - np.abs(counts - public.marginal(q) * 3).sum())
+    np.testing.assert_allclose(noise.selections[0]["scores"], expected_private + expected_public)
+    assert noise.selections[0]["sensitivity"] == 4
+
+
+def test_a_table_small_enough_to_score_in_the_head():
+    domain = Domain.from_sizes({"x": 2, "y": 2})
+    private = table(domain, [(0, 0), (0, 1), (0, 0), (1, 1)])
+    public = table(domain, [(0, 1), (1, 1)])
+    noise, _, draws = scripted([2], rho=1.25)
+    JamPgm(rounds=1, iterations=50).run(private, public, Workload.all_k_way(domain, 1), draws)
+    # Uniform has 2, 2. x is 3, 1: error 2, public (scaled 2, 2) error 2. y is 2, 2: error 0,
+    # public 0, 4: error 4. sigma is 1.
+    noise_error = 2 * math.sqrt(2 / math.pi)
+    expected = [2 - noise_error, 0 - noise_error, 0, -4]
+    np.testing.assert_allclose(noise.selections[0]["scores"], expected)
+
+
+def test_later_scores_use_the_refitted_model(domain, private, public, workload):
+    noise, _, draws = scripted([3, 3], rho=0.9)
+    run(domain, private, public, workload, draws, rounds=2, iterations=500)
+    sigma = 1 / math.sqrt(0.36)
+    # The model now answers (a, b) as measured, so what is left of its private score is the noise.
+    left = noise.selections[1]["scores"][3] + math.sqrt(2 / math.pi) * sigma * 6
+    assert 0 <= left < 0.5
+
+
+def test_one_selection_and_at_most_one_measurement_a_round(domain, private, public, workload):
+    noise, _, draws = scripted([0, PUBLIC, 1])
+    run(domain, private, public, workload, draws)
+    assert [s["step"] for s in noise.selections] == [f"round-00{i}/select" for i in (1, 2, 3)]
+    assert [m["step"] for m in noise.measurements] == ["round-001/measure", "round-003/measure"]
+
+
+def test_size_limit_grows_with_the_budget_spent(domain, private, public, workload):
+    _, _, draws = scripted([3, PUBLIC + 4, 5], rho=0.9)
+    result = run(domain, private, public, workload, draws, size_limit_mb=30.0)
+    limits = [r.size_limit_mb for r in result.transcript.rounds]
+    # Even share first; then 0.3 of 0.9; then 0.3 + 0.06 of 0.9.
+    assert limits == pytest.approx([10, 10, 30 * 0.36 / 0.9])
+
+
+def test_a_candidate_left_out_early_returns(domain, private, public, workload):
+    """12 cells of model fit (a, c), 4 + 3 cells, and (b,); (b, c), 6 + 2, needs the later limit."""
+    limit = 8 * 7 / 2**20 * 3
+    noise, _, draws = scripted([0, 0, 0])
+    result = run(domain, private, public, workload, draws, size_limit_mb=limit)
+    counts = [r.candidates for r in result.transcript.rounds]
+    assert counts[0] == 4  # (a,), (b,), (c,) and (a, c)
+    assert counts[2] == 6
+    assert noise.selections[2]["scores"].shape == (12,)
+
+
+def test_no_candidate_in_the_first_round_is_an_error_before_any_charge(
+    domain, private, public, workload
+):
+    noise, account, draws = scripted([0])
+    with pytest.raises(EmptyCandidateSetError, match="size_limit_mb"):
+        run(domain, private, public, workload, draws, size_limit_mb=1e-9)
+    assert account.spent == 0
+    assert not noise.selections
+
+
+def test_no_candidate_later_ends_the_run_early_and_the_release_stands(
+    domain, private, public, workload, monkeypatch
+):
+    """A measured clique stays a candidate, so this needs a first measurement that was lost."""
+    store, account = CrashingStore("round-001/measure"), UnledgeredAccount(0.9)
+    _, _, draws = scripted([3], store=store, account=account)
+    with pytest.raises(Crash):
+        run(domain, private, public, workload, draws)
+    spent = account.spent
+
+    fitting = iter([range(len(CLOSURE)), range(len(CLOSURE)), []])
+    monkeypatch.setattr(jam_pgm, "tractable", lambda *_: list(next(fitting)))
+    _, _, draws = scripted([], store=store, account=account)
+    result = run(domain, private, public, workload, draws)
+    assert result.transcript.ended == "no candidate fits"
+    assert len(result.transcript.rounds) == 1
+    assert account.spent == spent
+    np.testing.assert_allclose(result.model.marginal(("c",)), 6)
+
+
+def test_refit_from_the_transcript_equals_the_model(domain, private, public, workload, tmp_path):
+    draws = Draws(SeededNoise(0), UnledgeredAccount(1.0))
+    result = run(domain, private, public, workload, draws)
+    result.transcript.save(tmp_path)
+    again = refit(Transcript.load(tmp_path), domain)
+    for q in CLOSURE:
+        np.testing.assert_array_equal(again.marginal(q), result.model.marginal(q))
+
+
+def test_refit_over_another_domain_is_refused(domain, private, public, workload):
+    result = run(
+        domain, private, public, workload, Draws(SeededNoise(0), UnledgeredAccount(1.0)), rounds=1
+    )
+    with pytest.raises(DomainError, match="another domain"):
+        refit(result.transcript, Domain.from_sizes({"a": 2}))
+
+
+class Crash(BaseException):
+    """What ends a process."""
+
+
+class CrashingStore(MemoryStore):
+    """Loses the outcome of one step, as a crash between drawing and storing would."""
+
+    def __init__(self, lost):
+        super().__init__()
+        self.lost = lost
+
+    def put(self, step, outcome):
+        if step == self.lost:
+            self.lost = None
+            raise Crash
+        super().put(step, outcome)
+
+
+def crash_then_resume(lost, domain, private, public, workload, choices):
+    store, account = CrashingStore(lost), UnledgeredAccount(0.9)
+    _, _, draws = scripted(choices, store=store, account=account)
+    with pytest.raises(Crash):
+        run(domain, private, public, workload, draws)
+    spent_at_crash = account.spent
+    noise, _, draws = scripted(choices, store=store, account=account)
+    result = run(domain, private, public, workload, draws)
+    assert account.spent <= 0.9
+    assert result.transcript.rho_spent == pytest.approx(account.spent)
+    return noise, result, spent_at_crash
+
+
+def test_a_run_resumes_and_pays_nothing_again_for_what_is_stored(domain, private, public, workload):
+    store, account = MemoryStore(), UnledgeredAccount(0.9)
+    _, _, draws = scripted([3, PUBLIC + 4, 5], store=store, account=account)
+    first = run(domain, private, public, workload, draws)
+    spent = account.spent
+    noise, _, draws = scripted([], store=store, account=account)
+    second = run(domain, private, public, workload, draws)
+    assert account.spent == spent
+    assert not noise.selections
+    assert not noise.measurements
+    for q in CLOSURE:
+        np.testing.assert_array_equal(first.model.marginal(q), second.model.marginal(q))
+    assert second.transcript.rho_spent == first.transcript.rho_spent
+
+
+def test_a_lost_selection_counts_as_spent_and_the_round_repeats(domain, private, public, workload):
+    noise, result, spent = crash_then_resume(
+        "round-002/select", domain, private, public, workload, [3, 4, 5]
+    )
+    assert spent == pytest.approx(0.36)
+    # 0.9 less round 1 (0.3) and the lost selection (0.06) leaves 0.54 for rounds 2 and 3.
+    assert [s["step"] for s in noise.selections] == ["round-002/select-2", "round-003/select"]
+    assert [s["rho"] for s in noise.selections] == pytest.approx([0.054, 0.054])
+    assert len(result.transcript.measurements) == 3
+
+
+def test_a_lost_measurement_closes_its_round_without_one(domain, private, public, workload):
+    _, result, spent = crash_then_resume(
+        "round-002/measure", domain, private, public, workload, [3, 4, 5]
+    )
+    assert spent == pytest.approx(0.6)
+    assert [r.measurement is None for r in result.transcript.rounds] == [False, True, False]
+    assert math.isnan(result.transcript.rounds[1].l1_residual)
+
+
+def test_with_nothing_left_the_run_ends_with_what_is_stored(domain, private, public, workload):
+    store, account = MemoryStore(), UnledgeredAccount(0.9)
+    _, _, draws = scripted([3], store=store, account=account)
+    mechanism = JamPgm(rounds=3, iterations=50)
+    stopped = itertools.count()
+
+    def stop(_):
+        next(stopped)
+        raise Crash
+
+    with pytest.raises(Crash):
+        mechanism.run(private, public, workload, draws, on_round=stop)
+    # All that was left went to selections that were lost.
+    account.charge("round-002/select", account.remaining)
+    _, _, draws = scripted([], store=store, account=account)
+    result = mechanism.run(private, public, workload, draws)
+    assert result.transcript.ended == "budget exhausted"
+    assert len(result.transcript.rounds) == 1
+
+
+def test_same_seed_same_run(domain, private, public, workload):
+    runs = [
+        run(domain, private, public, workload, Draws(SeededNoise(7), UnledgeredAccount(0.5)))
+        for _ in range(2)
+    ]
+    for one, other in zip(*(r.transcript.measurements for r in runs), strict=True):
+        np.testing.assert_array_equal(one.values, other.values)
+    other = run(domain, private, public, workload, Draws(SeededNoise(8), UnledgeredAccount(0.5)))
+    assert any(
+        not np.array_equal(one.values, two.values)
+        for one, two in zip(
+            runs[0].transcript.measurements, other.transcript.measurements, strict=False
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"rounds": 0}, "rounds"),
+        ({"alpha": 1.0}, "alpha"),
+        ({"alpha": 0.0}, "alpha"),
+        ({"size_limit_mb": 0}, "size_limit_mb"),
+        ({"size_limit_mb": math.inf}, "size_limit_mb"),
+        ({"iterations": 0}, "iterations"),
+    ],
+)
+def test_settings_out_of_range_are_named(settings, named):
+    with pytest.raises(SpecificationError, match=named):
+        JamPgm(**settings)
+
+
+def test_tables_over_different_domains_are_refused(domain, private, workload):
+    other = Domain.from_sizes({"a": 2, "b": 3, "c": 3})
+    _, account, draws = scripted([0])
+    with pytest.raises(DomainError, match="different domains"):
+        run(domain, private, table(other, [(0, 0, 0)]), workload, draws)
+    assert account.spent == 0
+
+
+@pytest.mark.parametrize("which", ["private", "public"])
+def test_an_empty_table_is_refused(domain, private, public, workload, which):
+    empty = EncodedTable(domain, tuple(np.zeros(0, dtype=np.uint8) for _ in domain.names))
+    tables = {"private": private, "public": public} | {which: empty}
+    _, account, draws = scripted([0])
+    with pytest.raises(DomainError, match=which):
+        run(domain, **tables, workload=workload, draws=draws)
+    assert account.spent == 0
+
+
+def test_defaults_are_the_papers():
+    settings = {"rounds": 30, "alpha": 0.8, "size_limit_mb": 80.0, "iterations": 1000}
+    assert JamPgm().parameters() == settings
+
+
+def test_round_line_names_what_happened(domain, private, public, workload):
+    _, _, draws = scripted([3, PUBLIC + 4, 5])
+    lines = []
+    JamPgm(rounds=3, iterations=50).run(
+        private, public, workload, draws, on_round=lambda r: lines.append(r.line(3))
+    )
+    assert lines[0].startswith("round 1/3: a x b from private (sigma 2.0)")
+    assert lines[1].startswith("round 2/3: a x c from public (free)")
+
+
+def test_model_stands_for_n_records(domain, private, public, workload):
+    _, _, draws = scripted([3])
+    result = run(domain, private, public, workload, draws, rounds=1)
+    assert isinstance(result.model, FittedModel)
+    assert result.model.records == private.records

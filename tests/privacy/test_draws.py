@@ -1,0 +1,129 @@
+"""Charge, draw, store: in this order, once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jam_dagster.errors import BudgetExceededError, LostDrawError
+from jam_dagster.privacy import DirectoryStore, Draws, MemoryStore, SeededNoise, UnledgeredAccount
+
+COUNTS = np.array([[3, 0], [5, 7]])
+
+
+class Recorder:
+    """Noise, account and store in one, keeping the order in which it was called."""
+
+    name = "recorder"
+    releasable = True
+    reserved = 1.0
+
+    def __init__(self):
+        self.calls = []
+
+    def charged(self, step):
+        return next((rho for call, s, rho in self.calls if call == "charge" and s == step), None)
+
+    def charge(self, step, rho):
+        self.calls.append(("charge", step, rho))
+
+    def gaussian_counts(self, counts, rho, step):
+        self.calls.append(("draw", step, rho))
+        return counts, 1.0
+
+    def select(self, scores, rho, sensitivity, step):
+        self.calls.append(("draw", step, rho))
+        return 1
+
+    def gaussian_values(self, values, l2_sensitivity, rho, step):
+        self.calls.append(("draw", step, rho))
+        return values, 1.0
+
+    def get(self, step):
+        return None
+
+    def put(self, step, outcome):
+        self.calls.append(("store", step, outcome["rho"]))
+
+
+def each_draw(draws, step):
+    yield lambda: draws.measure(step, COUNTS, rho=0.1)
+    yield lambda: draws.select(step, np.array([1.0, 2.0]), rho=0.1, sensitivity=4)
+    yield lambda: draws.means(step, np.array([0.1]), l2_sensitivity=0.01, rho=0.1)
+
+
+@pytest.mark.parametrize("kind", range(3))
+def test_a_draw_is_charged_before_it_is_made_and_stored_after(kind):
+    recorder = Recorder()
+    draws = Draws(recorder, recorder, recorder)
+    list(each_draw(draws, "s"))[kind]()
+    assert [(call, step) for call, step, _ in recorder.calls] == [
+        ("charge", "s"),
+        ("draw", "s"),
+        ("store", "s"),
+    ]
+    assert {rho for *_, rho in recorder.calls} == {0.1}
+
+
+@pytest.mark.parametrize("kind", range(3))
+def test_a_refused_charge_draws_nothing(kind):
+    class Broke(Recorder):
+        def charge(self, step, rho):
+            raise BudgetExceededError("nothing left")
+
+    broke = Broke()
+    with pytest.raises(BudgetExceededError):
+        list(each_draw(Draws(broke, broke, broke), "s"))[kind]()
+    assert broke.calls == []
+
+
+@pytest.mark.parametrize("kind", range(3))
+def test_a_charged_draw_without_an_outcome_is_lost_and_still_counts(kind):
+    account = UnledgeredAccount(1.0)
+    account.charge("s", 0.25)
+    draws = Draws(SeededNoise(0), account, MemoryStore())
+    with pytest.raises(LostDrawError, match="s was charged"):
+        list(each_draw(draws, "s"))[kind]()
+    assert account.spent == pytest.approx(0.25)
+    assert draws.spent == pytest.approx(0.25)
+
+
+@pytest.fixture(params=["memory", "directory"])
+def store(request, tmp_path):
+    return MemoryStore() if request.param == "memory" else DirectoryStore(tmp_path / "outcomes")
+
+
+@pytest.mark.parametrize("kind", range(3))
+def test_a_stored_outcome_is_handed_out_again_free(kind, store):
+    account = UnledgeredAccount(1.0)
+    first = list(each_draw(Draws(SeededNoise(0), account, store), "a/b"))[kind]()
+    again_draws = Draws(SeededNoise(99), account, store)
+    again = list(each_draw(again_draws, "a/b"))[kind]()
+    pairs = zip(first, again, strict=True) if isinstance(first, tuple) else [(first, again)]
+    for one, other in pairs:
+        np.testing.assert_array_equal(one, other)
+    assert account.spent == pytest.approx(0.1)
+    assert again_draws.spent == pytest.approx(0.1)
+
+
+def test_all_that_remains_can_always_be_charged():
+    """Hundreds of charges round up; the last one must still fit."""
+    rng = np.random.default_rng(0)
+    account = UnledgeredAccount(0.0149730577)
+    draws = Draws(SeededNoise(0), account)
+    for i in range(300):
+        rho = draws.remaining * rng.uniform(0.001, 0.05)
+        draws.select(f"s{i}", np.zeros(2), rho=rho, sensitivity=1)
+    draws.select("last", np.zeros(2), rho=draws.remaining, sensitivity=1)
+    assert 0 <= account.remaining < 1e-12
+    assert draws.remaining < 1e-12
+
+
+def test_directory_store_leaves_no_partial_file(tmp_path):
+    store = DirectoryStore(tmp_path)
+    store.put("round-001/measure", {"values": COUNTS, "sigma": 2.5, "rho": 0.1})
+    assert [p.name for p in tmp_path.iterdir()] == ["round-001-measure.npz"]
+    outcome = store.get("round-001/measure")
+    np.testing.assert_array_equal(outcome["values"], COUNTS)
+    assert (outcome["sigma"], outcome["rho"]) == (2.5, 0.1)
+    assert store.get("round-002/measure") is None
