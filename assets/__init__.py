@@ -1,0 +1,1 @@
+"""The code location of this repository."""

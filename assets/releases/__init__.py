@@ -1,0 +1,1 @@
+"""The releases, one folder each."""

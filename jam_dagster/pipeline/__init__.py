@@ -1,0 +1,32 @@
+"""Dagster: the component, the asset graph of a release, its checks, and where things are kept."""
+
+from jam_dagster.pipeline.component import SyntheticRelease
+from jam_dagster.pipeline.labels import PrivacyLabel, check_privacy_labels
+from jam_dagster.pipeline.ledger import DatasetBudget, LedgerResource
+from jam_dagster.pipeline.release import build_synthetic_release
+from jam_dagster.pipeline.specification import (
+    DomainSpec,
+    EvaluationSpec,
+    MechanismSpec,
+    PrivacySpec,
+    ReleaseSpec,
+    WorkloadSpec,
+)
+from jam_dagster.pipeline.storage import ReleaseStore, ReleaseStoreResource
+
+__all__ = [
+    "DatasetBudget",
+    "DomainSpec",
+    "EvaluationSpec",
+    "LedgerResource",
+    "MechanismSpec",
+    "PrivacyLabel",
+    "PrivacySpec",
+    "ReleaseSpec",
+    "ReleaseStore",
+    "ReleaseStoreResource",
+    "SyntheticRelease",
+    "WorkloadSpec",
+    "build_synthetic_release",
+    "check_privacy_labels",
+]

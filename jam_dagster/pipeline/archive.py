@@ -1,0 +1,137 @@
+"""What a release has drawn, kept so that nothing is paid for twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.errors import InputError
+from jam_dagster.pipeline.formats import RunFormat
+from jam_dagster.privacy import DirectoryStore, ReleaseKey
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+    from jam_dagster.mechanisms import MechanismResult
+    from jam_dagster.pipeline.storage import ReleaseStore
+    from jam_dagster.tables import EncodedTable
+
+
+@dataclass(frozen=True)
+class DataFingerprint:
+    """What must stay as it was while one release draws; it tells changed data by what is public.
+
+    Parameters
+    ----------
+    private_rows
+        n, which is public under replace-one neighbours.
+    public_table
+        A hash of the encoded public table, or None where its encoding comes from private data.
+    restricted_domain
+        The domain where it comes from private data, whose archive is in the private store; else
+        None: a public domain is part of the release's key.
+    """
+
+    private_rows: int
+    public_table: str | None = None
+    restricted_domain: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, private: EncodedTable, public: EncodedTable) -> DataFingerprint:
+        """Take the fingerprint of two encoded tables."""
+        if public.domain.restricted:
+            return cls(private.records, restricted_domain=public.domain.to_dict())
+        hashed = hashlib.sha256()
+        for name in public.domain.names:
+            column = public.column(name)
+            hashed.update(f"{name} {column.dtype} {column.size}\n".encode())
+            hashed.update(column.tobytes())
+        return cls(private.records, public_table=hashed.hexdigest())
+
+
+class ReleaseArchive:
+    """The outcomes of one release's draws, and the whole run once it has ended.
+
+    It is filed under the release's key in the ledger: the same release finds it again in any run
+    and any process, another edition, partition or specification has an archive of its own.
+
+    Parameters
+    ----------
+    store
+        Where the release's outcomes may lie: the releasable store, or the private one for what is
+        not releasable.
+    key
+        The release.
+    """
+
+    def __init__(self, store: ReleaseStore, key: ReleaseKey) -> None:
+        text = json.dumps(asdict(key), sort_keys=True)
+        name = f"edition-{key.edition}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        self._store = store
+        self._key = key
+        self._parts = (key.release, "archive", name)
+        self._directory: UPath = store.root.joinpath(*self._parts)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the release has begun to draw."""
+        return bool(self._fingerprint.exists())
+
+    @property
+    def has_draws(self) -> bool:
+        """Whether the outcome of any draw is here."""
+        folder = self._directory / "outcomes"
+        return bool(folder.exists() and any(folder.iterdir()))
+
+    @property
+    def outcomes(self) -> DirectoryStore:
+        """Where the outcomes of single draws go."""
+        return DirectoryStore(self._directory / "outcomes")
+
+    def begin(self, data: DataFingerprint) -> None:
+        """Note what data the release draws on, or make sure that it is still the same.
+
+        Raises
+        ------
+        InputError
+            If earlier draws of this release were made on other data.
+        """
+        self._store.directory(*self._parts, "outcomes")
+        now = json.loads(json.dumps(asdict(data)))
+        if self.has_draws:
+            before = json.loads(self._fingerprint.read_text())
+            changed = [_MEANINGS[name] for name in now if now[name] != before[name]]
+            if changed:
+                raise InputError(
+                    f"{' and '.join(changed)} of release {self._key.release} changed since edition"
+                    f" {self._key.edition} was drawn. Raise privacy.edition to draw, and pay for, a"
+                    f" release of the new data, or restore the old."
+                )
+        self._fingerprint.write_text(json.dumps(now))
+
+    def run(self) -> MechanismResult | None:
+        """Return the whole run, if it has ended."""
+        if not (self._run / RunFormat.marker).exists():
+            return None
+        return RunFormat().read(self._run)
+
+    def keep(self, result: MechanismResult) -> None:
+        """Keep the whole run; the same release made again gets it from here."""
+        RunFormat().write(result, self._run)
+
+    @property
+    def _fingerprint(self) -> UPath:
+        return self._directory / "data.json"
+
+    @property
+    def _run(self) -> UPath:
+        return self._directory / "run"
+
+
+_MEANINGS = {
+    "private_rows": "The number of private records",
+    "public_table": "The public table",
+    "restricted_domain": "The domain",
+}

@@ -1,0 +1,217 @@
+"""Asset checks: expectations of the synthetic table, releasability, and error against public."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pandas as pd
+
+from jam_dagster.evaluation import (
+    ExpectationResult,
+    WorkloadError,
+    compare_with_public,
+    expectation_names,
+)
+from jam_dagster.mechanisms import MechanismResult
+from jam_dagster.pipeline.graph import ReleaseGraph
+
+if TYPE_CHECKING:
+    from jam_dagster.pipeline.storage import ReleaseStore
+
+
+def release_checks(graph: ReleaseGraph) -> list[dg.AssetChecksDefinition]:
+    """Build the asset checks of a release."""
+    checks = [_expectations(graph), _releasable(graph)]
+    if "workload_error" in graph.names:
+        checks.append(_no_worse_than_public(graph))
+    return checks
+
+
+@dataclass(frozen=True)
+class _Check:
+    """An asset check that stands for one or more expectations."""
+
+    name: str
+    description: str
+    blocking: bool
+
+
+# Where the domain is not known before the run, or must not be told, one check stands for all
+# expectations of a kind.
+_BY_KIND = {
+    "columns": _Check("columns", "The columns are those of the domain, in its order.", True),
+    "row_count": _Check("row_count", "There are as many rows as private records.", True),
+    "dtype": _Check("dtypes", "Every column has the type that the domain gives it.", True),
+    "values": _Check("values", "Every category is one of the domain's.", True),
+    "bounds": _Check("bounds", "Every number lies within the domain's bounds.", True),
+    "nulls": _Check("nulls", "There are nulls only where the domain allows them.", True),
+    "impossible": _Check("impossible", "No row holds an impossible combination.", True),
+    "marginal": _Check(
+        "marginals",
+        "Every one-way distribution agrees with its released measurement, as far as noise, fit and"
+        " sampling allow.",
+        False,
+    ),
+}
+
+
+def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
+    spec = graph.spec
+    synthetic = graph.key("synthetic_records")
+    declared = spec.domain.declared
+    one_each = declared is not None and not spec.domain.restricted
+    if declared is not None and one_each:
+        checks = [
+            _Check(one.name, one.description, one.blocking) for one in expectation_names(declared)
+        ]
+    else:
+        checks = list(_BY_KIND.values())
+    store_key = graph.store("synthetic_records")
+
+    @dg.multi_asset_check(
+        name=f"{spec.release}__expectations",
+        description="Great Expectations on the synthetic table.",
+        specs=[
+            dg.AssetCheckSpec(
+                check.name,
+                asset=synthetic,
+                description=check.description,
+                blocking=check.blocking,
+                additional_deps=[graph.key("jam_pgm")],
+            )
+            for check in checks
+        ],
+        can_subset=True,
+        ins=graph.ins("synthetic_records", "jam_pgm"),
+        required_resource_keys={store_key},
+    )
+    def expectations(
+        context: dg.AssetCheckExecutionContext,
+        synthetic_records: pd.DataFrame,
+        jam_pgm: MechanismResult,
+    ) -> Iterator[dg.AssetCheckResult]:
+        # It takes seconds to import, and a code location should load in less.
+        from jam_dagster.evaluation.expectations import validate
+
+        domain = jam_pgm.model.domain
+        store: ReleaseStore = getattr(context.resources, store_key)
+        results, data_docs = validate(
+            synthetic_records,
+            domain,
+            records=jam_pgm.transcript.records,
+            transcript=jam_pgm.transcript,
+            model=jam_pgm.model,
+            docs_dir=store.local_directory(spec.release, "data_docs"),
+        )
+        found = {one.name: one for one in results}
+        selected = {key.name for key in context.selected_asset_check_keys}
+        for check in checks:
+            if check.name in selected:
+                behind = [
+                    found[one.name]
+                    for one in expectation_names(domain)
+                    if (one.name if one_each else _BY_KIND[one.kind].name) == check.name
+                ]
+                yield _result(synthetic, check, behind, data_docs, restricted=domain.restricted)
+
+    return expectations
+
+
+def _result(
+    key: dg.AssetKey,
+    check: _Check,
+    behind: list[ExpectationResult],
+    data_docs: Path,
+    *,
+    restricted: bool,
+) -> dg.AssetCheckResult:
+    """Sum up the expectations behind a check; of a restricted domain tell the outcome only."""
+    failed = [one for one in behind if not one.passed]
+    metadata: dict[str, Any] = {
+        "data_docs": dg.MetadataValue.path(str(data_docs)),
+        "expectations": len(behind),
+    }
+    description = f"{len(behind) - len(failed)} of {len(behind)} expectations met."
+    if not behind:
+        description = "The domain has nothing to which this applies."
+    elif not restricted:
+        if len(behind) == 1:
+            metadata |= _shown(behind[0].metadata)
+            description = behind[0].message
+        elif failed:
+            description = " ".join([description, *(one.message for one in failed)])
+        metadata["details"] = dg.MetadataValue.md(
+            "\n".join(
+                f"- {'met' if one.passed else '**not met**'}: {one.message}" for one in behind
+            )
+        )
+    return dg.AssetCheckResult(
+        asset_key=key,
+        check_name=check.name,
+        passed=not failed,
+        severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
+        description=description,
+        metadata=metadata,
+    )
+
+
+def _shown(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata as Dagster takes it: containers as JSON, nothing for None."""
+    return {
+        name: dg.MetadataValue.json(value) if isinstance(value, dict | list | tuple) else value
+        for name, value in metadata.items()
+        if value is not None
+    }
+
+
+def _releasable(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
+    reasons = graph.spec.not_releasable_because
+
+    @dg.asset_check(
+        name="releasable",
+        asset=graph.key("synthetic_records"),
+        description="The table may leave: its noise is exact and unseeded, and its domain owes"
+        " nothing to private values.",
+        additional_ins=graph.ins("jam_pgm"),
+    )
+    def releasable(jam_pgm: MechanismResult) -> dg.AssetCheckResult:
+        told = list(reasons)
+        if not jam_pgm.transcript.releasable and not told:
+            told.append(f"the transcript was drawn with {jam_pgm.transcript.noise} noise")
+        return dg.AssetCheckResult(
+            passed=not told,
+            description="Not releasable: " + "; ".join(told) + "." if told else "It may leave.",
+            metadata={"noise": jam_pgm.transcript.noise},
+        )
+
+    return releasable
+
+
+def _no_worse_than_public(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        name="synthetic_no_worse_than_public",
+        asset=graph.key("workload_error"),
+        description="The synthetic table answers the workload no worse than the public table does,"
+        " beyond what the noise of the two errors explains.",
+    )
+    def synthetic_no_worse_than_public(workload_error: WorkloadError) -> dg.AssetCheckResult:
+        found = compare_with_public(workload_error)
+        assert found is not None  # noqa: S101  # the asset is not made in mode off
+        description = found.description
+        if workload_error.restricted:
+            description += ". Restricted: exact statistics of private data."
+        return dg.AssetCheckResult(
+            passed=not found.worse,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=description,
+            metadata={
+                "difference": found.difference,
+                "threshold": found.threshold,
+                "false_alarm_level": found.level,
+                "restricted": workload_error.restricted,
+            },
+        )
+
+    return synthetic_no_worse_than_public

@@ -1,0 +1,161 @@
+"""The `SyntheticRelease` component: a release in one YAML file."""
+
+# Dagster reads the annotations of this class as types when it derives the YAML schema, so they
+# must not be postponed to strings.
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import dagster as dg
+from dagster.components.scaffold.scaffold import scaffold_with
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.pipeline.release import build_synthetic_release
+from jam_dagster.pipeline.scaffold import SyntheticReleaseScaffolder
+from jam_dagster.pipeline.specification import (
+    DomainSpec,
+    EvaluationSpec,
+    MechanismSpec,
+    PrivacySpec,
+    WorkloadSpec,
+)
+from jam_dagster.tables import Domain, source_from_config
+
+
+def _doc(text: str, *examples: Any) -> dg.Resolver:
+    resolver: dg.Resolver = dg.Resolver.default(description=text, examples=list(examples) or None)
+    return resolver
+
+
+@scaffold_with(SyntheticReleaseScaffolder)
+@dataclass
+class SyntheticRelease(dg.Component, dg.Resolvable):
+    """A differentially private synthetic release of a private table, with the help of a public one.
+
+    It makes the assets from the two tables to the synthetic one and a report on it, charges the
+    privacy ledger for every draw, and checks the result.
+    """
+
+    release: Annotated[str, _doc("name of the release: the key prefix of its assets")]
+    dataset: Annotated[str, _doc("protected dataset whose privacy budget pays")]
+    private: Annotated[
+        str | dict[str, Any],
+        _doc("source of the table to protect", {"parquet": "/secure/people.parquet"}),
+    ]
+    public: Annotated[
+        str | dict[str, Any], _doc("source of a related table that needs no protection", "old.csv")
+    ]
+    domain: Annotated[
+        str | dict[str, Any],
+        _doc(
+            "the attributes and their values: a domain file, the same inline, or {identify:"
+            " public}; {identify: both} reads private values and makes the release restricted",
+            "domain.yaml",
+            {"identify": "public"},
+        ),
+    ]
+    privacy: Annotated[PrivacySpec, _doc("the guarantee, the noise and the edition")]
+    mechanism: Annotated[
+        MechanismSpec, _doc("the mechanism's parameters; the paper's by default")
+    ] = field(default_factory=MechanismSpec)
+    workload: Annotated[
+        WorkloadSpec, _doc("the marginals that matter; all three-way ones by default")
+    ] = field(default_factory=lambda: WorkloadSpec(degree=3))
+    evaluation: Annotated[
+        EvaluationSpec, _doc("how the error is measured; with noise by default")
+    ] = field(default_factory=EvaluationSpec)
+    group: Annotated[str | None, _doc("asset group; the release's name by default")] = None
+    owners: Annotated[list[str], _doc("owners of every asset", ["team:statistics"])] = field(
+        default_factory=list
+    )
+    tags: Annotated[dict[str, str], _doc("tags of every asset")] = field(default_factory=dict)
+
+    @classmethod
+    def get_spec(cls) -> dg.ComponentTypeSpec:
+        """Return what Dagster's catalogue of components shows."""
+        return dg.ComponentTypeSpec(
+            description=cls.__doc__,
+            tags=["differential privacy", "synthetic data"],
+            produces=["asset", "asset_check", "job"],
+        )
+
+    def get_asset_spec(self, spec: dg.AssetSpec) -> dg.AssetSpec:
+        """Return the spec to use for an asset; override it for an organisation's conventions."""
+        return spec
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Build the definitions of the release.
+
+        Files are looked for relative to the folder of ``defs.yaml``, unless their path is absolute.
+        """
+        folder = Path(context.path)
+        folder = folder if folder.is_dir() else folder.parent
+        return build_synthetic_release(
+            self.release,
+            dataset=self.dataset,
+            private=source_from_config(_anchored(self.private, folder)),
+            public=source_from_config(_anchored(self.public, folder)),
+            domain=domain_from_config(self.domain, folder),
+            privacy=self.privacy,
+            mechanism=self.mechanism,
+            workload=self.workload,
+            evaluation=self.evaluation,
+            group=self.group,
+            owners=self.owners,
+            tags=self.tags,
+            translate=self.get_asset_spec,
+        )
+
+
+def domain_from_config(config: str | Mapping[str, Any], folder: Path) -> DomainSpec:
+    """Read the ``domain`` of a release.
+
+    Parameters
+    ----------
+    config
+        The path of a domain file, the content of one, or ``{identify: public|both, bins: 32}``.
+    folder
+        What a relative path is relative to.
+
+    Raises
+    ------
+    SpecificationError
+        If a key is unknown.
+    SourceError
+        If the file cannot be read.
+    """
+    if isinstance(config, str):
+        return DomainSpec(declared=Domain.load(folder / config))
+    if "identify" in config:
+        unknown = sorted(set(config) - {"identify", "bins"})
+        if unknown:
+            raise SpecificationError(
+                f"domain has an unknown key {unknown[0]!r}; with identify it may have bins."
+            )
+        return DomainSpec(**config)
+    return DomainSpec(declared=Domain.from_dict(config))
+
+
+def _anchored(config: Any, folder: Path) -> Any:
+    """Return a source's configuration with relative file paths made relative to `folder`.
+
+    Paths with variables are left alone: what they stand for is known when the source is read.
+    """
+    if isinstance(config, str):
+        return _anchor(config, folder)
+    if not isinstance(config, Mapping):
+        return config
+    anchored = dict(config)
+    for key in ("csv", "parquet"):
+        if isinstance(anchored.get(key), str):
+            anchored[key] = _anchor(anchored[key], folder)
+    if "split" in anchored:
+        anchored["split"] = _anchored(anchored["split"], folder)
+    return anchored
+
+
+def _anchor(path: str, folder: Path) -> str:
+    if "://" in path or path.startswith(("${", "~")):
+        return path
+    return str(folder / path)

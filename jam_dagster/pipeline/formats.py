@@ -1,0 +1,237 @@
+"""One file format for each type of asset, none of them pickle."""
+
+from __future__ import annotations
+
+import io
+import json
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from jam_dagster.evaluation import TableError, WorkloadError
+from jam_dagster.mechanisms import FittedModel, MechanismResult, Transcript
+from jam_dagster.tables import Domain, EncodedTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from upath import UPath
+
+_DOMAIN_KEY = b"jam_dagster.domain"
+
+
+class Format(ABC):
+    """How assets of one type are written and read.
+
+    Attributes
+    ----------
+    name
+        The type, as people call it.
+    suffix
+        What follows the asset's path.
+    marker
+        For a format that is a folder: the file in it that is written last.
+    """
+
+    name: str
+    suffix: str
+    marker: str = ""
+
+    def path(self, base: UPath) -> UPath:
+        """Return where an asset lies whose path without suffix is `base`."""
+        return base.with_name(base.name + self.suffix)
+
+    @abstractmethod
+    def holds(self, value: object) -> bool:
+        """Whether `value` is of this format's type."""
+
+    @abstractmethod
+    def write(self, value: Any, path: UPath) -> None:
+        """Write `value` to `path`, replacing what is there."""
+
+    @abstractmethod
+    def read(self, path: UPath) -> object:
+        """Read what `write` wrote."""
+
+
+class CodesFormat(Format):
+    """An encoded table: Parquet, with its domain in the schema."""
+
+    name = "encoded tables"
+    suffix = ".codes.parquet"
+
+    def holds(self, value: object) -> bool:
+        """Whether `value` is an encoded table."""
+        return isinstance(value, EncodedTable)
+
+    def write(self, value: EncodedTable, path: UPath) -> None:
+        """Write codes and domain."""
+        import pyarrow as pa
+
+        table = pa.Table.from_pandas(value.to_frame(), preserve_index=False)
+        domain = json.dumps(value.domain.to_dict()).encode()
+        table = table.replace_schema_metadata({**table.schema.metadata, _DOMAIN_KEY: domain})
+        _write_parquet(table, path)
+
+    def read(self, path: UPath) -> EncodedTable:
+        """Read codes and domain."""
+        import pyarrow.parquet as pq
+
+        table = pq.read_table(io.BytesIO(path.read_bytes()))
+        domain = Domain.from_dict(json.loads(table.schema.metadata[_DOMAIN_KEY]))
+        return EncodedTable.from_frame(domain, table.to_pandas())
+
+
+class TableFormat(Format):
+    """A table of values: Parquet."""
+
+    name = "pandas data frames"
+    suffix = ".parquet"
+
+    def holds(self, value: object) -> bool:
+        """Whether `value` is a data frame."""
+        import pandas as pd
+
+        return isinstance(value, pd.DataFrame)
+
+    def write(self, value: pd.DataFrame, path: UPath) -> None:
+        """Write the table, without its index."""
+        import pyarrow as pa
+
+        _write_parquet(pa.Table.from_pandas(value, preserve_index=False), path)
+
+    def read(self, path: UPath) -> pd.DataFrame:
+        """Read the table."""
+        import pyarrow.parquet as pq
+
+        frame: pd.DataFrame = pq.read_table(io.BytesIO(path.read_bytes())).to_pandas()
+        return frame
+
+
+class DomainFormat(Format):
+    """A domain: the YAML file that people declare domains with."""
+
+    name = "domains"
+    suffix = ".domain.yaml"
+
+    def holds(self, value: object) -> bool:
+        """Whether `value` is a domain."""
+        return isinstance(value, Domain)
+
+    def write(self, value: Domain, path: UPath) -> None:
+        """Write the domain."""
+        text = yaml.safe_dump(value.to_dict(), sort_keys=False, allow_unicode=True)
+        _replace(path, text.encode())
+
+    def read(self, path: UPath) -> Domain:
+        """Read the domain."""
+        return Domain.from_dict(yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+class RunFormat(Format):
+    """What a mechanism made: a folder with the model and the transcript."""
+
+    name = "mechanism results"
+    suffix = ".run"
+    marker = "transcript/transcript.json"
+
+    def holds(self, value: object) -> bool:
+        """Whether `value` is a mechanism's result."""
+        return isinstance(value, MechanismResult)
+
+    def write(self, value: MechanismResult, path: UPath) -> None:
+        """Write the model, then the transcript."""
+        value.model.save(path / "model")
+        value.transcript.save(path / "transcript")
+
+    def read(self, path: UPath) -> MechanismResult:
+        """Read the model and the transcript."""
+        return MechanismResult(
+            model=FittedModel.load(path / "model"),
+            transcript=Transcript.load(path / "transcript"),
+        )
+
+
+class ErrorFormat(Format):
+    """Workload errors: JSON."""
+
+    name = "workload errors"
+    suffix = ".error.json"
+
+    def holds(self, value: object) -> bool:
+        """Whether `value` is a workload error."""
+        return isinstance(value, WorkloadError)
+
+    def write(self, value: WorkloadError, path: UPath) -> None:
+        """Write the errors, marginal by marginal where they are known."""
+        content: dict[str, Any] = {"mode": value.mode, "sigma": value.sigma, "rho": value.rho}
+        for table in self._TABLES:
+            error: TableError | None = getattr(value, table)
+            content[table] = error and {
+                "mean": error.mean,
+                "maximum": error.maximum,
+                "per_marginal": error.per_marginal
+                and [[list(clique), one] for clique, one in error.per_marginal.items()],
+            }
+        _replace(path, json.dumps(content, indent=1).encode())
+
+    def read(self, path: UPath) -> WorkloadError:
+        """Read the errors."""
+        content = json.loads(path.read_text())
+        for table in self._TABLES:
+            if content[table] is not None:
+                listed = content[table].pop("per_marginal")
+                per_marginal = listed and {tuple(clique): one for clique, one in listed}
+                content[table] = TableError(**content[table], per_marginal=per_marginal)
+        return WorkloadError(**content)
+
+    _TABLES = ("synthetic", "public", "independent")
+
+
+class PageFormat(Format):
+    """A report: one HTML page."""
+
+    name = "HTML pages"
+    suffix = ".html"
+
+    def holds(self, value: object) -> bool:
+        """Whether `value` is text."""
+        return isinstance(value, str)
+
+    def write(self, value: str, path: UPath) -> None:
+        """Write the page."""
+        _replace(path, value.encode())
+
+    def read(self, path: UPath) -> str:
+        """Read the page."""
+        return str(path.read_text(encoding="utf-8"))
+
+
+def _write_parquet(table: Any, path: UPath) -> None:
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    _replace(path, buffer.getvalue())
+
+
+def _replace(path: Path | UPath, content: bytes) -> None:
+    """Write a file whole or not at all; object stores do so by themselves."""
+    if not isinstance(path, Path):
+        path.write_bytes(content)
+        return
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+# An encoded table before a data frame: its suffix is the longer one.
+FORMATS: tuple[Format, ...] = (
+    CodesFormat(),
+    TableFormat(),
+    DomainFormat(),
+    RunFormat(),
+    ErrorFormat(),
+    PageFormat(),
+)

@@ -1,0 +1,290 @@
+"""The assets of a release: their names, labels and descriptions, and where each is kept."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.pipeline.labels import CHARGES_LEDGER, CHARGES_TAG, LABEL_TAG, PrivacyLabel
+from jam_dagster.pipeline.metadata import column_lineage, column_schema
+from jam_dagster.pipeline.specification import ReleaseSpec
+from jam_dagster.privacy import Budget, ReleaseKey
+from jam_dagster.tables import Domain
+
+PRIVATE_STORE = "private_io_manager"
+RELEASABLE_STORE = "releasable_io_manager"
+LEDGER = "ledger"
+
+MECHANISM_SHARE, EVALUATION_SHARE = "mechanism", "evaluation"
+
+# Raise it when a step computes something else from the same inputs.
+CODE_VERSION = "1"
+
+
+@dataclass(frozen=True)
+class _Kind:
+    text: str
+    kinds: tuple[str, ...]
+    spends: bool = False
+
+
+_ASSETS = {
+    "public_records": _Kind("The public table, raw values.", ("pandas", "parquet")),
+    "domain": _Kind("The attributes and their values.", ("yaml",)),
+    "privacy_budget": _Kind(
+        "Whether the protected dataset's budget has room for this release. Nothing private is"
+        " opened before this has passed.",
+        ("ledger",),
+    ),
+    "private_records": _Kind("The private table, raw values.", ("pandas", "parquet")),
+    "private_discretized": _Kind(
+        "The private table as integer codes over the domain.", ("numpy", "parquet")
+    ),
+    "public_discretized": _Kind(
+        "The public table as integer codes over the domain.", ("numpy", "parquet")
+    ),
+    "jam_pgm": _Kind(
+        "The run of JAM-PGM: in every round it selects a marginal and whether to measure it on the"
+        " private table, with noise, or on the public one, for free. It charges the ledger before"
+        " every draw, and keeps the transcript and the fitted graphical model.",
+        ("jax", "dp"),
+        spends=True,
+    ),
+    "synthetic_records": _Kind(
+        "The synthetic table: as many rows as the private one, sampled from the model.",
+        ("pandas", "parquet"),
+    ),
+    "workload_error": _Kind(
+        "How far the synthetic and the public table's answers to the workload are from the private"
+        " table's (average L1 error, as a fraction of the records).",
+        ("numpy",),
+        spends=True,
+    ),
+    "release_report": _Kind("The release, told on one page that opens offline.", ("html",)),
+    "release_report_restricted": _Kind(
+        "The report with exact errors, marginal by marginal. Restricted: exact statistics of"
+        " private data.",
+        ("html",),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class ReleaseGraph:
+    """Everything about a release's assets but what they do.
+
+    Parameters
+    ----------
+    spec
+        The release.
+    group
+        The asset group; None: the release's name.
+    owners, tags
+        Put on every asset.
+    """
+
+    spec: ReleaseSpec
+    group: str | None = None
+    owners: Sequence[str] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        reserved = sorted(tag for tag in self.tags if tag in (LABEL_TAG, CHARGES_TAG))
+        if reserved:
+            raise SpecificationError(
+                f"tags cannot set {reserved[0]!r}: the release's own labels are not for choice."
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the release's assets, in an order in which they can be made."""
+        left_out = {
+            "private": {"release_report_restricted"},
+            "exact": set(),
+            "off": {"workload_error", "release_report_restricted"},
+        }[self.spec.evaluation_mode]
+        return tuple(name for name in _ASSETS if name not in left_out)
+
+    def key(self, name: str) -> dg.AssetKey:
+        """Return the key of an asset."""
+        return dg.AssetKey([self.spec.release, name])
+
+    def ins(self, *names: str) -> dict[str, dg.AssetIn]:
+        """Return inputs that load assets of this release."""
+        return {name: dg.AssetIn(key=self.key(name)) for name in names}
+
+    def label(self, name: str) -> PrivacyLabel:
+        """Return who may see an asset."""
+        made = PrivacyLabel.DP if self.spec.releasable else PrivacyLabel.RESTRICTED
+        known = PrivacyLabel.RESTRICTED if self.spec.domain.restricted else PrivacyLabel.PUBLIC
+        exact = self.spec.evaluation_mode == "exact"
+        return {
+            "public_records": PrivacyLabel.PUBLIC,
+            "domain": known,
+            "privacy_budget": PrivacyLabel.PUBLIC,
+            "private_records": PrivacyLabel.PRIVATE,
+            "private_discretized": PrivacyLabel.PRIVATE,
+            "public_discretized": known,
+            "jam_pgm": made,
+            "synthetic_records": made,
+            "workload_error": PrivacyLabel.RESTRICTED if exact else made,
+            "release_report": made,
+            "release_report_restricted": PrivacyLabel.RESTRICTED,
+        }[name]
+
+    def charges(self, name: str) -> bool:
+        """Whether an asset charges the ledger for what it reads of private data."""
+        if self.spec.privacy.noise != "exact":
+            return False
+        return name == "jam_pgm" or (
+            name == "workload_error" and self.spec.evaluation_mode == "private"
+        )
+
+    def store(self, name: str) -> str:
+        """Return the resource key of the store that keeps an asset."""
+        return RELEASABLE_STORE if self.label(name).releasable else PRIVATE_STORE
+
+    def asset(
+        self,
+        name: str,
+        *,
+        ins: Mapping[str, dg.AssetIn] | None = None,
+        deps: Sequence[dg.AssetKey] = (),
+        resources: Iterable[str] = (),
+    ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
+        """Return the decorator that makes an asset of this release of a function.
+
+        Parameters
+        ----------
+        name
+            One of `names`.
+        ins, deps
+            The assets that it loads, and those that it only waits for.
+        resources
+            Keys of the resources that it uses.
+        """
+        decorate: Callable[[Callable[..., Any]], dg.AssetsDefinition] = dg.asset(
+            **self._options(name),
+            ins=dict(ins or {}),
+            deps=list(deps),
+            required_resource_keys=set(resources),
+        )
+        return decorate
+
+    def _options(self, name: str) -> dict[str, Any]:
+        described = _ASSETS[name]
+        label = self.label(name)
+        tags = {**self.tags, LABEL_TAG: label.value}
+        if self.charges(name):
+            tags[CHARGES_TAG] = CHARGES_LEDGER
+        options: dict[str, Any] = {
+            "key": self.key(name),
+            "description": self._description(name),
+            "group_name": self.group or self.spec.release,
+            "owners": list(self.owners),
+            "tags": tags,
+            "kinds": set(described.kinds),
+            "metadata": self._metadata(name),
+            "code_version": self._code_version(name),
+        }
+        if name != "privacy_budget":
+            options["io_manager_key"] = self.store(name)
+        if described.spends:
+            # A job's retry policy would run the step again, and a step that spends must decide by
+            # itself what it does again.
+            options["retry_policy"] = dg.RetryPolicy(max_retries=0)
+        return options
+
+    def _description(self, name: str) -> str:
+        text = _ASSETS[name].text
+        if self.label(name) is PrivacyLabel.RESTRICTED:
+            if name == "workload_error" and self.spec.evaluation_mode == "exact":
+                text += " Restricted: exact statistics of private data."
+            elif not self.spec.releasable:
+                reasons = "; ".join(self.spec.not_releasable_because)
+                text += f" Not releasable: {reasons}."
+        return text
+
+    def _metadata(self, name: str) -> dict[str, Any]:
+        domain = self.spec.domain.declared
+        if domain is None or self.spec.domain.restricted:
+            return {}
+        return self.table_metadata(name, domain)
+
+    def table_metadata(self, name: str, domain: Domain) -> dict[str, Any]:
+        """Return column schema and lineage of a table, as far as they follow from the domain.
+
+        Lineage crosses the mechanism: a synthetic column comes from the private and the public
+        column of the same name.
+        """
+        coded = name.endswith("_discretized")
+        upstream = {
+            "private_discretized": ("private_records",),
+            "public_discretized": ("public_records",),
+            "synthetic_records": ("private_discretized", "public_discretized"),
+        }.get(name, ())
+        if name not in ("private_records", "synthetic_records") and not coded:
+            return {}
+        metadata: dict[str, Any] = {"dagster/column_schema": column_schema(domain, coded=coded)}
+        if upstream:
+            keys = [self.key(one) for one in upstream]
+            metadata["dagster/column_lineage"] = column_lineage(domain, keys)
+        return metadata
+
+    def _code_version(self, name: str) -> str:
+        """Return a version that changes with the configuration that the asset depends on."""
+        spec = self.spec
+        source = {"private_records": spec.private, "public_records": spec.public}.get(name)
+        parts: list[Any] = [CODE_VERSION]
+        if source is not None:
+            parts.append(source.to_dict())
+        if name == "domain":
+            declared = spec.domain.declared
+            parts.append(declared.digest if declared else [spec.domain.identify, spec.domain.bins])
+        if name in ("privacy_budget", "jam_pgm"):
+            parts += [spec.dataset, spec.privacy.edition, spec.configured]
+        if name == "workload_error":
+            parts += [spec.evaluation_mode, spec.evaluation.share, spec.workload.to_dict()]
+        text = json.dumps(parts, sort_keys=True, default=str)
+        return f"{CODE_VERSION}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of the whole release."""
+        return Budget(self.spec.privacy.epsilon, self.spec.privacy.delta)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The shares of the release's rho: the mechanism's and, in mode private, evaluation's."""
+        private = self.spec.evaluation_mode == "private"
+        return self.budget.shares(self.spec.evaluation.share if private else 0.0)
+
+    @property
+    def spending_resources(self) -> frozenset[str]:
+        """The resources of a step that looks at the ledger: none where nothing is charged."""
+        if self.spec.privacy.noise != "exact":
+            return frozenset()
+        return frozenset({LEDGER, self.store("jam_pgm")})
+
+    def release_key(self, domain: Domain | None, partition: str = "") -> ReleaseKey:
+        """Return the key by which the ledger knows this release.
+
+        Parameters
+        ----------
+        domain
+            The domain; None where it is identified from the private table, which must not be read
+            before the budget was checked.
+        partition
+            The partition, if the release has any.
+        """
+        return ReleaseKey(
+            dataset=self.spec.dataset,
+            release=self.spec.release,
+            specification=self.spec.digest(domain),
+            partition=partition,
+            edition=str(self.spec.privacy.edition),
+        )

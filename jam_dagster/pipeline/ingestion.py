@@ -1,0 +1,258 @@
+"""The assets up to the mechanism: tables, domain, codes, and the look at the budget before."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+
+from jam_dagster.errors import DomainError, InputError
+from jam_dagster.pipeline.graph import LEDGER, ReleaseGraph
+from jam_dagster.pipeline.ledger import LedgerResource
+from jam_dagster.pipeline.metadata import (
+    column_names,
+    domain_table,
+    observed_schema,
+    preview,
+)
+from jam_dagster.pipeline.spending import LedgerSpending
+from jam_dagster.privacy import epsilon_from_rho
+from jam_dagster.tables import Domain, EncodedTable, draft_domain, encode, withheld
+
+
+@contextmanager
+def private_step(what: str) -> Iterator[None]:
+    """Let nothing of a private value out of a step: no message, no cause, and no warning."""
+    # Warnings land in the compute log, and libraries quote values in them.
+    with warnings.catch_warnings(), withheld(what):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def partition_of(context: dg.AssetExecutionContext) -> str:
+    """Return the partition that a step runs for, empty where there are none."""
+    return str(context.partition_key) if context.has_partition_key else ""
+
+
+def spending(
+    graph: ReleaseGraph, context: dg.AssetExecutionContext, domain: Domain | None
+) -> LedgerSpending:
+    """Return what pays for a release with exact noise."""
+    resource: LedgerResource = getattr(context.resources, LEDGER)
+    store = getattr(context.resources, graph.store("jam_pgm"))
+    return LedgerSpending(graph, resource, store, graph.release_key(domain, partition_of(context)))
+
+
+def ingestion_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
+    """Build the assets from the two sources to the encoded tables."""
+    domain, domain_input = _domain_asset(graph)
+    return [
+        _public_records(graph),
+        domain,
+        _privacy_budget(graph, domain_input),
+        _private_records(graph, domain_input),
+        _discretized(graph, "private"),
+        _discretized(graph, "public"),
+    ]
+
+
+def _public_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
+    source = graph.spec.public
+
+    @graph.asset("public_records")
+    def public_records(context: dg.AssetExecutionContext) -> pd.DataFrame:
+        table = source.read(private=False)
+        _check_not_empty(table, "public")
+        context.add_output_metadata(
+            {
+                "dagster/row_count": len(table),
+                "dagster/column_schema": observed_schema(table),
+                "source": source.describe(),
+                "preview": preview(table),
+            }
+        )
+        return table
+
+    return public_records
+
+
+def _domain_asset(graph: ReleaseGraph) -> tuple[dg.AssetsDefinition, dict[str, dg.AssetIn]]:
+    """Build the domain, and the inputs by which what comes before private data may have it."""
+    spec = graph.spec.domain
+
+    def describe(context: dg.AssetExecutionContext, domain: Domain) -> Domain:
+        metadata: dict[str, Any] = {
+            "attributes": len(domain.names),
+            "origin": _ORIGINS[domain.identified_from],
+        }
+        if not domain.restricted:
+            metadata |= {
+                "table": domain_table(domain),
+                "cells": f"{domain.size():.3g}",
+                "digest": domain.digest,
+            }
+            if domain.impossible:
+                metadata["impossible"] = dg.MetadataValue.md(
+                    "\n".join(f"- {one.describe(domain)}" for one in domain.impossible)
+                )
+        context.add_output_metadata(metadata)
+        return domain
+
+    if spec.declared is not None:
+        declared = spec.declared
+
+        @graph.asset("domain")
+        def domain(context: dg.AssetExecutionContext) -> Domain:
+            return describe(context, declared)
+
+        return domain, graph.ins("domain")
+
+    if spec.identify == "public":
+
+        @graph.asset("domain", ins=graph.ins("public_records"))
+        def domain_from_public(
+            context: dg.AssetExecutionContext, public_records: pd.DataFrame
+        ) -> Domain:
+            return describe(context, draft_domain(public_records, bins=spec.bins))
+
+        return domain_from_public, graph.ins("domain")
+
+    @graph.asset("domain", ins=graph.ins("public_records", "private_records"))
+    def domain_from_both(
+        context: dg.AssetExecutionContext,
+        public_records: pd.DataFrame,
+        private_records: pd.DataFrame,
+    ) -> Domain:
+        with private_step("identifying the domain from both tables"):
+            drafted = draft_domain(public_records, private=private_records, bins=spec.bins)
+        return describe(context, drafted)
+
+    return domain_from_both, {}
+
+
+_ORIGINS = {
+    "declared": "declared",
+    "public": "identified from the public table",
+    "private": "identified from private data: restricted, for research",
+}
+
+
+def _privacy_budget(
+    graph: ReleaseGraph, domain_input: dict[str, dg.AssetIn]
+) -> dg.AssetsDefinition:
+    spec = graph.spec
+
+    @graph.asset(
+        "privacy_budget",
+        ins=domain_input,
+        resources=graph.spending_resources,
+    )
+    def privacy_budget(
+        context: dg.AssetExecutionContext, **inputs: Domain
+    ) -> dg.MaterializeResult[Any]:
+        domain = inputs.get("domain")
+        if domain is not None:
+            spec.mechanism.build().check(domain, spec.workload.build(domain))
+        metadata: dict[str, Any] = {
+            "dataset": spec.dataset,
+            "epsilon": spec.privacy.epsilon,
+            "delta": spec.privacy.delta,
+            "rho": graph.budget.rho,
+        }
+        if spec.privacy.noise != "exact":
+            metadata["charged"] = "nothing: seeded noise is for research and not releasable"
+            return dg.MaterializeResult(metadata=metadata)
+        spends = spending(graph, context, domain)
+        spends.check()
+        balance = spends.ledger.balance(spec.dataset)
+        metadata |= {
+            "already_reserved": spends.ledger.release(spends.key) is not None,
+            "dataset_granted_epsilon": balance.epsilon,
+            "dataset_granted_rho": balance.granted,
+            "dataset_spent_rho": balance.spent,
+            "dataset_reserved_rho": balance.reserved,
+            "dataset_remaining_rho": balance.remaining,
+            "dataset_remaining_epsilon": epsilon_from_rho(balance.remaining, balance.delta),
+        }
+        return dg.MaterializeResult(metadata=metadata)
+
+    return privacy_budget
+
+
+def _private_records(
+    graph: ReleaseGraph, domain_input: dict[str, dg.AssetIn]
+) -> dg.AssetsDefinition:
+    spec = graph.spec
+
+    @graph.asset(
+        "private_records",
+        ins=domain_input,
+        deps=[graph.key("privacy_budget")],
+        resources=graph.spending_resources,
+    )
+    def private_records(context: dg.AssetExecutionContext, **inputs: Domain) -> pd.DataFrame:
+        domain = inputs.get("domain")
+        if spec.privacy.noise == "exact":
+            # Once more, for a run that was launched without the asset above: a table that cannot
+            # be paid for is not opened.
+            spending(graph, context, domain).check()
+        with private_step("reading the private table"):
+            table = spec.private.read(private=True)
+            _check_not_empty(table, "private")
+            if domain is not None:
+                _check_columns(table, domain)
+        metadata: dict[str, Any] = {
+            "dagster/row_count": len(table),
+            "source": spec.private.describe(),
+        }
+        if domain is None:
+            metadata["dagster/column_schema"] = column_names(table.columns)
+        else:
+            metadata |= graph.table_metadata("private_records", domain)
+        context.add_output_metadata(metadata)
+        return table
+
+    return private_records
+
+
+def _discretized(graph: ReleaseGraph, side: str) -> dg.AssetsDefinition:
+    name, upstream = f"{side}_discretized", f"{side}_records"
+
+    @graph.asset(
+        name,
+        ins={"records": dg.AssetIn(key=graph.key(upstream)), **graph.ins("domain")},
+    )
+    def discretized(
+        context: dg.AssetExecutionContext, records: pd.DataFrame, domain: Domain
+    ) -> EncodedTable:
+        if side == "private":
+            with private_step("encoding the private table"):
+                encoded = encode(records, domain, private=True)
+        elif domain.restricted:
+            with private_step("encoding the public table over a restricted domain"):
+                encoded = encode(records, domain, private=True)
+        else:
+            encoded = encode(records, domain, private=False)
+        metadata: dict[str, Any] = {"dagster/row_count": encoded.records}
+        if not domain.restricted:
+            metadata |= graph.table_metadata(name, domain)
+        context.add_output_metadata(metadata)
+        return encoded
+
+    return discretized
+
+
+def _check_not_empty(table: pd.DataFrame, side: str) -> None:
+    if table.empty:
+        raise InputError(f"The {side} table has no rows. Nothing was charged.")
+
+
+def _check_columns(table: pd.DataFrame, domain: Domain) -> None:
+    missing = [name for name in domain.names if name not in table.columns]
+    if missing:
+        raise DomainError(
+            f"The private table has no column {missing[0]!r}, which the domain declares. Add it to"
+            f" the table or take the attribute out of the domain. Nothing was charged."
+        )

@@ -1,0 +1,90 @@
+"""The privacy ledger as a Dagster resource."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import dagster as dg
+from pydantic import Field
+
+from jam_dagster.errors import BudgetError
+from jam_dagster.privacy import Budget, Ledger
+
+
+class DatasetBudget(dg.Config):
+    """What may ever be spent on a protected dataset, all its releases together."""
+
+    epsilon: float
+    delta: float
+
+
+class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its value is itself
+    """The ledger that keeps the privacy budgets of protected datasets.
+
+    A budget configured here is granted when its dataset is first used. From then on the ledger
+    keeps it: configuration that says something else later is refused, so that nobody raises a
+    budget by editing a file.
+
+    Examples
+    --------
+    >>> from jam_dagster.pipeline import DatasetBudget, LedgerResource
+    >>> ledger = LedgerResource(
+    ...     url="/secure/ledger.sqlite",
+    ...     budgets={"census_demo": DatasetBudget(epsilon=5.0, delta=1e-9)},
+    ... )
+    """
+
+    url: str = Field(
+        description="A file, or a sqlite:/// URL; ~ and ${VARIABLES} in it are expanded."
+    )
+    budgets: dict[str, DatasetBudget] = Field(
+        default_factory=dict,
+        description="Protected datasets, each with the epsilon and delta that may ever be spent.",
+    )
+
+    def open(self, dataset: str) -> Ledger:
+        """Return the ledger, once it holds a budget for `dataset`.
+
+        Parameters
+        ----------
+        dataset
+            A protected dataset.
+
+        Raises
+        ------
+        BudgetError
+            If the dataset has no budget, or another one than is configured.
+        """
+        url = os.path.expanduser(os.path.expandvars(self.url))
+        if "://" not in url:
+            Path(url).absolute().parent.mkdir(parents=True, exist_ok=True)
+        ledger = Ledger(url)
+        configured = self.budgets.get(dataset)
+        if dataset not in ledger.datasets():
+            if configured is None:
+                raise BudgetError(
+                    f"Protected dataset {dataset!r} has no privacy budget. Name it under budgets"
+                    f" of the ledger resource, or run `jam-dagster ledger grant --ledger {url}"
+                    f" --dataset {dataset} --epsilon EPSILON --delta DELTA`."
+                )
+            budget = Budget(configured.epsilon, configured.delta)
+            ledger.grant(
+                dataset,
+                epsilon=budget.epsilon,
+                delta=budget.delta,
+                by="ledger resource",
+                reason="configured budget, granted on first use",
+            )
+        elif configured is not None:
+            balance = ledger.balance(dataset)
+            if (balance.epsilon, balance.delta) != (configured.epsilon, configured.delta):
+                raise BudgetError(
+                    f"Protected dataset {dataset!r} is configured with epsilon"
+                    f" {configured.epsilon:g} at delta {configured.delta:g}, but the ledger"
+                    f" granted it epsilon {balance.epsilon:g} at delta {balance.delta:g}."
+                    f" Configuration does not change a granted budget: set it back, or run"
+                    f" `jam-dagster ledger grant --ledger {url} --dataset {dataset} --epsilon"
+                    f" {configured.epsilon:g} --delta {configured.delta:g}`."
+                )
+        return ledger

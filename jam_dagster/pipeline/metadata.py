@@ -1,0 +1,163 @@
+"""What Dagster's UI shows of an asset: schemas, lineage, tables and pictures.
+
+Nothing here looks at a private table. What these functions are given is the domain, what the
+mechanism released, or public.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from jam_dagster.tables import CategoricalAttribute, Domain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jam_dagster.mechanisms import Transcript
+    from jam_dagster.tables import Attribute
+
+PREVIEW_ROWS = 8
+
+
+def column_schema(domain: Domain, *, coded: bool = False) -> dg.TableSchema:
+    """Describe the columns of a table over `domain`, as values or as integer codes."""
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                name=attribute.name,
+                type=f"code 0 to {attribute.size - 1}" if coded else str(attribute.dtype),
+                description=describe(attribute),
+                constraints=dg.TableColumnConstraints(nullable=attribute.nullable and not coded),
+            )
+            for attribute in domain.attributes
+        ]
+    )
+
+
+def column_names(names: Iterable[str]) -> dg.TableSchema:
+    """Describe columns by their names alone, where even the domain is restricted."""
+    return dg.TableSchema(columns=[dg.TableColumn(name=name, type="any") for name in names])
+
+
+def observed_schema(table: pd.DataFrame) -> dg.TableSchema:
+    """Describe the columns of a public table as they are."""
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                name=str(name),
+                type=str(column.dtype),
+                constraints=dg.TableColumnConstraints(nullable=bool(column.isna().any())),
+            )
+            for name, column in table.items()
+        ]
+    )
+
+
+def describe(attribute: Attribute) -> str:
+    """Say in words what values an attribute takes."""
+    null = ", or null" if attribute.nullable else ""
+    if isinstance(attribute, CategoricalAttribute):
+        values = ", ".join(attribute.labels[: 8 if attribute.size > 10 else 10])
+        more = f", ... ({len(attribute.values)} values)" if attribute.size > 10 else ""
+        return f"one of {values}{more}{null}"
+    kind = "integer" if attribute.integer else "number"
+    low, high = attribute.edges[0], attribute.edges[-1]
+    return f"{kind} from {low:g} to {high:g} in {attribute.bins} bins{null}"
+
+
+def column_lineage(domain: Domain, upstream: Sequence[dg.AssetKey]) -> dg.TableColumnLineage:
+    """Say that each column comes from the column of the same name in every upstream table."""
+    return dg.TableColumnLineage(
+        deps_by_column={
+            name: [dg.TableColumnDep(asset_key=key, column_name=name) for key in upstream]
+            for name in domain.names
+        }
+    )
+
+
+def domain_table(domain: Domain) -> dg.TableMetadataValue:
+    """Return one row an attribute."""
+    return dg.MetadataValue.table(
+        records=[
+            dg.TableRecord(
+                {
+                    "attribute": attribute.name,
+                    "cells": attribute.size,
+                    "nullable": attribute.nullable,
+                    "values": describe(attribute),
+                }
+            )
+            for attribute in domain.attributes
+        ]
+    )
+
+
+def rounds_table(transcript: Transcript) -> dg.TableMetadataValue:
+    """Return one row a round: what was chosen from where, and what it cost."""
+    columns = ["round", "clique", "source", "rho_select", "rho_measure", "rho_spent", "sigma"]
+    columns += ["candidates", "model_mb", "l1_residual", "seconds"]
+    frame = transcript.to_frame()
+    return dg.MetadataValue.table(
+        records=[
+            dg.TableRecord({name: _plain(row[name]) for name in columns})
+            for row in frame.to_dict("records")
+        ],
+        schema=dg.TableSchema(
+            columns=[
+                dg.TableColumn(
+                    name,
+                    "string" if name in ("clique", "source") else "number",
+                    _ROUND_COLUMNS[name],
+                )
+                for name in columns
+            ]
+        ),
+    )
+
+
+_ROUND_COLUMNS = {
+    "round": "The round, from 1.",
+    "clique": "The marginal that was selected.",
+    "source": "Where it was measured: private with noise, public for free.",
+    "rho_select": "What the selection cost (rho of zCDP).",
+    "rho_measure": "What the measurement cost (rho of zCDP).",
+    "rho_spent": "What all rounds so far cost.",
+    "sigma": "Standard deviation of the noise in a cell, in records.",
+    "candidates": "Marginals that kept the model within its size limit.",
+    "model_mb": "Size of the model after the round, in megabytes.",
+    "l1_residual": "||model - measured||_1 / n after the round.",
+    "seconds": "How long the round took.",
+}
+
+
+def preview(frame: pd.DataFrame, rows: int = PREVIEW_ROWS) -> dg.MarkdownMetadataValue:
+    """Return the first rows of a releasable table as Markdown."""
+    head = frame.head(rows).astype("object")
+    head = head.where(head.notna(), "")
+    lines = [_row(head.columns), _row(["---"] * len(head.columns))]
+    lines += [_row(values) for values in head.itertuples(index=False)]
+    return dg.MetadataValue.md("\n".join(lines))
+
+
+def picture(png: bytes, title: str) -> dg.MarkdownMetadataValue:
+    """Return an image that needs no server: a data URI in Markdown."""
+    return dg.MetadataValue.md(
+        f"![{title}](data:image/png;base64,{base64.b64encode(png).decode()})"
+    )
+
+
+def _row(cells: Iterable[Any]) -> str:
+    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def _plain(value: Any) -> str | int | float | bool:
+    """Return a NumPy scalar as Python's; what is not a number becomes text (JSON has no NaN)."""
+    plain = value.item() if hasattr(value, "item") else value
+    if isinstance(plain, float) and plain != plain:
+        return "-"
+    assert isinstance(plain, str | int | float | bool)  # noqa: S101  # to_frame holds these only
+    return plain

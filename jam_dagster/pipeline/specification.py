@@ -1,0 +1,361 @@
+"""What a release is: its parameters, their limits, and the digest that the ledger knows it by.
+
+The parts are resolvable, so that the same classes are the schema of ``defs.yaml`` and the
+arguments of `jam_dagster.pipeline.build_synthetic_release`.
+"""
+
+# Dagster reads these annotations as types when it derives the YAML schema, so they must not be
+# postponed to strings.
+import hashlib
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, cast
+
+import dagster as dg
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.evaluation.workload_error import EvaluationMode
+from jam_dagster.mechanisms import JamPgm, Mechanism
+from jam_dagster.tables import Domain, Source, Workload
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_DATASET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+def _doc(text: str) -> dg.Resolver:
+    resolver: dg.Resolver = dg.Resolver.default(description=text)
+    return resolver
+
+
+def _number(instance: object, name: str, where: str) -> float:
+    """Set field `name` of a frozen dataclass to a finite float and return it.
+
+    YAML 1.1 reads ``1e-9`` as text, and a template yields text too.
+    """
+    value = getattr(instance, name)
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = float(value)
+    except (TypeError, ValueError):
+        raise SpecificationError(f"{where} must be a number, got {value!r}.") from None
+    if not math.isfinite(number):
+        raise SpecificationError(f"{where} must be finite, got {value!r}.")
+    object.__setattr__(instance, name, number)
+    return number
+
+
+def _whole(instance: object, name: str, where: str, *, least: int) -> int:
+    number = _number(instance, name, where)
+    if number != int(number) or number < least:
+        raise SpecificationError(
+            f"{where} must be a whole number of {least} or more, got {number}."
+        )
+    object.__setattr__(instance, name, int(number))
+    return int(number)
+
+
+def _one_of(value: object, choices: tuple[str, ...], where: str) -> None:
+    if value not in choices:
+        raise SpecificationError(f"{where} must be one of {', '.join(choices)}, got {value!r}.")
+
+
+@dataclass(frozen=True)
+class PrivacySpec(dg.Resolvable):
+    """What a release may cost, and how its noise is drawn.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The guarantee, under replace-one neighbours. It holds for everything the release puts out.
+    noise
+        ``exact`` draws from OpenDP without a seed; ``numpy`` is seeded, for research, and what it
+        makes is not releasable.
+    seed
+        The seed of ``numpy`` noise, 0 unless given.
+    edition
+        Raise it to draw, and to pay for, the same release once more, for example on new data.
+    """
+
+    epsilon: Annotated[float, _doc("epsilon of the guarantee, > 0")]
+    delta: Annotated[float, _doc("delta of the guarantee, between 0 and 1")] = 1e-9
+    noise: Annotated[
+        Literal["exact", "numpy"],
+        _doc("exact (OpenDP, for releases) or numpy (seeded, for research, not releasable)"),
+    ] = "exact"
+    seed: Annotated[int | None, _doc("seed of numpy noise, 0 unless given")] = None
+    edition: Annotated[
+        str | int, _doc("raise it to draw and pay for the same release once more, on new data")
+    ] = "1"
+
+    def __post_init__(self) -> None:
+        if _number(self, "epsilon", "privacy.epsilon") <= 0:
+            raise SpecificationError(
+                f"privacy.epsilon must be more than 0, got {self.epsilon}. Nothing was charged."
+            )
+        if not 0 < _number(self, "delta", "privacy.delta") < 1:
+            raise SpecificationError(
+                f"privacy.delta must lie between 0 and 1, got {self.delta}; it should be far below"
+                f" one in the number of people, 1e-9 is usual. Nothing was charged."
+            )
+        _one_of(self.noise, ("exact", "numpy"), "privacy.noise")
+        if self.seed is not None:
+            _whole(self, "seed", "privacy.seed", least=0)
+        if self.noise == "numpy" and self.seed is None:
+            object.__setattr__(self, "seed", 0)
+        if self.noise == "exact" and self.seed is not None:
+            raise SpecificationError(
+                "privacy.seed goes with privacy.noise numpy only: a release's noise has no seed."
+            )
+        edition = str(self.edition)
+        if not _DATASET.fullmatch(edition):
+            raise SpecificationError(
+                f"privacy.edition must be of letters, digits, '.', '_' and '-', got {edition!r}."
+            )
+        object.__setattr__(self, "edition", edition)
+
+
+@dataclass(frozen=True)
+class MechanismSpec(dg.Resolvable):
+    """The mechanism and its parameters; the defaults are the JAM paper's."""
+
+    name: Annotated[Literal["jam_pgm"], _doc("the mechanism")] = "jam_pgm"
+    rounds: Annotated[int, _doc("T, the number of rounds")] = 30
+    alpha: Annotated[float, _doc("share of a round's budget that measures, rest selects")] = 0.8
+    size_limit_mb: Annotated[float, _doc("largest junction tree of the model, in MB")] = 80.0
+    iterations: Annotated[int, _doc("mirror-descent iterations a fit")] = 1000
+
+    def __post_init__(self) -> None:
+        _one_of(self.name, ("jam_pgm",), "mechanism.name")
+        _whole(self, "rounds", "mechanism.rounds", least=1)
+        _number(self, "alpha", "mechanism.alpha")
+        _number(self, "size_limit_mb", "mechanism.size_limit_mb")
+        _whole(self, "iterations", "mechanism.iterations", least=1)
+        try:
+            self.build()
+        except SpecificationError as error:
+            raise SpecificationError(f"mechanism.{error}") from None
+
+    def build(self) -> Mechanism:
+        """Return the mechanism."""
+        return JamPgm(
+            rounds=self.rounds,
+            alpha=self.alpha,
+            size_limit_mb=self.size_limit_mb,
+            iterations=self.iterations,
+        )
+
+
+@dataclass(frozen=True)
+class WorkloadSpec(dg.Resolvable):
+    """The marginals that the release should preserve: all of one degree, or a list."""
+
+    degree: Annotated[int | None, _doc("all marginals of this many attributes")] = None
+    cliques: Annotated[list[list[str]] | None, _doc("or these marginals")] = None
+    weights: Annotated[list[float] | None, _doc("a weight for each of the cliques")] = None
+
+    def __post_init__(self) -> None:
+        if (self.degree is None) == (self.cliques is None):
+            raise SpecificationError(
+                "workload needs either degree (such as 3: all three-way marginals) or cliques"
+                " (a list of lists of attributes)."
+            )
+        if self.degree is not None:
+            _whole(self, "degree", "workload.degree", least=1)
+        if self.cliques is not None and not self.cliques:
+            raise SpecificationError("workload.cliques is empty: name at least one marginal.")
+        if self.weights is not None and (
+            self.cliques is None or len(self.weights) != len(self.cliques)
+        ):
+            raise SpecificationError("workload.weights needs one weight for each of its cliques.")
+
+    def build(self, domain: Domain) -> Workload:
+        """Return the workload over `domain`, or raise for attributes that it does not have."""
+        if self.degree is not None:
+            return Workload.all_k_way(domain, self.degree)
+        return Workload.of(domain, self.cliques or [], weights=self.weights)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what was given, for the digest."""
+        given = {"degree": self.degree, "cliques": self.cliques, "weights": self.weights}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class EvaluationSpec(dg.Resolvable):
+    """Whether and how the error on the private table is measured.
+
+    Parameters
+    ----------
+    mode
+        ``private``: the mean errors with noise, paid from `share`. ``exact``: exact errors, for
+        data that are no secret; they are labelled restricted. ``off``: none.
+    share
+        The share of the release's rho that is set aside for mode ``private``.
+    """
+
+    mode: Annotated[
+        Literal["private", "exact", "off"] | bool,
+        _doc("private (noisy, charged), exact (restricted: for data that are no secret) or off"),
+    ] = "private"
+    share: Annotated[float, _doc("share of the release's rho that mode private pays from")] = 0.05
+
+    def __post_init__(self) -> None:
+        if self.mode is False:
+            # YAML 1.1 reads a bare `off` as false.
+            object.__setattr__(self, "mode", "off")
+        _one_of(self.mode, ("private", "exact", "off"), "evaluation.mode")
+        if not 0 < _number(self, "share", "evaluation.share") < 1:
+            raise SpecificationError(
+                f"evaluation.share must lie between 0 and 1, got {self.share}."
+            )
+
+
+@dataclass(frozen=True)
+class DomainSpec:
+    """Where the domain comes from: declared, or identified from data when the release runs.
+
+    Parameters
+    ----------
+    declared
+        The declared domain, or None.
+    identify
+        ``public``: drafted from the public table. ``both``: from the private one too, as the
+        papers do; that reads private values, so the release is restricted.
+    bins
+        Bins of a numeric attribute when the domain is identified.
+    """
+
+    declared: Domain | None = None
+    identify: Literal["public", "both"] | None = None
+    bins: int = 32
+
+    def __post_init__(self) -> None:
+        if (self.declared is None) == (self.identify is None):
+            raise SpecificationError(
+                "domain must be declared (a file or inline attributes) or {identify: public|both}."
+            )
+        if self.identify is not None:
+            _one_of(self.identify, ("public", "both"), "domain.identify")
+        _whole(self, "bins", "domain.bins", least=2)
+
+    @property
+    def restricted(self) -> bool:
+        """Whether the domain says something exact about private values."""
+        return self.identify == "both" or (self.declared is not None and self.declared.restricted)
+
+
+@dataclass(frozen=True)
+class ReleaseSpec:
+    """One release of a synthetic table.
+
+    Parameters
+    ----------
+    release
+        Its name: the key prefix of its assets.
+    dataset
+        The protected dataset whose budget pays.
+    private, public
+        The sources of the two tables.
+    domain, privacy, mechanism, workload, evaluation
+        See the classes.
+    """
+
+    release: str
+    dataset: str
+    private: Source
+    public: Source
+    domain: DomainSpec
+    privacy: PrivacySpec
+    mechanism: MechanismSpec = field(default_factory=MechanismSpec)
+    workload: WorkloadSpec = field(default_factory=lambda: WorkloadSpec(degree=3))
+    evaluation: EvaluationSpec = field(default_factory=EvaluationSpec)
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.release):
+            raise SpecificationError(
+                f"release must start with a letter and hold letters, digits and '_' only,"
+                f" got {self.release!r}."
+            )
+        if not _DATASET.fullmatch(self.dataset):
+            raise SpecificationError(
+                f"dataset must hold letters, digits, '.', '_' and '-' only, got {self.dataset!r}."
+            )
+        if self.domain.declared is not None:
+            # A workload that the domain cannot serve is refused now, not after an hour's run.
+            self.workload.build(self.domain.declared)
+
+    @property
+    def evaluation_mode(self) -> EvaluationMode:
+        """How the error is measured."""
+        return cast(EvaluationMode, self.evaluation.mode)
+
+    @property
+    def releasable(self) -> bool:
+        """Whether what the mechanism makes may leave: exact noise, and no domain from private data.
+
+        It is known before anything runs, so it decides labels and storage.
+        """
+        return self.privacy.noise == "exact" and not self.domain.restricted
+
+    @property
+    def not_releasable_because(self) -> tuple[str, ...]:
+        """The reasons in words; empty for a releasable one."""
+        reasons = []
+        if self.privacy.noise != "exact":
+            reasons.append(
+                f"noise is {self.privacy.noise}: seeded floating-point noise, for research only"
+            )
+        if self.domain.restricted:
+            reasons.append("the domain was identified from private data, which nothing paid for")
+        return tuple(reasons)
+
+    @property
+    def configured(self) -> dict[str, Any]:
+        """What is configured and influences a draw, the domain's content apart."""
+        return {
+            "privacy": {
+                "epsilon": self.privacy.epsilon,
+                "delta": self.privacy.delta,
+                "noise": self.privacy.noise,
+                "seed": self.privacy.seed,
+            },
+            "mechanism": {"name": self.mechanism.name, **self.mechanism.build().parameters()},
+            "workload": self.workload.to_dict(),
+            # Modes exact and off leave the mechanism the whole budget, so they draw alike.
+            "evaluation_share": self.evaluation.share if self.evaluation_mode == "private" else 0.0,
+        }
+
+    def digest(self, domain: Domain | None) -> str:
+        """Return the specification digest that is part of the release's key in the ledger.
+
+        It covers everything configured that influences a draw: change it, and the release is
+        another one, with draws and charges of its own. Sources are not part of it, for moving a
+        file must not cost budget: new data means a new edition or partition. A domain that was
+        identified from private data enters by the words that asked for it, since no plain hash of
+        private content is ever stored in the ledger.
+
+        Parameters
+        ----------
+        domain
+            The domain in use, declared or identified. It may be None where it comes from private
+            data.
+
+        Returns
+        -------
+        str
+            64 hexadecimal digits.
+        """
+        content = dict(self.configured)
+        if self.domain.restricted:
+            content["domain"] = f"from private data, {self.domain.bins} bins"
+        elif domain is None:
+            raise SpecificationError(
+                f"Release {self.release} needs its domain to be known: materialize it first."
+            )
+        else:
+            content["domain"] = domain.digest
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()

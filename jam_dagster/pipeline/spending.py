@@ -1,0 +1,115 @@
+"""How a release pays for its draws: from the ledger, or in research from nobody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jam_dagster.errors import BudgetError
+from jam_dagster.pipeline.archive import ReleaseArchive
+from jam_dagster.privacy import Draws, MemoryStore, UnledgeredAccount, make_noise
+
+if TYPE_CHECKING:
+    from jam_dagster.pipeline.graph import ReleaseGraph
+    from jam_dagster.pipeline.ledger import LedgerResource
+    from jam_dagster.pipeline.storage import ReleaseStore
+    from jam_dagster.privacy import Ledger, ReleaseKey
+
+
+@dataclass(frozen=True)
+class LedgerSpending:
+    """Exact noise: every draw is charged to the ledger before it is made, and then archived.
+
+    Parameters
+    ----------
+    graph
+        The release.
+    resource
+        The ledger.
+    store
+        Where the archive of the release's draws lies.
+    key
+        The release's key in the ledger.
+    """
+
+    graph: ReleaseGraph
+    resource: LedgerResource
+    store: ReleaseStore
+    key: ReleaseKey
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger, which knows the dataset."""
+        return self.resource.open(self.key.dataset)
+
+    @property
+    def archive(self) -> ReleaseArchive:
+        """The release's draws so far."""
+        return ReleaseArchive(self.store, self.key)
+
+    def check(self) -> None:
+        """Raise if the release could not be paid for; write nothing.
+
+        Raises
+        ------
+        BudgetExceededError
+            If it asks for more than is left, with what it asks for, what is left and what is
+            missing.
+        BudgetError
+            If it was paid for and its draws are not in the store, or they are there and the
+            ledger does not know of them.
+        """
+        release = self.ledger.release(self.key)
+        if release is None:
+            if self.archive.has_draws:
+                raise BudgetError(
+                    f"The store ({self.store.root}) holds draws of release {self.key.release},"
+                    f" edition {self.key.edition}, that this ledger never charged. Use the ledger"
+                    f" that did, or raise privacy.edition to draw, and pay, anew."
+                )
+            self.ledger.check(self.key, self.graph.shares)
+        elif not self.archive.exists and any(
+            release.account(share).spent > 0 for share in self.graph.shares
+        ):
+            raise BudgetError(
+                f"The ledger has charged release {self.key.release}, edition {self.key.edition},"
+                f" but its draws are not in the store ({self.store.root}). Bring the store back,"
+                f" or raise privacy.edition to draw, and pay, anew."
+            )
+
+    def draws(self, share: str, *, run_id: str) -> Draws:
+        """Return the draws that a share pays for; the first call reserves the whole release.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the release asks for more than is left.
+        """
+        # A backend that cannot be loaded must fail before anything is reserved.
+        noise = make_noise("exact")
+        release = self.ledger.open_release(self.key, self.graph.shares, run_id=run_id)
+        return Draws(noise, release.account(share), self.archive.outcomes)
+
+    def close(self, share: str, reason: str) -> None:
+        """Return to the dataset's budget what a share has not spent."""
+        release = self.ledger.release(self.key)
+        if release is not None:
+            release.account(share).close(reason=reason)
+
+
+@dataclass(frozen=True)
+class ResearchSpending:
+    """Seeded noise: charged to nobody, kept nowhere, not releasable.
+
+    Parameters
+    ----------
+    graph
+        The release.
+    """
+
+    graph: ReleaseGraph
+
+    def draws(self, share: str) -> Draws:
+        """Return the draws of a share."""
+        noise = make_noise("numpy", self.graph.spec.privacy.seed)
+        return Draws(noise, UnledgeredAccount(self.graph.shares[share]), MemoryStore())

@@ -1,0 +1,202 @@
+"""Where the assets of a release are kept: one root for what is private, one for what may leave."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+from dagster._core.storage.upath_io_manager import escape_dotdot_segments, escape_leading_slash
+from pydantic import Field
+
+from jam_dagster.errors import SourceError
+from jam_dagster.pipeline.formats import FORMATS, Format
+from jam_dagster.tables import withheld
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+PRIVATE_DIRECTORY = 0o700
+PRIVATE_FILE = 0o600
+
+
+class ReleaseStore(dg.UPathIOManager):
+    """Keeps assets as files that other tools read: Parquet, YAML, JSON, NPZ and HTML, never pickle.
+
+    An asset lies at ``<root>/<key prefix>/<asset>.<suffix>``, a partition of it at
+    ``<root>/<key prefix>/<asset>/<partition>.<suffix>``; the suffix follows from its type.
+
+    Parameters
+    ----------
+    root
+        A folder or any fsspec URL.
+    private
+        Whether nobody but the owner may read. On a local disk folders get mode 0700 and files
+        mode 0600, and errors are stripped of what they quote.
+    """
+
+    def __init__(self, root: UPath, *, private: bool) -> None:
+        super().__init__(base_path=root)
+        self.root = root
+        self.private = private
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the root is on a local disk, where files have modes."""
+        return isinstance(self.root, Path)
+
+    def directory(self, *parts: str) -> UPath:
+        """Return a folder below the root, made if it is not there."""
+        path = self.root.joinpath(*(_safe(part) for part in parts))
+        self.make_directory(path)
+        return path
+
+    def local_directory(self, *parts: str) -> Path:
+        """Return a folder on a local disk, below the root if that is on one.
+
+        For tools that write files by themselves; beside a remote store they write to a temporary
+        folder of the machine.
+        """
+        folder = self.directory(*parts) if self.is_local else None
+        return Path(folder.path) if folder is not None else Path(tempfile.mkdtemp(prefix="jam-"))
+
+    def beside(self, key: dg.AssetKey, partition: str, suffix: str) -> UPath:
+        """Return the path of a further file of an asset, which lies beside the asset's own."""
+        base = self.root.joinpath(*(_safe(part) for part in key.path))
+        if partition:
+            base = self.make_safe_partition_path(base, partition)
+        return base.with_name(base.name + suffix)
+
+    def write(self, path: UPath, content: bytes) -> None:
+        """Write a further file, with the modes of this store."""
+        self.make_directory(path.parent)
+        with self._modes():
+            path.write_bytes(content)
+        if self.private and self.is_local:
+            self._close_to_others(path)
+
+    def make_directory(self, path: UPath) -> None:
+        """Make a folder; a private one is closed to others from the root down."""
+        if not (self.private and self.is_local):
+            path.mkdir(parents=True, exist_ok=True)
+            return
+        below = [path, *path.parents]
+        for folder in reversed(below[: below.index(self.root) + 1]):
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(PRIVATE_DIRECTORY)
+
+    def make_safe_partition_path(self, base_path: UPath, partition: str) -> UPath:
+        """Return the path of a partition; no key leads out of its asset's folder."""
+        return base_path / _safe(partition)
+
+    def dump_to_path(self, context: dg.OutputContext, obj: object, path: UPath) -> None:
+        """Write an asset in the format of its type."""
+        chosen = next((f for f in FORMATS if f.holds(obj)), None)
+        if chosen is None:
+            raise TypeError(
+                f"Asset {context.asset_key.to_user_string()} is a {type(obj).__name__}; this store"
+                f" keeps {', '.join(f.name for f in FORMATS)}."
+            )
+        with self._guarded(f"writing {context.asset_key.to_user_string()}"), self._modes():
+            chosen.write(obj, chosen.path(path))
+        if self.private and self.is_local:
+            self._close_to_others(chosen.path(path))
+
+    def load_from_path(self, context: dg.InputContext, path: UPath) -> object:
+        """Read an asset in whichever format it lies there."""
+        found = next((f for f in FORMATS if self._lies_at(f, path)), None)
+        if found is None:
+            raise SourceError(
+                f"Asset {context.asset_key.to_user_string()} is not in the store"
+                f" ({path}.*): materialize it first."
+            )
+        with self._guarded(f"reading {context.asset_key.to_user_string()}"):
+            return found.read(found.path(path))
+
+    def has_output(self, context: dg.OutputContext) -> bool:
+        """Whether the asset lies in the store in any format."""
+        path = self._get_path(context)
+        return any(self._lies_at(f, path) for f in FORMATS)
+
+    @staticmethod
+    def _lies_at(known: Format, path: UPath) -> bool:
+        return bool(
+            (known.path(path) / known.marker if known.marker else known.path(path)).exists()
+        )
+
+    @contextmanager
+    def _guarded(self, what: str) -> Iterator[None]:
+        # What Arrow says of a column that it cannot write quotes a value of it.
+        if self.private:
+            with withheld(what):
+                yield
+        else:
+            yield
+
+    @contextmanager
+    def _modes(self) -> Iterator[None]:
+        """Let new files be readable by their owner only, from the moment they exist."""
+        if not (self.private and self.is_local):
+            yield
+            return
+        before = os.umask(0o077)
+        try:
+            yield
+        finally:
+            os.umask(before)
+
+    @staticmethod
+    def _close_to_others(path: UPath) -> None:
+        """Close what lay there before with other modes."""
+        if path.is_dir():
+            path.chmod(PRIVATE_DIRECTORY)
+            for inner in path.iterdir():
+                inner.chmod(PRIVATE_DIRECTORY if inner.is_dir() else PRIVATE_FILE)
+        else:
+            path.chmod(PRIVATE_FILE)
+
+
+def _safe(segment: str) -> str:
+    return escape_dotdot_segments(escape_leading_slash(segment))
+
+
+class ReleaseStoreResource(dg.ConfigurableIOManagerFactory[ReleaseStore]):
+    """The IO manager of a release's assets; a code location has a private and a releasable one.
+
+    Examples
+    --------
+    >>> import dagster as dg
+    >>> from jam_dagster.pipeline import ReleaseStoreResource
+    >>> resources = {
+    ...     "private_io_manager": ReleaseStoreResource(root="/secure/jam", private=True),
+    ...     "releasable_io_manager": ReleaseStoreResource(root="s3://open/jam"),
+    ... }
+    """
+
+    root: str = Field(description="A folder or fsspec URL; ~ and ${VARIABLES} are expanded.")
+    private: bool = Field(
+        default=False,
+        description="Whether this store holds private values: then folders are mode 0700, files"
+        " 0600, and errors quote nothing.",
+    )
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Options of the fsspec file system, such as a profile."
+    )
+
+    def create_io_manager(self, context: dg.InitResourceContext) -> ReleaseStore:
+        """Return the store."""
+        return self.open()
+
+    def open(self) -> ReleaseStore:
+        """Return the store, outside a run too."""
+        from upath import UPath
+
+        root = UPath(os.path.expanduser(os.path.expandvars(self.root)), **self.options)
+        if root.protocol in ("", "file", "local"):
+            # A file: URL is a local disk too, and must get its modes.
+            root = UPath(root.path).absolute()
+        return ReleaseStore(root, private=self.private)

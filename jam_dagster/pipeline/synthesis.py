@@ -1,0 +1,142 @@
+"""The assets that spend and what comes of it: the mechanism's run and the synthetic table."""
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import numpy as np
+import pandas as pd
+
+from jam_dagster.evaluation import plots
+from jam_dagster.mechanisms import MechanismResult, Round, Transcript
+from jam_dagster.pipeline.archive import DataFingerprint
+from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
+from jam_dagster.pipeline.ingestion import partition_of, private_step, spending
+from jam_dagster.pipeline.metadata import picture, preview, rounds_table
+from jam_dagster.pipeline.spending import ResearchSpending
+from jam_dagster.privacy import epsilon_from_rho
+from jam_dagster.tables import Domain, EncodedTable, decode
+
+if TYPE_CHECKING:
+    from jam_dagster.pipeline.storage import ReleaseStore
+
+
+def synthesis_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
+    """Build the mechanism's run and the synthetic table."""
+    return [_jam_pgm(graph), _synthetic_records(graph)]
+
+
+def _jam_pgm(graph: ReleaseGraph) -> dg.AssetsDefinition:
+    spec = graph.spec
+    exact = spec.privacy.noise == "exact"
+
+    @graph.asset(
+        "jam_pgm",
+        ins=graph.ins("private_discretized", "public_discretized", "domain"),
+        resources=graph.spending_resources,
+    )
+    def jam_pgm(
+        context: dg.AssetExecutionContext,
+        private_discretized: EncodedTable,
+        public_discretized: EncodedTable,
+        domain: Domain,
+    ) -> MechanismResult:
+        mechanism = spec.mechanism.build()
+        workload = spec.workload.build(domain)
+        mechanism.check(domain, workload)
+
+        def tell(done: Round) -> None:
+            context.log.info(done.line(spec.mechanism.rounds))
+
+        if exact:
+            spends = spending(graph, context, domain)
+            spends.check()
+            draws = spends.draws(MECHANISM_SHARE, run_id=context.run.run_id)
+            archive = spends.archive
+            archive.begin(DataFingerprint.of(private_discretized, public_discretized))
+            result = archive.run()
+            if result is None:
+                with private_step("running the mechanism"):
+                    result = mechanism.run(
+                        private_discretized, public_discretized, workload, draws, on_round=tell
+                    )
+                archive.keep(result)
+            else:
+                context.log.info("This release was drawn before: it is made again for nothing.")
+            spends.close(MECHANISM_SHARE, f"run ended: {result.transcript.ended}")
+        else:
+            draws = ResearchSpending(graph).draws(MECHANISM_SHARE)
+            with private_step("running the mechanism"):
+                result = mechanism.run(
+                    private_discretized, public_discretized, workload, draws, on_round=tell
+                )
+        context.add_output_metadata(_run_metadata(graph, result))
+        return result
+
+    return jam_pgm
+
+
+def _run_metadata(graph: ReleaseGraph, result: MechanismResult) -> dict[str, Any]:
+    transcript, delta = result.transcript, graph.spec.privacy.delta
+    return {
+        "rounds": rounds_table(transcript),
+        "budget_over_rounds": picture(
+            plots.png(plots.budget_over_rounds(transcript)), "Budget over rounds"
+        ),
+        "choices_per_round": picture(
+            plots.png(plots.choices_per_round(transcript)), "Choices per round"
+        ),
+        "rho_budget": transcript.rho_budget,
+        "rho_spent": transcript.rho_spent,
+        "rho_returned": max(0.0, transcript.rho_budget - transcript.rho_spent),
+        "epsilon_spent": epsilon_from_rho(transcript.rho_spent, delta),
+        "delta": delta,
+        "picks_private": transcript.picks["private"],
+        "picks_public": transcript.picks["public"],
+        "ended": transcript.ended,
+        "noise": transcript.noise,
+        "releasable": graph.spec.releasable,
+        "model_mb": result.model.size_mb,
+        "seconds": sum(done.seconds for done in transcript.rounds),
+    }
+
+
+def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
+    name = "synthetic_records"
+    store_key = graph.store(name)
+
+    @graph.asset(name, ins=graph.ins("jam_pgm"), resources={store_key})
+    def synthetic_records(
+        context: dg.AssetExecutionContext, jam_pgm: MechanismResult
+    ) -> pd.DataFrame:
+        rng = sampling_generator(jam_pgm.transcript)
+        encoded = jam_pgm.model.sample(jam_pgm.transcript.records, rng)
+        table = decode(encoded, rng)
+        store: ReleaseStore = getattr(context.resources, store_key)
+        csv = store.beside(context.asset_key, partition_of(context), ".csv")
+        store.write(csv, table.to_csv(index=False).encode())
+        metadata: dict[str, Any] = {
+            "dagster/row_count": len(table),
+            "csv": dg.MetadataValue.path(str(csv)),
+            "releasable": graph.spec.releasable,
+        }
+        if not jam_pgm.model.domain.restricted:
+            metadata |= graph.table_metadata(name, jam_pgm.model.domain)
+            metadata["preview"] = preview(table)
+        context.add_output_metadata(metadata)
+        return table
+
+    return synthetic_records
+
+
+def sampling_generator(transcript: Transcript) -> np.random.Generator:
+    """Return the generator that samples a release's table, always the same for the same release.
+
+    Its seed is derived from the measurements. They are differentially private, so the seed is too,
+    and a table made again is the table that was published.
+    """
+    hashed = hashlib.sha256()
+    for measurement in transcript.measurements:
+        hashed.update(repr((measurement.clique, measurement.source)).encode())
+        hashed.update(np.ascontiguousarray(measurement.values, dtype="<f8").tobytes())
+    return np.random.default_rng(int.from_bytes(hashed.digest()[:16]))

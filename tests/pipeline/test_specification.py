@@ -1,0 +1,182 @@
+import dataclasses
+from typing import Any
+
+import pytest
+
+from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.pipeline.specification import (
+    DomainSpec,
+    EvaluationSpec,
+    MechanismSpec,
+    PrivacySpec,
+    ReleaseSpec,
+    WorkloadSpec,
+)
+from jam_dagster.tables import CategoricalAttribute, CsvSource, Domain
+
+DOMAIN = Domain(
+    (CategoricalAttribute("sex", ("F", "M")), CategoricalAttribute("town", ("A", "B", "C")))
+)
+
+
+def spec(**changes: Any) -> ReleaseSpec:
+    given: dict[str, Any] = {
+        "release": "people",
+        "dataset": "people_2026",
+        "private": CsvSource("private.csv"),
+        "public": CsvSource("public.csv"),
+        "domain": DomainSpec(declared=DOMAIN),
+        "privacy": PrivacySpec(epsilon=1.0),
+        "workload": WorkloadSpec(degree=2),
+    }
+    return ReleaseSpec(**{**given, **changes})
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, float("nan"), float("inf"), "one", None, True])
+def test_epsilon_out_of_range_is_refused(epsilon: Any) -> None:
+    with pytest.raises(SpecificationError, match=r"privacy\.epsilon"):
+        PrivacySpec(epsilon=epsilon)
+
+
+@pytest.mark.parametrize("delta", [0, 1, -1e-9, 2.0, "small"])
+def test_delta_out_of_range_is_refused(delta: Any) -> None:
+    with pytest.raises(SpecificationError, match=r"privacy\.delta"):
+        PrivacySpec(epsilon=1.0, delta=delta)
+
+
+def test_numbers_that_yaml_reads_as_text_are_numbers() -> None:
+    assert PrivacySpec(epsilon="1", delta="1e-9").delta == 1e-9
+
+
+def test_exact_noise_has_no_seed() -> None:
+    with pytest.raises(SpecificationError, match="numpy only"):
+        PrivacySpec(epsilon=1.0, seed=3)
+    assert PrivacySpec(epsilon=1.0, noise="numpy").seed == 0
+
+
+@pytest.mark.parametrize("edition", ["", "2026/07", "../1", "a b"])
+def test_edition_that_is_no_name_is_refused(edition: str) -> None:
+    with pytest.raises(SpecificationError, match=r"privacy\.edition"):
+        PrivacySpec(epsilon=1.0, edition=edition)
+
+
+def test_edition_may_be_a_number() -> None:
+    assert PrivacySpec(epsilon=1.0, edition=2).edition == "2"
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"rounds": 0}, "rounds"),
+        ({"rounds": 1.5}, "rounds"),
+        ({"alpha": 1}, "alpha"),
+        ({"size_limit_mb": 0}, "size_limit_mb"),
+        ({"iterations": 0}, "iterations"),
+        ({"name": "aim"}, "name"),
+    ],
+)
+def test_mechanism_parameter_out_of_range_is_refused(change: dict[str, Any], named: str) -> None:
+    with pytest.raises(SpecificationError, match=rf"mechanism\.{named}"):
+        MechanismSpec(**change)
+
+
+def test_workload_is_a_degree_or_a_list() -> None:
+    with pytest.raises(SpecificationError, match="either degree"):
+        WorkloadSpec()
+    with pytest.raises(SpecificationError, match="either degree"):
+        WorkloadSpec(degree=2, cliques=[["sex"]])
+    with pytest.raises(SpecificationError, match="weights"):
+        WorkloadSpec(degree=2, weights=[1.0])
+    workload = WorkloadSpec(cliques=[["town", "sex"], ["sex"]], weights=[3, 1]).build(DOMAIN)
+    assert set(workload.cliques) == {("sex", "town"), ("sex",)}
+
+
+def test_workload_that_the_domain_cannot_serve_is_refused_at_once() -> None:
+    with pytest.raises(InputError, match="twon"):
+        spec(workload=WorkloadSpec(cliques=[["twon"]]))
+    with pytest.raises(InputError):
+        spec(workload=WorkloadSpec(degree=3))
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, "none"])
+def test_evaluation_share_out_of_range_is_refused(share: Any) -> None:
+    with pytest.raises(SpecificationError, match=r"evaluation\.share"):
+        EvaluationSpec(share=share)
+
+
+def test_bare_off_of_yaml_is_the_mode_off() -> None:
+    assert EvaluationSpec(mode=False).mode == "off"
+    with pytest.raises(SpecificationError, match=r"evaluation\.mode"):
+        EvaluationSpec(mode=True)
+
+
+def test_domain_is_declared_or_identified() -> None:
+    with pytest.raises(SpecificationError, match="declared"):
+        DomainSpec()
+    with pytest.raises(SpecificationError, match="declared"):
+        DomainSpec(declared=DOMAIN, identify="public")
+    with pytest.raises(SpecificationError, match=r"domain\.identify"):
+        DomainSpec(identify="private")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["", "2people", "pe ople", "a/b", "../x", "people-1"])
+def test_release_that_is_no_name_is_refused(name: str) -> None:
+    with pytest.raises(SpecificationError, match="release must"):
+        spec(release=name)
+
+
+def test_releasable_needs_exact_noise_and_a_domain_without_private_values() -> None:
+    assert spec().releasable
+    seeded = spec(privacy=PrivacySpec(epsilon=1.0, noise="numpy"))
+    assert not seeded.releasable
+    assert "numpy" in seeded.not_releasable_because[0]
+    identified = spec(domain=DomainSpec(identify="both"))
+    assert not identified.releasable
+    drafted = dataclasses.replace(DOMAIN, identified_from="private")
+    assert not spec(domain=DomainSpec(declared=drafted)).releasable
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "epsilon": {"privacy": PrivacySpec(epsilon=2.0)},
+    "delta": {"privacy": PrivacySpec(epsilon=1.0, delta=1e-8)},
+    "noise": {"privacy": PrivacySpec(epsilon=1.0, noise="numpy")},
+    "seed": {"privacy": PrivacySpec(epsilon=1.0, noise="numpy", seed=1)},
+    "rounds": {"mechanism": MechanismSpec(rounds=29)},
+    "alpha": {"mechanism": MechanismSpec(alpha=0.5)},
+    "size limit": {"mechanism": MechanismSpec(size_limit_mb=40)},
+    "iterations": {"mechanism": MechanismSpec(iterations=999)},
+    "workload": {"workload": WorkloadSpec(degree=1)},
+    "share": {"evaluation": EvaluationSpec(share=0.1)},
+    "mode": {"evaluation": EvaluationSpec(mode="exact")},
+}
+
+
+def test_digest_changes_with_everything_that_influences_a_draw() -> None:
+    digests = [spec(**change).digest(DOMAIN) for change in CHANGES.values()]
+    other = Domain((*DOMAIN.attributes, CategoricalAttribute("job", ("x", "y"))))
+    digests += [spec().digest(DOMAIN), spec().digest(other)]
+    assert len(set(digests)) == len(digests)
+
+
+def test_digest_stays_where_no_draw_changes() -> None:
+    digest = spec().digest(DOMAIN)
+    assert spec(private=CsvSource("moved.csv")).digest(DOMAIN) == digest
+    assert spec(privacy=PrivacySpec(epsilon=1.0, edition="2")).digest(DOMAIN) == digest
+    exact = spec(evaluation=EvaluationSpec(mode="exact")).digest(DOMAIN)
+    off = spec(evaluation=EvaluationSpec(mode="off")).digest(DOMAIN)
+    assert exact == off
+
+
+def test_digest_of_a_restricted_domain_holds_nothing_of_it() -> None:
+    identified = spec(domain=DomainSpec(identify="both"))
+    assert identified.digest(DOMAIN) == identified.digest(None)
+    with pytest.raises(SpecificationError, match="materialize it first"):
+        spec(domain=DomainSpec(identify="public")).digest(None)
+
+
+def test_digest_is_pinned() -> None:
+    # A change of this value charges every release anew: it must not happen by accident.
+    assert spec().digest(DOMAIN) == PINNED
+
+
+PINNED = "0"

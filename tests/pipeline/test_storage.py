@@ -1,0 +1,216 @@
+import stat
+from pathlib import Path
+
+import dagster as dg
+import numpy as np
+import pandas as pd
+import pytest
+from upath import UPath
+
+from jam_dagster.errors import PrivateStepError, SourceError
+from jam_dagster.evaluation import TableError, WorkloadError
+from jam_dagster.mechanisms import FittedModel, Measurement, MechanismResult, Round, Transcript
+from jam_dagster.pipeline.formats import FORMATS
+from jam_dagster.pipeline.storage import ReleaseStore, ReleaseStoreResource
+from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, NumericAttribute
+
+DOMAIN = Domain(
+    (
+        CategoricalAttribute("sex", ("F", "M"), nullable=True),
+        NumericAttribute("age", (0, 10, 20.5), nullable=False),
+    )
+)
+TABLE = pd.DataFrame(
+    {
+        "sex": pd.array(["F", None, "M"], dtype="str"),
+        "age": [1.5, 11.0, 20.0],
+        "rooms": pd.array([1, None, 3], dtype="Int64"),
+    }
+)
+CODES = EncodedTable.from_frame(DOMAIN, pd.DataFrame({"sex": [0, 2, 1], "age": [0, 1, 1]}))
+
+
+def a_run() -> MechanismResult:
+    values = np.array([[1.5, 0.0], [0.5, 1.0], [0.0, 0.25]])
+    measured = Measurement(("sex", "age"), "private", values, 2.5, 0)
+    done = Round(
+        index=0,
+        clique=("sex", "age"),
+        source="private",
+        candidates=3,
+        rho_select=0.1,
+        rho_measure=0.2,
+        rho_spent=0.3,
+        sigma=2.5,
+        size_limit_mb=1.0,
+        model_mb=0.1,
+        l1_residual=0.05,
+        seconds=0.1,
+        measurement=measured,
+    )
+    transcript = Transcript(
+        "jam_pgm", {"rounds": 1}, DOMAIN.digest, 3, 0.5, 0.3, (done,), "all rounds", "exact", True
+    )
+    model = FittedModel(DOMAIN, 3.0, {("sex", "age"): np.log(values + 1)})
+    return MechanismResult(model, transcript)
+
+
+def context(name: str, partition: str | None = None) -> dg.OutputContext:
+    return dg.build_output_context(
+        asset_key=dg.AssetKey(["people", name]),
+        partition_key=partition,
+        asset_partitions_def=dg.StaticPartitionsDefinition([partition]) if partition else None,
+    )
+
+
+def write(store: ReleaseStore, name: str, value: object, partition: str | None = None) -> None:
+    store.handle_output(context(name, partition), value)
+
+
+def read(store: ReleaseStore, name: str, partition: str | None = None) -> object:
+    return store.load_input(
+        dg.build_input_context(
+            upstream_output=context(name, partition),
+            asset_key=dg.AssetKey(["people", name]),
+            partition_key=partition,
+            asset_partitions_def=dg.StaticPartitionsDefinition([partition]) if partition else None,
+            asset_partition_key_range=dg.PartitionKeyRange(partition, partition)
+            if partition
+            else None,
+        )
+    )
+
+
+@pytest.fixture(params=["local", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ReleaseStore:
+    root = str(tmp_path / "kept") if request.param == "local" else f"memory://{tmp_path}"
+    return ReleaseStoreResource(root=root).open()
+
+
+@pytest.fixture(params=["", "file://"])
+def closed(request: pytest.FixtureRequest, tmp_path: Path) -> ReleaseStore:
+    root = f"{request.param}{tmp_path}/deep/private"
+    return ReleaseStoreResource(root=root, private=True).open()
+
+
+def test_table_comes_back_as_it_was(store: ReleaseStore) -> None:
+    write(store, "records", TABLE)
+    found = read(store, "records")
+    assert isinstance(found, pd.DataFrame)
+    pd.testing.assert_frame_equal(found, TABLE)
+    assert (store.root / "people" / "records.parquet").exists()
+
+
+def test_codes_come_back_with_their_domain(store: ReleaseStore) -> None:
+    write(store, "codes", CODES)
+    found = read(store, "codes")
+    assert isinstance(found, EncodedTable)
+    assert found.domain == DOMAIN
+    for name in DOMAIN.names:
+        assert found.column(name).dtype == CODES.column(name).dtype
+        np.testing.assert_array_equal(found.column(name), CODES.column(name))
+
+
+def test_domain_comes_back(store: ReleaseStore) -> None:
+    write(store, "domain", DOMAIN)
+    assert read(store, "domain") == DOMAIN
+
+
+def test_run_comes_back(store: ReleaseStore) -> None:
+    made = a_run()
+    write(store, "run", made)
+    found = read(store, "run")
+    assert isinstance(found, MechanismResult)
+    assert found.transcript.rho_spent == made.transcript.rho_spent
+    np.testing.assert_array_equal(
+        found.transcript.measurements[0].values, made.transcript.measurements[0].values
+    )
+    np.testing.assert_allclose(found.model.marginal(("sex",)), made.model.marginal(("sex",)))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        WorkloadError("private", TableError(0.1), TableError(-0.02), sigma=0.05, rho=1e-3),
+        WorkloadError(
+            "exact",
+            *(TableError(0.1, 0.2, {("sex",): 0.2, ("sex", "age"): 0.1}) for _ in range(3)),
+        ),
+    ],
+)
+def test_workload_error_comes_back(store: ReleaseStore, error: WorkloadError) -> None:
+    write(store, "error", error)
+    assert read(store, "error") == error
+
+
+def test_page_comes_back(store: ReleaseStore) -> None:
+    write(store, "report", "<p>ε = 1</p>")
+    assert read(store, "report") == "<p>ε = 1</p>"
+
+
+def test_nothing_is_pickled(store: ReleaseStore) -> None:
+    with pytest.raises(TypeError, match="is a set; this store keeps"):
+        write(store, "other", {1, 2})
+    assert len(FORMATS) == 6
+
+
+def test_asset_that_was_never_made_is_named(store: ReleaseStore) -> None:
+    with pytest.raises(SourceError, match=r"people/records is not in the store.*materialize it"):
+        read(store, "records")
+
+
+def test_partitions_lie_apart(store: ReleaseStore) -> None:
+    other = TABLE.iloc[:1].reset_index(drop=True)
+    write(store, "records", TABLE, "2026-01")
+    write(store, "records", other, "2026-02")
+    assert len(read(store, "records", "2026-01")) == 3  # type: ignore[arg-type]
+    assert len(read(store, "records", "2026-02")) == 1  # type: ignore[arg-type]
+    assert (store.root / "people" / "records" / "2026-02.parquet").exists()
+
+
+@pytest.mark.parametrize("partition", ["..", "../..", "/etc", "a/../../b"])
+def test_no_partition_leads_out(tmp_path: Path, partition: str) -> None:
+    store = ReleaseStoreResource(root=str(tmp_path / "kept")).open()
+    write(store, "records", TABLE, partition)
+    inside = store.root / "people" / "records"
+    files = [path.resolve() for path in tmp_path.rglob("*.parquet")]
+    assert files
+    assert all(Path(inside).resolve() in path.parents for path in files)
+
+
+def test_private_files_are_closed_to_others(closed: ReleaseStore, tmp_path: Path) -> None:
+    for name, value in (("records", TABLE), ("codes", CODES), ("run", a_run())):
+        write(closed, name, value)
+    closed.write(closed.beside(dg.AssetKey(["people", "records"]), "", ".csv"), b"a\n1\n")
+    root = tmp_path / "deep" / "private"
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [root, *root.rglob("*")]}
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
+    assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
+    assert any(path.suffix == ".npz" for path in modes)
+
+
+def test_private_root_that_was_open_is_closed(tmp_path: Path) -> None:
+    root = tmp_path / "private"
+    (root / "people").mkdir(parents=True, mode=0o755)
+    (root / "people" / "records.parquet").write_text("old")
+    write(ReleaseStoreResource(root=str(root), private=True).open(), "records", TABLE)
+    assert stat.S_IMODE(root.stat().st_mode) == 0o700
+    assert stat.S_IMODE((root / "people" / "records.parquet").stat().st_mode) == 0o600
+
+
+def test_private_errors_quote_nothing(closed: ReleaseStore) -> None:
+    mixed = pd.DataFrame({"code": pd.Series([1, "SENTINEL"], dtype="object")})
+    with pytest.raises(PrivateStepError) as caught:
+        write(closed, "records", mixed)
+    told = str(caught.value)
+    assert "writing people/records" in told
+    assert "SENTINEL" not in told
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+def test_variables_in_the_root_are_expanded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WHERE", str(tmp_path))
+    assert ReleaseStoreResource(root="${WHERE}/x").open().root == UPath(tmp_path / "x")

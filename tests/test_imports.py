@@ -1,0 +1,154 @@
+"""The arrows of the house: what may import what, and what an import may cost."""
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# A folder may import itself and those to its right of it in this list.
+LAYERS = ["pipeline", "evaluation", "mechanisms", "privacy", "tables", "errors"]
+# They sit beside the pipeline: everything below it is theirs, nothing of Dagster, and nobody
+# imports them. The command line calls the synthesis, never the other way round.
+BESIDE = ["cli", "synthesis"]
+
+# Who may import a library that is heavy, or that one place should wrap: path prefixes.
+OWNERS = {
+    "dagster": ("jam_dagster/pipeline/", "assets/", "resources/"),
+    "dagster_shared": ("jam_dagster/pipeline/", "assets/", "resources/"),
+    "great_expectations": ("jam_dagster/evaluation/expectations",),
+    "mbi": ("jam_dagster/mechanisms/private_pgm.py",),
+    "jax": ("jam_dagster/mechanisms/private_pgm.py",),
+    "opendp": ("jam_dagster/privacy/exact_noise.py",),
+    "typer": ("jam_dagster/cli",),
+}
+
+HEAVY = ["jax", "opendp", "great_expectations", "mbi", "dagster", "altair", "vl_convert"]
+
+
+def python_files() -> list[Path]:
+    folders = ["jam_dagster", "assets", "resources"]
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def imported_by(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and dotted name of every import in a file, those inside functions too."""
+    package = path.relative_to(ROOT).with_suffix("").parts[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            # `from jam_dagster import pipeline` names a folder as surely as `import` does.
+            for alias in node.names:
+                yield node.lineno, f"{module}.{alias.name}"
+
+
+def folder_of(module: str) -> str | None:
+    """Return the folder (or top-level module) of the package that a dotted name lies in."""
+    parts = module.split(".")
+    if parts[0] != "jam_dagster" or len(parts) < 2:
+        return None
+    return parts[1] if parts[1] in [*LAYERS, *BESIDE] else None
+
+
+def may_import(importer: str, imported: str) -> bool:
+    if importer == imported:
+        return True
+    if imported in BESIDE:
+        return importer == "cli"
+    if importer in BESIDE:
+        return imported != "pipeline"
+    return LAYERS.index(importer) < LAYERS.index(imported)
+
+
+def test_imports_point_downward() -> None:
+    wrong = []
+    for path in python_files():
+        inside = path.relative_to(ROOT).with_suffix("").parts
+        if inside[0] != "jam_dagster" or inside == ("jam_dagster", "__init__"):
+            continue
+        importer = inside[1]
+        assert importer in [*LAYERS, *BESIDE, "__main__"], f"{path}: a folder without a place"
+        for line, module in imported_by(path):
+            imported = folder_of(module)
+            if imported is not None and not may_import(importer, imported):
+                wrong.append(f"{path.relative_to(ROOT)}:{line} imports {module}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nothing_in_the_package_imports_the_code_location() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {module}"
+        for path in (ROOT / "jam_dagster").rglob("*.py")
+        for line, module in imported_by(path)
+        if module.split(".")[0] in ("assets", "resources")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("library", OWNERS)
+def test_library_is_imported_by_its_owner_only(library: str) -> None:
+    importers = {
+        path.relative_to(ROOT).as_posix()
+        for path in python_files()
+        for _, module in imported_by(path)
+        if module.split(".")[0] == library
+    }
+    strangers = {path for path in importers if not path.startswith(OWNERS[library])}
+    assert not strangers, f"{library} is imported by {sorted(strangers)}"
+
+
+def run_fresh(code: str) -> dict[str, object]:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def imported_modules(statement: str) -> dict[str, object]:
+    return run_fresh(
+        "import json, sys, time\n"
+        "start = time.perf_counter()\n"
+        f"{statement}\n"
+        "seconds = time.perf_counter() - start\n"
+        f"heavy = [name for name in {HEAVY} if name in sys.modules]\n"
+        "print(json.dumps({'seconds': seconds, 'heavy': heavy}))"
+    )
+
+
+def test_importing_the_package_is_quick_and_light() -> None:
+    found = imported_modules("import jam_dagster")
+    assert found["heavy"] == []
+    # It takes milliseconds; the bound is for busy machines.
+    assert float(str(found["seconds"])) < 1.0
+
+
+@pytest.mark.parametrize("folder", ["tables", "privacy", "mechanisms", "evaluation"])
+def test_folders_below_the_pipeline_are_light(folder: str) -> None:
+    assert imported_modules(f"import jam_dagster.{folder}")["heavy"] == []
+
+
+def test_the_component_is_light_but_for_dagster() -> None:
+    # Dagster imports every registered module, and looks at all its names, in every step process.
+    found = imported_modules("import jam_dagster; jam_dagster.SyntheticRelease")
+    assert found["heavy"] == ["dagster"]
+
+
+def test_the_component_is_found_by_name() -> None:
+    found = run_fresh(
+        "import json\n"
+        "from dagster.components.core.package_entry import discover_entry_point_package_objects\n"
+        "keys = discover_entry_point_package_objects()\n"
+        "print(json.dumps({'found': [f'{k.namespace}.{k.name}' for k in keys"
+        " if k.namespace == 'jam_dagster']}))"
+    )
+    assert found["found"] == ["jam_dagster.SyntheticRelease"]
