@@ -30,7 +30,9 @@ help: ## list these commands
 
 demo: $(INSTALLED) $(INSTANCE) ## install, materialize the demo release, say what came of it
 	$(BIN)/dg launch --job census_demo_release
-	@$(BIN)/jam-dagster demo summary
+	@echo
+	@$(BIN)/python -m assets.summary census_demo
+	@printf '%-17s%s\n' 'The UI' 'make dev, then open http://127.0.0.1:3000'
 
 dev: $(INSTALLED) $(INSTANCE) ## open Dagster's UI on this repository's releases
 	$(BIN)/dagster dev -w workspace.yaml
