@@ -7,7 +7,6 @@ independent of the hash seed.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -305,9 +304,7 @@ class Calibrated:
             return sum_to(self.beliefs[home], self.tree.masks[home], mask)
         root = self._root(mask)
         branches = self._branches(root, -1, mask)
-        here = mask & self.tree.masks[root]
-        for neighbour, _ in branches:
-            here |= self.tree.masks[root] & self.tree.masks[neighbour]
+        here = self._needed(root, branches, mask)
         return self._gather(self._sum(root, here), here, root, branches, mask)
 
     def forget(self) -> None:
@@ -325,8 +322,9 @@ class Calibrated:
         """Return the clique from which the largest branch holds the fewest attributes."""
 
         def spread_over(root: int) -> tuple[int, int]:
-            parts = [part.bit_count() for _, part in self._branches(root, -1, mask)]
-            return max(parts), self.beliefs[root].size
+            branches = self._branches(root, -1, mask)
+            here = self._needed(root, branches, mask)
+            return max(part.bit_count() for _, part in branches), cells_of(here, self.tree.sizes)
 
         return min(range(len(self.tree.masks)), key=spread_over)
 
@@ -339,6 +337,13 @@ class Calibrated:
             if neighbour != came_from and (part := outside & self.tree.beyond[clique, neighbour])
         ]
 
+    def _needed(self, clique: int, branches: Sequence[tuple[int, int]], mask: int) -> int:
+        """Return the attributes of a clique that are asked for or lead to a branch."""
+        here = mask & self.tree.masks[clique]
+        for neighbour, _ in branches:
+            here |= self.tree.masks[clique] & self.tree.masks[neighbour]
+        return here
+
     def _conditional(self, source: int, clique: int, part: int) -> np.ndarray:
         """Return P(part | separator) beyond the edge; axes: the separator's, then the part's."""
         key = (source, clique, part)
@@ -346,9 +351,7 @@ class Calibrated:
             return self._conditionals[key]
         separator = self.tree.masks[source] & self.tree.masks[clique]
         branches = self._branches(clique, source, part)
-        here = separator | part & self.tree.masks[clique]
-        for neighbour, _ in branches:
-            here |= self.tree.masks[clique] & self.tree.masks[neighbour]
+        here = separator | self._needed(clique, branches, part)
         joint = self._sum(clique, here)
         evidence = spread(self._sum(clique, separator), separator, here)
         table = np.divide(joint, evidence, out=np.zeros_like(joint), where=evidence > 0)
@@ -367,15 +370,50 @@ class Calibrated:
         wanted: int,
     ) -> np.ndarray:
         """Multiply a table with its branches' conditionals and sum to the wanted attributes."""
-        if not branches:
-            return sum_to(table, here, wanted)
-        names = {position: index for index, position in enumerate(bits(here | wanted))}
-        operands: list[np.ndarray | list[int]] = [table, [names[p] for p in bits(here)]]
-        for neighbour, part in branches:
-            separator = self.tree.masks[clique] & self.tree.masks[neighbour]
-            axes = [names[p] for p in itertools.chain(bits(separator), bits(part))]
-            operands += [self._conditional(clique, neighbour, part), axes]
-        gathered: np.ndarray = np.einsum(
-            *operands, [names[p] for p in bits(wanted)], optimize=len(operands) > 4 or "greedy"
-        )
-        return gathered
+        left = [(self.tree.masks[clique] & self.tree.masks[n], n, part) for n, part in branches]
+
+        def kept_after(branch: tuple[int, int, int]) -> int:
+            kept = wanted
+            for other in left:
+                if other is not branch:
+                    kept |= other[0]
+            return here & kept
+
+        while left:
+            branch = min(left, key=lambda b: cells_of(kept_after(b) | b[2], self.tree.sizes))
+            separator, neighbour, part = branch
+            keep = kept_after(branch)
+            conditional = self._conditional(clique, neighbour, part)
+            table = _join(table, here, conditional, separator, part, keep)
+            here = keep | part
+            left.remove(branch)
+        return sum_to(table, here, wanted)
+
+
+def _join(
+    table: np.ndarray, here: int, conditional: np.ndarray, separator: int, part: int, keep: int
+) -> np.ndarray:
+    """Return ``sum table(here) * conditional(part | separator)`` over ``here`` less ``keep``.
+
+    What is summed lies in the separator. The sum runs as one matrix product for each value of the
+    separator's kept attributes; einsum would go cell by cell.
+    """
+    groups, rest, summed, fresh = (
+        list(bits(mask)) for mask in (separator & keep, keep & ~separator, separator & ~keep, part)
+    )
+    size = dict(zip(bits(here), table.shape, strict=True))
+    size |= dict(zip([*bits(separator), *fresh], conditional.shape, strict=True))
+
+    def matrices(array: np.ndarray, axes: list[int], *parts: list[int]) -> np.ndarray:
+        order = [axes.index(position) for positions in parts for position in positions]
+        shape = [math.prod(size[position] for position in positions) for positions in parts]
+        return array.transpose(order).reshape(shape)
+
+    product = np.matmul(
+        matrices(table, list(bits(here)), groups, rest, summed),
+        matrices(conditional, [*bits(separator), *fresh], groups, summed, fresh),
+    )
+    order = [*groups, *rest, *fresh]
+    joined = product.reshape([size[position] for position in order])
+    ascending: np.ndarray = joined.transpose([order.index(p) for p in sorted(order)])
+    return ascending
