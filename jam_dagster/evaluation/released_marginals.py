@@ -26,7 +26,7 @@ class ReleasedMarginal:
     ----------
     clique
         Attribute names in domain order.
-    values
+    counts
         Noisy counts, float64 of the clique's shape; they may be negative.
     sigma
         Standard deviation of the noise in each cell, in records.
@@ -35,7 +35,7 @@ class ReleasedMarginal:
     """
 
     clique: Clique
-    values: np.ndarray
+    counts: np.ndarray
     sigma: float
     rounds: tuple[int, ...]
 
@@ -111,13 +111,13 @@ class Agreement:
     @property
     def use_of_tolerance(self) -> np.ndarray:
         """The distance as a share of the tolerance: above 1 the table disagrees."""
-        share: np.ndarray = np.abs(self.synthetic - self.released.values) / self.tolerance
+        share: np.ndarray = np.abs(self.synthetic - self.released.counts) / self.tolerance
         return share
 
     @property
     def distance(self) -> float:
         """L1 distance between synthetic and released counts, a fraction of the records."""
-        return float(np.abs(self.synthetic - self.released.values).sum() / self.records)
+        return float(np.abs(self.synthetic - self.released.counts).sum() / self.records)
 
     @property
     def misfit(self) -> float:
@@ -127,7 +127,7 @@ class Agreement:
         records, 0 if noise explains it all. It grows where other measurements, public ones mostly,
         pull the model elsewhere.
         """
-        beyond = np.abs(self.model - self.released.values) - self.noise_allowance
+        beyond = np.abs(self.model - self.released.counts) - self.noise_allowance
         return float(max(0.0, beyond.max()) / self.records)
 
 
@@ -170,7 +170,7 @@ def one_way_agreement(
     model exceeds the tolerance in some cell with probability at most `level`, whatever the data,
     the noise and the fit were.
     """
-    cells = released.values.size
+    cells = released.counts.size
     rows = float(synthetic.sum())
     noise_allowance = NormalDist().inv_cdf(1.0 - level / (2 * cells)) * released.sigma
     if rows > 0:
@@ -183,7 +183,7 @@ def one_way_agreement(
     else:
         sampling = np.zeros(cells)
         scaled = np.zeros(cells)
-    residual = np.abs(model - released.values)
+    residual = np.abs(model - released.counts)
     return Agreement(
         attribute=released.clique[0],
         released=released,

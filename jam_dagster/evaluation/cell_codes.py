@@ -1,0 +1,66 @@
+"""The cell that each value of a decoded table falls in, told without trusting the table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from jam_dagster.tables.attributes import CategoricalAttribute, NumericAttribute, text_of
+
+if TYPE_CHECKING:
+    from jam_dagster.tables.domain import Attribute
+
+OUTSIDE = -1
+
+
+def cell_codes(column: pd.Series, attribute: Attribute) -> npt.NDArray[np.int64]:
+    """Return the code of each value, `OUTSIDE` for one that the attribute does not have.
+
+    Discretization sends unlisted values to a declared `other` and clips to bounds; a check of a
+    synthetic table must not, or it could not find them.
+
+    Parameters
+    ----------
+    column
+        Values, shape ``(rows,)``, of any dtype.
+    attribute
+        What they should be.
+
+    Returns
+    -------
+    ndarray
+        Codes, shape ``(rows,)``.
+    """
+    null_code = OUTSIDE if attribute.null_code is None else attribute.null_code
+    if isinstance(attribute, NumericAttribute):
+        return _bins(column, attribute, null_code)
+    return _categories(column, attribute, null_code)
+
+
+def _categories(
+    column: pd.Series, attribute: CategoricalAttribute, null_code: int
+) -> npt.NDArray[np.int64]:
+    code_of = {text_of(value): code for code, value in enumerate(attribute.values)}
+    places, values = pd.factorize(column)
+    codes = [code_of.get(text_of(value), OUTSIDE) for value in values]
+    # Nulls have place -1, so their code goes last.
+    return np.array([*codes, null_code], dtype=np.int64)[places]
+
+
+def _bins(column: pd.Series, attribute: NumericAttribute, null_code: int) -> npt.NDArray[np.int64]:
+    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    codes = np.searchsorted(attribute.edge_array, numbers, side="right").astype(np.int64) - 1
+    codes[numbers == attribute.edges[-1]] = attribute.bins - 1
+    codes[~(numbers >= attribute.edges[0]) | (numbers > attribute.edges[-1])] = OUTSIDE
+    codes[column.isna().to_numpy()] = null_code
+    return codes
+
+
+def cell_counts(column: pd.Series, attribute: Attribute) -> npt.NDArray[np.int64]:
+    """Count the cells of an attribute, shape ``(size,)``; values outside it are not counted."""
+    codes = cell_codes(column, attribute)
+    counts: npt.NDArray[np.int64] = np.bincount(codes[codes >= 0], minlength=attribute.size)
+    return counts

@@ -1,0 +1,154 @@
+"""What Great Expectations found, in a sentence and in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jam_dagster.evaluation.expectation_specs import ExpectationSpec
+    from jam_dagster.evaluation.released_marginals import Agreement
+    from jam_dagster.tables.domain import Domain
+
+_EXAMPLES = 5
+
+
+def describe_result(
+    spec: ExpectationSpec, outcome: Mapping[str, Any], domain: Domain, records: int
+) -> tuple[str, dict[str, Any]]:
+    """Put the outcome of an expectation about shape or values into words.
+
+    Parameters
+    ----------
+    spec
+        The expectation.
+    outcome
+        What Great Expectations reports, as a JSON-serializable dictionary.
+    domain
+        The domain that the table should follow.
+    records
+        The number of rows that it should have.
+
+    Returns
+    -------
+    tuple of str and dict
+        A sentence, and the numbers behind it.
+    """
+    raised = _raised(outcome.get("exception_info") or {})
+    if raised is not None:
+        return f"cannot be checked: {raised}", {"exception": raised}
+    result: Mapping[str, Any] = outcome["result"]
+    passed = outcome["success"]
+    if spec.kind == "columns":
+        return _columns(list(result["observed_value"]), list(domain.names))
+    if spec.kind == "row_count":
+        observed = result["observed_value"]
+        return f"{observed:,} rows, {records:,} expected", {"rows": observed, "expected": records}
+    if spec.kind == "dtype":
+        wanted = domain.attribute(str(spec.subject)).dtype
+        if passed:
+            return f"dtype {wanted}", {"dtype": wanted}
+        found = result["partial_unexpected_list"][0]
+        return f"dtype {found}, expected {wanted}", {"dtype": found, "expected": wanted}
+    unexpected = int(result["unexpected_count"])
+    metadata = {"rows": result["element_count"], "unexpected": unexpected}
+    if unexpected == 0:
+        return f"all {result['element_count']:,} rows", metadata
+    share = 100.0 * unexpected / result["element_count"]
+    rows = "row" if unexpected == 1 else "rows"
+    message = f"{unexpected:,} {rows} ({share:.2g}%) {_FAULT[spec.kind]}"
+    if spec.kind in ("values", "bounds"):
+        examples = list(dict.fromkeys(map(str, result["partial_unexpected_list"])))[:_EXAMPLES]
+        metadata["examples"] = examples
+        message += f", such as {', '.join(examples)}"
+    return message, metadata
+
+
+_FAULT = {
+    "values": "with a value that the domain does not list",
+    "bounds": "out of bounds",
+    "nulls": "with a null that the domain does not allow",
+    "impossible": "with a combination that the domain declares impossible",
+}
+
+
+def describe_agreement(
+    agreement: Agreement, labels: Sequence[str], level: float
+) -> tuple[str, dict[str, Any]]:
+    """Put the comparison of a one-way marginal with its released measurement into words.
+
+    Parameters
+    ----------
+    agreement
+        The comparison.
+    labels
+        The names of the attribute's cells.
+    level
+        The false-alarm level of all marginals together.
+
+    Returns
+    -------
+    tuple of str and dict
+        A sentence, and the numbers behind it.
+    """
+    use = agreement.use_of_tolerance
+    worst = int(use.argmax())
+    beyond = int((use > 1.0).sum())
+    released = agreement.released
+    metadata = {
+        "measured": True,
+        "rounds": [one + 1 for one in released.rounds],
+        "sigma": released.sigma,
+        "l1_distance": agreement.distance,
+        "cells": int(use.size),
+        "cells_beyond_tolerance": beyond,
+        "largest_use_of_tolerance": float(use[worst]),
+        "worst_cell": labels[worst],
+        "misfit": agreement.misfit,
+        "false_alarm_level": level,
+    }
+    found = (
+        f"distance {agreement.distance:.2%} of the records to the released measurement "
+        f"(noise of {released.sigma:,.0f} records a cell)"
+    )
+    if beyond:
+        return (
+            f"{beyond} of {use.size} cells beyond the tolerance; worst {labels[worst]!r}: "
+            f"{agreement.synthetic[worst]:,.0f} records, measured {released.counts[worst]:,.0f}, "
+            f"tolerance {agreement.tolerance[worst]:,.0f}; {found}",
+            metadata,
+        )
+    message = f"all {use.size} cells within the tolerance; {found}"
+    if agreement.misfit > 0:
+        message += (
+            f"; the model itself departs by up to {agreement.misfit:.2%} of the records in a cell "
+            "more than noise explains, pulled by other measurements"
+        )
+    return message, metadata
+
+
+def _columns(found: list[str], wanted: list[str]) -> tuple[str, dict[str, Any]]:
+    metadata = {
+        "columns": found,
+        "missing": [name for name in wanted if name not in found],
+        "unexpected": [name for name in found if name not in wanted],
+    }
+    faults = [
+        f"{word} {', '.join(metadata[word])}"
+        for word in ("missing", "unexpected")
+        if metadata[word]
+    ]
+    if not faults and found == wanted:
+        return f"{len(wanted)} columns, in order", metadata
+    return "; ".join(faults) or f"another order: {', '.join(found)}", metadata
+
+
+def _raised(info: Mapping[str, Any]) -> str | None:
+    """Return the message of an exception that Great Expectations caught, None without one.
+
+    It is flat, or, where a metric failed, nested under the metric's identifier.
+    """
+    for one in (info, *(value for value in info.values() if isinstance(value, Mapping))):
+        if one.get("raised_exception"):
+            return str(one.get("exception_message")).splitlines()[0]
+    return None

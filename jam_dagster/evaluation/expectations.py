@@ -1,0 +1,347 @@
+"""Great Expectations on a synthetic table: is it whole, and does it hold what was measured.
+
+Nothing here reads private data. Shape, types, values and bounds are compared with the domain, and
+one-way distributions with the measurements that the release made and published anyway.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from jam_dagster.evaluation.cell_codes import cell_codes, cell_counts
+from jam_dagster.evaluation.expectation_messages import describe_agreement, describe_result
+from jam_dagster.evaluation.expectation_specs import (
+    ExpectationResult,
+    ExpectationSpec,
+    expectation_names,
+)
+from jam_dagster.evaluation.released_marginals import (
+    Agreement,
+    one_way_agreement,
+    released_marginal,
+)
+from jam_dagster.tables.attributes import CategoricalAttribute
+
+if TYPE_CHECKING:
+    from jam_dagster.mechanisms.transcript import Transcript
+    from jam_dagster.tables.domain import Domain
+    from jam_dagster.tables.encoded import MarginalSource
+
+__all__ = [
+    "FALSE_ALARM_LEVEL",
+    "ExpectationResult",
+    "ExpectationSpec",
+    "expectation_names",
+    "validate",
+]
+
+FALSE_ALARM_LEVEL = 0.001
+"""How often, at most, any one-way marginal of a good table is reported, all of them together."""
+
+_SITE = "data_docs"
+# What Great Expectations writes into its site, and nothing else of the user's.
+_SITE_CONTENT = ("expectations", "validations", "static", "index.html")
+
+
+@dataclass
+class _Batch:
+    """A frame and what is expected of it."""
+
+    frame: pd.DataFrame
+    expectations: list[tuple[ExpectationSpec, Any]] = field(default_factory=list)
+
+
+def validate(
+    synthetic: pd.DataFrame,
+    domain: Domain,
+    *,
+    records: int,
+    transcript: Transcript,
+    model: MarginalSource,
+    docs_dir: Path,
+) -> tuple[list[ExpectationResult], Path]:
+    """Check a synthetic table and write Data Docs about it.
+
+    Parameters
+    ----------
+    synthetic
+        The decoded table.
+    domain
+        What it should look like.
+    records
+        n, the number of rows that it should have.
+    transcript
+        The measurements that its one-way distributions are compared with.
+    model
+        The fitted model that it was sampled from.
+    docs_dir
+        A local folder for Data Docs; those of an earlier run in it are replaced.
+
+    Returns
+    -------
+    tuple of list of ExpectationResult and Path
+        One result for every `expectation_names`, in their order, and the page to open. An
+        attribute that no private measurement covers passes with the message "not measured".
+    """
+    specs = expectation_names(domain)
+    agreements = _agreements(synthetic, domain, transcript, model, records)
+    batches = _batches(specs, synthetic, domain, records, agreements)
+    reported = _run_great_expectations(batches, docs_dir)
+    results = []
+    for spec in specs:
+        agreement = agreements.get(str(spec.subject)) if spec.kind == "marginal" else None
+        if spec.name not in reported:
+            message = "not measured: no private measurement covers it"
+            results.append(
+                ExpectationResult(spec.name, True, spec.severity, message, {"measured": False})
+            )
+            continue
+        outcome = reported[spec.name]
+        if agreement is None:
+            message, metadata = describe_result(spec, outcome, domain, records)
+        else:
+            labels = domain.attribute(agreement.attribute).labels
+            message, metadata = describe_agreement(agreement, labels, FALSE_ALARM_LEVEL)
+        results.append(
+            ExpectationResult(spec.name, bool(outcome["success"]), spec.severity, message, metadata)
+        )
+    return results, docs_dir / "index.html"
+
+
+def _agreements(
+    synthetic: pd.DataFrame,
+    domain: Domain,
+    transcript: Transcript,
+    model: MarginalSource,
+    records: int,
+) -> dict[str, Agreement]:
+    """Compare every one-way marginal that was measured; the level is shared between them."""
+    once = _columns_found_once(synthetic)
+    agreements = {}
+    for attribute in domain.attributes:
+        released = released_marginal(transcript, (attribute.name,))
+        if released is None:
+            continue
+        counts = np.zeros(attribute.size)
+        if attribute.name in once:
+            counts = cell_counts(synthetic[attribute.name], attribute).astype(np.float64)
+        agreements[attribute.name] = one_way_agreement(
+            released,
+            model=model.marginal((attribute.name,)),
+            synthetic=counts,
+            records=records,
+            level=FALSE_ALARM_LEVEL / len(domain.attributes),
+        )
+    return agreements
+
+
+def _batches(
+    specs: list[ExpectationSpec],
+    synthetic: pd.DataFrame,
+    domain: Domain,
+    records: int,
+    agreements: Mapping[str, Agreement],
+) -> dict[str, _Batch]:
+    """Put every expectation beside the frame that it is checked on.
+
+    What Great Expectations has no expectation for on pandas (nullable dtypes, impossible
+    combinations, tolerances) is laid out as a frame of its own on which it has.
+    """
+    batches = {
+        "synthetic_records": _Batch(synthetic),
+        "column_types": _Batch(_column_types(synthetic)),
+        "impossible_combinations": _Batch(_impossible_rows(specs, synthetic, domain)),
+        "measured_marginals": _Batch(_measured_cells(domain, agreements)),
+    }
+    for spec in specs:
+        if spec.kind == "marginal" and str(spec.subject) not in agreements:
+            continue
+        place = {
+            "dtype": "column_types",
+            "impossible": "impossible_combinations",
+            "marginal": "measured_marginals",
+        }.get(spec.kind, "synthetic_records")
+        batches[place].expectations.append((spec, _expectation(spec, domain, records)))
+    return {name: batch for name, batch in batches.items() if batch.expectations}
+
+
+def _expectation(spec: ExpectationSpec, domain: Domain, records: int) -> Any:
+    """Return the Great Expectations object for one expectation."""
+    import great_expectations.expectations as gxe
+    from great_expectations.expectations.row_conditions import Column
+
+    common = {
+        "meta": {"name": spec.name},
+        "description": spec.description,
+        "severity": "critical" if spec.blocking else "warning",
+    }
+    match spec.kind:
+        case "columns":
+            return gxe.ExpectTableColumnsToMatchOrderedList(
+                column_list=list(domain.names), **common
+            )
+        case "row_count":
+            return gxe.ExpectTableRowCountToEqual(value=records, **common)
+        case "impossible":
+            return gxe.ExpectColumnValuesToBeInSet(column=spec.name, value_set=[False], **common)
+        case "marginal":
+            return gxe.ExpectColumnValuesToBeBetween(
+                column="use_of_tolerance",
+                max_value=1.0,
+                row_condition=Column("attribute") == str(spec.subject),
+                **common,
+            )
+    attribute = domain.attribute(str(spec.subject))
+    if spec.kind == "dtype":
+        return gxe.ExpectColumnValuesToBeInSet(
+            column=attribute.name, value_set=[str(attribute.dtype)], **common
+        )
+    if spec.kind == "nulls":
+        return gxe.ExpectColumnValuesToNotBeNull(column=attribute.name, **common)
+    if isinstance(attribute, CategoricalAttribute):
+        return gxe.ExpectColumnValuesToBeInSet(
+            column=attribute.name, value_set=list(attribute.values), **common
+        )
+    return gxe.ExpectColumnValuesToBeBetween(
+        column=attribute.name,
+        min_value=attribute.edges[0],
+        max_value=attribute.edges[-1],
+        **common,
+    )
+
+
+def _columns_found_once(synthetic: pd.DataFrame) -> set[str]:
+    return set(synthetic.columns[~synthetic.columns.duplicated(keep=False)])
+
+
+def _column_types(synthetic: pd.DataFrame) -> pd.DataFrame:
+    """Return one row that holds the name of every column's dtype."""
+    return pd.DataFrame([{name: str(dtype) for name, dtype in synthetic.dtypes.items()}])
+
+
+def _impossible_rows(
+    specs: list[ExpectationSpec], synthetic: pd.DataFrame, domain: Domain
+) -> pd.DataFrame:
+    """Return, for every row and impossible combination, whether the row holds it.
+
+    A combination over a column that is not there has no column here either, so that its
+    expectation fails instead of passing unseen.
+    """
+    once = _columns_found_once(synthetic)
+    holds = {}
+    for spec in specs:
+        if spec.kind != "impossible":
+            continue
+        combination = domain.impossible[int(spec.subject or 0)]
+        if not set(combination.attributes) <= once:
+            continue
+        holds[spec.name] = np.logical_and.reduce(
+            [
+                np.isin(cell_codes(synthetic[name], domain.attribute(name)), codes)
+                for name, codes in zip(combination.attributes, combination.codes, strict=True)
+            ]
+        )
+    return pd.DataFrame(holds)
+
+
+def _measured_cells(domain: Domain, agreements: Mapping[str, Agreement]) -> pd.DataFrame:
+    """Return one row for every cell of every one-way marginal that was measured."""
+    frames = [
+        pd.DataFrame(
+            {
+                "attribute": name,
+                "cell": domain.attribute(name).labels,
+                "released": agreement.released.counts,
+                "synthetic": agreement.synthetic,
+                "tolerance": agreement.tolerance,
+                "use_of_tolerance": agreement.use_of_tolerance,
+            }
+        )
+        for name, agreement in agreements.items()
+    ]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def _run_great_expectations(
+    batches: Mapping[str, _Batch], docs_dir: Path
+) -> dict[str, Mapping[str, Any]]:
+    """Run every batch in a context of its own; return what is reported, by expectation name."""
+    import great_expectations as gx
+
+    context = _context(docs_dir)
+    source = context.data_sources.add_pandas("synthetic")
+    reported: dict[str, Mapping[str, Any]] = {}
+    for name, batch in batches.items():
+        suite = gx.ExpectationSuite(name)
+        for _, expectation in batch.expectations:
+            suite.add_expectation(expectation)
+        definition = context.validation_definitions.add(
+            gx.ValidationDefinition(
+                name=name,
+                data=source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(name),
+                suite=context.suites.add(suite),
+            )
+        )
+        checkpoint = context.checkpoints.add(
+            gx.Checkpoint(
+                name=name,
+                validation_definitions=[definition],
+                actions=[gx.checkpoint.UpdateDataDocsAction(name=_SITE, site_names=[_SITE])],
+                result_format="SUMMARY",
+            )
+        )
+        run = checkpoint.run(batch_parameters={"dataframe": batch.frame})
+        reported.update(_by_name(run.run_results.values()))
+    return reported
+
+
+def _by_name(results: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield expectation names and outcomes; the order of results is not the suite's."""
+    for result in results:
+        for outcome in result.results:
+            yield outcome.expectation_config.meta["name"], outcome.to_json_dict()
+
+
+def _context(docs_dir: Path) -> Any:
+    """Return a context in memory: one local site, no progress bars, nothing sent anywhere."""
+    import great_expectations as gx
+    from great_expectations.data_context.types.base import (
+        DataContextConfig,
+        InMemoryStoreBackendDefaults,
+        ProgressBarsConfig,
+    )
+
+    docs_dir.mkdir(parents=True, exist_ok=True)
+    for name in _SITE_CONTENT:
+        stale = docs_dir / name
+        if stale.is_dir():
+            shutil.rmtree(stale)
+        else:
+            stale.unlink(missing_ok=True)
+    site = {
+        "class_name": "SiteBuilder",
+        "show_how_to_buttons": False,
+        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
+        "store_backend": {
+            "class_name": "TupleFilesystemStoreBackend",
+            "base_directory": str(docs_dir.absolute()),
+        },
+    }
+    # A bare ephemeral context would make a site in a temporary folder of its own.
+    defaults = InMemoryStoreBackendDefaults(init_temp_docs_sites=False)
+    defaults.data_docs_sites = {_SITE: site}
+    return gx.get_context(
+        mode="ephemeral",
+        project_config=DataContextConfig(
+            store_backend_defaults=defaults,
+            progress_bars=ProgressBarsConfig(globally=False),
+            analytics_enabled=False,
+        ),
+    )

@@ -1,0 +1,196 @@
+"""Plots of a release, as Vega-Lite charts; `svg` and `png` render them.
+
+Charts show public tables, synthetic tables and released measurements, so they may leave. Only
+`error_by_marginal` shows exact statistics of private data and may not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.errors import InputError
+from jam_dagster.evaluation import palette
+from jam_dagster.evaluation.comparison_plots import (
+    one_way_comparison,
+    two_way_comparison,
+    two_way_panels,
+)
+from jam_dagster.evaluation.plot_style import chart_of, png, styled, svg
+
+if TYPE_CHECKING:
+    from jam_dagster.evaluation.plot_style import Chart
+    from jam_dagster.evaluation.workload_error import WorkloadError
+    from jam_dagster.mechanisms.transcript import Transcript
+
+__all__ = [
+    "budget_over_rounds",
+    "choices_per_round",
+    "error_by_marginal",
+    "one_way_comparison",
+    "png",
+    "svg",
+    "two_way_comparison",
+    "two_way_panels",
+]
+
+_SOURCE_NAMES = {"private": "measured privately", "public": "taken from public data"}
+
+
+def budget_over_rounds(transcript: Transcript) -> Chart:
+    """Plot what was spent up to each round, for selecting and for measuring, under the budget.
+
+    Parameters
+    ----------
+    transcript
+        The rounds.
+    """
+    import altair as alt
+
+    rows = []
+    spent = {"selection": 0.0, "measurement": 0.0}
+    for one in transcript.rounds:
+        spent["selection"] += one.rho_select
+        spent["measurement"] += one.rho_measure
+        rows += [{"round": one.index + 1, "use": u, "rho": rho} for u, rho in spent.items()]
+    bars = (
+        chart_of(rows)
+        .mark_bar()
+        .encode(
+            x=_round_axis(len(transcript.rounds)),
+            y=alt.Y("rho:Q", title="rho spent so far", stack="zero", axis=alt.Axis(tickCount=5)),
+            color=alt.Color(
+                "use:N",
+                scale=alt.Scale(
+                    domain=["selection", "measurement"],
+                    range=[palette.SELECTION.light, palette.MEASUREMENT.light],
+                ),
+                legend=alt.Legend(title=None, orient="top"),
+            ),
+            order=alt.Order("use:N", sort="descending"),
+        )
+    )
+    limit = chart_of([{"rho": transcript.rho_budget}]).encode(y="rho:Q")
+    line = limit.mark_rule(strokeDash=[6, 4], size=1.5, color=palette.INK.light)
+    label = limit.mark_text(
+        align="left", baseline="bottom", dx=4, dy=-3, color=palette.INK.light
+    ).encode(x=alt.value(0), text=alt.value(f"budget {transcript.rho_budget:.4g}"))
+    return styled(alt.layer(bars, line, label).properties(width=560, height=200))
+
+
+def choices_per_round(transcript: Transcript) -> Chart:
+    """Plot which marginal each round chose and where it was measured.
+
+    Parameters
+    ----------
+    transcript
+        The rounds.
+    """
+    import altair as alt
+
+    rows: list[dict[str, Any]] = [
+        {
+            "round": one.index + 1,
+            "marginal": " x ".join(one.clique),
+            "source": _SOURCE_NAMES[one.source],
+        }
+        for one in transcript.rounds
+    ]
+    marginals = list(dict.fromkeys(str(row["marginal"]) for row in rows))
+    source = list(_SOURCE_NAMES.values())
+    chart = (
+        chart_of(rows)
+        .mark_point(filled=True, size=110, opacity=1)
+        .encode(
+            x=_round_axis(len(rows)),
+            y=alt.Y(
+                "marginal:N",
+                sort=marginals,
+                title=None,
+                axis=alt.Axis(grid=True, labelLimit=300, domain=False, ticks=False),
+            ),
+            color=alt.Color(
+                "source:N",
+                scale=alt.Scale(
+                    domain=source, range=[palette.SYNTHETIC.light, palette.PUBLIC.light]
+                ),
+                legend=alt.Legend(title=None, orient="top"),
+            ),
+            shape=alt.Shape(
+                "source:N", scale=alt.Scale(domain=source, range=["circle", "diamond"])
+            ),
+        )
+        .properties(width=400, height=alt.Step(22))
+    )
+    return styled(chart)
+
+
+def error_by_marginal(error: WorkloadError) -> Chart:
+    """Plot every marginal's error in the synthetic against that in the public table.
+
+    Restricted: the errors are exact statistics of private data.
+
+    Parameters
+    ----------
+    error
+        Errors measured in mode ``"exact"``.
+
+    Raises
+    ------
+    InputError
+        If the errors are not known marginal by marginal.
+    """
+    import altair as alt
+
+    synthetic = error.synthetic and error.synthetic.per_marginal
+    public = error.public and error.public.per_marginal
+    if not synthetic or not public:
+        raise InputError("errors by marginal are only known where evaluation has mode 'exact'.")
+    rows = [
+        {
+            "public": public[clique],
+            "synthetic": synthetic[clique],
+            "better": synthetic[clique] <= public[clique],
+        }
+        for clique in synthetic
+    ]
+    end = 1.05 * max(max(row["public"], row["synthetic"]) for row in rows) or 1.0
+    scale = alt.Scale(domain=[0, end], nice=False)
+    points = (
+        chart_of(rows)
+        .mark_point(filled=True, size=36, opacity=0.6)
+        .encode(
+            x=alt.X("public:Q", title="error of the public table", scale=scale),
+            y=alt.Y("synthetic:Q", title="error of the synthetic table", scale=scale),
+            color=alt.Color(
+                "better:N",
+                scale=alt.Scale(
+                    domain=[True, False], range=[palette.SYNTHETIC.light, palette.PUBLIC.light]
+                ),
+                legend=None,
+            ),
+            shape=alt.Shape(
+                "better:N",
+                scale=alt.Scale(domain=[True, False], range=["circle", "diamond"]),
+                legend=None,
+            ),
+        )
+    )
+    diagonal = (
+        chart_of([{"x": 0, "y": 0}, {"x": end, "y": end}])
+        .mark_line(strokeDash=[5, 4], size=1.2, color=palette.MUTED.light)
+        .encode(x="x:Q", y="y:Q")
+    )
+    note = (
+        chart_of([{"x": end, "y": 0}])
+        .mark_text(align="right", baseline="bottom", dx=-6, dy=-6, color=palette.MUTED.light)
+        .encode(x="x:Q", y="y:Q", text=alt.value("below the line: better than the public table"))
+    )
+    return styled(alt.layer(diagonal, points, note).properties(width=380, height=380))
+
+
+def _round_axis(rounds: int) -> Any:
+    import altair as alt
+
+    every = 1 if rounds <= 15 else 5
+    shown = [one for one in range(1, rounds + 1) if one % every == 0 or one == 1]
+    return alt.X("round:O", title="round", axis=alt.Axis(labelAngle=0, values=shown, grid=False))

@@ -1,0 +1,222 @@
+"""Great Expectations finds each way in which a synthetic table can be broken, and only that."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jam_dagster.evaluation import ExpectationResult, expectation_names
+from jam_dagster.evaluation.expectations import FALSE_ALARM_LEVEL, validate
+from jam_dagster.mechanisms import Transcript
+from jam_dagster.tables import CategoricalAttribute, Domain
+from tests.evaluation.conftest import RECORDS, SmallRelease, measured_round, transcript_of
+
+
+def check(
+    release: SmallRelease, table: pd.DataFrame, docs: Path, transcript: Transcript | None = None
+) -> dict[str, ExpectationResult]:
+    results, page = validate(
+        table,
+        release.domain,
+        records=RECORDS,
+        transcript=transcript or release.transcript,
+        model=release.model,
+        docs_dir=docs,
+    )
+    assert page.is_file()
+    specs = expectation_names(release.domain)
+    assert [result.name for result in results] == [spec.name for spec in specs]
+    assert [result.severity for result in results] == [spec.severity for spec in specs]
+    json.dumps([dict(result.metadata) for result in results])
+    return {result.name: result for result in results}
+
+
+def failed(results: dict[str, ExpectationResult]) -> set[str]:
+    return {name for name, result in results.items() if not result.passed}
+
+
+def test_a_good_table_passes_and_leaves_nothing_but_its_data_docs(
+    release: SmallRelease,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("the network was used")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    docs = tmp_path / "docs"
+    (docs / "validations" / "stale").mkdir(parents=True)
+    (docs / "notes.txt").write_text("the user's")
+
+    with caplog.at_level(logging.WARNING):
+        results = check(release, release.table, docs)
+
+    assert failed(results) == set()
+    assert results["row_count"].message == "4,000 rows, 4,000 expected"
+    assert results["region__marginal"].message.startswith("not measured")
+    assert results["region__marginal"].metadata == {"measured": False}
+    age = results["age__marginal"]
+    assert age.metadata["rounds"] == [1, 2]
+    assert age.metadata["false_alarm_level"] == FALSE_ALARM_LEVEL
+    assert "within the tolerance" in age.message
+    assert os.listdir(temporary) == []
+    assert not (docs / "validations" / "stale").exists()
+    assert (docs / "notes.txt").exists()
+    pages = [path.stem for path in docs.glob("validations/**/*.html")]
+    assert len(pages) == 4
+    assert capfd.readouterr().out == ""
+    # What the library's own imports are deprecated for is no message of ours.
+    assert [record for record in caplog.records if record.name != "py.warnings"] == []
+
+
+def with_values(column: str, rows: slice, value: object) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    def change(table: pd.DataFrame) -> pd.DataFrame:
+        table.loc[table.index[rows], column] = value
+        return table
+
+    return change
+
+
+def with_impossible_row(table: pd.DataFrame) -> pd.DataFrame:
+    table.loc[table.index[7], "age"] = 9
+    table.loc[table.index[7], "marital-status"] = "Widowed"
+    return table
+
+
+def with_null_text(table: pd.DataFrame) -> pd.DataFrame:
+    return with_values("marital-status", slice(0, 2), None)(table)
+
+
+BROKEN: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], set[str], str]] = {
+    "another order": (
+        lambda table: table[["marital-status", "age", "income", "citizen", "region"]],
+        {"columns"},
+        "another order",
+    ),
+    "a column too many": (lambda table: table.assign(id=1), {"columns"}, "unexpected id"),
+    "rows lost": (lambda table: table.iloc[:-1], {"row_count"}, "3,999 rows, 4,000 expected"),
+    "another type": (
+        lambda table: table.astype({"age": "Float64"}),
+        {"age__dtype"},
+        "dtype Float64, expected Int64",
+    ),
+    "an unlisted value": (
+        with_values("marital-status", slice(0, 3), "Divorced"),
+        {"marital_status__values"},
+        "3 rows (0.075%) with a value that the domain does not list, such as Divorced",
+    ),
+    "an unlisted number": (
+        with_values("region", slice(0, 1), 4),
+        {"region__values"},
+        "1 row (0.025%) with a value that the domain does not list, such as 4",
+    ),
+    "out of bounds": (
+        with_values("income", slice(0, 1), 99.6),
+        {"income__bounds"},
+        "1 row (0.025%) out of bounds, such as 99.6",
+    ),
+    "a null": (
+        with_null_text,
+        {"marital_status__nulls"},
+        "2 rows (0.05%) with a null that the domain does not allow",
+    ),
+    "an impossible row": (
+        with_impossible_row,
+        {"impossible_combination_1"},
+        "1 row (0.025%) with a combination that the domain declares impossible",
+    ),
+    "another distribution": (
+        with_values("citizen", slice(0, 600), False),
+        {"citizen__marginal"},
+        "2 of 2 cells beyond the tolerance",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_table_broken_in_one_way_fails_in_that_way(
+    release: SmallRelease, fault: str, tmp_path: Path
+) -> None:
+    change, expected, message = BROKEN[fault]
+    results = check(release, change(release.table.copy()), tmp_path)
+    assert failed(results) == expected
+    assert message in results[expected.pop()].message
+
+
+def test_a_missing_column_fails_everything_about_it(release: SmallRelease, tmp_path: Path) -> None:
+    results = check(release, release.table.drop(columns="age"), tmp_path)
+    about_age = {name for name in results if name.startswith("age__")}
+    assert failed(results) == {"columns", "impossible_combination_1"} | about_age
+    assert results["columns"].message == "missing age"
+    assert "cannot be checked" in results["age__bounds"].message
+
+
+def test_an_empty_table_fails(release: SmallRelease, tmp_path: Path) -> None:
+    results = check(release, release.table.iloc[:0], tmp_path)
+    assert {"row_count", "age__marginal", "citizen__marginal"} <= failed(results)
+
+
+def test_nothing_measured_is_no_failure(release: SmallRelease, tmp_path: Path) -> None:
+    rounds = [measured_round(0, ("age",), "public", release.public.marginal(("age",)), 0.0)]
+    results = check(release, release.table, tmp_path, transcript_of(release.domain, rounds))
+    assert failed(results) == set()
+    assert not any(
+        result.metadata["measured"] for name, result in results.items() if name.endswith("marginal")
+    )
+
+
+def test_a_model_pulled_away_from_its_measurement_is_said(
+    release: SmallRelease, tmp_path: Path
+) -> None:
+    counts = release.model.marginal(("citizen",)) + np.array([800.0, -800.0])
+    rounds = [measured_round(0, ("citizen",), "private", counts, 10.0)]
+    results = check(release, release.table, tmp_path, transcript_of(release.domain, rounds))
+    assert failed(results) == set()
+    assert results["citizen__marginal"].metadata["misfit"] == pytest.approx(0.19, abs=0.02)
+    assert "more than noise explains" in results["citizen__marginal"].message
+
+
+def test_names_that_need_care_reach_great_expectations(tmp_path: Path) -> None:
+    """Quotes, spaces and a name that is also a column of the derived frames."""
+    names = ('it\'s "odd"', "attribute", "use_of_tolerance", "naïve %$")
+    domain = Domain(tuple(CategoricalAttribute(name, ("x", "y")) for name in names))
+    table = pd.DataFrame({name: ["x", "y"] * 50 for name in names}, dtype="str")
+    rounds = [
+        measured_round(i, (name,), "private", np.array([50.0, 50.0]), 1.0)
+        for i, name in enumerate(names)
+    ]
+    transcript = replace(transcript_of(domain, rounds), records=100)
+
+    class Even:
+        def marginal(self, clique: tuple[str, ...]) -> np.ndarray:
+            return np.array([50.0, 50.0])
+
+    def run(frame: pd.DataFrame) -> set[str]:
+        results, _ = validate(
+            frame,
+            domain,
+            records=100,
+            transcript=transcript,
+            model=Even(),  # type: ignore[arg-type]
+            docs_dir=tmp_path,
+        )
+        return {result.name for result in results if not result.passed}
+
+    assert run(table) == set()
+    table[names[0]] = "x"
+    assert run(table) == {"it_s_odd__marginal"}
