@@ -1,19 +1,49 @@
 """Tables: their domain, encoding, sources, workloads and marginals. Nothing here adds noise."""
 
-from jam_dagster.tables.attributes import Attribute, CategoricalAttribute, NumericAttribute, Value
-from jam_dagster.tables.domain import Clique, Domain, ImpossibleCombination
+from jam_dagster.tables.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.demo import census_domain, simulate_census
+from jam_dagster.tables.discretization import decode, encode
+from jam_dagster.tables.domain import Clique, Domain
 from jam_dagster.tables.encoded import EncodedTable, MarginalSource
+from jam_dagster.tables.identification import draft_domain
+from jam_dagster.tables.impossible import ImpossibleCombination
+from jam_dagster.tables.sources import (
+    CsvSource,
+    DemoSource,
+    ParquetSource,
+    Source,
+    SplitSource,
+    SqlSource,
+    source_from_config,
+)
+from jam_dagster.tables.splits import stratified_split
+from jam_dagster.tables.values import Value
+from jam_dagster.tables.withheld import withheld
 from jam_dagster.tables.workload import Workload
 
 __all__ = [
     "Attribute",
     "CategoricalAttribute",
     "Clique",
+    "CsvSource",
+    "DemoSource",
     "Domain",
     "EncodedTable",
     "ImpossibleCombination",
     "MarginalSource",
     "NumericAttribute",
+    "ParquetSource",
+    "Source",
+    "SplitSource",
+    "SqlSource",
     "Value",
     "Workload",
+    "census_domain",
+    "decode",
+    "draft_domain",
+    "encode",
+    "simulate_census",
+    "source_from_config",
+    "stratified_split",
+    "withheld",
 ]

@@ -7,59 +7,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.errors import DomainError
-
-Value = str | int | float | bool
+from jam_dagster.tables.values import (
+    DTYPES_OF_KIND,
+    LARGEST_INTEGER,
+    Value,
+    check_dtype,
+    check_name,
+    inferred_dtype,
+    kind_of,
+    plain_value,
+    text_of,
+)
 
 NULL_LABEL = "(null)"
-
-_INTEGER_DTYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-_NULLABLE_INTEGER_DTYPES = {f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
-_FLOAT_DTYPES = {"float32", "float64", "Float32", "Float64"}
-_NOT_NULLABLE_DTYPES = _INTEGER_DTYPES | {"bool"}
-_CATEGORICAL_DTYPES = {
-    "text": {"str", "string", "object", "category"},
-    "boolean": {"bool", "boolean", "object", "category"},
-    "integer": _INTEGER_DTYPES | _NULLABLE_INTEGER_DTYPES | _FLOAT_DTYPES | {"object", "category"},
-    "number": _FLOAT_DTYPES | {"object", "category"},
-    "mixed": {"object", "category"},
-}
-# Beyond it, float64 no longer tells neighbouring integers apart.
-_LARGEST_INTEGER = 2**53 - 1
-
-
-def text_of(value: object) -> str:
-    """Return the text that stands for a value: two values are the same where their texts are.
-
-    ``1``, ``1.0`` and ``"1"`` are the same value (what a CSV reader makes of a code depends on
-    its neighbours), ``True`` and ``1`` are not.
-    """
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, bool | np.bool_):
-        return str(bool(value))
-    if isinstance(value, Integral):
-        return str(int(value))
-    if isinstance(value, Real) or hasattr(value, "__float__"):
-        number = float(value)
-        return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
-    return str(value)
-
-
-def kind_of(values: Sequence[Value]) -> str:
-    """Return "text", "boolean", "integer", "number" or "mixed"."""
-    if all(isinstance(value, str) for value in values):
-        return "text"
-    if all(isinstance(value, bool) for value in values):
-        return "boolean"
-    if any(isinstance(value, str | bool) for value in values):
-        return "mixed"
-    return "integer" if all(isinstance(value, int) for value in values) else "number"
 
 
 @dataclass(frozen=True)
@@ -92,8 +58,8 @@ class CategoricalAttribute:
     dtype: str | None = None
 
     def __post_init__(self) -> None:
-        _check_name(self.name)
-        values = tuple(_plain_value(self.name, value) for value in self.values)
+        check_name(self.name)
+        values = tuple(plain_value(self.name, value) for value in self.values)
         object.__setattr__(self, "values", values)
         if not values:
             raise DomainError(f"attribute {self.name!r} has no values: list at least one")
@@ -112,7 +78,23 @@ class CategoricalAttribute:
             object.__setattr__(self, "other", values[code])
         kind = kind_of(values)
         object.__setattr__(self, "dtype", self.dtype or inferred_dtype(kind, self.nullable))
-        _check_dtype(self.name, str(self.dtype), _CATEGORICAL_DTYPES[kind], self.nullable)
+        check_dtype(self.name, str(self.dtype), DTYPES_OF_KIND[kind], self.nullable)
+        self._check_values_fit()
+
+    def _check_values_fit(self) -> None:
+        """Raise DomainError unless every value comes back from the dtype as it went in."""
+        dtype = str(self.dtype).lower()
+        if dtype.lstrip("u").rstrip("0123456789") not in ("int", "float"):
+            return
+        try:
+            stored = np.array(self.values, dtype=object).astype(dtype)
+        except OverflowError:
+            stored = np.array([])
+        if [text_of(value) for value in stored] != [text_of(value) for value in self.values]:
+            raise DomainError(
+                f"attribute {self.name!r} has values that dtype {self.dtype} changes: use a wider"
+                " dtype, or texts"
+            )
 
     @property
     def size(self) -> int:
@@ -183,7 +165,7 @@ class NumericAttribute:
     dtype: str | None = None
 
     def __post_init__(self) -> None:
-        _check_name(self.name)
+        check_name(self.name)
         # Adding 0.0 turns -0.0 into 0.0: equal attributes have equal digests.
         edges = tuple(_plain_edge(self.name, edge) + 0.0 for edge in self.edges)
         object.__setattr__(self, "edges", edges)
@@ -199,13 +181,13 @@ class NumericAttribute:
             raise DomainError(f"attribute {self.name!r}: decimals must lie in 0 to 15")
         kind = "integer" if self.integer else "number"
         object.__setattr__(self, "dtype", self.dtype or inferred_dtype(kind, self.nullable))
-        allowed = _CATEGORICAL_DTYPES[kind] - {"object", "category"}
-        _check_dtype(self.name, str(self.dtype), allowed, self.nullable)
+        allowed = DTYPES_OF_KIND[kind] - {"object", "category"}
+        check_dtype(self.name, str(self.dtype), allowed, self.nullable)
         self._check_bins()
 
     def _check_bins(self) -> None:
         scale = self.scale
-        if scale is not None and max(map(abs, self.edges)) * scale > _LARGEST_INTEGER:
+        if scale is not None and max(map(abs, self.edges)) * scale > LARGEST_INTEGER:
             raise DomainError(
                 f"attribute {self.name!r}: its bounds are too large for exact integers or decimals:"
                 " use smaller units or fewer decimals"
@@ -330,18 +312,19 @@ class NumericAttribute:
 Attribute = CategoricalAttribute | NumericAttribute
 
 
-def inferred_dtype(kind: str, nullable: bool) -> str:
-    """Return the pandas dtype that values of a kind (see `kind_of`) decode to by default."""
-    if kind == "boolean":
-        return "boolean" if nullable else "bool"
-    if kind == "integer":
-        return "Int64" if nullable else "int64"
-    return {"text": "str", "number": "float64", "mixed": "object"}[kind]
-
-
 def equal_width_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
-    """Return the ``bins + 1`` edges of bins of equal width from `low` to `high`."""
-    return tuple(float(edge) + 0.0 for edge in np.linspace(low, high, bins + 1))
+    """Return the ``bins + 1`` edges of bins of equal width from `low` to `high`.
+
+    One bin from a number to the same number holds that number.
+    """
+    if low == high and bins == 1:
+        return (low + 0.0, float(np.nextafter(low, np.inf)))
+    exact = [float(edge) for edge in np.linspace(low, high, bins + 1)]
+    # Fifteen digits make 0.3 of 0.1 + 0.1 + 0.1, the number that a table would hold.
+    edges = [low, *(float(f"{edge:.15g}") for edge in exact[1:-1]), high]
+    if any(first >= second for first, second in pairwise(edges)):
+        edges = exact
+    return tuple(edge + 0.0 for edge in edges)
 
 
 def _distinct_texts(edges: Sequence[float]) -> list[str]:
@@ -350,39 +333,6 @@ def _distinct_texts(edges: Sequence[float]) -> list[str]:
         if len(set(texts)) == len(texts):
             return texts
     return [repr(edge) for edge in edges]
-
-
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not name:
-        raise DomainError(f"an attribute's name must be a text that is not empty, got {name!r}")
-
-
-def _check_dtype(name: str, dtype: str, allowed: set[str], nullable: bool) -> None:
-    if dtype not in allowed:
-        raise DomainError(
-            f"attribute {name!r} cannot be decoded to dtype {dtype!r}: use one of"
-            f" {', '.join(sorted(allowed))}, or leave dtype out"
-        )
-    if nullable and dtype in _NOT_NULLABLE_DTYPES:
-        wider = "boolean" if dtype == "bool" else dtype.replace("int", "Int").replace("uI", "UI")
-        raise DomainError(
-            f"attribute {name!r} is nullable, but dtype {dtype!r} has no null: use {wider!r}"
-        )
-
-
-def _plain_value(name: str, value: object) -> Value:
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real) and math.isfinite(float(value)):
-        return float(value) + 0.0
-    raise DomainError(
-        f"attribute {name!r} lists {value!r}: a value must be a text, a finite number or a boolean"
-        " (for a missing value say nullable)"
-    )
 
 
 def _plain_edge(name: str, edge: object) -> float:

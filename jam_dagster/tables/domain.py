@@ -16,12 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.errors import DomainError, InputError
-from jam_dagster.tables.attributes import (
-    Attribute,
-    CategoricalAttribute,
-    NumericAttribute,
-    Value,
-)
+from jam_dagster.tables.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.impossible import ImpossibleCombination
+from jam_dagster.tables.values import Value
 
 __all__ = [
     "Attribute",
@@ -41,41 +38,6 @@ Provenance = Literal["declared", "public", "private"]
 
 _MAX_IMPOSSIBLE_CELLS = 10_000_000
 _MAX_CODES = 1_000_000
-
-
-@dataclass(frozen=True)
-class ImpossibleCombination:
-    """Cells that hold nobody, such as married people below 15.
-
-    Parameters
-    ----------
-    attributes
-        The attributes concerned.
-    codes
-        For each of them the codes concerned. Impossible is their product: every combination of
-        one code of each.
-    """
-
-    attributes: Clique
-    codes: tuple[tuple[int, ...], ...]
-
-    def __post_init__(self) -> None:
-        codes = tuple(tuple(sorted({int(code) for code in some})) for some in self.codes)
-        object.__setattr__(self, "attributes", tuple(self.attributes))
-        object.__setattr__(self, "codes", codes)
-        if not self.attributes or len(codes) != len(self.attributes) or not all(codes):
-            raise DomainError(
-                "an impossible combination needs at least one attribute, and at least one value of"
-                f" each, got {dict(zip(self.attributes, codes, strict=False))}"
-            )
-
-    def describe(self, domain: Domain) -> str:
-        """Return it in words: ``age in 0 to 9, 10 to 14 and marital-status in Married``."""
-        parts = []
-        for name, codes in zip(self.attributes, self.codes, strict=True):
-            labels = domain.attribute(name).labels
-            parts.append(f"{name} in {', '.join(labels[code] for code in codes)}")
-        return " and ".join(parts)
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class EncodedTable:
     """
 
     domain: Domain
-    columns: tuple[npt.NDArray[np.unsignedinteger[Any]], ...]
+    columns: tuple[npt.NDArray[np.integer[Any]], ...]
 
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.domain.names):
@@ -85,7 +85,7 @@ class EncodedTable:
         """Number of records."""
         return len(self.columns[0])
 
-    def column(self, name: str) -> npt.NDArray[np.unsignedinteger[Any]]:
+    def column(self, name: str) -> npt.NDArray[np.integer[Any]]:
         """Return the codes of an attribute, shape (records,)."""
         return self.columns[self.domain.positions[self.domain.attribute(name).name]]
 
@@ -235,9 +235,7 @@ def _joint_codes(
         yield clique, codes[-1] if codes else np.empty(0, dtype=np.intp)
 
 
-def _smallest(
-    column: npt.NDArray[Any], size: int, name: str
-) -> npt.NDArray[np.unsignedinteger[Any]]:
+def _smallest(column: npt.NDArray[Any], size: int, name: str) -> npt.NDArray[np.integer[Any]]:
     if column.ndim != 1 or column.dtype.kind not in "ui":
         raise InputError(f"the codes of attribute {name!r} must be a one-dimensional integer array")
     if len(column) and (column.min() < 0 or column.max() >= size):

@@ -1,0 +1,72 @@
+"""Small checks of what people write in configuration files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from jam_dagster.errors import SpecificationError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+def check_keys(what: str, entry: Mapping[Any, Any], allowed: Iterable[str]) -> None:
+    """Raise SpecificationError that names the first unknown key, and those allowed."""
+    allowed = tuple(allowed)
+    for key in entry:
+        if key not in allowed:
+            raise SpecificationError(
+                f"{what} has the unknown key {key!r}: allowed are {', '.join(allowed)}"
+            )
+
+
+def as_list(what: str, key: str, content: object) -> list[Any]:
+    """Return a list or tuple as a list, or raise SpecificationError."""
+    if not isinstance(content, list | tuple):
+        raise SpecificationError(f"{what}: {key} must be a list, got {content!r}")
+    return list(content)
+
+
+def as_boolean(what: str, key: str, content: object) -> bool:
+    """Return a boolean, or raise SpecificationError."""
+    if not isinstance(content, bool):
+        raise SpecificationError(f"{what}: {key} must be true or false, got {content!r}")
+    return content
+
+
+def as_text(what: str, key: str, content: object) -> str:
+    """Return a text, or raise SpecificationError."""
+    if not isinstance(content, str):
+        raise SpecificationError(f"{what}: {key} must be a text, got {content!r}")
+    return content
+
+
+def as_number(what: str, key: str, content: object) -> int | float:
+    """Return a number, or raise SpecificationError."""
+    if not is_integer(content) and not isinstance(content, float):
+        raise SpecificationError(f"{what}: {key} must be a number, got {content!r}")
+    return content
+
+
+def as_integer(what: str, key: str, content: object) -> int:
+    """Return an integer, or raise SpecificationError."""
+    if not is_integer(content):
+        raise SpecificationError(f"{what}: {key} must be an integer, got {content!r}")
+    return content
+
+
+def is_integer(content: object) -> TypeGuard[int]:
+    """Tell whether it is an integer; booleans are not."""
+    return isinstance(content, int) and not isinstance(content, bool)
+
+
+def changed_fields(instance: DataclassInstance, *left_out: str) -> dict[str, Any]:
+    """Return the fields that differ from their defaults, tuples as lists."""
+    changed = {}
+    for one in fields(instance):
+        value = getattr(instance, one.name)
+        if one.name not in left_out and value != one.default:
+            changed[one.name] = list(value) if isinstance(value, tuple) else value
+    return changed

@@ -1,0 +1,280 @@
+"""Discretization: from values to the codes of a domain, and back to values people recognise."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from pandas.api.types import (
+    is_bool_dtype,
+    is_complex_dtype,
+    is_numeric_dtype,
+    is_object_dtype,
+    is_string_dtype,
+)
+
+from jam_dagster.errors import DomainError, InputError, OutsideDomainError
+from jam_dagster.tables.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.domain import Domain
+from jam_dagster.tables.encoded import EncodedTable
+from jam_dagster.tables.values import text_of
+from jam_dagster.tables.withheld import withheld
+
+_EXAMPLES = 5
+
+
+def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> EncodedTable:
+    """Encode a table of values as codes of a domain.
+
+    Values are matched by their text, so that ``1``, ``1.0`` and ``"1"`` are the same category.
+    NaN, None and NaT are missing values. An infinite number lies outside the bounds. Text in a
+    numeric column is read as a number where it is one. Columns that the domain does not name are
+    ignored; the order of the columns does not matter.
+
+    Parameters
+    ----------
+    table
+        One row a record.
+    domain
+        What each column may hold.
+    private
+        Whether the rows are private. Then no error holds a value of the table or a statistic of
+        it: it names the attribute and the remedy. Otherwise it adds counts and examples.
+
+    Returns
+    -------
+    EncodedTable
+        As many records as the table has rows, in their order.
+
+    Raises
+    ------
+    InputError
+        The table has no rows.
+    DomainError
+        A column is missing, occurs twice or has a type that the attribute cannot hold.
+    OutsideDomainError
+        A value that is not in the domain (and the attribute has no `other`, or does not `clip`),
+        a missing value where the attribute is not nullable, or an impossible combination.
+    """
+    if not isinstance(table, pd.DataFrame):
+        raise InputError(f"encode needs a pandas DataFrame, got {type(table).__name__}")
+    if not len(table):
+        raise InputError("the table has no rows: check the source and its query")
+    columns = []
+    for attribute in domain.attributes:
+        with withheld(f"encoding attribute {attribute.name!r}") if private else nullcontext():
+            columns.append(_encode_column(_column(table, attribute, private), attribute, private))
+    encoded = EncodedTable(domain, tuple(columns))
+    _check_impossible(encoded, private)
+    return encoded
+
+
+def decode(encoded: EncodedTable, rng: np.random.Generator) -> pd.DataFrame:
+    """Decode codes to values; ``encode(decode(x)) == x``.
+
+    A number is drawn uniformly from its bin (among the integers, or the numbers with the
+    declared decimals, that lie in it). Columns, their order and their dtypes are the domain's.
+
+    Parameters
+    ----------
+    encoded
+        Codes.
+    rng
+        Where the numbers within the bins come from.
+
+    Returns
+    -------
+    DataFrame of as many rows as there are records, in their order.
+    """
+    columns = {
+        attribute.name: _decode_column(codes, attribute, rng)
+        for attribute, codes in zip(encoded.domain.attributes, encoded.columns, strict=True)
+    }
+    return pd.DataFrame(columns)
+
+
+def _column(table: pd.DataFrame, attribute: Attribute, private: bool) -> pd.Series[Any]:
+    name = attribute.name
+    matches = int((table.columns == name).sum()) if len(table.columns) else 0
+    if matches == 0:
+        # The header of a private file may be a row of values, where the file has no header.
+        has = "" if private else f" (it has {', '.join(map(str, table.columns[:30]))})"
+        raise DomainError(
+            f"the table has no column {name!r}{has}: add it, rename the column that holds it, or"
+            " remove the attribute from the domain"
+        )
+    if matches > 1:
+        raise DomainError(f"the table has column {name!r} twice: rename or remove one")
+    return table[name]
+
+
+def _encode_column(
+    column: pd.Series[Any], attribute: Attribute, private: bool
+) -> npt.NDArray[np.intp]:
+    if isinstance(attribute, CategoricalAttribute):
+        codes, null = _category_codes(column, attribute, private)
+    else:
+        codes, null = _bin_codes(column, attribute, private)
+    if null.any():
+        if attribute.null_code is None:
+            raise OutsideDomainError(
+                f"attribute {attribute.name!r} has missing values"
+                f"{_count(null, private)}, which the domain does not allow: declare it nullable, or"
+                " fill them in the source"
+            )
+        codes[null] = attribute.null_code
+    return codes
+
+
+def _category_codes(
+    column: pd.Series[Any], attribute: CategoricalAttribute, private: bool
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    null = column.isna().to_numpy(dtype=bool)
+    distinct: Any
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        found, distinct = column.cat.codes.to_numpy(), column.cat.categories
+    elif is_object_dtype(column.dtype):
+        # By text, since pandas takes True and 1 for the same value.
+        texts = np.array([text_of(value) for value in column], dtype=object)
+        found, distinct = pd.factorize(texts)
+    else:
+        found, distinct = pd.factorize(column)
+    lookup = [attribute.code_of(value) for value in distinct]
+    # One more, at the end, for the -1 of missing values.
+    table = np.array([-1 if code is None else code for code in lookup] + [-1], dtype=np.intp)
+    codes = table[found]
+    outside = (codes < 0) & ~null
+    if outside.any():
+        remedy = (
+            "add it to the attribute's values, declare one of them as `other`, or mend the source"
+        )
+        if all(isinstance(value, bool) for value in attribute.values):
+            remedy = (
+                "the domain lists booleans; if the table says yes and no, list these in quotes,"
+                f" else {remedy}"
+            )
+        raise OutsideDomainError(
+            f"attribute {attribute.name!r}: the table holds a value that is not in the domain"
+            f"{_examples(column, outside, private)}: {remedy}"
+        )
+    return codes, null
+
+
+def _bin_codes(
+    column: pd.Series[Any], attribute: NumericAttribute, private: bool
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    values = _numbers(column, attribute, private)
+    null = np.isnan(values)
+    if not attribute.clip:
+        edges = attribute.edge_array
+        outside = (values < edges[0]) | (values > edges[-1])
+        if outside.any():
+            raise OutsideDomainError(
+                f"attribute {attribute.name!r}: the table holds a number outside the declared"
+                f" bounds {edges[0]:g} to {edges[-1]:g}{_examples(column, outside, private)}: widen"
+                " them, declare `outside: clip`, or mend the source"
+            )
+        if attribute.integer:
+            fraction = ~null & (values != np.floor(values))
+            if fraction.any():
+                raise OutsideDomainError(
+                    f"attribute {attribute.name!r} is declared integer, but the table holds a"
+                    f" fraction{_examples(column, fraction, private)}: declare `integer: false`, or"
+                    " `outside: clip` to round down"
+                )
+    # NaN sorts after everything; its code is set by the caller.
+    codes = np.searchsorted(attribute.edge_array, values, side="right") - 1
+    return np.clip(codes, 0, attribute.bins - 1), null
+
+
+def _numbers(
+    column: pd.Series[Any], attribute: NumericAttribute, private: bool
+) -> npt.NDArray[np.float64]:
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        column = column.astype(dtype.categories.dtype)
+        dtype = column.dtype
+    is_text = is_object_dtype(dtype) or is_string_dtype(dtype)
+    is_number = is_numeric_dtype(dtype) and not is_bool_dtype(dtype)
+    if not (is_text or is_number) or is_complex_dtype(dtype):
+        raise DomainError(
+            f"attribute {attribute.name!r} is numeric, but the table's column has dtype {dtype}:"
+            " turn it into a number in the source (a date into a year, say), or declare values"
+        )
+    if is_text:
+        numbers = pd.to_numeric(column, errors="coerce")
+        wrong = (numbers.isna() & column.notna()).to_numpy(dtype=bool)
+        if is_object_dtype(dtype):
+            wrong |= np.array([isinstance(value, bool | np.bool_) for value in column])
+        if wrong.any():
+            raise OutsideDomainError(
+                f"attribute {attribute.name!r} is numeric, but the table holds something else there"
+                f"{_examples(column, wrong, private)}: if it marks a missing value, add it to the"
+                " source's missing-value markers, else mend the source or declare values"
+            )
+        column = numbers
+    return column.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _check_impossible(encoded: EncodedTable, private: bool) -> None:
+    domain = encoded.domain
+    for combination in domain.impossible:
+        rows = np.ones(encoded.records, dtype=bool)
+        for name, codes in zip(combination.attributes, combination.codes, strict=True):
+            concerned = np.zeros(domain.sizes[name], dtype=bool)
+            concerned[list(codes)] = True
+            rows &= concerned[encoded.column(name)]
+        if rows.any():
+            raise OutsideDomainError(
+                f"the table holds a combination{_count(rows, private)} that the domain declares"
+                f" impossible ({combination.describe(domain)}): mend the source, or remove it from"
+                " the domain's `impossible`"
+            )
+
+
+def _decode_column(
+    codes: npt.NDArray[Any], attribute: Attribute, rng: np.random.Generator
+) -> pd.Series[Any]:
+    # The stubs of pandas know dtypes as literals only.
+    dtype: Any = attribute.dtype
+    if isinstance(attribute, CategoricalAttribute):
+        values: Any = [*attribute.values, *([None] if attribute.nullable else [])]
+        if dtype == "category":
+            dtype = pd.CategoricalDtype(list(attribute.values))
+        return pd.Series(pd.array(values, dtype=dtype).take(codes.astype(np.intp)))
+    null = np.zeros(len(codes), dtype=bool)
+    if attribute.null_code is not None:
+        null = codes == attribute.null_code
+    # A number is drawn for a missing value too, so that the others do not depend on it.
+    bins = np.where(null, 0, codes).astype(np.intp)
+    low, high = attribute.bin_limits
+    if attribute.scale is None:
+        numbers = low[bins] + rng.random(len(bins)) * (high - low)[bins]
+        if dtype.lower() == "float32":
+            numbers = numbers.astype(np.float32).astype(np.float64)
+        # Rounding may have carried a number over the limit of its bin.
+        column: pd.Series[Any] = pd.Series(np.clip(numbers, low[bins], high[bins]))
+    else:
+        first, last = attribute.grid_limits
+        points = rng.integers(first[bins], last[bins], endpoint=True)
+        column = pd.Series(points if attribute.integer else attribute.from_grid(points))
+    column = column.astype(dtype)
+    if null.any():
+        column[null] = pd.NA if dtype[0].isupper() else np.nan
+    return column
+
+
+def _count(rows: npt.NDArray[np.bool_], private: bool) -> str:
+    return "" if private else f" in {int(rows.sum()):,} of {len(rows):,} rows"
+
+
+def _examples(column: pd.Series[Any], rows: npt.NDArray[np.bool_], private: bool) -> str:
+    """Return how many rows are wrong and how, for public tables only."""
+    if private:
+        return ""
+    values = list(dict.fromkeys(map(repr, column[rows].tolist())))
+    more = ", ..." if len(values) > _EXAMPLES else ""
+    return f"{_count(rows, private)} ({', '.join(values[:_EXAMPLES])}{more})"

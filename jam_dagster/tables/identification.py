@@ -1,0 +1,250 @@
+"""Drafting a domain from data: from a public table, or the papers' way from both."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.tables.attributes import (
+    Attribute,
+    CategoricalAttribute,
+    NumericAttribute,
+    equal_width_edges,
+)
+from jam_dagster.tables.domain import Domain
+from jam_dagster.tables.values import Value, kind_of, text_of
+from jam_dagster.tables.withheld import withheld
+
+_MAX_CATEGORIES = 1000
+# A column of text without a repetition is taken for names or keys from this many rows on.
+_MAX_DISTINCT_TEXTS = 100
+_MAX_DECIMALS = 6
+_LARGEST_INTEGER = 2**53 - 1
+
+
+def draft_domain(
+    public: pd.DataFrame,
+    *,
+    private: pd.DataFrame | None = None,
+    bins: int = 32,
+    other: str | None = "other",
+) -> Domain:
+    """Draft a domain that a person then looks through.
+
+    Text becomes a categorical attribute of the values observed plus `other`; numbers become bins
+    of equal width from the smallest to the largest observed, and what lies outside is clipped.
+    Integers whose range is no larger than `bins` get a bin a value, and so do numbers with few
+    decimals. Floats that are all integers are read as integers (pandas reads integers with gaps
+    as floats). An attribute is nullable where a missing value was observed.
+
+    Parameters
+    ----------
+    public
+        The public table. Its columns, their order and their dtypes become the domain's.
+    private
+        Drafts from both tables, the way the papers do. It reads private values: the domain is
+        marked ``identified_from="private"`` and nothing made with it may leave. For research.
+    bins
+        Number of bins of a numeric attribute.
+    other
+        Name of the category for values not observed; None: they will be errors.
+
+    Returns
+    -------
+    Domain
+        ``identified_from`` "public" or "private".
+
+    Raises
+    ------
+    SpecificationError
+        `bins` is not a positive integer.
+    InputError
+        A table is empty.
+    DomainError
+        A column is all missing, holds dates, or text that looks like names or keys; or the
+        tables do not fit together. No message holds a private value or statistic.
+    """
+    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
+        raise SpecificationError(f"bins must be a positive integer, got {bins!r}")
+    tables = [public] if private is None else [public, private]
+    if not all(len(table) for table in tables):
+        raise InputError("a domain cannot be drafted from a table without rows: check the source")
+    _check_columns(public, private)
+    attributes = []
+    for name in public.columns:
+        with nullcontext() if private is None else withheld(f"drafting attribute {name!r}"):
+            columns = [table[name] for table in tables]
+            attributes.append(_draft(name, columns, bins, other, private is not None))
+    return Domain(tuple(attributes), identified_from="public" if private is None else "private")
+
+
+def _check_columns(public: pd.DataFrame, private: pd.DataFrame | None) -> None:
+    if not len(public.columns):
+        raise InputError("the public table has no columns: check the source")
+    for name in public.columns:
+        if not isinstance(name, str) or not name:
+            raise DomainError(f"the public table's column {name!r} needs a text as its name")
+        if list(public.columns).count(name) > 1:
+            raise DomainError(f"the public table has column {name!r} twice: rename or remove one")
+        if private is not None and list(private.columns).count(name) != 1:
+            raise DomainError(
+                f"the private table must have column {name!r} of the public table, once: rename,"
+                " add or remove it"
+            )
+
+
+def _draft(
+    name: str, columns: list[pd.Series[Any]], bins: int, other: str | None, private: bool
+) -> Attribute:
+    nullable = any(bool(column.isna().any()) for column in columns)
+    observed = [column.dropna() for column in columns]
+    kinds = {_kind(name, column) for column in observed if len(column)}
+    if not kinds:
+        raise DomainError(
+            f"column {name!r} is missing in every row: leave it out, or declare the attribute"
+        )
+    if kinds == {"number"}:
+        return _draft_numeric(name, columns[0].dtype, observed, bins, nullable)
+    if "number" in kinds and kinds != {"number", "mixed"}:
+        raise DomainError(
+            f"column {name!r} holds numbers in one table and something else in the other: give"
+            " both the same type, or declare the attribute"
+        )
+    return _draft_categorical(name, columns[0].dtype, observed, nullable, other, private)
+
+
+def _kind(name: str, column: pd.Series[Any]) -> str:
+    """Return "number", "boolean", "text" or "mixed" for a column without missing values."""
+    dtype: Any = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return "text"
+    if pd.api.types.is_bool_dtype(dtype):
+        return "boolean"
+    if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):
+        return "number"
+    is_object = pd.api.types.is_object_dtype(dtype)
+    if not is_object and pd.api.types.is_string_dtype(dtype):
+        return "text"
+    if not is_object or any(isinstance(value, date | timedelta) for value in column):
+        raise DomainError(
+            f"column {name!r} holds dates or another type (dtype {dtype}) that has no categories"
+            " and no bins: turn it into a number in the source (a year, say), or leave it out"
+        )
+    if all(isinstance(value, bool | np.bool_) for value in column):
+        return "boolean"
+    if any(isinstance(value, bool | np.bool_ | str) for value in column):
+        return "text" if all(isinstance(value, str) for value in column) else "mixed"
+    if pd.to_numeric(column, errors="coerce").notna().all():
+        return "number"
+    raise DomainError(
+        f"column {name!r} holds objects that are neither text nor numbers: turn them into one of"
+        " these in the source, or leave the column out"
+    )
+
+
+def _draft_categorical(
+    name: str,
+    dtype: Any,
+    observed: list[pd.Series[Any]],
+    nullable: bool,
+    other: str | None,
+    private: bool,
+) -> CategoricalAttribute:
+    by_text: dict[str, Value] = {}
+    for column in observed:
+        for value in column if pd.api.types.is_object_dtype(column.dtype) else column.unique():
+            by_text.setdefault(text_of(value), value)
+    rows = sum(map(len, observed))
+    if len(by_text) > _MAX_CATEGORIES or (
+        len(by_text) > _MAX_DISTINCT_TEXTS and len(by_text) == rows
+    ):
+        count = "" if private else f" ({len(by_text):,} in {rows:,} rows)"
+        raise DomainError(
+            f"column {name!r} holds too many different values for an attribute{count}; names, keys"
+            " and free text say too much of one person: leave the column out, group its values, or"
+            " declare the attribute"
+        )
+    values = [by_text[text] for text in sorted(by_text)]
+    if all(isinstance(value, bool | np.bool_) for value in values):
+        # Both are known whatever the table shows, so that nothing lies outside.
+        return CategoricalAttribute(name, (False, True), nullable)
+    if other is not None and other not in by_text:
+        values.append(other)
+    attribute = CategoricalAttribute(name, tuple(values), nullable, other)
+    if isinstance(dtype, pd.CategoricalDtype):
+        return CategoricalAttribute(name, attribute.values, nullable, other, "category")
+    if kind_of(attribute.values) == "text" and str(dtype) == "string":
+        return CategoricalAttribute(name, attribute.values, nullable, other, "string")
+    return attribute
+
+
+def _draft_numeric(
+    name: str, dtype: Any, observed: list[pd.Series[Any]], bins: int, nullable: bool
+) -> NumericAttribute:
+    arrays = [_finite(column) for column in observed]
+    values = np.concatenate([array.astype(np.float64) for array in arrays])
+    if not len(values):
+        raise DomainError(
+            f"column {name!r} holds no finite number: leave it out, or declare the attribute"
+        )
+    low, high = float(values.min()), float(values.max())
+    exact = max(abs(low), abs(high)) <= _LARGEST_INTEGER
+    integer = exact and bool((values == np.floor(values)).all())
+    if pd.api.types.is_integer_dtype(dtype) and not integer:
+        raise DomainError(
+            f"column {name!r} holds integers too large to be counted in bins, such as keys: leave"
+            " it out, or declare the attribute"
+        )
+    decimals = None if integer else _decimals(arrays)
+    count = float("inf")
+    if integer or decimals is not None:
+        count = round((high - low) * 10 ** (decimals or 0)) + 1
+    width = min(bins, count) if high > low else 1
+    return NumericAttribute(
+        name,
+        equal_width_edges(low, high, int(width)),
+        integer=integer,
+        nullable=nullable,
+        clip=True,
+        decimals=decimals,
+        dtype=_numeric_dtype(dtype, integer, nullable),
+    )
+
+
+def _finite(column: pd.Series[Any]) -> npt.NDArray[Any]:
+    if column.dtype == object:
+        column = pd.to_numeric(column)
+    kind = np.float32 if str(column.dtype).lower() == "float32" else np.float64
+    values: npt.NDArray[Any] = column.to_numpy(dtype=kind)
+    finite: npt.NDArray[Any] = values[np.isfinite(values)]
+    return finite
+
+
+def _decimals(arrays: list[npt.NDArray[Any]]) -> int | None:
+    """Return the number of decimals that all values make do with; None where it is large."""
+    largest = max(float(np.abs(array).max()) for array in arrays if len(array))
+    for decimals in range(1, _MAX_DECIMALS + 1):
+        if largest * 10**decimals > _LARGEST_INTEGER:
+            return None
+        if all((np.round(array, decimals) == array).all() for array in arrays):
+            return decimals
+    return None
+
+
+def _numeric_dtype(dtype: Any, integer: bool, nullable: bool) -> str | None:
+    """Return the table's dtype where it can hold the values decoded, else None."""
+    name = str(dtype)
+    if not integer:
+        return name if name in ("float32", "Float32", "Float64") else None
+    if pd.api.types.is_integer_dtype(dtype) and name.lower().lstrip("u").startswith("int"):
+        if nullable and name.islower() and "[" not in name:
+            return name.replace("uint", "UInt").replace("int", "Int")
+        return None if "[" in name else name
+    # A float column with gaps is how pandas reads integers with gaps.
+    return None if nullable or name not in ("float32", "float64", "Float64") else name

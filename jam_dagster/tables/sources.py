@@ -1,0 +1,267 @@
+"""Where tables come from: files, databases, the built-in demonstration, and splits of these."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, Protocol, cast, get_args
+
+import pandas as pd
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.tables.configuration import (
+    as_boolean,
+    as_integer,
+    as_list,
+    as_number,
+    as_text,
+    changed_fields,
+    check_keys,
+)
+from jam_dagster.tables.demo import simulate_census
+from jam_dagster.tables.file_sources import CsvSource, ParquetSource
+from jam_dagster.tables.splits import check_split, stratified_split
+from jam_dagster.tables.sql_source import SqlSource
+from jam_dagster.tables.values import Value
+
+__all__ = [
+    "CsvSource",
+    "DemoSource",
+    "ParquetSource",
+    "Part",
+    "Source",
+    "SplitSource",
+    "SqlSource",
+    "source_from_config",
+]
+
+Part = Literal["private", "public"]
+
+_DEMO_ROWS = {"private": 30_000, "public": 3_000}
+
+
+class Source(Protocol):
+    """Something that a table can be read from."""
+
+    def read(self, *, private: bool) -> pd.DataFrame:
+        """Read the table.
+
+        Parameters
+        ----------
+        private
+            Whether the rows are private. Then no error quotes what was read.
+
+        Raises
+        ------
+        SourceError
+            The table cannot be found or read.
+        """
+        ...
+
+    def describe(self) -> str:
+        """Return where the table comes from, in words, without credentials."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the configuration that `source_from_config` takes, without credentials."""
+        ...
+
+
+@dataclass(frozen=True)
+class DemoSource:
+    """A part of the simulated census (see `jam_dagster.tables.demo`).
+
+    Parameters
+    ----------
+    table
+        "census", the only one.
+    part
+        "private" or "public".
+    seed
+        Fixes every value.
+    rows
+        Number of rows; None: 30,000 private or 3,000 public ones.
+    """
+
+    table: str = "census"
+    part: Part = "private"
+    seed: int = 0
+    rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.table != "census":
+            raise SpecificationError(f"there is one demo table, 'census', not {self.table!r}")
+        _check_part(self.part)
+        if self.rows is not None and as_integer("the demo", "rows", self.rows) < 1:
+            raise SpecificationError(f"the demo: rows must be at least 1, got {self.rows}")
+        if as_integer("the demo", "seed", self.seed) < 0:
+            raise SpecificationError(f"the demo: seed must not be negative, got {self.seed}")
+
+    def read(self, *, private: bool) -> pd.DataFrame:
+        """Simulate the table (see `Source.read`)."""
+        rows = self.rows or _DEMO_ROWS[self.part]
+        # The parts are simulated independently of each other.
+        if self.part == "private":
+            return simulate_census(self.seed, rows, 1)[0]
+        return simulate_census(self.seed, 1, rows)[1]
+
+    def describe(self) -> str:
+        """Return ``simulated census, PART part``."""
+        return f"simulated census, {self.part} part, seed {self.seed}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the configuration."""
+        return {"demo": self.table, "part": self.part} | changed_fields(self, "table", "part")
+
+
+@dataclass(frozen=True)
+class SplitSource:
+    """The private or the public part of a table that is split for an experiment.
+
+    Parameters
+    ----------
+    source
+        The whole table.
+    by, value, public_share, public_rows, private_share, seed
+        As in `stratified_split`.
+    part
+        "private" or "public".
+    """
+
+    source: Source
+    by: str
+    value: Value
+    public_share: float
+    public_rows: float
+    private_share: float | None = None
+    seed: int = 0
+    part: Part = "private"
+
+    def __post_init__(self) -> None:
+        _check_part(self.part)
+        check_split(self.public_share, self.public_rows, self.private_share)
+
+    def read(self, *, private: bool) -> pd.DataFrame:
+        """Read and split (see `Source.read`); the whole table is private whichever part it is."""
+        parts = stratified_split(
+            self.source.read(private=True),
+            by=self.by,
+            value=self.value,
+            public_share=self.public_share,
+            public_rows=self.public_rows,
+            private_share=self.private_share,
+            seed=self.seed,
+        )
+        return parts[get_args(Part).index(self.part)]
+
+    def describe(self) -> str:
+        """Return the source, and which part of which split."""
+        share = f", {self.public_share:.0%} of it {self.by} = {self.value}"
+        return (
+            f"{self.part} part of {self.source.describe()}, with {self.public_rows:g}"
+            f"{' of the' if self.public_rows < 1 else ''} rows set aside as public{share}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the configuration."""
+        return {
+            "split": self.source.to_dict(),
+            "by": self.by,
+            "value": self.value,
+            "public_share": self.public_share,
+            "public_rows": self.public_rows,
+            "private_share": self.private_share,
+            "seed": self.seed,
+            "part": self.part,
+        }
+
+
+def source_from_config(config: str | Mapping[str, Any]) -> Source:
+    """Build a source from what a configuration file says.
+
+    Parameters
+    ----------
+    config
+        A path that ends in .csv, .tsv or .parquet (a compressed CSV too), or one of
+        ``{"csv": path, ...}``, ``{"parquet": path}``, ``{"sql": url, "query": sql}``,
+        ``{"demo": "census", "part": ...}`` and ``{"split": {...}, "by": ..., ...}`` with the
+        parameters of the class as further keys.
+
+    Raises
+    ------
+    SpecificationError
+        A key is unknown, missing or of the wrong type.
+    """
+    if isinstance(config, str):
+        return _source_of_path(config)
+    if not isinstance(config, Mapping):
+        raise SpecificationError(f"a source must be a path or a mapping, got {config!r}")
+    kinds = [key for key in _SOURCES if key in config]
+    if len(kinds) != 1:
+        raise SpecificationError(
+            f"a source needs one of the keys {', '.join(_SOURCES)}, but it has"
+            f" {', '.join(map(str, config)) or 'none'}"
+        )
+    kind = kinds[0]
+    source, first = _SOURCES[kind]
+    known = [one.name for one in fields(source) if one.name != first]
+    check_keys(f"source {kind!r}", config, [kind, *known])
+    given = {name: _checked(kind, name, value) for name, value in config.items() if name != kind}
+    if kind == "split":
+        given[first] = source_from_config(config[kind])
+    else:
+        given[first] = as_text("source", kind, config[kind])
+    needed = [one.name for one in fields(source) if one.default is dataclasses.MISSING]
+    missing = [name for name in needed if name not in given]
+    if missing:
+        raise SpecificationError(f"source {kind!r} needs the key {missing[0]!r}")
+    return cast(Source, source(**given))
+
+
+_SOURCES: dict[str, tuple[type[Any], str]] = {
+    "csv": (CsvSource, "path"),
+    "parquet": (ParquetSource, "path"),
+    "sql": (SqlSource, "url"),
+    "demo": (DemoSource, "table"),
+    "split": (SplitSource, "source"),
+}
+
+
+def _source_of_path(path: str) -> Source:
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if {".csv", ".txt"} & set(suffixes[-2:]):
+        return CsvSource(path)
+    if ".tsv" in suffixes[-2:]:
+        return CsvSource(path, separator="\t")
+    if suffixes[-1:] in ([".parquet"], [".pq"]):
+        return ParquetSource(path)
+    raise SpecificationError(
+        f"cannot tell the format of {path!r} by its suffix: use .csv, .tsv or .parquet, or a"
+        f" mapping with one of the keys {', '.join(_SOURCES)}"
+    )
+
+
+def _checked(kind: str, name: str, value: Any) -> Any:
+    what = f"source {kind!r}"
+    if name in ("missing", "text"):
+        return tuple(
+            as_text(what, f"each item of {name}", one) for one in as_list(what, name, value)
+        )
+    if name in ("public_share", "public_rows") or (name == "private_share" and value is not None):
+        return as_number(what, name, value)
+    if name == "skipinitialspace":
+        return as_boolean(what, name, value)
+    if name == "seed":
+        return as_integer(what, name, value)
+    if name in ("separator", "encoding", "decimal", "query", "by", "part"):
+        return as_text(what, name, value)
+    if name == "value" and not isinstance(value, str | int | float):
+        raise SpecificationError(f"{what}: value must be one value of the column, got {value!r}")
+    return value
+
+
+def _check_part(part: object) -> None:
+    if part not in get_args(Part):
+        raise SpecificationError(f"part must be 'private' or 'public', got {part!r}")

@@ -1,0 +1,92 @@
+"""Tables from databases."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from jam_dagster.errors import SourceError
+from jam_dagster.tables.reading import expand_variables, reading
+
+_SECRET_OPTION = re.compile(
+    r"([?&][^=&]*(?:pass|pwd|token|secret|key|credential|odbc_connect)[^=&]*=)(?!\$\{)[^&]*", re.I
+)
+
+
+@dataclass(frozen=True)
+class SqlSource:
+    """The rows that a query returns from any database SQLAlchemy knows.
+
+    Parameters
+    ----------
+    url
+        SQLAlchemy's URL. Keep credentials out of it: write ``${VARIABLE}``, which is expanded
+        when the query runs and is shown nowhere.
+    query
+        The SQL; each column of its result needs a name of its own.
+    """
+
+    url: str = field(repr=False)
+    query: str
+
+    def read(self, *, private: bool) -> pd.DataFrame:
+        """Run the query (see `Source.read`). What a database says is quoted for public rows."""
+        url = expand_variables(self.url)
+        secrets = [url, *_password(url)]
+        table = reading(self.describe(), private, lambda: _query(url, self.query), secrets)
+        if not table.columns.is_unique:
+            raise SourceError(
+                f"{self.describe()}: the query returns two columns of the same name: give each one"
+                " an alias"
+            )
+        return table
+
+    def describe(self) -> str:
+        """Return the query's place without user, password and parameters."""
+        from sqlalchemy import make_url
+        from sqlalchemy.exc import ArgumentError
+
+        if re.fullmatch(r"\$\{\w+\}", self.url):
+            return f"SQL query on {self.url}"
+        try:
+            url = make_url(self.url)
+        except (ArgumentError, ValueError):
+            return "SQL query"
+        place = "/".join(part for part in (url.host, url.database) if part)
+        return f"SQL query on {url.drivername}{' at ' if place else ''}{place}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the configuration; a password written out in the URL is masked."""
+        masked = re.sub(r"(://[^:/@]*:)(?!\$\{\w+\}@)[^/]*@", r"\1***@", self.url)
+        masked = re.sub(_SECRET_OPTION, r"\1***", masked)
+        return {"sql": masked, "query": self.query}
+
+
+def _query(url: str, query: str) -> pd.DataFrame:
+    from sqlalchemy import create_engine
+
+    engine = create_engine(url, hide_parameters=True)
+    database = engine.url.database
+    if engine.url.get_backend_name() == "sqlite" and database and database != ":memory:":
+        # SQLite would create the file.
+        Path(database).stat()
+    try:
+        with engine.connect() as connection:
+            return pd.read_sql_query(query, connection)
+    finally:
+        engine.dispose()
+
+
+def _password(url: str) -> list[str]:
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        password = make_url(url).password
+    except (ArgumentError, ValueError):
+        return []
+    return [password] if password else []

@@ -1,0 +1,78 @@
+"""YAML as people expect it: version 1.2's core, where ``no`` and ``12:30`` are texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from typing import Any
+
+import yaml
+
+
+def parse_yaml(text: str) -> Any:
+    """Parse a YAML document; a key that occurs twice in a mapping is an error.
+
+    Raises
+    ------
+    yaml.YAMLError
+        The text is not YAML.
+    """
+    return yaml.load(text, Loader=_Loader)  # noqa: S506 - it is a SafeLoader
+
+
+def write_yaml(content: Any) -> str:
+    """Write plain content so that every version of YAML reads the same back."""
+    return yaml.dump(
+        content,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=None,
+        width=100,
+    )
+
+
+class _Loader(yaml.SafeLoader):
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Hashable] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable) or key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"key {key!r} occurs twice or is no text", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes every text that YAML 1.1 or 1.2 would read as something else."""
+
+    yaml_implicit_resolvers = {
+        first: list(known) for first, known in yaml.SafeDumper.yaml_implicit_resolvers.items()
+    }
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+for _tag, _pattern, _first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("int", r"[-+]?[0-9]+", "-+0123456789"),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
+):
+    for _class in (_Loader, _Dumper):
+        _class.add_implicit_resolver(
+            f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), list(_first)
+        )
+
+
+def _integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    return int(str(loader.construct_scalar(node)))
+
+
+# YAML 1.1 reads 010 as eight.
+_Loader.add_constructor("tag:yaml.org,2002:int", _integer)
