@@ -9,7 +9,7 @@ from jam_dagster.evaluation import WorkloadError, compare_with_public, plots, wo
 from jam_dagster.pipeline.archive import DataFingerprint
 from jam_dagster.pipeline.graph import EVALUATION_SHARE, ReleaseGraph
 from jam_dagster.pipeline.ingestion import private_step, spending
-from jam_dagster.pipeline.metadata import picture
+from jam_dagster.pipeline.metadata import pictures
 from jam_dagster.pipeline.spending import ResearchSpending
 from jam_dagster.tables import Domain, EncodedTable, encode
 
@@ -69,8 +69,8 @@ def _error_metadata(measured: WorkloadError) -> dict[str, Any]:
     metadata: dict[str, Any] = {"mode": measured.mode, "rho_spent": measured.rho}
     if measured.restricted:
         metadata["note"] = RESTRICTED
-        metadata["error_by_marginal"] = picture(
-            plots.png(plots.error_by_marginal(measured)), f"Error by marginal ({RESTRICTED})"
+        metadata["error_by_marginal"] = pictures(
+            {f"Error by marginal ({RESTRICTED})": plots.png(plots.error_by_marginal(measured))}
         )
     else:
         metadata["sigma"] = measured.sigma

@@ -11,12 +11,7 @@ import pandas as pd
 from jam_dagster.errors import DomainError, InputError
 from jam_dagster.pipeline.graph import LEDGER, ReleaseGraph
 from jam_dagster.pipeline.ledger import LedgerResource
-from jam_dagster.pipeline.metadata import (
-    column_names,
-    domain_table,
-    observed_schema,
-    preview,
-)
+from jam_dagster.pipeline.metadata import domain_table, observed_schema, preview
 from jam_dagster.pipeline.spending import LedgerSpending
 from jam_dagster.privacy import epsilon_from_rho
 from jam_dagster.tables import Domain, EncodedTable, draft_domain, encode, withheld
@@ -31,7 +26,7 @@ def private_step(what: str) -> Iterator[None]:
         yield
 
 
-def partition_of(context: dg.AssetExecutionContext) -> str:
+def partition_of(context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext) -> str:
     """Return the partition that a step runs for, empty where there are none."""
     return str(context.partition_key) if context.has_partition_key else ""
 
@@ -207,9 +202,7 @@ def _private_records(
             "dagster/row_count": len(table),
             "source": spec.private.describe(),
         }
-        if domain is None:
-            metadata["dagster/column_schema"] = column_names(table.columns)
-        else:
+        if domain is not None:
             metadata |= graph.table_metadata("private_records", domain)
         context.add_output_metadata(metadata)
         return table

@@ -7,7 +7,7 @@ mechanism released, or public.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -36,11 +36,6 @@ def column_schema(domain: Domain, *, coded: bool = False) -> dg.TableSchema:
             for attribute in domain.attributes
         ]
     )
-
-
-def column_names(names: Iterable[str]) -> dg.TableSchema:
-    """Describe columns by their names alone, where even the domain is restricted."""
-    return dg.TableSchema(columns=[dg.TableColumn(name=name, type="any") for name in names])
 
 
 def observed_schema(table: pd.DataFrame) -> dg.TableSchema:
@@ -143,10 +138,14 @@ def preview(frame: pd.DataFrame, rows: int = PREVIEW_ROWS) -> dg.MarkdownMetadat
     return dg.MetadataValue.md("\n".join(lines))
 
 
-def picture(png: bytes, title: str) -> dg.MarkdownMetadataValue:
-    """Return an image that needs no server: a data URI in Markdown."""
+def pictures(images: Mapping[str, bytes]) -> dg.MarkdownMetadataValue:
+    """Return PNG images, by title, that need no server: data URIs in Markdown."""
     return dg.MetadataValue.md(
-        f"![{title}](data:image/png;base64,{base64.b64encode(png).decode()})"
+        "\n\n".join(
+            (f"**{title}**\n\n" if len(images) > 1 else "")
+            + f"![{title}](data:image/png;base64,{base64.b64encode(png).decode()})"
+            for title, png in images.items()
+        )
     )
 
 

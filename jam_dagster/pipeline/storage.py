@@ -106,6 +106,15 @@ class ReleaseStore(dg.UPathIOManager):
         if self.private and self.is_local:
             self._close_to_others(chosen.path(path))
 
+    def get_metadata(self, context: dg.OutputContext, obj: object) -> dict[str, dg.MetadataValue]:
+        """Return the path with its suffix, in place of the one without."""
+        if context.has_asset_partitions:
+            (base,) = self._get_paths_for_partitions(context).values()
+        else:
+            base = self._get_path(context)
+        chosen = next(f for f in FORMATS if f.holds(obj))
+        return {"path": dg.MetadataValue.path(str(chosen.path(base)))}
+
     def load_from_path(self, context: dg.InputContext, path: UPath) -> object:
         """Read an asset in whichever format it lies there."""
         found = next((f for f in FORMATS if self._lies_at(f, path)), None)

@@ -7,18 +7,21 @@ import dagster as dg
 import numpy as np
 import pandas as pd
 
-from jam_dagster.evaluation import plots
+from jam_dagster.evaluation import plots, released_marginal
 from jam_dagster.mechanisms import MechanismResult, Round, Transcript
 from jam_dagster.pipeline.archive import DataFingerprint
 from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
 from jam_dagster.pipeline.ingestion import partition_of, private_step, spending
-from jam_dagster.pipeline.metadata import picture, preview, rounds_table
+from jam_dagster.pipeline.metadata import pictures, preview, rounds_table
 from jam_dagster.pipeline.spending import ResearchSpending
 from jam_dagster.privacy import epsilon_from_rho
 from jam_dagster.tables import Domain, EncodedTable, decode
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.storage import ReleaseStore
+
+# Pictures lie in the event log, which should stay small; the report has them all.
+PICTURED_ATTRIBUTES = 4
 
 
 def synthesis_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
@@ -80,11 +83,11 @@ def _run_metadata(graph: ReleaseGraph, result: MechanismResult) -> dict[str, Any
     transcript, delta = result.transcript, graph.spec.privacy.delta
     return {
         "rounds": rounds_table(transcript),
-        "budget_over_rounds": picture(
-            plots.png(plots.budget_over_rounds(transcript)), "Budget over rounds"
+        "budget_over_rounds": pictures(
+            {"Budget over rounds": plots.png(plots.budget_over_rounds(transcript))}
         ),
-        "choices_per_round": picture(
-            plots.png(plots.choices_per_round(transcript)), "Choices per round"
+        "choices_per_round": pictures(
+            {"Choices per round": plots.png(plots.choices_per_round(transcript))}
         ),
         "rho_budget": transcript.rho_budget,
         "rho_spent": transcript.rho_spent,
@@ -107,7 +110,9 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
 
     @graph.asset(name, ins=graph.ins("jam_pgm"), resources={store_key})
     def synthetic_records(
-        context: dg.AssetExecutionContext, jam_pgm: MechanismResult
+        context: dg.AssetExecutionContext,
+        jam_pgm: MechanismResult,
+        public_discretized: EncodedTable,
     ) -> pd.DataFrame:
         rng = sampling_generator(jam_pgm.transcript)
         encoded = jam_pgm.model.sample(jam_pgm.transcript.records, rng)
@@ -123,10 +128,31 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
         if not jam_pgm.model.domain.restricted:
             metadata |= graph.table_metadata(name, jam_pgm.model.domain)
             metadata["preview"] = preview(table)
+            metadata["compared_with_public"] = _comparisons(jam_pgm, encoded, public_discretized)
         context.add_output_metadata(metadata)
         return table
 
     return synthetic_records
+
+
+def _comparisons(
+    run: MechanismResult, synthetic: EncodedTable, public: EncodedTable
+) -> dg.MarkdownMetadataValue:
+    """Picture some attributes, those measured on the private table first."""
+    domain = run.model.domain
+    released = {name: released_marginal(run.transcript, (name,)) for name in domain.names}
+    order = sorted(domain.names, key=lambda name: released[name] is None)
+    charts = {
+        name: plots.one_way_comparison(
+            domain.attribute(name),
+            synthetic=synthetic.marginal((name,)),
+            public=public.marginal((name,)),
+            released=released[name],
+            records=run.transcript.records,
+        )
+        for name in order[:PICTURED_ATTRIBUTES]
+    }
+    return pictures({name: plots.png(chart) for name, chart in charts.items()})
 
 
 def sampling_generator(transcript: Transcript) -> np.random.Generator:

@@ -2,3 +2,144 @@ import os
 
 # Before Dagster is imported: no test may call out.
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import numpy as np
+import pandas as pd
+import pytest
+
+from jam_dagster.pipeline import (
+    DatasetBudget,
+    EvaluationSpec,
+    LedgerResource,
+    MechanismSpec,
+    PrivacySpec,
+    ReleaseStoreResource,
+    WorkloadSpec,
+    build_synthetic_release,
+)
+from jam_dagster.privacy import Event, Ledger
+from jam_dagster.tables import Domain, source_from_config
+
+DOMAIN = Domain.from_dict(
+    {
+        "attributes": {
+            "sex": {"values": ["F", "M"]},
+            "town": {"values": ["Aix", "Bern", "Cork", "elsewhere"], "other": "elsewhere"},
+            "job": {"values": ["clerk", "nurse", "none"]},
+            "age": {
+                "edges": [0, 15, 30, 45, 60, 100],
+                "integer": True,
+                "outside": "clip",
+                "nullable": True,
+            },
+        },
+        "impossible": [{"age": {"below": 15}, "job": ["clerk", "nurse"]}],
+    }
+)
+
+
+def people(rows: int, seed: int) -> pd.DataFrame:
+    """Return a small table with dependencies, nulls, and no impossible combination."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, 95, rows)
+    town = rng.choice(["Aix", "Bern", "Cork"], rows, p=[0.5, 0.3, 0.2])
+    job = np.where(town == "Aix", "nurse", rng.choice(["clerk", "none"], rows))
+    return pd.DataFrame(
+        {
+            "sex": rng.choice(["F", "M"], rows),
+            "town": town,
+            "job": np.where(age < 15, "none", job),
+            "age": pd.array(np.where(rng.random(rows) < 0.05, None, age), dtype="Int64"),
+        }
+    )
+
+
+@dataclass
+class Bench:
+    """A release of small tables in a folder of its own, with all that it runs on."""
+
+    home: Path
+    instance: dg.DagsterInstance
+    budget: DatasetBudget | None = field(
+        default_factory=lambda: DatasetBudget(epsilon=5.0, delta=1e-9)
+    )
+
+    @property
+    def private(self) -> Path:
+        return self.home / "private.csv"
+
+    @property
+    def public(self) -> Path:
+        return self.home / "public.csv"
+
+    @property
+    def releases(self) -> Path:
+        return self.home / "releases"
+
+    @property
+    def closed(self) -> Path:
+        return self.home / "closed"
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.home / "ledger.sqlite")
+
+    def events(self) -> list[Event]:
+        return self.ledger.events() if self.ledger.exists else []
+
+    def kinds(self) -> list[str]:
+        """The kinds of the ledger's events, without the grant of the configured budget."""
+        return [str(event.kind.value) for event in self.events() if event.kind.value != "granted"]
+
+    def resources(self) -> dict[str, Any]:
+        budgets = {} if self.budget is None else {"people": self.budget}
+        return {
+            "ledger": LedgerResource(url=str(self.home / "ledger.sqlite"), budgets=budgets),
+            "private_io_manager": ReleaseStoreResource(root=str(self.closed), private=True),
+            "releasable_io_manager": ReleaseStoreResource(root=str(self.releases)),
+        }
+
+    def definitions(self, **changes: Any) -> dg.Definitions:
+        given: dict[str, Any] = {
+            "dataset": "people",
+            "private": source_from_config(str(self.private)),
+            "public": source_from_config(str(self.public)),
+            "domain": DOMAIN,
+            "privacy": PrivacySpec(epsilon=2.0),
+            "mechanism": MechanismSpec(rounds=3, iterations=50),
+            "workload": WorkloadSpec(degree=2),
+            "evaluation": EvaluationSpec(mode="exact"),
+        }
+        release = build_synthetic_release("people", **{**given, **changes})
+        return dg.Definitions.merge(release, dg.Definitions(resources=self.resources()))
+
+    def run(self, selection: list[str] | None = None, **changes: Any) -> dg.ExecuteInProcessResult:
+        job = self.definitions(**changes).resolve_job_def("people_release")
+        return job.execute_in_process(
+            instance=self.instance,
+            raise_on_error=False,
+            asset_selection=[dg.AssetKey(["people", name]) for name in selection]
+            if selection
+            else None,
+        )
+
+
+def failure(result: dg.ExecuteInProcessResult) -> str:
+    """Return everything that the event log tells of the failed steps."""
+    assert not result.success
+    failures = [event for event in result.all_events if event.is_step_failure]
+    return "\n".join(str(event.step_failure_data.error) for event in failures)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    people(600, seed=1).to_csv(tmp_path / "private.csv", index=False)
+    people(200, seed=2).to_csv(tmp_path / "public.csv", index=False)
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield Bench(tmp_path, instance)
