@@ -211,7 +211,7 @@ BAD_INPUT = {
     ),
     "a share that nothing asks for": (
         lambda: synthesize(*RELEASE, "--evaluation-share", "0.1"),
-        "--evaluate private",
+        "drop it",
     ),
     "a share that is too large": (
         lambda: synthesize(*RELEASE, "--evaluate", "private", "--evaluation-share", "1"),
@@ -336,6 +336,7 @@ def test_research_may_use_its_folder_again(run: Run) -> None:
     assert not Path("out/restricted").exists()
 
 
+@pytest.mark.slow
 def test_a_seed_makes_the_same_table_in_another_process(run: Run) -> None:
     tables = []
     for number in ("1", "2"):
