@@ -9,7 +9,6 @@ from jam_dagster.privacy.accounting import (
     check_rho,
     describe_rho,
     epsilon_from_rho,
-    rho_covering,
     rho_within,
     units_down,
     units_up,
@@ -19,8 +18,8 @@ from jam_dagster.privacy.accounting import (
 class Account(Protocol):
     """One share of a release's reservation, from which its draws are paid.
 
-    All amounts are rho. What was spent is rounded up, what is left is rounded down, so that
-    charging `remaining` always fits.
+    All amounts are rho, rounded so that charging `remaining` always fits and `spent` is never
+    more than `reserved`.
     """
 
     @property
@@ -115,7 +114,7 @@ class UnledgeredAccount:
     @property
     def spent(self) -> float:
         """Rho charged so far."""
-        return rho_covering(sum(self._charges.values()))
+        return rho_within(sum(self._charges.values()))
 
     @property
     def remaining(self) -> float:
@@ -134,7 +133,7 @@ class UnledgeredAccount:
     def charged(self, step: str) -> float | None:
         """Return the rho charged for `step`, or None if it was never charged."""
         units = self._charges.get(step)
-        return None if units is None else rho_covering(units)
+        return None if units is None else rho_within(units)
 
     def charge(self, step: str, rho: float) -> None:
         """Charge `rho` for `step`; see `Account.charge`."""
@@ -205,8 +204,8 @@ def shortfall(asked: int, left: int, delta: float | None) -> str:
 
     The difference in epsilon is that of the two epsilons shown: rho adds up, epsilon does not.
     """
-    requested, remaining = rho_covering(asked), rho_within(max(left, 0))
-    missing = rho_covering(asked - max(left, 0))
+    requested, remaining = rho_within(asked), rho_within(max(left, 0))
+    missing = rho_within(asked - max(left, 0))
     if delta is None:
         return (
             f"asks for rho {requested:.6g}, but only rho {remaining:.6g} is left, "

@@ -178,24 +178,22 @@ def units_down(rho: float) -> int:
 
 
 def rho_within(units: int) -> float:
-    """Return the largest float whose charge fits: ``units_up(rho_within(u)) <= u``."""
+    """Return units as a float: the largest whose charge fits, ``units_up(rho_within(u)) <= u``.
+
+    It is never less than an amount that was charged as `units`, since that fits too.
+    """
     rho = units / UNITS_PER_RHO
     return rho if Fraction(rho) * UNITS_PER_RHO <= units else math.nextafter(rho, -math.inf)
-
-
-def rho_covering(units: int) -> float:
-    """Return the smallest float that is no less than `units`: how an amount spent is shown."""
-    rho = units / UNITS_PER_RHO
-    return rho if Fraction(rho) * UNITS_PER_RHO >= units else math.nextafter(rho, math.inf)
 
 
 def rho_reserving(units: int) -> float:
     """Return a float that is worth `units` as a budget: ``units_down(rho_reserving(u)) == u``.
 
-    From 8 rho on floats are further apart than units, and the one below is returned instead.
+    From 8 rho on floats are further apart than units, and `rho_within` is returned instead.
     """
-    rho = rho_covering(units)
-    return rho if units_down(rho) <= units else rho_within(units)
+    rho = rho_within(units)
+    above = math.nextafter(rho, math.inf)
+    return above if units_down(rho) < units and units_down(above) == units else rho
 
 
 def exponential_epsilon(rho: float) -> float:

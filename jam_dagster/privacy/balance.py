@@ -8,7 +8,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetError
-from jam_dagster.privacy.accounting import epsilon_from_rho, rho_covering, rho_within
+from jam_dagster.privacy.accounting import epsilon_from_rho, rho_within
 from jam_dagster.privacy.ledger_file import grant_command
 from jam_dagster.privacy.ledger_schema import Kind, events
 
@@ -17,8 +17,7 @@ from jam_dagster.privacy.ledger_schema import Kind, events
 class Balance:
     """What a protected dataset was granted, and where it went.
 
-    ``granted = spent + reserved + remaining``, exactly in units of 1e-15 rho; the floats are
-    rounded toward safety.
+    ``granted = spent + reserved + remaining``, exactly in units of 1e-15 rho.
 
     Parameters
     ----------
@@ -50,12 +49,12 @@ class Balance:
     @property
     def reserved(self) -> float:
         """Rho that releases hold and have not spent."""
-        return rho_covering(self.reserved_units)
+        return rho_within(self.reserved_units)
 
     @property
     def spent(self) -> float:
         """Rho charged for draws."""
-        return rho_covering(self.spent_units)
+        return rho_within(self.spent_units)
 
     @property
     def remaining(self) -> float:

@@ -124,25 +124,32 @@ def _opendp() -> Any:
 
 
 def _integer_gaussian(scale: float) -> Any:
-    dp = _opendp()
-    # T=int would mean 32 bits.
-    return dp.m.make_gaussian(
-        dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float), scale
-    )
+    return _opendp().m.make_gaussian(*_integer_space(), scale)
 
 
 def _real_gaussian(scale: float) -> Any:
-    dp = _opendp()
-    return dp.m.make_gaussian(
-        dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l2_distance(T=float), scale
-    )
+    return _opendp().m.make_gaussian(*_real_space(), scale)
 
 
 def _noisy_max(scale: float) -> Any:
     dp = _opendp()
-    return dp.m.make_noisy_max(
-        dp.vector_domain(dp.atom_domain(T=float, nan=False)),
-        dp.linf_distance(T=float),
-        dp.zero_concentrated_divergence(),
-        scale,
-    )
+    return dp.m.make_noisy_max(*_score_space(), dp.zero_concentrated_divergence(), scale)
+
+
+@cache
+def _integer_space() -> tuple[Any, Any]:
+    dp = _opendp()
+    # T=int would mean 32 bits.
+    return dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float)
+
+
+@cache
+def _real_space() -> tuple[Any, Any]:
+    dp = _opendp()
+    return dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l2_distance(T=float)
+
+
+@cache
+def _score_space() -> tuple[Any, Any]:
+    dp = _opendp()
+    return dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.linf_distance(T=float)

@@ -21,7 +21,6 @@ from jam_dagster.privacy.accounting import (
     Budget,
     check_rho,
     describe_rho,
-    rho_covering,
     rho_within,
     units_down,
 )
@@ -131,7 +130,7 @@ class Ledger:
                         f"{describe_rho(before.spent, delta)} is spent and "
                         f"{describe_rho(before.reserved, delta)} is reserved; close releases that "
                         f"will not go on, or grant at least "
-                        f"{describe_rho(rho_covering(used), delta)}"
+                        f"{describe_rho(rho_within(used), delta)}"
                     )
             append(
                 connection,
@@ -284,12 +283,9 @@ class Ledger:
         """
         with self._file.reading() as connection:
             journal = read(connection)
-            names = {event.dataset: None for event in journal}
-            return verify_journal(
-                journal,
-                {name: known_balance(connection, self.path, name) for name in names},
-                self.path,
-            )
+            names = sorted({event.dataset for event in journal})
+            balances = {name: balance_of(connection, name) for name in names}
+        return verify_journal(journal, balances, self.path)
 
 
 def _actor(by: str) -> str:

@@ -63,7 +63,7 @@ class _Dataset:
 
 
 def verify_journal(
-    journal: Iterable[Event], balances: Mapping[str, Totals], path: Path
+    journal: Iterable[Event], balances: Mapping[str, Totals | None], path: Path
 ) -> Verification:
     """Replay a journal against the ledger's rules.
 
@@ -71,7 +71,7 @@ def verify_journal(
     ----------
     journal : iterable of Event
         All events, in order of their number.
-    balances : mapping of str to Totals
+    balances : mapping of str to Totals or None
         What the database says of each dataset.
     path : Path
         How errors call the ledger.
@@ -93,7 +93,7 @@ def verify_journal(
     for name, dataset in datasets.items():
         replayed = (dataset.granted, dataset.reserved, dataset.spent)
         said = balances[name]
-        if replayed != (said.granted_units, said.reserved_units, said.spent_units):
+        if said is None or replayed != (said.granted_units, said.reserved_units, said.spent_units):
             raise LedgerIntegrityError(
                 f"the balance of dataset {name!r} in the ledger {path} does not follow from its "
                 "journal"

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import uuid
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -106,16 +106,18 @@ class LedgerFile:
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            self._fill(draft)
-            os.link(draft, self.path)
-            _sync_folder(self.path.parent)
-        except FileExistsError:
-            # Another process was faster; its ledger is as good.
-            pass
+            try:
+                self._fill(draft)
+                # Another process may have been faster; its ledger is as good.
+                with suppress(FileExistsError):
+                    os.link(draft, self.path)
+                _sync_folder(self.path.parent)
+            finally:
+                draft.unlink()
         except OSError as error:
-            raise BudgetError(f"the ledger {self.path} cannot be made: {error.strerror}") from error
-        finally:
-            draft.unlink(missing_ok=True)
+            raise BudgetError(
+                f"the ledger {self.path} cannot be made: {error.strerror} ({error.filename})"
+            ) from error
 
     def _fill(self, draft: Path) -> None:
         with self._told(), closing(_connect(draft)) as raw:
@@ -177,7 +179,14 @@ def grant_command(path: Path, dataset: str = "ID") -> str:
 
 def _file_of(location: str) -> Path:
     if "://" in location:
-        url = sa.make_url(location)
+        try:
+            url = sa.make_url(location)
+        except (sa.exc.ArgumentError, ValueError):
+            # The location may hold a password: it is not repeated, nor is the cause kept.
+            raise SpecificationError(
+                "the ledger's location is neither a path nor a URL; give a path, or "
+                "sqlite:////path/to/ledger.db"
+            ) from None
         if url.get_backend_name() != "sqlite":
             raise SpecificationError(
                 f"the ledger is kept in SQLite, got a URL of {url.get_backend_name()!r}; "

@@ -12,8 +12,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from jam_dagster.errors import SpecificationError
-from jam_dagster.privacy.accounting import rho_covering
+from jam_dagster.errors import LedgerIntegrityError, SpecificationError
+from jam_dagster.privacy.accounting import rho_within
 
 SCHEMA_VERSION = 1
 GENESIS = "0" * 64
@@ -151,7 +151,7 @@ class Event:
     @property
     def rho(self) -> float:
         """The amount in rho."""
-        return rho_covering(self.units)
+        return rho_within(self.units)
 
     @property
     def key(self) -> ReleaseKey | None:
@@ -180,17 +180,21 @@ metadata = sa.MetaData()
 
 _ACCOUNT_COLUMNS = ("dataset", "release", "partition", "edition", "specification", "share")
 
+# Names that SQLite's strict tables know; there, both are 64 bits wide.
+_WHOLE: sa.types.TypeEngine[int] = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_REAL: sa.types.TypeEngine[float] = sa.Double().with_variant(sa.REAL(), "sqlite")
+
 events = sa.Table(
     "events",
     metadata,
-    sa.Column("seq", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True),
+    sa.Column("seq", _WHOLE, primary_key=True),
     sa.Column("at", sa.Text, nullable=False),
     sa.Column("kind", sa.Text, nullable=False),
     *(sa.Column(name, sa.Text, nullable=False) for name in _ACCOUNT_COLUMNS),
     sa.Column("step", sa.Text, nullable=False),
-    sa.Column("units", sa.BigInteger, nullable=False),
-    sa.Column("epsilon", sa.Double),
-    sa.Column("delta", sa.Double),
+    sa.Column("units", _WHOLE, nullable=False),
+    sa.Column("epsilon", _REAL),
+    sa.Column("delta", _REAL),
     *(sa.Column(name, sa.Text, nullable=False) for name in ("run_id", "by", "reason")),
     sa.Column("previous", sa.Text, nullable=False, unique=True),
     sa.Column("hash", sa.Text, nullable=False, unique=True),
@@ -198,6 +202,7 @@ events = sa.Table(
     sa.CheckConstraint(
         "kind IN ({})".format(", ".join(f"'{kind.value}'" for kind in Kind)), name="known_kind"
     ),
+    sqlite_strict=True,
 )
 
 sa.Index("events_by_account", *(events.c[name] for name in _ACCOUNT_COLUMNS))
@@ -258,9 +263,15 @@ def append(connection: sa.Connection, kind: Kind, dataset: str, **said: Any) -> 
 
 
 def read(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[Event]:
-    """Return the events that meet all conditions, in the order they were written."""
+    """Return the events that meet all conditions, in the order they were written.
+
+    Raises
+    ------
+    LedgerIntegrityError
+        If an event is of a kind that nobody writes.
+    """
     rows = connection.execute(sa.select(events).where(*conditions).order_by(events.c.seq))
-    return [Event(**{**row, "kind": Kind(row["kind"])}) for row in rows.mappings()]
+    return [Event(**{**row, "kind": _kind(row)}) for row in rows.mappings()]
 
 
 def key_fields(key: ReleaseKey) -> dict[str, str]:
@@ -271,6 +282,15 @@ def key_fields(key: ReleaseKey) -> dict[str, str]:
 def of_release(key: ReleaseKey) -> sa.ColumnElement[bool]:
     """Return the condition that an event belongs to the release of that key."""
     return sa.and_(*(events.c[name] == value for name, value in key_fields(key).items()))
+
+
+def _kind(row: sa.RowMapping) -> Kind:
+    try:
+        return Kind(row["kind"])
+    except ValueError:
+        raise LedgerIntegrityError(
+            f"event {row['seq']} of the ledger is of the unknown kind {row['kind']!r}"
+        ) from None
 
 
 def _row(event: Event) -> dict[str, Any]:

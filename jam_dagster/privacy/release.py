@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.privacy.account import check_charge
-from jam_dagster.privacy.accounting import check_rho, rho_covering, rho_within, units_up
+from jam_dagster.privacy.accounting import check_rho, rho_within, units_up
 from jam_dagster.privacy.ledger_file import LedgerFile
 from jam_dagster.privacy.ledger_schema import (
     Event,
@@ -68,7 +68,7 @@ class Release:
         """Rho charged to all shares so far."""
         with self.file.reading() as connection:
             journal = read(connection, of_release(self.key), events.c.kind == Kind.CHARGED.value)
-        return rho_covering(sum(event.units for event in journal))
+        return rho_within(sum(event.units for event in journal))
 
     @property
     def closed(self) -> bool:
@@ -101,7 +101,7 @@ class Release:
 class LedgerAccount:
     """The account of one share of a release; an `Account` that survives the process.
 
-    Each property reads the ledger. Amounts are rho, spent rounded up and left rounded down.
+    Each property reads the ledger.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class LedgerAccount:
     @property
     def spent(self) -> float:
         """Rho charged so far."""
-        return rho_covering(self._state().spent)
+        return rho_within(self._state().spent)
 
     @property
     def remaining(self) -> float:
@@ -138,7 +138,7 @@ class LedgerAccount:
     def charged(self, step: str) -> float | None:
         """Return the rho charged for `step`, or None if it was never charged."""
         units = self._state().charges.get(step)
-        return None if units is None else rho_covering(units)
+        return None if units is None else rho_within(units)
 
     def charge(self, step: str, rho: float) -> None:
         """Charge `rho` for `step`; see `Account.charge`. Durable on return.

@@ -1,0 +1,89 @@
+"""Accounts, with a ledger and without: the same surface, the same refusals."""
+
+import math
+
+import pytest
+
+from jam_dagster.errors import (
+    BudgetError,
+    BudgetExceededError,
+    ReleaseClosedError,
+    SpecificationError,
+)
+from jam_dagster.privacy import Account, UnledgeredAccount
+
+RHO = 0.005
+
+
+def near(rho):
+    """Return what equals `rho` but for the ledger's unit, 1e-15."""
+    return pytest.approx(rho, rel=0, abs=2.1e-15)
+
+
+@pytest.fixture(params=["ledgered", "unledgered"])
+def account(request) -> Account:
+    if request.param == "unledgered":
+        return UnledgeredAccount(RHO)
+    ledger, key = request.getfixturevalue("ledger"), request.getfixturevalue("key")
+    return ledger.open_release(key, {"mechanism": RHO}).account("mechanism")
+
+
+def test_a_charge_is_remembered(account):
+    assert (account.share, account.reserved, account.spent) == ("mechanism", near(RHO), 0.0)
+    assert account.charged("round-000/select") is None
+    account.charge("round-000/select", 0.001)
+    assert account.charged("round-000/select") == near(0.001)
+    assert account.spent == near(0.001)
+    assert account.remaining == near(0.004)
+
+
+def test_all_that_remains_can_be_charged(account):
+    for step in range(7):
+        account.charge(f"{step}", account.remaining / 3)
+    account.charge("last", account.remaining)
+    assert account.remaining <= 1e-15
+    assert account.spent <= account.reserved
+
+
+def test_all_that_is_reserved_can_be_charged_at_once(account):
+    account.charge("all", account.reserved)
+    assert account.remaining <= 1e-15
+
+
+def test_a_charge_beyond_the_share_is_refused(account):
+    account.charge("a", 0.004)
+    with pytest.raises(BudgetExceededError, match=r"'b' asks for rho 0.002.*rho 0.001 .*too lit"):
+        account.charge("b", 0.002)
+    assert account.spent == near(0.004)
+    assert account.charged("b") is None
+
+
+def test_a_step_is_charged_once(account):
+    account.charge("a", 0.001)
+    with pytest.raises(BudgetError, match="already paid for step 'a'"):
+        account.charge("a", 0.001)
+    assert account.spent == near(0.001)
+
+
+@pytest.mark.parametrize("rho", [0.0, -0.001, math.nan, math.inf, "much"])
+def test_a_charge_is_a_positive_amount(account, rho):
+    with pytest.raises(SpecificationError, match="rho must be"):
+        account.charge("a", rho)
+    assert account.spent == 0.0
+
+
+def test_closing_returns_the_rest_once(account):
+    account.charge("a", 0.001)
+    assert not account.closed
+    assert account.close("done") == near(0.004)
+    assert account.closed
+    assert account.close() == 0.0
+    assert (account.spent, account.remaining) == (near(0.001), 0.0)
+    with pytest.raises(ReleaseClosedError, match="cannot pay for step 'b'"):
+        account.charge("b", 1e-6)
+
+
+@pytest.mark.parametrize("rho", [0.0, -1.0, math.nan])
+def test_an_unledgered_account_holds_a_positive_amount(rho):
+    with pytest.raises(SpecificationError, match="rho must be"):
+        UnledgeredAccount(rho)

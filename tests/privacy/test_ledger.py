@@ -1,0 +1,278 @@
+"""The ledger: budgets, reservations, refusals, and what a reader may rely on."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sqlite3
+
+import pytest
+
+from jam_dagster.errors import BudgetError, BudgetExceededError, SpecificationError
+from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey, epsilon_from_rho
+
+SHARES = Budget(0.5, 1e-9).shares(evaluation=0.05)
+
+
+def kinds(ledger: Ledger) -> list[str]:
+    return [event.kind.value for event in ledger.events()]
+
+
+def test_a_release_from_grant_to_close(ledger, key):
+    before = ledger.balance("people")
+    assert (before.epsilon, before.delta, before.granted) == (
+        1.0,
+        1e-9,
+        pytest.approx(0.0149730577, rel=1e-8),
+    )
+    release = ledger.open_release(key, SHARES, run_id="run-1", by="engineer")
+    reserved = ledger.balance("people").reserved
+    assert reserved == pytest.approx(Budget(0.5, 1e-9).rho, rel=1e-12)
+    release.account("mechanism").charge("round-000/select", 0.001)
+    release.account("evaluation").charge("evaluation/means", 0.0001)
+    release.account("evaluation").close()
+    release.account("mechanism").close("all rounds")
+    after = ledger.balance("people")
+    assert after.reserved == 0.0
+    assert after.spent == pytest.approx(0.0011, rel=1e-9)
+    assert after.granted_units == after.spent_units + after.remaining_units
+    assert kinds(ledger) == [
+        *("granted", "reserved", "reserved", "charged", "charged"),
+        *("returned", "closed", "returned", "closed"),
+    ]
+    charge = ledger.events("people")[3]
+    assert (charge.step, charge.share, charge.run_id, charge.by) == (
+        "round-000/select",
+        "mechanism",
+        "run-1",
+        "engineer",
+    )
+    assert charge.key == key
+    assert charge.rho == pytest.approx(0.001)
+
+
+def test_the_same_key_reserves_once(ledger, key):
+    first = ledger.open_release(key, SHARES)
+    first.account("mechanism").charge("a", 0.001)
+    again = ledger.open_release(key, SHARES)
+    assert again.account("mechanism").charged("a") == pytest.approx(0.001)
+    assert kinds(ledger).count("reserved") == 2  # its two shares
+    found = ledger.release(key)
+    assert found is not None
+    assert found.shares == again.shares == first.shares
+    # The shares that a release shows open it again too.
+    ledger.open_release(key, found.shares)
+    ledger.check(key, found.shares)
+    assert kinds(ledger).count("reserved") == 2
+
+
+def test_a_key_that_was_never_opened(ledger, key):
+    assert ledger.release(key) is None
+
+
+@pytest.mark.parametrize(
+    "change", [{"partition": "2026-11"}, {"edition": "2"}, {"specification": "other"}]
+)
+def test_another_key_is_another_release(ledger, key, change):
+    ledger.open_release(key, {"mechanism": 0.001})
+    other = ReleaseKey(**{**vars(key), **change})
+    ledger.open_release(other, {"mechanism": 0.002})
+    assert ledger.balance("people").reserved == pytest.approx(0.003, abs=1e-14)
+    assert [release.key for release in ledger.releases()] == [key, other]
+    assert other.digest != key.digest
+
+
+def test_the_whole_budget_fits_exactly(ledger, key):
+    ledger.open_release(key, Budget(1.0, 1e-9).shares(evaluation=0.05))
+    assert ledger.balance("people").remaining_units == 0
+
+
+def test_a_release_that_does_not_fit(ledger, key):
+    ledger.open_release(ReleaseKey("people", "first", "x"), {"mechanism": 0.01})
+    written = len(ledger.events())
+    asked = Budget(1.0, 1e-9).shares(evaluation=0.05)
+    for attempt in (ledger.check, ledger.open_release):
+        with pytest.raises(BudgetExceededError) as refusal:
+            attempt(key, asked)
+        message = str(refusal.value)
+        assert "release 'yearly'" in message
+        assert "asks for rho 0.0149731 (epsilon 1 at delta 1e-09)" in message
+        left = epsilon_from_rho(ledger.balance("people").remaining, 1e-9)
+        assert f"only rho 0.00497306 (epsilon {left:.4g} at delta 1e-09) is left" in message
+        assert f"rho 0.01 (epsilon {1 - left:.4g}) too little" in message
+        assert "jam-dagster ledger grant" in message
+    assert len(ledger.events()) == written
+
+
+def test_the_refusal_of_a_changed_specification_says_so(ledger, key):
+    ledger.open_release(key, {"mechanism": 0.01})
+    with pytest.raises(BudgetExceededError, match="changed specification is a new release"):
+        ledger.open_release(ReleaseKey("people", "yearly", "changed"), {"mechanism": 0.01})
+
+
+def test_check_says_yes_and_writes_nothing(ledger, key):
+    ledger.check(key, SHARES)
+    assert kinds(ledger) == ["granted"]
+
+
+def test_what_was_returned_can_be_reserved_again(ledger, key):
+    ledger.open_release(key, {"mechanism": 0.014}).close("cancelled")
+    ledger.open_release(ReleaseKey("people", "next", "x"), {"mechanism": 0.014})
+
+
+def test_a_release_closes_with_its_last_share(ledger, key):
+    release = ledger.open_release(key, SHARES)
+    release.account("mechanism").close()
+    assert not release.closed
+    assert release.close("operator") == pytest.approx(SHARES["evaluation"], rel=1e-9)
+    assert release.closed
+    assert release.close() == 0.0
+    assert ledger.open_release(key, SHARES).closed
+    assert ledger.events()[-1].reason == "operator"
+
+
+def test_the_same_release_with_other_shares_is_a_mistake(ledger, key):
+    ledger.open_release(key, {"mechanism": 0.001})
+    for shares in ({"mechanism": 0.002}, {"mechanism": 0.001, "evaluation": 0.001}):
+        with pytest.raises(SpecificationError, match=r"opened with shares mechanism = 0\.001, not"):
+            ledger.open_release(key, shares)
+        with pytest.raises(SpecificationError, match="new edition"):
+            ledger.check(key, shares)
+
+
+@pytest.mark.parametrize(
+    ("shares", "message"),
+    [
+        ({}, "at least one share"),
+        ({"mechanism": 0.0}, "rho of share 'mechanism' must be in .* got 0.0"),
+        ({"mechanism": -0.1}, "got -0.1"),
+        ({"mechanism": float("nan")}, "got nan"),
+        ({"mechanism": 1e-16}, "at least 1e-15, got 1e-16"),
+        ({"": 0.1}, "share must not be blank"),
+    ],
+)
+def test_shares_are_positive_amounts(ledger, key, shares, message):
+    with pytest.raises(SpecificationError, match=message):
+        ledger.open_release(key, shares)
+    assert kinds(ledger) == ["granted"]
+
+
+def test_an_unknown_share(ledger, key):
+    release = ledger.open_release(key, SHARES)
+    with pytest.raises(SpecificationError, match=r"no share 'other'.*'evaluation', 'mechanism'"):
+        release.account("other")
+
+
+def test_a_dataset_without_a_budget(ledger):
+    key = ReleaseKey("strangers", "yearly", "x")
+    command = "ledger grant --ledger .*ledger.db --dataset strangers"
+    for attempt in (
+        lambda: ledger.balance("strangers"),
+        lambda: ledger.check(key, SHARES),
+        lambda: ledger.open_release(key, SHARES),
+    ):
+        with pytest.raises(BudgetError, match=command):
+            attempt()
+
+
+def test_a_grant_is_raised_and_lowered_by_events(ledger, key):
+    ledger.grant("people", epsilon=2.0, delta=1e-9, by="officer", reason="new policy")
+    ledger.grant("people", epsilon=1.5, delta=1e-10)
+    grants = [event for event in ledger.events() if event.kind == Kind.GRANTED]
+    assert [(event.epsilon, event.delta) for event in grants] == [
+        (1.0, 1e-9),
+        (2.0, 1e-9),
+        (1.5, 1e-10),
+    ]
+    assert (grants[1].by, grants[1].reason, grants[1].key) == ("officer", "new policy", None)
+    assert ledger.balance("people").granted == pytest.approx(Budget(1.5, 1e-10).rho, rel=1e-9)
+
+
+def test_the_same_grant_twice_is_one(ledger):
+    balance = ledger.grant("people", epsilon=1, delta=1e-9)
+    assert balance == ledger.balance("people")
+    assert kinds(ledger) == ["granted"]
+
+
+def test_a_grant_is_never_lowered_below_what_is_used(ledger, key):
+    release = ledger.open_release(key, {"mechanism": 0.01})
+    release.account("mechanism").charge("a", 0.001)
+    with pytest.raises(BudgetError, match=r"cannot be lowered .* spent and .* reserved"):
+        ledger.grant("people", epsilon=0.1, delta=1e-9)
+    assert ledger.balance("people").epsilon == 1.0
+    release.close()
+    assert ledger.grant("people", epsilon=0.5, delta=1e-9).epsilon == 0.5
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0, 1e-9), (-1, 1e-9), (1, 0), (1, 1), (float("nan"), 1e-9)]
+)
+def test_a_grant_is_a_budget(path, epsilon, delta):
+    with pytest.raises(SpecificationError, match="must be"):
+        Ledger(path).grant("people", epsilon=epsilon, delta=delta)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("name", ["", "  ", "two\nlines", "x" * 201, 7])
+def test_names_can_be_written_and_read(path, name):
+    with pytest.raises(SpecificationError, match="protected dataset must"):
+        Ledger(path).grant(name, epsilon=1, delta=1e-9)
+    with pytest.raises(SpecificationError, match="protected dataset must"):
+        ReleaseKey(name, "release", "x")
+
+
+def test_datasets_are_apart(ledger, key):
+    ledger.grant("others", epsilon=3.0, delta=1e-6)
+    ledger.open_release(key, {"mechanism": 0.01})
+    assert ledger.datasets() == ("others", "people")
+    assert ledger.balance("others").reserved == 0.0
+    assert [event.kind.value for event in ledger.events("others")] == ["granted"]
+
+
+def test_balances_in_epsilon(ledger, key):
+    ledger.open_release(key, {"mechanism": Budget(0.1, 1e-9).rho}).account("mechanism").charge(
+        "a", 0.0001
+    )
+    balance = ledger.balance("people")
+    assert balance.epsilon_of(balance.granted) == pytest.approx(1.0)
+    assert balance.epsilon_of(balance.spent) == pytest.approx(epsilon_from_rho(0.0001, 1e-9))
+
+
+def test_the_file_is_its_owners_alone(ledger, path, key):
+    ledger.open_release(key, SHARES)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert os.listdir(path.parent) == [path.name]  # no log, no draft is left behind
+
+
+def test_the_file_is_durable_by_its_settings(ledger, path):
+    with sqlite3.connect(path) as raw:
+        assert raw.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    with ledger._file.writing() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
+
+
+def test_the_journal_cannot_be_changed_through_sql(ledger, path):
+    with sqlite3.connect(path) as raw:
+        for statement in ("UPDATE events SET units = 0", "DELETE FROM events"):
+            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+                raw.execute(statement)
+
+
+def test_objects_travel_to_other_processes(ledger, key):
+    release = ledger.open_release(key, SHARES)
+    ledger.balance("people")
+    copies = pickle.loads(pickle.dumps((ledger, release, release.account("mechanism"))))
+    copies[2].charge("a", 0.001)
+    assert release.account("mechanism").charged("a") == pytest.approx(0.001)
+    assert copies[0].balance("people") == ledger.balance("people")
+    assert (copies[1].key, copies[1].shares) == (key, release.shares)
+
+
+def test_relative_paths_and_urls_mean_the_same_file(ledger, path, monkeypatch):
+    monkeypatch.chdir(path.parent)
+    for location in (path.name, f"sqlite:///{path.name}", f"sqlite:///{path}", str(path), path):
+        opened = Ledger(location)
+        assert opened.path == path
+    opened = Ledger(path.name)
+    monkeypatch.chdir("/")
+    assert opened.datasets() == ("people",)

@@ -1,0 +1,142 @@
+"""The audit notices every way to alter the journal, the clever ones too."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import fields, replace
+from itertools import pairwise
+
+import pytest
+
+from jam_dagster.errors import LedgerIntegrityError
+from jam_dagster.privacy import Budget, Event, Kind, Ledger, ReleaseKey
+from jam_dagster.privacy.ledger_audit import verify_journal
+from jam_dagster.privacy.ledger_schema import GENESIS
+
+
+@pytest.fixture
+def spent(ledger, key) -> Ledger:
+    """A ledger with one release that is closed and one that is not."""
+    release = ledger.open_release(key, Budget(0.5, 1e-9).shares(evaluation=0.05), run_id="run")
+    mechanism = release.account("mechanism")
+    mechanism.charge("round-000/select", 0.001)
+    mechanism.charge("round-000/measure", 0.0005)
+    release.close("done")
+    ledger.open_release(ReleaseKey("people", "next", "x"), {"mechanism": 0.002}).account(
+        "mechanism"
+    ).charge("a", 0.001)
+    return ledger
+
+
+def tamper(path, *statements):
+    with sqlite3.connect(path) as raw:
+        raw.execute("DROP TRIGGER events_no_update")
+        raw.execute("DROP TRIGGER events_no_delete")
+        for statement in statements:
+            raw.execute(statement)
+
+
+def test_an_honest_journal(spent):
+    events = spent.events()
+    verification = spent.verify()
+    assert (verification.events, verification.head) == (len(events), events[-1].hash)
+    assert events[0].previous == GENESIS
+    assert all(a.hash == b.previous for a, b in pairwise(events))
+    # What was verified once stays the beginning of what is verified later.
+    spent.grant("others", epsilon=1, delta=1e-9)
+    assert spent.verify().events == len(events) + 1
+    assert spent.events()[len(events) - 1].hash == verification.head
+
+
+@pytest.mark.parametrize("column", [f.name for f in fields(Event) if f.name not in ("seq", "kind")])
+def test_every_field_is_sealed(spent, path, column):
+    value = 7 if column in ("units", "epsilon", "delta") else "'forged'"
+    tamper(path, f"UPDATE events SET {column} = {value} WHERE seq = 4")
+    with pytest.raises(LedgerIntegrityError, match=r"event [45] of the ledger .*(altered|carry)"):
+        spent.verify()
+
+
+def test_an_unknown_kind(spent, path):
+    tamper(path, "PRAGMA ignore_check_constraints = 1", "UPDATE events SET kind = 'gift'")
+    with pytest.raises(LedgerIntegrityError, match=r"event 1 .* unknown kind 'gift'"):
+        spent.verify()
+
+
+def test_a_removed_event(spent, path):
+    tamper(path, "DELETE FROM events WHERE seq = 4")
+    with pytest.raises(LedgerIntegrityError, match=r"event 5 .* should be event 4"):
+        spent.verify()
+
+
+def test_a_removed_end_is_noticed_by_who_kept_the_head(spent, path):
+    head = spent.verify().head
+    tamper(path, "DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)")
+    assert spent.verify().head != head
+    assert head not in {event.hash for event in spent.events()}
+
+
+class Sums:
+    """Balances that a forger would have made fit."""
+
+    def __init__(self, granted=0, reserved=0, spent=0):
+        self.granted_units, self.reserved_units, self.spent_units = granted, reserved, spent
+
+
+def chain(*events: dict) -> list[Event]:
+    """Events with seals that fit: what a forger writes who knows the code."""
+    journal, previous = [], GENESIS
+    defaults = {"dataset": "people", "release": "r", "specification": "s", "edition": "1"}
+    for seq, said in enumerate(events, start=1):
+        event = Event(seq=seq, at="2026-11-01", previous=previous, **{**defaults, **said})
+        event = replace(event, hash=event.seal())
+        journal.append(event)
+        previous = event.hash
+    return journal
+
+
+GRANT = {"kind": Kind.GRANTED, "units": 100}
+RESERVE = {"kind": Kind.RESERVED, "units": 60, "share": "mechanism"}
+CHARGE = {"kind": Kind.CHARGED, "units": 50, "share": "mechanism", "step": "a"}
+RETURN = {"kind": Kind.RETURNED, "units": 10, "share": "mechanism"}
+CLOSE = {"kind": Kind.CLOSED, "share": "mechanism"}
+
+
+def test_rules_accept_a_whole_life(path):
+    journal = chain(GRANT, RESERVE, CHARGE, RETURN, CLOSE)
+    verification = verify_journal(journal, {"people": Sums(100, 0, 50)}, path)
+    assert verification.events == 5
+
+
+@pytest.mark.parametrize(
+    ("events", "message"),
+    [
+        ([RESERVE], "was granted nothing"),
+        ([GRANT, {**RESERVE, "units": 101}], "reserves more than was left"),
+        ([GRANT, RESERVE, RESERVE], "reserves the same share again"),
+        ([GRANT, RESERVE, {**GRANT, "units": 59}], "grants less than was spent and reserved"),
+        ([GRANT, CHARGE], "share that was never reserved"),
+        ([GRANT, RESERVE, {**CHARGE, "share": "evaluation"}], "share that was never reserved"),
+        ([GRANT, RESERVE, {**CHARGE, "edition": "2"}], "share that was never reserved"),
+        ([GRANT, RESERVE, {**CHARGE, "units": 61}], "charges more than its share had left"),
+        ([GRANT, RESERVE, {**CHARGE, "units": 9}, {**CHARGE, "units": 9}], "same step again"),
+        ([GRANT, RESERVE, {**RETURN, "units": 59}], "returns another amount"),
+        ([GRANT, RESERVE, {**RETURN, "units": 60}, CHARGE], "charges a share that was returned"),
+        ([GRANT, RESERVE, CHARGE, CLOSE], "closes a share that still held something"),
+        ([GRANT, RESERVE, CHARGE, RETURN, RETURN], "returns another amount"),
+        ([GRANT, RESERVE, CHARGE, RETURN, CLOSE, CLOSE], "after its share was closed"),
+    ],
+)
+def test_rules_hold_even_where_the_seals_fit(events, message, path):
+    with pytest.raises(LedgerIntegrityError, match=f"event {len(events)} of the .* {message}"):
+        verify_journal(chain(*events), {"people": Sums()}, path)
+
+
+def test_balances_must_follow_from_the_journal(path):
+    with pytest.raises(LedgerIntegrityError, match="balance of dataset 'people'"):
+        verify_journal(chain(GRANT, RESERVE), {"people": Sums(100, 59, 0)}, path)
+
+
+def test_empty_fields_do_not_weaken_the_seal():
+    """Moving a text from one field to another changes the hash."""
+    a, b = chain({**CHARGE, "run_id": "x"})[0], chain({**CHARGE, "by": "x"})[0]
+    assert a.hash != b.hash

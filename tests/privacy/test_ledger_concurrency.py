@@ -1,0 +1,131 @@
+"""Several processes at one ledger: nothing is overdrawn, nothing is paid twice."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jam_dagster.errors import BudgetError, BudgetExceededError
+from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey, units_down
+
+PROCESSES = 2
+BUDGET = Budget(1.0, 1e-9)
+# Seven releases fit, and some of an eighth.
+SHARES = {"mechanism": BUDGET.rho / 7.5}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("concurrency") / "ledger.db"
+
+
+@pytest.fixture(scope="module")
+def together(path):
+    """Run `work(path, number)` in processes that start together; return what they return."""
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as manager, context.Pool(PROCESSES) as pool:
+        start = manager.Barrier(PROCESSES)
+
+        def run(work: Callable[[Path, int], Any]) -> list[Any]:
+            tasks = [(work, path, number, start) for number in range(PROCESSES)]
+            return pool.starmap(_at_once, tasks, chunksize=1)
+
+        yield run
+
+
+def _at_once(work, path, number, start):
+    start.wait(60)
+    return work(path, number)
+
+
+def create(path, number):
+    Ledger(path).grant(f"dataset-{number}", epsilon=1.0, delta=1e-9)
+
+
+def reserve_until_refused(path, number):
+    """Open releases of one's own until the budget is used up; return how many were granted."""
+    ledger, opened = Ledger(path), 0
+    for i in range(20):
+        try:
+            ledger.open_release(ReleaseKey("people", f"release-{number}-{i}", "x"), SHARES)
+        except BudgetExceededError:
+            break
+        opened += 1
+    return opened
+
+
+def charge_the_same_release(path, number):
+    """Two runs of the same release: each charges every step; return which it got."""
+    account = (
+        Ledger(path)
+        .open_release(ReleaseKey("steps", "release", "x"), SHARES, run_id=f"run-{number}")
+        .account("mechanism")
+    )
+    paid = []
+    for step in range(15):
+        try:
+            account.charge(f"round-{step}", account.reserved / 10)
+        except BudgetExceededError:
+            break
+        except BudgetError:
+            continue
+        paid.append(step)
+    return paid
+
+
+def test_a_ledger_is_made_once(path, together):
+    together(create)
+    assert Ledger(path).datasets() == tuple(f"dataset-{number}" for number in range(PROCESSES))
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_two_runs_of_a_release_pay_each_step_once(path, together):
+    ledger = Ledger(path)
+    ledger.grant("steps", epsilon=BUDGET.epsilon, delta=BUDGET.delta)
+    steps = Counter(step for paid in together(charge_the_same_release) for step in paid)
+    assert set(steps.values()) == {1}
+    assert len(steps) in (9, 10)  # ten tenths, each rounded up by less than a unit
+    account = ledger.releases("steps")[0].account("mechanism")
+    assert account.spent <= account.reserved
+    ledger.verify()
+
+
+def test_releases_that_race_never_overdraw(path, together):
+    ledger = Ledger(path)
+    ledger.grant("people", epsilon=BUDGET.epsilon, delta=BUDGET.delta)
+    assert sum(together(reserve_until_refused)) == 7
+    balance = ledger.balance("people")
+    assert balance.granted_units == units_down(BUDGET.rho)
+    assert 0 <= balance.remaining_units < units_down(SHARES["mechanism"])
+    reserved = [event for event in ledger.events("people") if event.kind == Kind.RESERVED]
+    assert len(reserved) == 7
+    ledger.verify()
+
+
+def charge_and_die(path):
+    account = Ledger(path).open_release(ReleaseKey("people", "killed", "x"), {"all": 0.001})
+    account.account("all").charge("step", 0.0004)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_charge_outlives_a_kill(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.grant("people", epsilon=BUDGET.epsilon, delta=BUDGET.delta)
+    process = multiprocessing.get_context("spawn").Process(
+        target=charge_and_die, args=(ledger.path,)
+    )
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    account = ledger.releases()[0].account("all")
+    assert account.charged("step") == pytest.approx(0.0004)
+    assert account.remaining == pytest.approx(0.0006)
+    account.charge("next", account.remaining)
+    ledger.verify()

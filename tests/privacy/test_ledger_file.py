@@ -1,0 +1,137 @@
+"""Files that are missing, foreign, damaged or locked: a clear error, and nothing made."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+
+from jam_dagster.errors import BudgetError, SpecificationError
+from jam_dagster.privacy import Kind, Ledger, ReleaseKey, ledger_file
+from jam_dagster.privacy.ledger_schema import append, events
+
+KEY = ReleaseKey("people", "yearly", "x")
+SHARES = {"mechanism": 0.001}
+
+
+def test_reading_makes_no_file(path):
+    ledger = Ledger(path)
+    assert ledger.is_empty
+    assert not ledger.exists
+    assert ledger.datasets() == ()
+    assert ledger.release(KEY) is None
+    for attempt in (
+        ledger.events,
+        ledger.verify,
+        ledger.releases,
+        lambda: ledger.balance("people"),
+        lambda: ledger.check(KEY, SHARES),
+        lambda: ledger.open_release(KEY, SHARES),
+    ):
+        with pytest.raises(BudgetError, match=f"no ledger at {path}.*ledger grant"):
+            attempt()
+    assert list(path.parent.iterdir()) == []
+
+
+def test_granting_makes_the_folder_too(path):
+    ledger = Ledger(path.parent / "safe" / "ledger.db")
+    assert ledger.grant("people", epsilon=1, delta=1e-9).spent == 0.0
+    assert ledger.path.parent.stat().st_mode & 0o777 == 0o700
+    assert not ledger.is_empty
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"name,age\nAda,36\n" * 100], ids=["empty file", "no database"]
+)
+def test_a_file_that_is_no_ledger(path, content):
+    path.write_bytes(content)
+    for attempt in (
+        Ledger(path).datasets,
+        lambda: Ledger(path).grant("people", epsilon=1, delta=1e-9),
+    ):
+        with pytest.raises(BudgetError, match=f"{path} is not a ledger"):
+            attempt()
+    assert path.read_bytes() == content
+
+
+def test_another_sqlite_database(path):
+    with sqlite3.connect(path) as raw:
+        raw.execute("CREATE TABLE events (seq INTEGER)")
+    with pytest.raises(BudgetError, match=f"{path} is not a ledger; name another"):
+        Ledger(path).grant("people", epsilon=1, delta=1e-9)
+
+
+def test_a_ledger_of_a_later_version(ledger, path):
+    with sqlite3.connect(path) as raw:
+        raw.execute("PRAGMA user_version = 99")
+    with pytest.raises(BudgetError, match="has version 99, this package reads version 1"):
+        ledger.datasets()
+
+
+def test_a_truncated_ledger(ledger, path):
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(BudgetError, match=f"{path} is damaged"):
+        ledger.events()
+
+
+def test_a_ledger_that_another_process_holds(ledger, path, monkeypatch):
+    monkeypatch.setattr(ledger_file, "BUSY_SECONDS", 0.05)
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(BudgetError, match="held by another process"):
+        ledger.open_release(KEY, SHARES)
+    # Readers are not held up.
+    assert ledger.balance("people").reserved == 0.0
+    holder.rollback()
+    holder.close()
+    ledger.open_release(KEY, SHARES)
+
+
+def test_a_folder_in_place_of_a_file(tmp_path):
+    with pytest.raises(SpecificationError, match=f"{tmp_path} is a folder"):
+        Ledger(tmp_path)
+
+
+def test_a_file_in_place_of_a_folder(tmp_path):
+    (tmp_path / "file").write_text("here")
+    with pytest.raises(BudgetError, match=r"cannot be made: File exists .*file"):
+        Ledger(tmp_path / "file" / "ledger.db").grant("people", epsilon=1, delta=1e-9)
+
+
+@pytest.mark.parametrize("location", ["", ":memory:", "sqlite://", "sqlite:///:memory:"])
+def test_a_budget_in_memory_would_be_forgotten(location):
+    with pytest.raises(SpecificationError, match="must be a file"):
+        Ledger(location)
+
+
+def test_another_database_is_refused_without_its_password():
+    with pytest.raises(SpecificationError, match=r"kept in SQLite, got .*'postgresql'") as refusal:
+        Ledger("postgresql://me:secret@host/ledger")
+    assert "secret" not in str(refusal.value)
+
+
+def test_what_looks_like_a_url_and_is_none():
+    with pytest.raises(SpecificationError, match="neither a path nor a URL"):
+        Ledger("://people")
+
+
+def test_a_failed_transaction_leaves_nothing(ledger):
+    def grant_and_fail():
+        with ledger._file.writing() as connection:
+            append(connection, Kind.GRANTED, "ghost", units=1, epsilon=1.0, delta=1e-9)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        grant_and_fail()
+    assert ledger.datasets() == ("people",)
+
+
+def test_the_schema_is_strict_and_portable(ledger, path):
+    with sqlite3.connect(path) as raw:
+        tables = {row[1]: row[5] for row in raw.execute("PRAGMA table_list")}
+    assert tables["events"] == 1
+    ddl = str(sa.schema.CreateTable(events).compile(dialect=postgresql.dialect()))
+    assert "units BIGINT NOT NULL" in ddl
+    assert "delta DOUBLE PRECISION" in ddl
