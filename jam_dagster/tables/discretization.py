@@ -195,7 +195,7 @@ def _numbers(
 ) -> npt.NDArray[np.float64]:
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        column = column.astype(dtype.categories.dtype)
+        column = column.astype(object)
         dtype = column.dtype
     is_text = is_object_dtype(dtype) or is_string_dtype(dtype)
     is_number = is_numeric_dtype(dtype) and not is_bool_dtype(dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import nullcontext
 from datetime import date, timedelta
 from typing import Any
@@ -25,6 +26,8 @@ _MAX_CATEGORIES = 1000
 # A column of text without a repetition is taken for names or keys from this many rows on.
 _MAX_DISTINCT_TEXTS = 100
 _MAX_DECIMALS = 6
+_OWN_BIN_SHARE = 0.1
+_OWN_BIN_ROWS = 20
 _LARGEST_INTEGER = 2**53 - 1
 
 
@@ -39,21 +42,25 @@ def draft_domain(
 
     Text becomes a categorical attribute of the values observed plus `other`; numbers become bins
     of equal width from the smallest to the largest observed, and what lies outside is clipped.
-    Integers whose range is no larger than `bins` get a bin a value, and so do numbers with few
-    decimals. Floats that are all integers are read as integers (pandas reads integers with gaps
-    as floats). An attribute is nullable where a missing value was observed.
+    A value that a tenth of the public rows share, such as no capital gain or 40 hours a week,
+    has a bin of its own in addition, so that it is seen again in a synthetic table. Integers
+    whose range is no larger than `bins` get a bin a value, and so do numbers with few decimals.
+    Floats that are all integers are read as integers (pandas reads integers with gaps as
+    floats). An attribute is nullable where a missing value was observed.
 
     Parameters
     ----------
     public
         The public table. Its columns, their order and their dtypes become the domain's.
     private
-        Drafts from both tables, the way the papers do. It reads private values: the domain is
-        marked ``identified_from="private"`` and nothing made with it may leave. For research.
+        Drafts from both tables, the way the papers do: the categories observed without `other`,
+        and bins of equal width. It reads private values: the domain is marked
+        ``identified_from="private"`` and nothing made with it may leave. For research.
     bins
         Number of bins of a numeric attribute.
     other
-        Name of the category for values not observed; None: they will be errors.
+        Name of the category for values not observed, in upper or lower case where there is one
+        already; None: they will be errors.
 
     Returns
     -------
@@ -80,7 +87,7 @@ def draft_domain(
     for name in public.columns:
         with nullcontext() if private is None else withheld(f"drafting attribute {name!r}"):
             columns = [table[name] for table in tables]
-            attributes.append(_draft(name, columns, bins, other, private is not None))
+            attributes.append(_draft(name, columns, bins, other))
     return Domain(tuple(attributes), identified_from="public" if private is None else "private")
 
 
@@ -99,9 +106,8 @@ def _check_columns(public: pd.DataFrame, private: pd.DataFrame | None) -> None:
             )
 
 
-def _draft(
-    name: str, columns: list[pd.Series[Any]], bins: int, other: str | None, private: bool
-) -> Attribute:
+def _draft(name: str, columns: list[pd.Series[Any]], bins: int, other: str | None) -> Attribute:
+    private = len(columns) > 1
     nullable = any(bool(column.isna().any()) for column in columns)
     observed = [column.dropna() for column in columns]
     kinds = {_kind(name, column) for column in observed if len(column)}
@@ -174,8 +180,13 @@ def _draft_categorical(
     if all(isinstance(value, bool | np.bool_) for value in values):
         # Both are known whatever the table shows, so that nothing lies outside.
         return CategoricalAttribute(name, (False, True), nullable)
-    if other is not None and other not in by_text:
-        values.append(other)
+    if private:
+        other = None
+    if other is not None:
+        like = [text for text in sorted(by_text) if text.lower() == other.lower()]
+        other = other if other in like else (like or [other])[0]
+        if not like:
+            values.append(other)
     attribute = CategoricalAttribute(name, tuple(values), nullable, other)
     if isinstance(dtype, pd.CategoricalDtype):
         return CategoricalAttribute(name, attribute.values, nullable, other, "category")
@@ -206,7 +217,7 @@ def _draft_numeric(
     if integer or decimals is not None:
         count = round((high - low) * 10 ** (decimals or 0)) + 1
     width = min(bins, count) if high > low else 1
-    return NumericAttribute(
+    draft = NumericAttribute(
         name,
         equal_width_edges(low, high, int(width)),
         integer=integer,
@@ -215,6 +226,30 @@ def _draft_numeric(
         decimals=decimals,
         dtype=_numeric_dtype(dtype, integer, nullable),
     )
+    # From a private table only bounds are taken, as the papers do.
+    return draft if len(observed) > 1 else _with_own_bins(draft, values)
+
+
+def _with_own_bins(draft: NumericAttribute, values: npt.NDArray[np.float64]) -> NumericAttribute:
+    """Give values that many rows share a bin of their own."""
+    distinct, counts = np.unique(values, return_counts=True)
+    often = distinct[counts >= max(_OWN_BIN_SHARE * len(values), _OWN_BIN_ROWS)]
+    low, high = draft.bin_limits
+    often = np.setdiff1d(often, low[low == high])
+    if not len(often):
+        return draft
+    # The same bins, by edges that are values: 3125 for 3124.96875 where the numbers are integers.
+    edges = {*low.tolist(), draft.edges[-1]}
+    for value in often.tolist():
+        if draft.scale is None:
+            above = float(np.nextafter(np.asarray(value, dtype=str(draft.dtype).lower()), np.inf))
+        else:
+            above = float((round(value * draft.scale) + 1) / draft.scale)
+        edges |= {value, above}
+        if value == draft.edges[-1]:
+            # The last bin is closed: it ends halfway to the next value, to hold this one only.
+            edges = edges - {above} | {(value + above) / 2 if draft.scale else above}
+    return dataclasses.replace(draft, edges=tuple(sorted(edges)))
 
 
 def _finite(column: pd.Series[Any]) -> npt.NDArray[Any]:
