@@ -139,7 +139,9 @@ def _table(title: str) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    return Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    return Table(
+        title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+    )
 
 
 def _balances_table(balances: list[Balance]) -> Table:
@@ -166,7 +168,6 @@ def _events_table(events: list[Event], *, total: int) -> Table:
     for name in ("dataset", "release", "for"):
         table.add_column(name, overflow="fold")
     table.add_column("rho", justify="right", no_wrap=True)
-    table.add_column("by")
     for event in events:
         release = event.release
         if event.partition:
@@ -179,8 +180,7 @@ def _events_table(events: list[Event], *, total: int) -> Table:
             event.kind.value,
             event.dataset,
             release,
-            " ".join(part for part in (event.share, event.step, event.reason) if part),
+            event.step or event.share or event.reason,
             f"{event.rho:.4g}" if event.units else "",
-            event.by,
         )
     return table
