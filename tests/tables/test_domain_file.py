@@ -1,0 +1,172 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jam_dagster.errors import DomainError, SourceError, SpecificationError
+from jam_dagster.tables import Domain, census_domain
+from jam_dagster.tables.yaml_text import parse_yaml, write_yaml
+
+FILE = """
+identified_from: declared
+attributes:
+  age: {bounds: [0, 89], bins: 6, integer: true, outside: clip, nullable: true}
+  years: {bounds: [0, 3], integer: true}
+  income: {edges: [0, 10.5, 100], decimals: 2}
+  "yes": {values: [no, yes, 12:30, 2024-01-31, 007, 1e3, other], other: other, nullable: true}
+impossible:
+  - {age: [{below: 15}, {from: 75}, null], "yes": [no, null]}
+  - {years: [0, 3], income: {bins: [1]}}
+"""
+
+
+@given(st.from_type(Domain))
+def test_yaml_gives_the_domain_back(domain):
+    assert Domain.from_dict(parse_yaml(write_yaml(domain.to_dict()))).digest == domain.digest
+
+
+@given(st.from_type(Domain))
+def test_json_gives_the_domain_back(domain):
+    assert Domain.from_dict(json.loads(json.dumps(domain.to_dict()))).digest == domain.digest
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".yml", ".json"])
+def test_a_file_gives_the_domain_back(tmp_path, suffix):
+    path = tmp_path / f"domain{suffix}"
+    census_domain().save(path)
+    assert Domain.load(path) == census_domain()
+
+
+def test_what_a_file_says(tmp_path):
+    path = tmp_path / "domain.yaml"
+    path.write_text(FILE)
+    domain = Domain.load(path)
+    assert domain.attribute("age").edges == (0, 14.8333333333333, 29.6666666666667, 44.5) + (
+        59.3333333333333,
+        74.1666666666667,
+        89,
+    )
+    assert domain.attribute("years").labels == ("0", "1", "2", "3")
+    assert domain.attribute("income").labels == ("0.00 to 10.49", "10.50 to 100.00")
+    assert domain.attribute("yes").values == (
+        "no",
+        "yes",
+        "12:30",
+        "2024-01-31",
+        7,
+        1000.0,
+        "other",
+    )
+    assert domain.impossible[0].codes == ((0, 5, 6), (0, 7))
+    assert domain.impossible[1].attributes == ("years", "income")
+    assert domain.impossible[0].describe(domain) == (
+        "age below 15 or from 75 or null and yes no or null"
+    )
+    domain.save(path)
+    assert "bounds: [0, 89]" in path.read_text()
+    assert Domain.load(path) == domain
+
+
+def test_the_papers_form(tmp_path):
+    path = tmp_path / "domain.json"
+    path.write_text('{"sex": 2, "income>50K": 2, "attributes": 3}')
+    assert Domain.load(path).sizes == {"sex": 2, "income>50K": 2, "attributes": 3}
+
+
+@pytest.mark.parametrize(
+    ("attribute", "message"),
+    [
+        ({"value": ["x"]}, "unknown key 'value': allowed are values"),
+        ({"values": ["x"], "bins": 3}, "unknown key 'bins'"),
+        ({"edges": [0, 1], "other": "x"}, "unknown key 'other'"),
+        ({"edges": [0, 1], "bounds": [0, 1]}, "one of 'values', 'edges' and 'bounds'"),
+        ({"nullable": True}, "one of 'values', 'edges' and 'bounds'"),
+        ({"values": "x"}, "values must be a list"),
+        ({"values": ["x"], "nullable": "yes"}, "nullable must be true or false"),
+        ({"values": ["x"], "dtype": 3}, "dtype must be a text"),
+        ({"edges": [0, 1], "outside": "drop"}, "'error' or 'clip'"),
+        ({"edges": [0, 1], "bins": 1}, "bins belong to 'bounds'"),
+        ({"edges": [0, 1], "decimals": 1.5}, "decimals must be an integer"),
+        ({"bounds": [0, 1, 2], "bins": 3}, "two numbers"),
+        ({"bounds": [0, "1"], "bins": 3}, "must be a number"),
+        ({"bounds": [0, 1]}, "bins must be an integer"),
+        ({"bounds": [0, 1], "bins": 10**9}, "bins must be an integer"),
+        ({"bounds": [0, 10**9], "integer": True}, "bins must be an integer"),
+        (["x"], "must be a mapping"),
+    ],
+)
+def test_attributes_that_are_refused(attribute, message):
+    with pytest.raises(SpecificationError, match=message):
+        Domain.from_dict({"attributes": {"a": attribute}})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({}, "'attributes'"),
+        ([], "'attributes'"),
+        ({"atributes": {}}, "unknown key 'atributes': allowed are attributes"),
+        ({"attributes": {"a": {"values": [1]}}, "extra": 1}, "unknown key 'extra'"),
+        ({"identified_from": "public"}, "no key 'attributes'"),
+        ({"attributes": ["a"]}, "mapping of names"),
+        ({"attributes": {"a": {"values": [1]}}, "impossible": {"a": 1}}, "must be a list"),
+        ({"attributes": {"a": {"values": [1]}}, "impossible": [["a"]]}, "must be a mapping"),
+    ],
+)
+def test_domains_that_are_refused(content, message):
+    with pytest.raises(SpecificationError, match=message):
+        Domain.from_dict(content)
+
+
+@pytest.mark.parametrize(
+    ("condition", "error", "message"),
+    [
+        ({"age": {"below": 15}}, None, None),
+        ({"age": {"below": 16}}, DomainError, "below 16 cuts through a bin"),
+        ({"age": {"from": 15, "until": 20}}, SpecificationError, "unknown key 'until'"),
+        ({"age": {"from": "15"}}, SpecificationError, "from must be a number"),
+        ({"age": {"from": 100}}, DomainError, "no value meets"),
+        ({"age": {"bins": [9]}}, DomainError, "bins outside 0 to 2"),
+        ({"age": {"bins": [0], "from": 1}}, SpecificationError, "beside other keys"),
+        ({"age": 20}, DomainError, "not the only value of a bin"),
+        ({"age": "x"}, SpecificationError, "must be a number"),
+        ({"age": None}, DomainError, "not nullable"),
+        ({"sex": "x"}, DomainError, "not one of its values"),
+        ({"sex": {"from": 1}}, DomainError, "not one of its values"),
+        ({"sex": []}, DomainError, "no value meets"),
+    ],
+)
+def test_conditions_on_what_is_impossible(condition, error, message):
+    content = {
+        "attributes": {
+            "age": {"edges": [0, 15, 30, 60], "integer": True},
+            "sex": {"values": ["f", "m"]},
+        },
+        "impossible": [condition],
+    }
+    if error is None:
+        assert Domain.from_dict(content).impossible[0].codes == ((0,),)
+        return
+    with pytest.raises(error, match=message):
+        Domain.from_dict(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "error", "message"),
+    [
+        ("missing.yaml", None, SourceError, "check the path"),
+        ("domain.txt", "", SpecificationError, "must end in"),
+        ("domain.yaml", "a: [", SourceError, "cannot parse"),
+        ("domain.json", "{", SourceError, "cannot parse"),
+        ("domain.yaml", "attributes: {a: {values: [x]}, a: {values: [y]}}", SourceError, "twice"),
+        ("domain.json", '{"a": 1, "a": 2}', SpecificationError, "twice"),
+        ("domain.yaml", "", SpecificationError, "must hold a mapping"),
+    ],
+)
+def test_files_that_are_refused(tmp_path, name, text, error, message):
+    path = tmp_path / name
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(error, match=message):
+        Domain.load(path)
