@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,13 +21,20 @@ import pandas as pd
 from benchmarks.splits import Split, load_split
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation import workload_error
-from jam_dagster.mechanisms import JamPgm
+from jam_dagster.mechanisms import JamPgm, OnRound, Round
 from jam_dagster.privacy import Budget, Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Workload
 
 
 def run_once(
-    split: Split, mechanism: JamPgm, *, epsilon: float, delta: float, seed: int, degree: int
+    split: Split,
+    mechanism: JamPgm,
+    *,
+    epsilon: float,
+    delta: float,
+    seed: int,
+    degree: int,
+    on_round: OnRound | None = None,
 ) -> dict[str, float]:
     """Make one synthetic table and measure it.
 
@@ -36,11 +44,12 @@ def run_once(
         ``error`` and ``max`` of the synthetic table, ``model`` (the mean error of the model that
         the table is sampled from), ``public`` (the public table's mean error), ``private_picks``,
         ``public_picks``, ``rho_spent``, ``seconds`` (mechanism and sampling), ``model_mb``.
+        Errors are fractions of the records.
     """
     workload = Workload.all_k_way(split.domain, degree)
     draws = Draws(SeededNoise(seed), UnledgeredAccount(Budget(epsilon, delta).rho))
     started = time.monotonic()
-    result = mechanism.run(split.private, split.public, workload, draws)
+    result = mechanism.run(split.private, split.public, workload, draws, on_round=on_round)
     synthetic = result.model.sample(split.private.records, np.random.default_rng(seed))
     seconds = time.monotonic() - started
     error = workload_error(
@@ -89,7 +98,7 @@ def summarize(runs: pd.DataFrame) -> pd.DataFrame:
     ).reset_index()
 
 
-def _arguments() -> argparse.Namespace:
+def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.jam_pgm",
         description=__doc__,
@@ -103,14 +112,19 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--degree", type=int, default=3)
     parser.add_argument("--size-limit-mb", type=float, default=80.0)
     parser.add_argument("--iterations", type=int, default=1000)
+    parser.add_argument("--verbose", action="store_true", help="print every round")
     parser.add_argument("--out", type=Path, help="a CSV file for the runs")
-    return parser.parse_args()
+    return parser.parse_args(given)
 
 
-def main() -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """Run the benchmark; return the exit status."""
-    arguments = _arguments()
+    arguments = _arguments(given)
     runs: list[dict[str, float]] = []
+
+    def show(outcome: Round) -> None:
+        print("  " + outcome.line(arguments.rounds), flush=True)
+
     try:
         split = load_split(arguments.split)
         mechanism = JamPgm(
@@ -133,6 +147,7 @@ def main() -> int:
                     delta=arguments.delta,
                     seed=seed,
                     degree=arguments.degree,
+                    on_round=show if arguments.verbose else None,
                 )
                 runs.append(run)
                 print(
