@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from jam_dagster.errors import LostDrawError
+from jam_dagster.privacy.noise import check_counts, check_sensitivity, check_values
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -184,6 +185,9 @@ class Draws:
         LostDrawError
             If the draw was charged by an earlier run that never stored it.
         """
+        # What cannot be drawn from must fail before it is charged.
+        scores = check_values(scores, name="scores")
+        check_sensitivity(sensitivity)
         stored = self._open(step, rho)
         if stored is not None:
             return int(stored["index"])
@@ -214,6 +218,7 @@ class Draws:
         BudgetExceededError, LostDrawError
             As for `select`.
         """
+        counts = check_counts(counts)
         stored = self._open(step, rho)
         if stored is None:
             values, sigma = self._noise.gaussian_counts(counts, rho, step)
@@ -248,6 +253,8 @@ class Draws:
         BudgetExceededError, LostDrawError
             As for `select`.
         """
+        values = check_values(values, name="values")
+        check_sensitivity(l2_sensitivity)
         stored = self._open(step, rho)
         if stored is None:
             noisy, sigma = self._noise.gaussian_values(values, l2_sensitivity, rho, step)

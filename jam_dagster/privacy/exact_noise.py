@@ -27,9 +27,10 @@ CHUNK_CELLS = 65_536
 ROUNDING_SLACK = 2.0**-20
 """Relative slack on the sensitivity of statistics that were computed in floating point.
 
-Scores and mean errors are sums of up to millions of float64 terms; their rounding errors can
-part neighbours by slightly more than the sensitivity in real arithmetic. Sums of counts up to
-1e8 are wrong by less than 1e-6, which the slack covers; it makes the noise a millionth wider.
+Scores and mean errors are sums of up to millions of float64 terms, whose rounding errors can part
+neighbours by slightly more than the sensitivity in real arithmetic. For tables of up to ten
+million records these errors are below a millionth of the sensitivity, which the slack covers; it
+makes the noise a millionth wider.
 """
 
 

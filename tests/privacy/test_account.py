@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from jam_dagster.errors import (
@@ -10,7 +11,7 @@ from jam_dagster.errors import (
     ReleaseClosedError,
     SpecificationError,
 )
-from jam_dagster.privacy import Account, UnledgeredAccount
+from jam_dagster.privacy import Account, Draws, SeededNoise, UnledgeredAccount
 
 RHO = 0.005
 
@@ -87,3 +88,22 @@ def test_closing_returns_the_rest_once(account):
 def test_an_unledgered_account_holds_a_positive_amount(rho):
     with pytest.raises(SpecificationError, match="rho must be"):
         UnledgeredAccount(rho)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda draws: draws.select("a", np.array([1.0, np.nan]), rho=0.001, sensitivity=4.0),
+        lambda draws: draws.select("a", np.array([]), rho=0.001, sensitivity=4.0),
+        lambda draws: draws.select("a", np.ones(2), rho=0.001, sensitivity=0.0),
+        lambda draws: draws.measure("a", np.array([0.5]), rho=0.001),
+        lambda draws: draws.means("a", np.array([np.inf]), l2_sensitivity=1.0, rho=0.001),
+        lambda draws: draws.means("a", np.ones(2), l2_sensitivity=-1.0, rho=0.001),
+        lambda draws: draws.measure("a", np.array([1]), rho=0.0),
+        lambda draws: draws.measure("a", np.array([1]), rho=math.nan),
+    ],
+)
+def test_what_cannot_be_drawn_is_not_charged(account, draw):
+    with pytest.raises(SpecificationError):
+        draw(Draws(SeededNoise(0), account))
+    assert account.spent == 0.0
