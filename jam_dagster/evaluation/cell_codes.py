@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from jam_dagster.tables.attributes import CategoricalAttribute, NumericAttribute, text_of
+from jam_dagster.tables.attributes import CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.values import text_of
 
 if TYPE_CHECKING:
     from jam_dagster.tables.domain import Attribute

@@ -21,10 +21,13 @@ class CellGroup:
         What they are called.
     codes
         The cells.
+    start
+        What an axis calls the place where they begin: for bins their lowest value.
     """
 
     label: str
     codes: tuple[int, ...]
+    start: str = ""
 
 
 def cell_groups(attribute: Attribute, weights: np.ndarray, limit: int) -> list[CellGroup]:
@@ -56,7 +59,8 @@ def cell_groups(attribute: Attribute, weights: np.ndarray, limit: int) -> list[C
         groups = [CellGroup(attribute.labels[code], (code,)) for code in kept]
         groups.append(CellGroup(f"({len(others)} others)", tuple(others)))
     if attribute.null_code is not None:
-        groups.append(CellGroup(attribute.labels[attribute.null_code], (attribute.null_code,)))
+        label = attribute.labels[attribute.null_code]
+        groups.append(CellGroup(label, (attribute.null_code,), start=label))
     return groups
 
 
@@ -64,11 +68,21 @@ def _neighbours(attribute: NumericAttribute, bins: int, limit: int) -> list[Cell
     cuts = np.linspace(0, bins, min(bins, limit) + 1).round().astype(int).tolist()
     groups = []
     for first, end in pairwise(cuts):
+        start, stop = _bounds(attribute, first, end)
         label = attribute.labels[first]
         if end - first > 1:
-            label = f"{attribute.edges[first]:g} to {attribute.edges[end]:g}"
-        groups.append(CellGroup(label, tuple(range(first, end))))
+            label = f"[{start}, {stop})" if attribute.scale is None else f"{start} to {stop}"
+        groups.append(CellGroup(label, tuple(range(first, end)), start))
     return groups
+
+
+def _bounds(attribute: NumericAttribute, first: int, end: int) -> tuple[str, str]:
+    """Return the lowest and the highest value of several bins, as the attribute's labels do."""
+    if attribute.scale is None:
+        return f"{attribute.edges[first]:.4g}", f"{attribute.edges[end]:.4g}"
+    low, high = attribute.bin_limits
+    digits = attribute.decimals or 0
+    return f"{low[first]:.{digits}f}", f"{high[end - 1]:.{digits}f}"
 
 
 def gather(counts: np.ndarray, *groups: Sequence[CellGroup]) -> np.ndarray:

@@ -14,12 +14,17 @@ from jam_dagster.evaluation.plot_style import chart_of, styled
 from jam_dagster.tables.attributes import NumericAttribute
 
 if TYPE_CHECKING:
+    import altair as alt
+
     from jam_dagster.evaluation.plot_style import Chart
     from jam_dagster.evaluation.released_marginals import ReleasedMarginal
     from jam_dagster.tables.domain import Attribute, Domain
 
 INTERVAL_SIGMAS = 2.0
 """Half-width of the bars around released counts, in standard deviations."""
+
+# Marks of the other tables are drawn over the bars and have to stand out.
+_BAR_OPACITY = 0.75
 
 
 def one_way_comparison(
@@ -40,7 +45,7 @@ def one_way_comparison(
     synthetic, public
         Counts, shape ``(k,)``, of any number of records.
     released
-        The released estimate, drawn with bars of two standard deviations.
+        The released estimate, drawn with bars of two standard deviations and cut off at zero.
     records
         n, the number of records that released counts sum to.
     legend
@@ -60,14 +65,14 @@ def one_way_comparison(
         for place, group in enumerate(groups):
             half = INTERVAL_SIGMAS * released.sigma * len(group.codes) ** 0.5 / records
             share = float(measured[place])
+            # Noise can take a count below zero, where no bar can follow.
+            shown = {"share": share, "low": share - half, "high": share + half}
             rows.append(
                 {
                     "table": "released",
                     "cell": group.label,
                     "place": place,
-                    "share": share,
-                    "low": share - half,
-                    "high": share + half,
+                    **{name: max(0.0, value) for name, value in shown.items()},
                 }
             )
     draw = _histogram if isinstance(attribute, NumericAttribute) else _bars
@@ -90,7 +95,7 @@ def two_way_comparison(
     """
     import altair as alt
 
-    panels = two_way_panels(domain, pair, tables)
+    panels = _panels(domain, pair, tables)
     titled = [panel.properties(title=title) for title, panel in panels.items()]
     return styled(alt.hconcat(*titled, spacing=24))
 
@@ -99,6 +104,13 @@ def two_way_panels(
     domain: Domain, pair: tuple[str, str], tables: Mapping[str, np.ndarray]
 ) -> dict[str, Chart]:
     """Return the panels of `two_way_comparison` one by one, for a page that places them itself."""
+    panels = _panels(domain, pair, tables)
+    return {title: styled(panel) for title, panel in panels.items()}
+
+
+def _panels(
+    domain: Domain, pair: tuple[str, str], tables: Mapping[str, np.ndarray]
+) -> dict[str, alt.Chart]:
     import altair as alt
 
     attributes = [domain.attribute(name) for name in pair]
@@ -111,7 +123,7 @@ def two_way_panels(
     gathered = {title: gather(share, down, across) for title, share in shares.items()}
     # The root shows rare combinations beside frequent ones.
     largest = max(float(share.max()) for share in gathered.values()) ** 0.5 or 1.0
-    panels: dict[str, Chart] = {}
+    panels: dict[str, alt.Chart] = {}
     for title, share in gathered.items():
         rows = [
             {"y": y, "x": x, "strength": float(share[y, x]) ** 0.5}
@@ -164,7 +176,9 @@ def _bars(groups: Sequence[CellGroup], rows: list[dict[str, Any]], legend: Any) 
         color=_table_colour(legend),
     )
     share = alt.X("share:Q", title=None, axis=alt.Axis(format="%", tickCount=4))
-    synthetic = base.transform_filter("datum.table == 'synthetic'").mark_bar(height={"band": 0.62})
+    synthetic = base.transform_filter("datum.table == 'synthetic'").mark_bar(
+        height={"band": 0.62}, opacity=_BAR_OPACITY
+    )
     public = base.transform_filter("datum.table == 'public'").mark_tick(
         thickness=3, height={"band": 0.9}
     )
@@ -190,12 +204,11 @@ def _histogram(groups: Sequence[CellGroup], rows: list[dict[str, Any]], legend: 
     scale = alt.Scale(domain=[0, bars], nice=False)
     every = max(1, -(-bars // 6))
     axis = alt.Axis(
-        values=[place + 0.5 for place in range(0, bars, every)],
-        labelExpr=_lookup([group.label for group in groups], "floor(datum.value)"),
+        values=list(range(0, bars, every)),
+        labelExpr=_lookup([group.start for group in groups]),
         grid=False,
-        ticks=False,
-        labelLimit=70,
         labelOverlap="greedy",
+        labelSeparation=10,
     )
     share = alt.Y("share:Q", title=None, axis=alt.Axis(format="%", tickCount=4))
     middle = alt.X("middle:Q", scale=scale, title=None, axis=axis)
@@ -207,8 +220,11 @@ def _histogram(groups: Sequence[CellGroup], rows: list[dict[str, Any]], legend: 
         middle="datum.place + 0.5"
     )
     layers = [
-        synthetic.mark_bar().encode(
-            x=alt.X("left:Q", scale=scale, title=None, axis=axis), x2="right:Q", y=share
+        synthetic.mark_bar(opacity=_BAR_OPACITY).encode(
+            x=alt.X("left:Q", scale=scale, title=None, axis=axis),
+            x2="right:Q",
+            y=share,
+            y2=alt.datum(0.0),
         ),
         public.mark_line(interpolate="step-after", size=2).encode(
             x=alt.X("place:Q", scale=scale, title=None, axis=axis), y=share
@@ -243,18 +259,18 @@ def _cell_axis(groups: Sequence[CellGroup], *, vertical: bool) -> Any:
     """Label the places of groups, but no more of them than can be read."""
     import altair as alt
 
-    every = max(1, -(-len(groups) // 12))
+    every = max(1, -(-len(groups) // (16 if vertical else 12)))
     return alt.Axis(
         values=list(range(0, len(groups), every)),
         labelExpr=_lookup([group.label for group in groups]),
         labelAngle=0 if vertical else -40,
-        labelLimit=90,
+        labelLimit=110,
         domain=False,
         ticks=False,
         grid=False,
     )
 
 
-def _lookup(labels: Sequence[str], place: str = "datum.value") -> str:
+def _lookup(labels: Sequence[str]) -> str:
     """Return a Vega expression that turns a place into its label."""
-    return f"{json.dumps(list(labels))}[{place}]"
+    return f"{json.dumps(list(labels))}[datum.value]"

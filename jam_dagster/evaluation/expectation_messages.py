@@ -108,7 +108,7 @@ def describe_agreement(
         "false_alarm_level": level,
     }
     found = (
-        f"distance {agreement.distance:.2%} of the records to the released measurement "
+        f"L1 distance {agreement.distance:.4f} to the released measurement "
         f"(noise of {released.sigma:,.0f} records a cell)"
     )
     if beyond:

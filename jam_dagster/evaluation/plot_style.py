@@ -41,7 +41,7 @@ def styled(chart: Any) -> Chart:
     """Give a chart the look that all of them share."""
     ink, muted, grid = palette.INK.light, palette.MUTED.light, palette.GRID.light
     look: Chart = (
-        chart.configure(font=_FONT, padding=4)
+        chart.configure(font=_FONT, padding=4, aria=False)
         .configure_view(stroke=None)
         .configure_axis(
             labelColor=muted,

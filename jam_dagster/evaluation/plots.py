@@ -57,7 +57,14 @@ def budget_over_rounds(transcript: Transcript) -> Chart:
         .mark_bar()
         .encode(
             x=_round_axis(len(transcript.rounds)),
-            y=alt.Y("rho:Q", title="rho spent so far", stack="zero", axis=alt.Axis(tickCount=5)),
+            y=alt.Y(
+                "rho:Q",
+                title="rho spent so far",
+                stack="zero",
+                axis=alt.Axis(tickCount=5),
+                # Room for the label of the budget.
+                scale=alt.Scale(domain=[0, 1.12 * transcript.rho_budget], nice=False),
+            ),
             color=alt.Color(
                 "use:N",
                 scale=alt.Scale(
@@ -74,7 +81,7 @@ def budget_over_rounds(transcript: Transcript) -> Chart:
     label = limit.mark_text(
         align="left", baseline="bottom", dx=4, dy=-3, color=palette.INK.light
     ).encode(x=alt.value(0), text=alt.value(f"budget {transcript.rho_budget:.4g}"))
-    return styled(alt.layer(bars, line, label).properties(width=560, height=200))
+    return styled(alt.layer(bars, line, label).properties(width=430, height=200))
 
 
 def choices_per_round(transcript: Transcript) -> Chart:
@@ -119,7 +126,7 @@ def choices_per_round(transcript: Transcript) -> Chart:
                 "source:N", scale=alt.Scale(domain=source, range=["circle", "diamond"])
             ),
         )
-        .properties(width=400, height=alt.Step(22))
+        .properties(width=340, height=alt.Step(22))
     )
     return styled(chart)
 

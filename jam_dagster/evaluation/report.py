@@ -1,0 +1,281 @@
+"""The release report: one page that says what was made, what it cost and how good it is."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.errors import InputError, PrivacyLabelError
+from jam_dagster.evaluation import palette
+from jam_dagster.evaluation.expectation_specs import ExpectationResult
+from jam_dagster.evaluation.workload_error import WorkloadError, compare_with_public
+from jam_dagster.privacy.accounting import epsilon_from_rho
+from jam_dagster.tables.attributes import NumericAttribute
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from jam_dagster.mechanisms.transcript import Transcript
+    from jam_dagster.tables.domain import Attribute, Domain
+    from jam_dagster.tables.encoded import MarginalSource
+
+_VALUES_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class ReleaseFacts:
+    """What a report needs to know beside the data.
+
+    Parameters
+    ----------
+    release
+        The release's name.
+    dataset
+        The protected dataset whose budget pays, as people know it.
+    epsilon, delta
+        The guarantee of the whole release.
+    reserved
+        Rho by share, such as ``{"mechanism": 0.014, "evaluation": 0.0007}``.
+    partition, edition
+        Which of the release's tables this is.
+    private_source, public_source
+        Where the tables came from, without credentials.
+    made
+        When.
+    remaining_epsilon
+        What the dataset's budget can still grant after this release, as epsilon at the budget's
+        delta; None where no ledger keeps it.
+    remarks
+        Warnings about how the release was configured.
+    """
+
+    release: str
+    dataset: str
+    epsilon: float
+    delta: float
+    reserved: Mapping[str, float]
+    partition: str = ""
+    edition: str = "1"
+    private_source: str = ""
+    public_source: str = ""
+    made: datetime | None = None
+    remaining_epsilon: float | None = None
+    remarks: Sequence[str] = field(default_factory=tuple)
+
+
+def render_report(
+    facts: ReleaseFacts,
+    *,
+    domain: Domain,
+    transcript: Transcript,
+    synthetic: MarginalSource,
+    public: MarginalSource,
+    checks: Sequence[ExpectationResult] = (),
+    error: WorkloadError | None = None,
+    restricted: bool = False,
+) -> str:
+    """Render the report as one HTML page that needs nothing else: no network and no script.
+
+    Parameters
+    ----------
+    facts
+        Names, budget and provenance.
+    domain
+        The domain of all tables.
+    transcript
+        What the mechanism did.
+    synthetic, public
+        The tables to compare, encoded.
+    checks
+        Results of the expectations, and of any other check worth telling.
+    error
+        The workload error; None where it was not measured or must not be told here.
+    restricted
+        Whether to make the restricted edition, which tells exact errors marginal by marginal.
+
+    Returns
+    -------
+    str
+        The page.
+
+    Raises
+    ------
+    PrivacyLabelError
+        If the edition that may leave is given exact errors.
+    InputError
+        If the restricted edition is given none.
+    """
+    if error is not None and error.restricted and not restricted:
+        raise PrivacyLabelError(
+            "the report that may leave was given exact errors of private data: leave the error "
+            "out, or render the restricted edition."
+        )
+    if restricted and (error is None or not error.restricted):
+        raise InputError(
+            "the restricted edition tells exact errors: evaluate in mode 'exact' to have them."
+        )
+    # Rendering needs altair's and jinja2's imports, which those who only name a report do not.
+    from jam_dagster import __version__
+    from jam_dagster.evaluation import report_figures
+
+    template = _environment().get_template("report.html")
+    return template.render(
+        version=__version__,
+        facts=facts,
+        domain=domain,
+        transcript=transcript,
+        restricted=restricted,
+        banners=_banners(domain, transcript, restricted=restricted),
+        remarks=[*facts.remarks, *_remarks(facts, transcript)],
+        guarantee=_guarantee(facts),
+        budget=_budget(facts, transcript, error),
+        attributes=[_described(attribute) for attribute in domain.attributes],
+        impossible=[one.describe(domain) for one in domain.impossible],
+        rounds=report_figures.round_figures(transcript),
+        one_way=list(report_figures.one_way_figures(domain, transcript, synthetic, public)),
+        two_way=list(report_figures.two_way_figures(domain, transcript, synthetic, public)),
+        checks=sorted(checks, key=lambda check: (check.passed, check.severity == "WARN")),
+        failed=sum(not check.passed for check in checks),
+        error=error,
+        comparison=None if error is None else compare_with_public(error),
+        marginals=error.to_frame().to_dict("records") if restricted and error else [],
+        error_figure=report_figures.error_figure(error) if restricted and error else None,
+        public_records=public.records,
+        synthetic_records=synthetic.records,
+        dark_rules=[(one.light, one.dark) for one in palette.ALL],
+    )
+
+
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("jam_dagster.evaluation"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["figures"] = _figures
+    return environment
+
+
+def _figures(number: float, digits: int = 4) -> str:
+    """Format a number with so many significant digits, as people write it: 1e-9, not 1e-09."""
+    return re.sub(r"e([+-])0*", r"e\1", f"{number:.{digits}g}").replace("e+", "e")
+
+
+def _banners(domain: Domain, transcript: Transcript, *, restricted: bool) -> list[tuple[str, str]]:
+    """Return title and text of what the reader has to know first."""
+    banners = []
+    if restricted:
+        banners.append(
+            (
+                "Restricted: exact statistics of private data",
+                "The errors on this page were computed from the private table without noise. "
+                "Nobody may see them who may not see statistics of that table.",
+            )
+        )
+    if not transcript.releasable:
+        banners.append(
+            (
+                "Not releasable: made with seeded noise",
+                f"The noise ({transcript.noise}) is that of research: whoever knows or guesses its "
+                "seed can take it off again. Neither the table nor this page may leave.",
+            )
+        )
+    if domain.restricted:
+        banners.append(
+            (
+                "Not releasable: the domain was read from the private table",
+                "Its values and bounds are exact facts about private records, which no budget "
+                "paid for. Declare the domain, or draft it from public data.",
+            )
+        )
+    return banners
+
+
+def _remarks(facts: ReleaseFacts, transcript: Transcript) -> list[str]:
+    """Return what about the configuration deserves a second look."""
+    remarks = []
+    if facts.delta * transcript.records >= 1.0:
+        remarks.append(
+            f"delta = {facts.delta:g} is not below 1 / n: a mechanism with such a delta may "
+            "publish somebody's record outright. Choose one far below it."
+        )
+    if facts.epsilon > 10:
+        remarks.append(
+            f"epsilon = {facts.epsilon:g} is large: the factor below says how little that promises."
+        )
+    return remarks
+
+
+def _guarantee(facts: ReleaseFacts) -> dict[str, Any]:
+    """Put (epsilon, delta) into numbers that people can weigh."""
+    factor = math.exp(min(facts.epsilon, 700.0))
+    return {
+        "factor": f"{factor:.3g}",
+        "posterior": f"{100 * factor / (1 + factor):.3g}%",
+        "one_in": f"{1 / facts.delta:,.0f}",
+    }
+
+
+def _budget(
+    facts: ReleaseFacts, transcript: Transcript, error: WorkloadError | None
+) -> dict[str, Any]:
+    """Tell where the release's rho went; the parts add up to what was reserved."""
+    reserved = math.fsum(facts.reserved.values())
+    selecting = math.fsum(one.rho_select for one in transcript.rounds)
+    measuring = math.fsum(one.rho_measure for one in transcript.rounds)
+    evaluating = 0.0 if error is None else error.rho
+    parts = [
+        ("Selecting marginals", selecting, "selection"),
+        ("Measuring marginals", measuring, "measurement"),
+        ("Lost draws", max(0.0, transcript.rho_spent - selecting - measuring), "lost"),
+        ("Evaluating the tables", evaluating, "evaluation"),
+    ]
+    spent = transcript.rho_spent + evaluating
+    parts.append(("Not spent, returned to the budget", max(0.0, reserved - spent), "returned"))
+    # What is less than a rounding error of the whole is none.
+    shown = [(name, rho, kind) for name, rho, kind in parts if rho > 1e-9 * reserved]
+    return {
+        "reserved": reserved,
+        "spent": spent,
+        "epsilon_spent": epsilon_from_rho(spent, facts.delta) if spent > 0 else 0.0,
+        "parts": [
+            {
+                "name": name,
+                "kind": kind,
+                "rho": rho,
+                "percent": 100 * rho / reserved if reserved > 0 else 0.0,
+            }
+            for name, rho, kind in shown
+        ],
+    }
+
+
+def _described(attribute: Attribute) -> dict[str, Any]:
+    """Describe an attribute for the table of the domain."""
+    if isinstance(attribute, NumericAttribute):
+        kind = "integer" if attribute.integer else "number"
+        values = f"{attribute.edges[0]:g} to {attribute.edges[-1]:g} in {attribute.bins} bins"
+        outside = "moved to the bounds" if attribute.clip else "an error"
+    else:
+        kind = "category"
+        labels = attribute.labels[: len(attribute.values)]
+        values = ", ".join(labels[:_VALUES_SHOWN])
+        if len(labels) > _VALUES_SHOWN:
+            values += f" and {len(labels) - _VALUES_SHOWN} more"
+        outside = "an error" if attribute.other is None else f"counted as {attribute.other}"
+    return {
+        "name": attribute.name,
+        "kind": kind,
+        "holds": values,
+        "cells": attribute.size,
+        "nulls": "allowed" if attribute.nullable else "none",
+        "outside": outside,
+    }
