@@ -208,7 +208,7 @@ def _numbers(
         numbers = pd.to_numeric(column, errors="coerce")
         wrong = (numbers.isna() & column.notna()).to_numpy(dtype=bool)
         if is_object_dtype(dtype):
-            wrong |= np.array([isinstance(value, bool | np.bool_) for value in column])
+            wrong = wrong | np.array([isinstance(value, bool | np.bool_) for value in column])
         if wrong.any():
             raise OutsideDomainError(
                 f"attribute {attribute.name!r} is numeric, but the table holds something else there"
@@ -244,7 +244,7 @@ def _decode_column(
         values: Any = [*attribute.values, *([None] if attribute.nullable else [])]
         if dtype == "category":
             dtype = pd.CategoricalDtype(list(attribute.values))
-        return pd.Series(pd.array(values, dtype=dtype).take(codes.astype(np.intp)))
+        return pd.Series(pd.array(values, dtype=dtype).take(codes.astype(np.intp)), dtype=dtype)
     null = np.zeros(len(codes), dtype=bool)
     if attribute.null_code is not None:
         null = codes == attribute.null_code

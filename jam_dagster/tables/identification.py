@@ -117,7 +117,7 @@ def _draft(name: str, columns: list[pd.Series[Any]], bins: int, other: str | Non
         )
     if kinds == {"number"}:
         return _draft_numeric(name, columns[0].dtype, observed, bins, nullable)
-    if "number" in kinds and kinds != {"number", "mixed"}:
+    if "number" in kinds and len(kinds) > 1:
         raise DomainError(
             f"column {name!r} holds numbers in one table and something else in the other: give"
             " both the same type, or declare the attribute"

@@ -18,7 +18,21 @@ from jam_dagster.tables.values import text_of
 
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
 texts = st.text(st.characters(codec="utf-8"), max_size=8) | st.sampled_from(
-    ["yes", "no", "null", "~", "1e3", "1_000", "0x1f", "12:30", "2024-01-31", "010", " a b ", "=", "-"]
+    [
+        "yes",
+        "no",
+        "null",
+        "~",
+        "1e3",
+        "1_000",
+        "0x1f",
+        "12:30",
+        "2024-01-31",
+        "010",
+        " a b ",
+        "=",
+        "-",
+    ]
 )
 values = texts | st.integers(-(2**40), 2**40) | st.booleans() | st.floats(-1e9, 1e9, width=32)
 
@@ -45,9 +59,7 @@ def numeric_attributes(draw, name: str) -> NumericAttribute:
         return NumericAttribute(name, edges, decimals=decimals, **flags)
     width = int(kind[-2:])
     edges = draw(
-        st.lists(
-            st.floats(-(2.0**60), 2.0**60, width=width), min_size=2, max_size=8, unique=True
-        )
+        st.lists(st.floats(-(2.0**60), 2.0**60, width=width), min_size=2, max_size=8, unique=True)
     )
     return NumericAttribute(name, tuple(sorted(edges)), dtype=kind, **flags)
 

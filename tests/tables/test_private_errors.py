@@ -1,0 +1,188 @@
+"""Whatever goes wrong with a private table, no error shows a value or a statistic of it."""
+
+import re
+import traceback
+
+import numpy as np
+import pandas as pd
+import pytest
+import sqlalchemy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jam_dagster.errors import JamError
+from jam_dagster.tables import (
+    CategoricalAttribute,
+    CsvSource,
+    Domain,
+    NumericAttribute,
+    ParquetSource,
+    SqlSource,
+    draft_domain,
+    encode,
+    stratified_split,
+)
+
+SENTINEL = "zq81sentinel"
+NUMBER = 73194.25
+SHOWN_NUMBERS = ("73194", "73,194")
+
+
+def shown(error):
+    return "".join(traceback.format_exception(error)) + repr(error) + str(error)
+
+
+def chain(error):
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def assert_nothing_leaks(error):
+    text = shown(error).replace(__file__, "")
+    assert SENTINEL not in text
+    assert not any(number in text for number in SHOWN_NUMBERS)
+    assert all(isinstance(one, JamError) for one in chain(error))
+    # Neither how many rows are concerned, nor how many there are (37 in these tables).
+    assert not re.search(r"\b(37|36|35)\b", str(error))
+
+
+class Hostile:
+    def __str__(self):
+        raise ValueError(SENTINEL)
+
+    __repr__ = __str__
+    __hash__ = None
+
+
+HOSTILE_COLUMNS = {
+    "text": [SENTINEL] * 36 + ["x"],
+    "number": [NUMBER] * 37,
+    "fraction": [0.25] + [1.0] * 36,
+    "numeric text": [SENTINEL, *["1"] * 36],
+    "missing": [None] + ["x"] * 36,
+    "missing number": [np.nan] + [1.0] * 36,
+    "infinite": [np.inf] * 37,
+    "mixed": [SENTINEL, 1, True, 2.5, None, *[NUMBER] * 32],
+    "unprintable": [Hostile()] * 37,
+    "list": [[SENTINEL]] * 37,
+    "date": [pd.Timestamp("2024-01-31")] * 37,
+}
+ATTRIBUTES = {
+    "categorical": CategoricalAttribute("a", ("u", "v")),
+    "boolean": CategoricalAttribute("a", (True, False)),
+    "numeric": NumericAttribute("a", (10, 20), integer=True),
+}
+
+
+@pytest.mark.parametrize("attribute", ATTRIBUTES.values(), ids=list(ATTRIBUTES))
+@pytest.mark.parametrize("values", HOSTILE_COLUMNS.values(), ids=list(HOSTILE_COLUMNS))
+def test_encoding(attribute, values):
+    table = pd.DataFrame({"a": pd.Series(values, dtype=None)})
+    with pytest.raises(JamError) as caught:
+        encode(table, Domain((attribute,)))
+    assert_nothing_leaks(caught.value)
+    assert "'a'" in str(caught.value)
+
+
+@given(st.lists(st.text(min_size=1) | st.integers() | st.floats() | st.none(), min_size=1))
+def test_encoding_anything_succeeds_or_fails_quietly(values):
+    table = pd.DataFrame({"a": pd.Series([SENTINEL, *values], dtype=object)})
+    for attribute in ATTRIBUTES.values():
+        with pytest.raises(JamError) as caught:
+            encode(table, Domain((attribute,)))
+        assert_nothing_leaks(caught.value)
+
+
+def test_a_missing_column_does_not_list_the_private_header():
+    # Where a file has no header, its first row is taken for one.
+    table = pd.DataFrame({SENTINEL: [1], str(NUMBER): [2]})
+    with pytest.raises(JamError) as caught:
+        encode(table, Domain((ATTRIBUTES["numeric"],)))
+    assert_nothing_leaks(caught.value)
+
+
+def test_an_impossible_combination():
+    domain = Domain.from_dict(
+        {
+            "attributes": {"a": {"values": ["u", "v"]}, "b": {"values": ["u", "v"]}},
+            "impossible": [{"a": "u", "b": "v"}],
+        }
+    )
+    table = pd.DataFrame({"a": ["u"] * 37, "b": ["v"] * 35 + ["u"] * 2})
+    with pytest.raises(JamError) as caught:
+        encode(table, domain)
+    assert_nothing_leaks(caught.value)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [f"{SENTINEL}{number}" for number in range(1200)],
+        [{SENTINEL: 1}] * 37,
+        [pd.Timestamp("2024-01-31")] * 37,
+        [Hostile()] * 37,
+        [SENTINEL, 1.5] * 20,
+    ],
+    ids=["names", "objects", "dates", "unprintable", "other type"],
+)
+def test_drafting_from_a_private_table(values):
+    public = pd.DataFrame({"a": ["u", "v"] if len(values) > 1000 else [1.0, np.nan]})
+    private = pd.DataFrame({"a": pd.Series(values, dtype=None)})
+    with pytest.raises(JamError) as caught:
+        draft_domain(public, private=private)
+    assert_nothing_leaks(caught.value)
+    assert "1,2" not in str(caught.value)
+
+
+def test_splitting():
+    table = pd.DataFrame({"a": [SENTINEL] * 36 + ["x"]})
+    for arguments in ({"value": "x"}, {"value": "y"}, {"by": "b", "value": "x"}):
+        with pytest.raises(JamError) as caught:
+            stratified_split(
+                table, **{"by": "a", "public_share": 0.5, "public_rows": 10, "seed": 0} | arguments
+            )
+        assert_nothing_leaks(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"a,b\n1,2\n{SENTINEL},2,{NUMBER}\n",
+        f"a,b\n1,2,{SENTINEL}\n1,2,{NUMBER}\n",
+        f'a,b\n1,"{SENTINEL}\n',
+        f"{SENTINEL},{SENTINEL},{NUMBER}\n1,2,3\n",
+        "",
+        f"a,b\n{SENTINEL},\xff\n",
+    ],
+    ids=["ragged", "too wide", "open quote", "no header", "empty", "encoding"],
+)
+def test_reading_csv(tmp_path, content):
+    path = tmp_path / "people.csv"
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(JamError) as caught:
+        CsvSource(str(path)).read(private=True)
+    assert_nothing_leaks(caught.value)
+
+
+def test_reading_parquet(tmp_path):
+    path = tmp_path / "people.parquet"
+    path.write_bytes(f"PAR1{SENTINEL}PAR1".encode())
+    with pytest.raises(JamError) as caught:
+        ParquetSource(str(path)).read(private=True)
+    assert_nothing_leaks(caught.value)
+
+
+def test_reading_sql(tmp_path):
+    url = f"sqlite:///{tmp_path}/people.db"
+    engine = sqlalchemy.create_engine(url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("create table people (a text)")
+        connection.exec_driver_sql(f"insert into people values ('{SENTINEL}')")
+    # SQLite quotes the value here: malformed JSON path / bad JSON.
+    for query in ("select json_extract('{}', a) from people", "select a, a from people"):
+        with pytest.raises(JamError) as caught:
+            SqlSource(url, query).read(private=True)
+        assert_nothing_leaks(caught.value)
+    with pytest.raises(JamError, match=SENTINEL):
+        SqlSource(url, "select json_extract('{}', a) from people").read(private=False)
