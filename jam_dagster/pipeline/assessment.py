@@ -1,16 +1,27 @@
 """The assets that judge a release: its error on the workload, and the reports."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 import pandas as pd
 
-from jam_dagster.evaluation import WorkloadError, compare_with_public, plots, workload_error
+from jam_dagster.evaluation import (
+    ExpectationResult,
+    WorkloadError,
+    compare_with_public,
+    plots,
+    workload_error,
+)
+from jam_dagster.evaluation.report import ReleaseFacts, render_report
+from jam_dagster.mechanisms import MechanismResult
 from jam_dagster.pipeline.archive import DataFingerprint
+from jam_dagster.pipeline.checks import expectation_check_names
 from jam_dagster.pipeline.graph import EVALUATION_SHARE, ReleaseGraph
-from jam_dagster.pipeline.ingestion import private_step, spending
+from jam_dagster.pipeline.ingestion import partition_of, private_step, spending
 from jam_dagster.pipeline.metadata import pictures
 from jam_dagster.pipeline.spending import ResearchSpending
+from jam_dagster.privacy import epsilon_from_rho
 from jam_dagster.tables import Domain, EncodedTable, encode
 
 RESTRICTED = "restricted: exact statistics of private data"
@@ -20,6 +31,8 @@ def assessment_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     """Build the workload error and the reports, as far as the evaluation's mode has them."""
     build = {
         "workload_error": _workload_error,
+        "release_report": _release_report,
+        "release_report_restricted": _release_report_restricted,
     }
     return [build[name](graph) for name in graph.names if name in build]
 
@@ -83,3 +96,145 @@ def _error_metadata(measured: WorkloadError) -> dict[str, Any]:
         metadata["synthetic_minus_public"] = compared.difference
         metadata["finding"] = compared.description
     return metadata
+
+
+def _release_report(graph: ReleaseGraph) -> dg.AssetsDefinition:
+    # An exact error is none of this page's business, and not among its inputs.
+    told = ["workload_error"] if graph.spec.evaluation_mode == "private" else []
+
+    @graph.asset(
+        "release_report",
+        ins=graph.ins(*_REPORTED, *told),
+        resources=graph.spending_resources,
+    )
+    def release_report(
+        context: dg.AssetExecutionContext,
+        domain: Domain,
+        jam_pgm: MechanismResult,
+        synthetic_records: pd.DataFrame,
+        public_discretized: EncodedTable,
+        **inputs: WorkloadError,
+    ) -> str:
+        return _page(
+            graph,
+            context,
+            domain,
+            jam_pgm,
+            synthetic_records,
+            public_discretized,
+            error=inputs.get("workload_error"),
+        )
+
+    return release_report
+
+
+def _release_report_restricted(graph: ReleaseGraph) -> dg.AssetsDefinition:
+    @graph.asset(
+        "release_report_restricted",
+        ins=graph.ins(*_REPORTED, "workload_error"),
+        resources=graph.spending_resources,
+    )
+    def release_report_restricted(
+        context: dg.AssetExecutionContext,
+        domain: Domain,
+        jam_pgm: MechanismResult,
+        synthetic_records: pd.DataFrame,
+        public_discretized: EncodedTable,
+        workload_error: WorkloadError,
+    ) -> str:
+        return _page(
+            graph,
+            context,
+            domain,
+            jam_pgm,
+            synthetic_records,
+            public_discretized,
+            error=workload_error,
+            restricted=True,
+        )
+
+    return release_report_restricted
+
+
+_REPORTED = ("domain", "jam_pgm", "synthetic_records", "public_discretized")
+
+
+def _page(
+    graph: ReleaseGraph,
+    context: dg.AssetExecutionContext,
+    domain: Domain,
+    run: MechanismResult,
+    synthetic: pd.DataFrame,
+    public: EncodedTable,
+    *,
+    error: WorkloadError | None,
+    restricted: bool = False,
+) -> str:
+    spec = graph.spec
+    remaining = None
+    if spec.privacy.noise == "exact":
+        balance = spending(graph, context, domain).ledger.balance(spec.dataset)
+        remaining = epsilon_from_rho(balance.remaining, balance.delta)
+    checks = _check_results(graph, context)
+    page = render_report(
+        ReleaseFacts(
+            release=spec.release,
+            dataset=spec.dataset,
+            epsilon=spec.privacy.epsilon,
+            delta=spec.privacy.delta,
+            reserved=graph.shares,
+            partition=partition_of(context),
+            edition=str(spec.privacy.edition),
+            private_source=spec.private.describe(),
+            public_source=spec.public.describe(),
+            made=datetime.now(UTC),
+            remaining_epsilon=remaining,
+        ),
+        domain=domain,
+        transcript=run.transcript,
+        synthetic=encode(synthetic, domain, private=False),
+        public=public,
+        checks=checks,
+        error=error,
+        restricted=restricted,
+    )
+    metadata: dict[str, Any] = {
+        "kilobytes": len(page.encode()) / 1000,
+        "checks_told": len(checks),
+        "checks_failed": sum(not check.passed for check in checks),
+    }
+    if restricted:
+        metadata["note"] = RESTRICTED
+    context.add_output_metadata(metadata)
+    return page
+
+
+def _check_results(
+    graph: ReleaseGraph, context: dg.AssetExecutionContext
+) -> list[ExpectationResult]:
+    """Return how the checks of the synthetic table that lies there now came out.
+
+    Blocking checks have run before the report is made; a check of an earlier table is left out.
+    """
+    key = graph.key("synthetic_records")
+    made = context.instance.get_latest_materialization_event(key)
+    found = []
+    for name in expectation_check_names(graph):
+        record = context.instance.get_latest_asset_check_evaluation_record(
+            dg.AssetCheckKey(key, name)
+        )
+        event = record.event.dagster_event if record is not None and record.event else None
+        if event is None or made is None:
+            continue
+        evaluation = event.asset_check_evaluation_data
+        target = evaluation.target_materialization_data
+        if target is not None and target.run_id == made.run_id:
+            found.append(
+                ExpectationResult(
+                    name=name,
+                    passed=evaluation.passed,
+                    severity="ERROR" if evaluation.severity.value == "ERROR" else "WARN",
+                    message=evaluation.description or "",
+                )
+            )
+    return found

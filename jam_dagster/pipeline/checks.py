@@ -58,17 +58,24 @@ _BY_KIND = {
 }
 
 
+def expectation_check_names(graph: ReleaseGraph) -> list[str]:
+    """Return the names of the synthetic table's asset checks, in order."""
+    return [check.name for check in _checks_of(graph)[0]]
+
+
+def _checks_of(graph: ReleaseGraph) -> tuple[list[_Check], bool]:
+    """Return the checks that stand for expectations, and whether there is one for each."""
+    domain = graph.spec.domain
+    if domain.declared is None or domain.restricted:
+        return list(_BY_KIND.values()), False
+    specs = expectation_names(domain.declared)
+    return [_Check(one.name, one.description, one.blocking) for one in specs], True
+
+
 def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
     spec = graph.spec
     synthetic = graph.key("synthetic_records")
-    declared = spec.domain.declared
-    one_each = declared is not None and not spec.domain.restricted
-    if declared is not None and one_each:
-        checks = [
-            _Check(one.name, one.description, one.blocking) for one in expectation_names(declared)
-        ]
-    else:
-        checks = list(_BY_KIND.values())
+    checks, one_each = _checks_of(graph)
     store_key = graph.store("synthetic_records")
 
     @dg.multi_asset_check(

@@ -11,6 +11,7 @@ import dagster as dg
 from dagster.components.scaffold.scaffold import scaffold_with
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.pipeline.configuration import Configured
 from jam_dagster.pipeline.release import build_synthetic_release
 from jam_dagster.pipeline.scaffold import SyntheticReleaseScaffolder
 from jam_dagster.pipeline.specification import (
@@ -30,7 +31,7 @@ def _doc(text: str, *examples: Any) -> dg.Resolver:
 
 @scaffold_with(SyntheticReleaseScaffolder)
 @dataclass
-class SyntheticRelease(dg.Component, dg.Resolvable):
+class SyntheticRelease(dg.Component, Configured):
     """A differentially private synthetic release of a private table, with the help of a public one.
 
     It makes the assets from the two tables to the synthetic one and a report on it, charges the

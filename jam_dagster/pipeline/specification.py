@@ -18,6 +18,7 @@ import dagster as dg
 from jam_dagster.errors import SpecificationError
 from jam_dagster.evaluation.workload_error import EvaluationMode
 from jam_dagster.mechanisms import JamPgm, Mechanism
+from jam_dagster.pipeline.configuration import Configured
 from jam_dagster.tables import Domain, Source, Workload
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -63,7 +64,7 @@ def _one_of(value: object, choices: tuple[str, ...], where: str) -> None:
 
 
 @dataclass(frozen=True)
-class PrivacySpec(dg.Resolvable):
+class PrivacySpec(Configured):
     """What a release may cost, and how its noise is drawn.
 
     Parameters
@@ -118,7 +119,7 @@ class PrivacySpec(dg.Resolvable):
 
 
 @dataclass(frozen=True)
-class MechanismSpec(dg.Resolvable):
+class MechanismSpec(Configured):
     """The mechanism and its parameters; the defaults are the JAM paper's."""
 
     name: Annotated[Literal["jam_pgm"], _doc("the mechanism")] = "jam_pgm"
@@ -149,7 +150,7 @@ class MechanismSpec(dg.Resolvable):
 
 
 @dataclass(frozen=True)
-class WorkloadSpec(dg.Resolvable):
+class WorkloadSpec(Configured):
     """The marginals that the release should preserve: all of one degree, or a list."""
 
     degree: Annotated[int | None, _doc("all marginals of this many attributes")] = None
@@ -184,7 +185,7 @@ class WorkloadSpec(dg.Resolvable):
 
 
 @dataclass(frozen=True)
-class EvaluationSpec(dg.Resolvable):
+class EvaluationSpec(Configured):
     """Whether and how the error on the private table is measured.
 
     Parameters

@@ -1,4 +1,5 @@
 import os
+import shutil
 
 # Before Dagster is imported: no test may call out.
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
@@ -42,6 +43,17 @@ DOMAIN = Domain.from_dict(
         "impossible": [{"age": {"below": 15}, "job": ["clerk", "nurse"]}],
     }
 )
+
+UP_TO_SYNTHETIC = [
+    "public_records",
+    "domain",
+    "privacy_budget",
+    "private_records",
+    "private_discretized",
+    "public_discretized",
+    "jam_pgm",
+    "synthetic_records",
+]
 
 
 def people(rows: int, seed: int) -> pd.DataFrame:
@@ -124,6 +136,7 @@ class Bench:
         return job.execute_in_process(
             instance=self.instance,
             raise_on_error=False,
+            run_config={"loggers": {"console": {"config": {"log_level": "ERROR"}}}},
             asset_selection=[dg.AssetKey(["people", name]) for name in selection]
             if selection
             else None,
@@ -137,9 +150,33 @@ def failure(result: dg.ExecuteInProcessResult) -> str:
     return "\n".join(str(event.step_failure_data.error) for event in failures)
 
 
+def write_tables(home: Path) -> None:
+    people(600, seed=1).to_csv(home / "private.csv", index=False)
+    people(200, seed=2).to_csv(home / "public.csv", index=False)
+
+
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    people(600, seed=1).to_csv(tmp_path / "private.csv", index=False)
-    people(200, seed=2).to_csv(tmp_path / "public.csv", index=False)
+    """Two small tables, and no release of them yet."""
+    write_tables(tmp_path)
     with dg.DagsterInstance.ephemeral() as instance:
         yield Bench(tmp_path, instance)
+
+
+@pytest.fixture(scope="session")
+def drawn_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("drawn")
+    write_tables(home)
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = Bench(home, instance).run(UP_TO_SYNTHETIC)
+        assert result.success, failure(result)
+    return home
+
+
+@pytest.fixture
+def drawn(drawn_home: Path, tmp_path: Path) -> Iterator[Bench]:
+    """The same after a release was drawn up to its synthetic table: a copy for each test."""
+    home = tmp_path / "copy"
+    shutil.copytree(drawn_home, home)
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield Bench(home, instance)

@@ -1,0 +1,381 @@
+"""A release as its users run it: what it makes, what it charges, and what it refuses."""
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+import pytest
+
+from jam_dagster.evaluation import expectation_names
+from jam_dagster.mechanisms import Transcript
+from jam_dagster.pipeline import (
+    DatasetBudget,
+    DomainSpec,
+    EvaluationSpec,
+    MechanismSpec,
+    PrivacySpec,
+    WorkloadSpec,
+)
+from jam_dagster.pipeline.labels import LABEL_TAG
+from jam_dagster.tables import Domain, encode
+from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
+
+NUMPY = PrivacySpec(epsilon=2.0, noise="numpy", seed=7)
+OFF = EvaluationSpec(mode="off")
+
+
+def synthetic(bench: Bench, *, restricted: bool = False) -> pd.DataFrame:
+    root = bench.closed if restricted else bench.releases
+    return pd.read_parquet(root / "people" / "synthetic_records.parquet")
+
+
+def metadata(result: dg.ExecuteInProcessResult, name: str) -> dict[str, Any]:
+    (event,) = (
+        event
+        for event in result.get_asset_materialization_events()
+        if event.asset_key == dg.AssetKey(["people", name])
+    )
+    return {key: value.value for key, value in event.materialization.metadata.items()}
+
+
+def test_release_ends_green_and_every_check_is_evaluated(bench: Bench) -> None:
+    result = bench.run()
+    assert result.success, failure(result)
+
+    checks = {one.check_name: one for one in result.get_asset_check_evaluations()}
+    expected = {one.name for one in expectation_names(DOMAIN)}
+    assert set(checks) == expected | {"releasable", "synthetic_no_worse_than_public"}
+    broken = [one.check_name for one in checks.values() if not one.passed]
+    # Warnings may come and go with the noise; what a consumer relies on may not.
+    assert all(checks[name].severity is dg.AssetCheckSeverity.WARN for name in broken)
+
+    table = synthetic(bench)
+    assert list(table.columns) == list(DOMAIN.names)
+    assert encode(table, DOMAIN, private=False).records == 600
+    pd.testing.assert_frame_equal(
+        pd.read_csv(bench.releases / "people" / "synthetic_records.csv").astype(table.dtypes), table
+    )
+
+    run = metadata(result, "jam_pgm")
+    assert len(run["rounds"].records) == 3
+    assert 0 < run["rho_spent"] <= run["rho_budget"]
+    assert run["epsilon_spent"] <= 2.0
+    assert run["picks_private"] + run["picks_public"] == 3
+    for picture in ("budget_over_rounds", "choices_per_round"):
+        assert "](data:image/png;base64," in run[picture]
+    made = metadata(result, "synthetic_records")
+    assert made["dagster/row_count"] == 600
+    assert [column.name for column in made["dagster/column_schema"].columns] == list(DOMAIN.names)
+    lineage = made["dagster/column_lineage"].deps_by_column["job"]
+    assert {dep.asset_key.path[-1] for dep in lineage} == {
+        "private_discretized",
+        "public_discretized",
+    }
+    assert {dep.column_name for dep in lineage} == {"job"}
+    error = metadata(result, "workload_error")
+    assert "restricted" in error["note"]
+    assert "](data:image/png;base64," in error["error_by_marginal"]
+    assert not (bench.releases / "people" / "workload_error.error.json").exists()
+    assert (bench.closed / "people" / "workload_error.error.json").exists()
+
+    kinds = bench.kinds()
+    assert kinds[0] == "reserved"
+    assert kinds[-1] == "closed"
+    assert kinds.count("charged") == 3 + run["picks_private"]
+    assert bench.ledger.balance("people").reserved == 0
+    assert bench.ledger.balance("people").spent == pytest.approx(run["rho_spent"])
+
+
+def test_private_assets_tell_nothing_but_their_number_of_rows(bench: Bench) -> None:
+    result = bench.run(["public_records", "domain", "privacy_budget", "private_records"])
+    result = bench.run(["private_discretized", "public_discretized"])
+    told = metadata(result, "private_discretized")
+    assert set(told) == {
+        "dagster/row_count",
+        "dagster/column_schema",
+        "dagster/column_lineage",
+        "path",
+    }
+
+
+def test_making_a_release_again_is_free_and_the_same(drawn: Bench) -> None:
+    events, table = drawn.events(), synthetic(drawn)
+    again = drawn.run(UP_TO_SYNTHETIC)
+    assert again.success, failure(again)
+    assert drawn.events() == events
+    pd.testing.assert_frame_equal(synthetic(drawn), table)
+
+
+def test_new_edition_is_drawn_and_paid_anew(drawn: Bench) -> None:
+    spent = drawn.ledger.balance("people").spent
+    assert drawn.run(UP_TO_SYNTHETIC, privacy=PrivacySpec(epsilon=2.0, edition="2")).success
+    assert drawn.ledger.balance("people").spent > 1.5 * spent
+
+
+def test_private_evaluation_is_charged_once_and_stored(bench: Bench) -> None:
+    evaluation = EvaluationSpec(mode="private", share=0.2)
+    result = bench.run(evaluation=evaluation)
+    assert result.success, failure(result)
+    first = metadata(result, "workload_error")
+    assert "error_by_marginal" not in first
+    assert first["rho_spent"] == pytest.approx(0.2 * 0.0561305, rel=1e-4)
+    events = bench.events()
+    assert {event.share for event in events} >= {"mechanism", "evaluation"}
+
+    again = bench.run(["workload_error"], evaluation=evaluation)
+    assert again.success, failure(again)
+    assert bench.events() == events
+    second = metadata(again, "workload_error")
+    assert second["synthetic_mean"] == first["synthetic_mean"]
+    assert (bench.releases / "people" / "workload_error.error.json").exists()
+
+
+def test_evaluation_off_has_no_error_at_all(bench: Bench) -> None:
+    keys = {key.path[-1] for key in bench.definitions(evaluation=OFF).resolve_all_asset_keys()}
+    assert "workload_error" not in keys
+    assert "release_report" in keys
+    assert "release_report_restricted" not in keys
+
+
+def test_exact_errors_reach_the_restricted_report_only(bench: Bench) -> None:
+    graph = bench.definitions().resolve_asset_graph()
+    ancestors = graph.get_ancestor_asset_keys(dg.AssetKey(["people", "release_report"]))
+    assert dg.AssetKey(["people", "workload_error"]) not in ancestors
+    assert dg.AssetKey(["people", "workload_error"]) in graph.get_ancestor_asset_keys(
+        dg.AssetKey(["people", "release_report_restricted"])
+    )
+
+
+# What is refused ------------------------------------------------------------------------------
+
+
+def test_release_that_does_not_fit_is_refused_before_the_private_table_is_opened(
+    bench: Bench,
+) -> None:
+    bench.budget = DatasetBudget(epsilon=1.0, delta=1e-9)
+    result = bench.run()
+    told = failure(result)
+    assert "BudgetExceededError" in told
+    # Requested, remaining and the difference, as rho; the remaining budget is epsilon 1.
+    assert "0.0561305" in told
+    assert "0.0149731" in told
+    assert "0.0411574" in told
+    assert bench.kinds() == []
+    started = {event.step_key for event in result.all_events if event.is_step_start}
+    assert "people__private_records" not in started
+    assert not (bench.closed / "people").exists()
+
+
+def test_private_records_alone_look_at_the_budget_too(bench: Bench) -> None:
+    assert bench.run(["domain"]).success
+    bench.budget = DatasetBudget(epsilon=1.0, delta=1e-9)
+    bench.private.unlink()
+    assert "BudgetExceededError" in failure(bench.run(["private_records"]))
+
+
+def change(path: Path, edit: Any) -> None:
+    table = pd.read_csv(path)
+    edit(table).to_csv(path, index=False)
+
+
+@pytest.mark.parametrize(
+    ("side", "edit", "error", "named"),
+    [
+        ("private", lambda t: t.drop(columns="job"), "DomainError", "job"),
+        ("private", lambda t: t.assign(sex="X"), "OutsideDomainError", "sex"),
+        ("private", lambda t: t.assign(age="old"), "Error", "age"),
+        ("private", lambda t: t.head(0), "InputError", "rows"),
+        ("private", lambda t: t.assign(age=3, job="nurse"), "OutsideDomainError", "job"),
+        ("public", lambda t: t.drop(columns="job"), "DomainError", "job"),
+        ("public", lambda t: t.assign(sex="X"), "OutsideDomainError", "sex"),
+        ("public", lambda t: t.head(0), "InputError", "rows"),
+    ],
+)
+def test_bad_table_is_refused_and_the_ledger_is_unchanged(
+    bench: Bench, side: str, edit: Any, error: str, named: str
+) -> None:
+    change(getattr(bench, side), edit)
+    told = failure(bench.run())
+    assert error in told
+    assert named in told
+    assert bench.kinds() == []
+
+
+@pytest.mark.parametrize("side", ["private", "public"])
+def test_missing_table_is_refused_and_the_ledger_is_unchanged(bench: Bench, side: str) -> None:
+    path = getattr(bench, side)
+    path.unlink()
+    told = failure(bench.run())
+    assert "SourceError" in told
+    assert path.name in told
+    assert bench.kinds() == []
+
+
+def test_workload_that_fits_no_model_is_refused_before_anything_is_reserved(bench: Bench) -> None:
+    # Without an impossible combination, whose clique the model holds from the start.
+    domain = Domain(DOMAIN.attributes)
+    mechanism = MechanismSpec(rounds=3, size_limit_mb=1e-6)
+    told = failure(bench.run(domain=domain, mechanism=mechanism))
+    assert "EmptyCandidateSetError" in told
+    assert bench.kinds() == []
+
+
+def test_dataset_without_a_budget_is_refused(bench: Bench) -> None:
+    bench.budget = None
+    told = failure(bench.run())
+    assert "'people' has no privacy budget" in told
+    assert "jam-dagster ledger grant" in told
+    assert not bench.ledger.exists
+
+
+def test_configuration_does_not_change_a_granted_budget(bench: Bench) -> None:
+    assert bench.run(["domain", "privacy_budget"]).success
+    bench.budget = DatasetBudget(epsilon=50.0, delta=1e-9)
+    told = failure(bench.run(["privacy_budget"]))
+    assert "granted it epsilon 5" in told
+    assert "jam-dagster ledger grant" in told
+    assert bench.ledger.balance("people").epsilon == 5.0
+
+
+def test_changed_public_table_needs_a_new_edition(drawn: Bench) -> None:
+    events = drawn.events()
+    change(drawn.public, lambda table: table.assign(sex="F"))
+    told = failure(drawn.run(UP_TO_SYNTHETIC))
+    assert "The public table of release people changed" in told
+    assert "privacy.edition" in told
+    assert drawn.events() == events
+
+
+def test_changed_number_of_private_records_needs_a_new_edition(drawn: Bench) -> None:
+    change(drawn.private, lambda table: table.head(-1))
+    told = failure(drawn.run(UP_TO_SYNTHETIC))
+    assert "The number of private records of release people changed" in told
+
+
+def test_store_without_the_draws_that_were_charged_is_refused(drawn: Bench) -> None:
+    events = drawn.events()
+    (drawn.releases / "people" / "archive").rename(drawn.home / "elsewhere")
+    assert "its draws are not in the store" in failure(drawn.run(UP_TO_SYNTHETIC))
+    assert drawn.events() == events
+
+
+def test_draws_that_this_ledger_never_charged_are_refused(drawn: Bench) -> None:
+    (drawn.home / "ledger.sqlite").rename(drawn.home / "lost.sqlite")
+    assert "never charged" in failure(drawn.run(UP_TO_SYNTHETIC))
+    assert drawn.kinds() == []
+
+
+def test_what_a_failed_run_charged_stays_and_the_next_run_goes_on_from_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jam_dagster.mechanisms import private_pgm
+
+    fit, fits = private_pgm.estimate, []
+
+    def fails_in_the_second_round(*args: Any, **options: Any) -> Any:
+        fits.append(1)
+        if len(fits) == 2:
+            raise ValueError("SENTINEL")
+        return fit(*args, **options)
+
+    monkeypatch.setattr(private_pgm, "estimate", fails_in_the_second_round)
+    told = failure(bench.run(UP_TO_SYNTHETIC))
+    assert "PrivateStepError" in told
+    assert "SENTINEL" not in told
+    charged = [event for event in bench.events() if event.kind.value == "charged"]
+    assert len(charged) >= 2
+    assert "returned" not in bench.kinds()
+
+    monkeypatch.setattr(private_pgm, "estimate", fit)
+    result = bench.run(UP_TO_SYNTHETIC)
+    assert result.success, failure(result)
+    steps = [event.step for event in bench.events() if event.kind.value == "charged"]
+    assert len(set(steps)) == len(steps)
+    assert steps[: len(charged)] == [event.step for event in charged]
+    assert bench.kinds().count("reserved") == 1
+    assert bench.ledger.balance("people").spent <= 0.0561305018
+
+
+# Research -------------------------------------------------------------------------------------
+
+
+def test_research_repeats_itself_charges_nothing_and_may_not_leave(
+    bench: Bench, tmp_path: Path
+) -> None:
+    result = bench.run(privacy=NUMPY, evaluation=OFF)
+    assert result.success, failure(result)
+    assert not bench.ledger.exists
+    checks = {one.check_name: one for one in result.get_asset_check_evaluations()}
+    assert not checks["releasable"].passed
+    assert "numpy" in (checks["releasable"].description or "")
+    first = synthetic(bench, restricted=True)
+    assert not list(bench.releases.rglob("synthetic_records*"))
+
+    other = Bench(tmp_path / "other", bench.instance)
+    other.home.mkdir()
+    for name in ("private.csv", "public.csv"):
+        (other.home / name).write_bytes((bench.home / name).read_bytes())
+    assert other.run(UP_TO_SYNTHETIC, privacy=NUMPY, evaluation=OFF).success
+    pd.testing.assert_frame_equal(synthetic(other, restricted=True), first)
+
+
+def test_domain_identified_from_public_data(bench: Bench) -> None:
+    result = bench.run(domain=DomainSpec(identify="public", bins=4), evaluation=OFF)
+    assert result.success, failure(result)
+    names = {one.check_name for one in result.get_asset_check_evaluations()}
+    assert names == {
+        *("columns", "row_count", "dtypes", "values", "bounds", "nulls", "impossible"),
+        *("marginals", "releasable"),
+    }
+    assert list(synthetic(bench).columns) == list(DOMAIN.names)
+
+
+def test_domain_identified_from_private_data_is_restricted(bench: Bench) -> None:
+    changes = {"domain": DomainSpec(identify="both", bins=4), "evaluation": OFF}
+    labels = {
+        spec.key.path[-1]: spec.tags[LABEL_TAG]
+        for spec in bench.definitions(**changes).resolve_all_asset_specs()
+    }
+    assert labels == {
+        "public_records": "public",
+        "domain": "restricted",
+        "privacy_budget": "public",
+        "private_records": "private",
+        "private_discretized": "private",
+        "public_discretized": "restricted",
+        "jam_pgm": "restricted",
+        "synthetic_records": "restricted",
+        "release_report": "restricted",
+    }
+    result = bench.run(**changes)
+    assert result.success, failure(result)
+    checks = {one.check_name: one for one in result.get_asset_check_evaluations()}
+    assert not checks["releasable"].passed
+    # It reads private data, so it is charged like any other.
+    assert bench.kinds().count("charged") >= 3
+    kept = {path.name for path in bench.releases.rglob("*") if path.is_file()}
+    assert kept == {"public_records.parquet"}
+
+
+def test_everything_is_labelled_owned_and_described(bench: Bench) -> None:
+    definitions = bench.definitions(owners=["team:statistics"], tags={"team": "x"}, group="census")
+    for spec in definitions.resolve_all_asset_specs():
+        assert LABEL_TAG in spec.tags
+        assert spec.tags["team"] == "x"
+        assert spec.owners == ["team:statistics"]
+        assert spec.group_name == "census"
+        assert spec.description
+        assert spec.kinds
+        assert spec.code_version
+    for name in ("jam_pgm", "workload_error"):
+        node = definitions.resolve_assets_def(dg.AssetKey(["people", name])).op
+        assert node.retry_policy == dg.RetryPolicy(max_retries=0)
+
+
+def test_workload_may_be_a_list(bench: Bench) -> None:
+    workload = WorkloadSpec(cliques=[["job", "town"], ["age"]])
+    assert bench.run(UP_TO_SYNTHETIC, workload=workload).success
+    (archive,) = (bench.releases / "people" / "archive").iterdir()
+    picked = Transcript.load(archive / "run" / "transcript").rounds
+    assert all(set(one.clique) <= {"job", "town"} or one.clique == ("age",) for one in picked)
