@@ -130,7 +130,7 @@ def expectation_names(domain: Domain) -> list[ExpectationSpec]:
             )
         else:
             low, high = attribute.edges[0], attribute.edges[-1]
-            specs.append(spec("bounds", f"{name} lies between {low:g} and {high:g}.", True))
+            specs.append(spec("bounds", f"{name} lies between {low:.10g} and {high:.10g}.", True))
         if not attribute.nullable:
             specs.append(spec("nulls", f"{name} has no nulls: the domain allows none.", True))
         specs.append(

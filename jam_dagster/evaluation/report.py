@@ -262,7 +262,7 @@ def _described(attribute: Attribute) -> dict[str, Any]:
     """Describe an attribute for the table of the domain."""
     if isinstance(attribute, NumericAttribute):
         kind = "integer" if attribute.integer else "number"
-        values = f"{attribute.edges[0]:g} to {attribute.edges[-1]:g} in {attribute.bins} bins"
+        values = f"{attribute.edges[0]:.10g} to {attribute.edges[-1]:.10g} in {attribute.bins} bins"
         outside = "moved to the bounds" if attribute.clip else "an error"
     else:
         kind = "category"

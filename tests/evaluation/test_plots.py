@@ -1,0 +1,238 @@
+"""Plots show the numbers that they are given, in colours that people can tell apart."""
+
+from __future__ import annotations
+
+import re
+import struct
+from itertools import combinations
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from jam_dagster.errors import InputError
+from jam_dagster.evaluation import TableError, WorkloadError, palette, plots, released_marginal
+from jam_dagster.evaluation.cell_groups import cell_groups, gather
+from jam_dagster.tables import CategoricalAttribute, Domain, NumericAttribute
+from tests.evaluation.conftest import RECORDS, SmallRelease
+
+
+def rows_of(chart: Any) -> list[dict[str, Any]]:
+    """Return all rows that a chart holds, those of its layers and panels too."""
+    spec = chart.to_dict()
+    found: list[dict[str, Any]] = [
+        row for rows in spec.get("datasets", {}).values() for row in rows
+    ]
+
+    def walk(part: Any) -> None:
+        if isinstance(part, dict):
+            data = part.get("data")
+            found.extend(data.get("values", []) if isinstance(data, dict) else [])
+            for value in part.values():
+                walk(value)
+        elif isinstance(part, list):
+            for value in part:
+                walk(value)
+
+    walk(spec)
+    return found
+
+
+def texts(svg: str) -> list[str]:
+    root = ElementTree.fromstring(svg)
+    return [element.text or "" for element in root.iter() if element.tag.endswith("}text")]
+
+
+def test_budget_adds_up_round_by_round(release: SmallRelease) -> None:
+    chart = plots.budget_over_rounds(release.transcript)
+    rows = [row for row in rows_of(chart) if "use" in row]
+    last = sum(row["rho"] for row in rows if row["round"] == len(release.transcript.rounds))
+    assert last == pytest.approx(release.transcript.rho_spent)
+    assert "budget 0.05" in texts(plots.svg(chart))
+
+
+def test_choices_name_every_round(release: SmallRelease) -> None:
+    chart = plots.choices_per_round(release.transcript)
+    rows = rows_of(chart)
+    assert [(row["round"], row["marginal"]) for row in rows] == [
+        (one.index + 1, " x ".join(one.clique)) for one in release.transcript.rounds
+    ]
+    assert [row["source"] for row in rows][2] == "taken from public data"
+    assert "age x marital-status" in texts(plots.svg(chart))
+
+
+def test_a_distribution_is_drawn_as_shares(release: SmallRelease) -> None:
+    for name in ("age", "citizen", "region"):
+        attribute = release.domain.attribute(name)
+        synthetic, public = (t.marginal((name,)) for t in (release.synthetic, release.public))
+        released = released_marginal(release.transcript, (name,))
+        chart = plots.one_way_comparison(
+            attribute, synthetic=synthetic, public=public, released=released, records=RECORDS
+        )
+        rows = rows_of(chart)
+        drawn = {
+            table: [row["share"] for row in rows if row["table"] == table][: attribute.size]
+            for table in ("synthetic", "public", "released")
+        }
+        assert drawn["synthetic"] == pytest.approx(list(synthetic / RECORDS))
+        assert drawn["public"] == pytest.approx(list(public / public.sum()))
+        shown = texts(plots.svg(chart))
+        assert {"synthetic", "public"} <= set(shown)
+        assert ("released" in shown) == (released is not None)
+        if released is not None:
+            assert drawn["released"] == pytest.approx(list(released.counts / RECORDS))
+            bars = [row["high"] - row["share"] for row in rows if row["table"] == "released"]
+            assert bars == pytest.approx([2 * released.sigma / RECORDS] * attribute.size)
+    assert "(null)" in shown
+
+
+def test_nothing_is_drawn_below_zero() -> None:
+    from jam_dagster.evaluation import ReleasedMarginal
+
+    chart = plots.one_way_comparison(
+        CategoricalAttribute("a", ("x", "y")),
+        synthetic=np.array([0, 10]),
+        public=np.array([0, 10]),
+        released=ReleasedMarginal(("a",), np.array([-3.0, 12.0]), 1.0, (0,)),
+        records=10,
+    )
+    released = [row for row in rows_of(chart) if row["table"] == "released"]
+    assert (released[0]["low"], released[0]["share"], released[0]["high"]) == (0.0, 0.0, 0.0)
+
+
+def test_panels_share_one_scale(release: SmallRelease) -> None:
+    pair = ("age", "marital-status")
+    tables = {
+        "synthetic": release.synthetic.marginal(pair),
+        "public": release.public.marginal(pair),
+    }
+    panels = plots.two_way_panels(release.domain, pair, tables)
+    strengths = {
+        title: np.array([row["strength"] for row in rows_of(panel)]).reshape(5, 3)
+        for title, panel in panels.items()
+    }
+    for title, counts in tables.items():
+        assert strengths[title] ** 2 == pytest.approx(counts / counts.sum())
+    domains = [p.to_dict()["encoding"]["opacity"]["scale"]["domain"] for p in panels.values()]
+    assert domains[0] == domains[1] == [0, max(s.max() for s in strengths.values())]
+    svg = plots.svg(plots.two_way_comparison(release.domain, pair, tables))
+    assert {"synthetic", "public", "age", "marital-status"} <= set(texts(svg))
+
+
+def test_errors_are_marked_by_which_table_is_closer() -> None:
+    cliques = [("a", "b"), ("a", "c")]
+    error = WorkloadError(
+        "exact",
+        TableError(0.2, 0.3, dict(zip(cliques, (0.1, 0.3), strict=True))),
+        TableError(0.2, 0.2, dict(zip(cliques, (0.2, 0.2), strict=True))),
+    )
+    rows = [row for row in rows_of(plots.error_by_marginal(error)) if "better" in row]
+    assert [(row["synthetic"], row["public"], row["better"]) for row in rows] == [
+        (0.1, 0.2, True),
+        (0.3, 0.2, False),
+    ]
+    with pytest.raises(InputError, match="mode 'exact'"):
+        plots.error_by_marginal(WorkloadError("private", TableError(0.2), TableError(0.3)))
+
+
+def test_rendering_is_sound_whatever_the_labels_are() -> None:
+    """Labels with markup, quotes and letters of other scripts; ids would clash on one page."""
+    labels = ("<script>x</script>", 'a "b" & c', "it's", "東京", "\\n${x}")
+    chart = plots.one_way_comparison(
+        CategoricalAttribute("odd <name>", labels),
+        synthetic=np.arange(5),
+        public=np.arange(5),
+        records=10,
+    )
+    svg = plots.svg(chart)
+    assert set(labels) <= set(texts(svg))
+    assert "<script" not in svg
+    assert " id=" not in svg
+    assert "url(" not in svg
+
+
+def test_png_is_twice_the_size_on_white(release: SmallRelease) -> None:
+    chart = plots.budget_over_rounds(release.transcript)
+    image = plots.png(chart)
+    assert image.startswith(b"\x89PNG\r\n\x1a\n")
+    width = struct.unpack(">I", image[16:20])[0]
+    match = re.search(r'width="(\d+)"', plots.svg(chart))
+    assert match is not None
+    assert abs(width - 2 * int(match[1])) <= 2
+
+
+def test_no_rounds_is_an_empty_plot(release: SmallRelease) -> None:
+    from dataclasses import replace
+
+    empty = replace(release.transcript, rounds=())
+    assert plots.svg(plots.choices_per_round(empty)).startswith("<svg")
+    assert plots.png(plots.budget_over_rounds(empty))
+
+
+def test_many_cells_are_gathered_and_nothing_is_lost() -> None:
+    values = CategoricalAttribute("v", tuple(range(501)), nullable=True)
+    weights = np.arange(502.0)
+    groups = cell_groups(values, weights, 14)
+    assert len(groups) == 15
+    assert [group.label for group in groups[:2]] == ["488", "489"]
+    assert [group.label for group in groups[-2:]] == ["(488 others)", "(null)"]
+    assert gather(weights, groups).sum() == weights.sum()
+    assert sorted(code for group in groups for code in group.codes) == list(range(502))
+
+    bins = NumericAttribute("b", tuple(range(101)), integer=True, nullable=True)
+    groups = cell_groups(bins, np.ones(101), 24)
+    assert len(groups) == 25
+    assert groups[0].label == "0 to 3"
+    assert groups[0].start == "0"
+    assert groups[-1].codes == (100,)
+    assert sorted(code for group in groups for code in group.codes) == list(range(101))
+
+    exact = Domain((values, bins))
+    table = np.arange(502.0 * 101).reshape(502, 101)
+    down, across = (cell_groups(a, np.ones(a.size), 10) for a in exact.attributes)
+    assert gather(table, down, across).sum() == table.sum()
+
+
+def linear(colour: str) -> np.ndarray:
+    channels = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(first: str, second: str) -> float:
+    weights = np.array([0.2126, 0.7152, 0.0722])
+    lights = sorted(float(weights @ linear(colour)) + 0.05 for colour in (first, second))
+    return lights[1] / lights[0]
+
+
+# Machado, Oliveira and Fernandes (2009), severity 1.
+DEFICIENCIES = {
+    "none": np.eye(3),
+    "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "tritanopia": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+
+
+@pytest.mark.parametrize("ground", ["light", "dark"])
+@pytest.mark.parametrize("deficiency", DEFICIENCIES)
+def test_series_can_be_told_apart_by_everybody(ground: str, deficiency: str) -> None:
+    series = [palette.SYNTHETIC, palette.PUBLIC, palette.RELEASED]
+    seen = [
+        np.clip(DEFICIENCIES[deficiency] @ linear(getattr(one, ground)), 0, 1) ** (1 / 2.2)
+        for one in series
+    ]
+    assert min(np.linalg.norm(a - b) for a, b in combinations(seen, 2)) > 0.25
+
+
+def test_text_is_readable_on_its_ground() -> None:
+    for colour in (palette.INK, palette.MUTED):
+        assert contrast(colour.light, "#ffffff") >= 4.5
+        assert contrast(colour.dark, "#14181d") >= 4.5
+    for colour in (palette.SYNTHETIC, palette.PUBLIC, palette.RELEASED):
+        assert contrast(colour.light, "#ffffff") >= 3
+        assert contrast(colour.dark, "#14181d") >= 3
+
+
+def test_a_page_can_find_every_colour_by_its_light_form() -> None:
+    assert len({colour.light for colour in palette.ALL}) == len(palette.ALL)

@@ -1,0 +1,324 @@
+"""The report: whole, self-contained, honest about what it is, and silent on exact errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jam_dagster.errors import InputError, PrivacyLabelError
+from jam_dagster.evaluation import ExpectationResult, WorkloadError, palette, workload_error
+from jam_dagster.evaluation.report import ReleaseFacts, render_report
+from jam_dagster.evaluation.report_figures import telling_pairs
+from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
+from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, Workload
+from tests.evaluation.conftest import RECORDS, SmallRelease, measured_round, transcript_of
+
+FACTS = ReleaseFacts(
+    release="people",
+    dataset="census",
+    epsilon=1.0,
+    delta=1e-9,
+    reserved={"mechanism": 0.05, "evaluation": 0.002},
+    partition="2026-01",
+    made=datetime(2026, 2, 3, 4, 5, tzinfo=UTC),
+    public_source="an older census",
+)
+
+CHECKS = [
+    ExpectationResult("columns", True, "ERROR", "5 columns, in order"),
+    ExpectationResult("age__marginal", False, "WARN", "1 of 5 cells beyond the tolerance"),
+    ExpectationResult("age__bounds", False, "ERROR", "2 rows (0.05%) out of bounds"),
+]
+
+
+class Page(HTMLParser):
+    """Collects what a test asks of a page, and that tags are closed in order."""
+
+    VOID = {"meta", "br", "rect", "path", "circle", "line"}
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.text.append(data)
+
+    def words(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.text))
+
+    def all(self, tag: str) -> Iterator[dict[str, str | None]]:
+        return (attributes for name, attributes in self.tags if name == tag)
+
+
+def render(release: SmallRelease, **options: Any) -> str:
+    return render_report(
+        options.pop("facts", FACTS),
+        domain=release.domain,
+        transcript=options.pop("transcript", release.transcript),
+        synthetic=release.synthetic,
+        public=release.public,
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def tiny(release: SmallRelease) -> SmallRelease:
+    """The same release of two attributes: a page of few plots, for what plots have no part in."""
+    clique = ("marital-status", "citizen")
+    domain = release.domain.project(clique)
+    return SmallRelease(
+        domain=domain,
+        transcript=transcript_of(domain, [release.transcript.rounds[-1]]),
+        model=release.model,
+        synthetic=EncodedTable(domain, tuple(release.synthetic.column(name) for name in clique)),
+        public=EncodedTable(domain, tuple(release.public.column(name) for name in clique)),
+        table=release.table[list(clique)],
+    )
+
+
+@pytest.fixture(scope="module")
+def exact(release: SmallRelease) -> WorkloadError:
+    private = release.model.sample(RECORDS, np.random.default_rng(9))
+    workload = Workload.all_k_way(release.domain, 2)
+    return workload_error(private, release.synthetic, release.public, workload, mode="exact")
+
+
+@pytest.fixture(scope="module")
+def noisy(release: SmallRelease) -> WorkloadError:
+    private = release.model.sample(RECORDS, np.random.default_rng(9))
+    workload = Workload.all_k_way(release.domain, 2)
+    draws = Draws(SeededNoise(1), UnledgeredAccount(0.002))
+    return workload_error(
+        private, release.synthetic, release.public, workload, mode="private", draws=draws
+    )
+
+
+@pytest.fixture(scope="module")
+def html(release: SmallRelease, noisy: WorkloadError) -> str:
+    return render(release, checks=CHECKS, error=noisy)
+
+
+def test_the_page_needs_nothing_but_itself(html: str) -> None:
+    page = Page(html)
+    assert html.lstrip().startswith("<!doctype html>")
+    names = {name for name, _ in page.tags}
+    assert names.isdisjoint({"script", "link", "img", "iframe", "object", "base", "form"})
+    for _, attributes in page.tags:
+        for name, value in attributes.items():
+            assert not name.startswith("on")
+            if name in ("href", "src", "xlink:href", "action", "srcset"):
+                assert (value or "").startswith("#")
+    assert "@import" not in html
+    assert "url(" not in html
+    addresses = set(re.findall(r"https?://[^\"' )]+", html))
+    assert addresses == {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    policy = next(a for a in page.all("meta") if a.get("http-equiv"))
+    assert "default-src 'none'" in str(policy["content"])
+
+
+def test_links_lead_to_sections_and_ids_are_unique(html: str) -> None:
+    page = Page(html)
+    ids = [str(attributes["id"]) for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert {str(a["href"])[1:] for a in page.all("a")} == set(ids)
+
+
+def test_light_dark_phone_and_print(html: str) -> None:
+    assert "prefers-color-scheme: dark" in html
+    assert "@media print" in html
+    assert 'name="viewport"' in html
+    for colour in palette.ALL:
+        assert f'svg [fill="{colour.light}"] {{ fill: {colour.dark}; }}' in html
+    # A plot with a colour that the page cannot change would vanish on one of the grounds.
+    drawn = set(re.findall(r'(?:fill|stroke)="(#[0-9a-f]{3,6})"', html.lower()))
+    assert drawn == {colour.light for colour in palette.ALL} & drawn
+    assert not re.search(r'(?:fill|stroke)="(?:black|white|rgb)', html)
+
+
+def test_every_picture_says_what_it_shows(html: str, release: SmallRelease) -> None:
+    page = Page(html)
+    pictures = [a for a in page.all("svg") if a.get("role") == "img"]
+    assert all(len(str(a["aria-label"])) > 20 for a in pictures)
+    # Two of rounds, one an attribute, and panels; the legend is told in words beside it.
+    assert len(pictures) >= 2 + len(release.domain.names) + 3
+    assert len(list(page.all("svg"))) == len(pictures) + 3
+    assert "Distribution of age. Most frequent, synthetic: 30 to 59 (" in html
+
+
+def test_the_story_is_told_in_numbers(html: str, release: SmallRelease) -> None:
+    words = Page(html).words()
+    assert "people, 2026-01" in words
+    assert "made on 2026-02-03 04:05 UTC" in words
+    assert "ε = 1 and δ = 1e-9" in words
+    assert "2.72 times as likely" in words
+    assert "at most 73.1% sure" in words
+    assert "one in 1,000,000,000" in words
+    assert "The number of private records, 4,000, is taken to be public" in words
+    assert "2 income \N{MULTIPLICATION SIGN} region public" not in words
+    assert "3 income \N{MULTIPLICATION SIGN} region public" in words
+    assert release.domain.impossible[0].describe(release.domain) in words
+    assert "not measured privately" in words
+    assert "0 to 90 in 4 bins" in words
+
+
+def test_the_parts_of_the_budget_add_up(html: str, release: SmallRelease) -> None:
+    widths = [float(w) for w in re.findall(r"width:([0-9.]+)%", html)]
+    assert sum(widths) == pytest.approx(100, abs=0.01)
+    words = Page(html).words()
+    selecting = sum(one.rho_select for one in release.transcript.rounds)
+    assert f"Selecting marginals {selecting:.4g}" in words
+    assert "Evaluating the tables 0.002" in words
+    returned = 0.05 - release.transcript.rho_spent
+    assert f"Not spent, returned to the budget {returned:.4g}" in words
+
+
+def test_lost_draws_are_part_of_the_story(tiny: SmallRelease) -> None:
+    lost = replace(tiny.transcript, rho_spent=tiny.transcript.rho_spent + 0.004)
+    assert "Lost draws 0.004" in Page(render(tiny, transcript=lost)).words()
+
+
+def test_noisy_errors_come_with_their_standard_error(html: str, noisy: WorkloadError) -> None:
+    words = Page(html).words()
+    assert noisy.synthetic is not None
+    assert f"Synthetic {noisy.synthetic.mean:.5f} {noisy.sigma:.5f}" in words
+    assert "false-alarm level 0.05" in words
+    assert "Independent" not in words
+
+
+def test_failed_checks_come_first(html: str) -> None:
+    words = Page(html).words()
+    assert "2 of 3 checks did not pass" in words
+    places = [words.index(name) for name in ("age__bounds", "age__marginal", "columns")]
+    assert places == sorted(places)
+    assert "✕ failed" in words
+    assert "▲ warning" in words
+
+
+def test_exact_errors_never_enter_the_page_that_leaves(
+    tiny: SmallRelease, exact: WorkloadError
+) -> None:
+    with pytest.raises(PrivacyLabelError, match="exact errors"):
+        render(tiny, error=exact)
+    without = render(tiny)
+    assert exact.synthetic is not None
+    for digits in (4, 5):
+        assert f"{exact.synthetic.mean:.{digits}f}" not in without
+    assert "The error against the private table is not told on this page" in without
+    assert "Restricted" not in without
+
+
+def test_the_restricted_edition_tells_them_under_a_banner(
+    tiny: SmallRelease, exact: WorkloadError, noisy: WorkloadError
+) -> None:
+    words = Page(render(tiny, error=exact, restricted=True)).words()
+    assert "Restricted: exact statistics of private data" in words
+    assert exact.synthetic is not None
+    assert exact.synthetic.per_marginal is not None
+    for clique, error in exact.synthetic.per_marginal.items():
+        assert f"{' x '.join(clique)} {error:.4f}" in words
+    assert "Independent attributes" in words
+    for wrong in (None, noisy, WorkloadError("off")):
+        with pytest.raises(InputError, match="mode 'exact'"):
+            render(tiny, error=wrong, restricted=True)
+
+
+def test_research_noise_is_not_releasable_and_says_so(tiny: SmallRelease, html: str) -> None:
+    transcript = transcript_of(tiny.domain, list(tiny.transcript.rounds), releasable=False)
+    words = Page(render(tiny, transcript=transcript)).words()
+    assert "Not releasable: made with seeded noise" in words
+    assert "nothing on this page is protected" in words
+    assert "charged before it was made" not in words
+    assert "Not releasable" not in html
+
+
+def test_a_domain_read_from_private_data_is_not_releasable(tiny: SmallRelease) -> None:
+    domain = replace(tiny.domain, identified_from="private")
+    page = render_report(
+        FACTS,
+        domain=domain,
+        transcript=tiny.transcript,
+        synthetic=tiny.synthetic,
+        public=tiny.public,
+    )
+    assert "Not releasable: the domain was read from the private table" in page
+
+
+def test_doubtful_settings_are_remarked(tiny: SmallRelease) -> None:
+    doubtful = replace(FACTS, delta=1 / RECORDS, epsilon=30.0, remarks=("T was tuned.",))
+    words = Page(render(tiny, facts=doubtful)).words()
+    assert "delta = 0.00025 is not below 1 / n" in words
+    assert "epsilon = 30 is large" in words
+    assert "T was tuned." in words
+
+
+def test_huge_epsilons_and_no_rounds_can_be_told(tiny: SmallRelease) -> None:
+    empty = replace(tiny.transcript, rounds=(), rho_spent=0.0, ended="budget exhausted")
+    facts = replace(FACTS, epsilon=2000.0, reserved={"mechanism": 1500.0})
+    words = Page(render(tiny, facts=facts, transcript=empty)).words()
+    assert "It ended with: budget exhausted" in words
+    assert "Spent ε = 0" in words
+
+
+def test_timing_stays_out(tiny: SmallRelease) -> None:
+    """How long a step on private data took is nothing that the ledger was charged for."""
+    slow = [replace(one, seconds=98765.4321) for one in tiny.transcript.rounds]
+    assert "98765.4" not in render(tiny, transcript=transcript_of(tiny.domain, slow))
+
+
+def test_names_and_values_cannot_inject_markup() -> None:
+    evil = '<script>alert("x")</script>'
+    domain = Domain(
+        (CategoricalAttribute(evil, (evil, "b")), CategoricalAttribute("{{ 7 * 7 }}", ("c", "d")))
+    )
+    rng = np.random.default_rng(0)
+    table = EncodedTable(domain, tuple(rng.integers(0, 2, 50) for _ in range(2)))
+    rounds = [measured_round(0, (evil,), "private", np.array([20.0, 30.0]), 2.0)]
+    transcript = replace(transcript_of(domain, rounds), records=50)
+    html = render_report(
+        replace(FACTS, release=evil, dataset=evil, public_source=evil),
+        domain=domain,
+        transcript=transcript,
+        synthetic=table,
+        public=table,
+        checks=[ExpectationResult("a", False, "WARN", evil)],
+    )
+    assert "<script" not in html
+    assert "49" not in Page(html).words().split()
+    assert "alert(" in Page(html).words()
+
+
+def test_the_same_release_gives_the_same_page(tiny: SmallRelease, html: str) -> None:
+    assert render(tiny) == render(tiny)
+
+
+def test_telling_pairs_prefer_what_was_measured(release: SmallRelease) -> None:
+    pairs = telling_pairs(release.domain, release.transcript, release.synthetic, release.public)
+    assert pairs[0] == ("age", "marital-status")
+    names = [name for pair in pairs for name in pair]
+    assert max(names.count(name) for name in names) <= 2
+    assert len(pairs) == 4
