@@ -59,6 +59,12 @@ def test_a_charge_beyond_the_share_is_refused(account):
     assert account.charged("b") is None
 
 
+def test_a_charge_two_units_beyond_what_remains_is_refused(account):
+    account.charge("a", 0.004)
+    with pytest.raises(BudgetExceededError):
+        account.charge("b", account.remaining + 2e-15)
+
+
 def test_a_step_is_charged_once(account):
     account.charge("a", 0.001)
     with pytest.raises(BudgetError, match="already paid for step 'a'"):
