@@ -142,7 +142,7 @@ def _simulate(rng: np.random.Generator, rows: int, years_ago: float) -> pd.DataF
     marital = _marital(rng, age, female, years_ago)
     household = _household_sizes(rng, age, marital, city)
     employment = _employments(rng, age, female, education, birthplace)
-    works = employment <= 1
+    works = (employment <= 1) & ~child
     occupation = _occupations(rng, education, female, settlement)
     hours = _hours(rng, female, employment, occupation, household)
     income = _incomes(rng, age, female, education, employment, occupation, hours, years_ago)

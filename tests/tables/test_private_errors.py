@@ -44,7 +44,7 @@ def assert_nothing_leaks(error):
     assert not any(number in text for number in SHOWN_NUMBERS)
     assert all(isinstance(one, JamError) for one in chain(error))
     # Neither how many rows are concerned, nor how many there are (37 in these tables).
-    assert not re.search(r"\b(37|36|35)\b", str(error))
+    assert not re.search(r"\b(37|36|35)\b", re.sub(r"/\S+", "PATH", str(error)))
 
 
 class Hostile:

@@ -1,0 +1,98 @@
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+
+from jam_dagster.tables import Workload, census_domain, decode, encode, simulate_census
+
+HASH = """
+import pandas as pd
+from jam_dagster.tables import simulate_census
+print([int(pd.util.hash_pandas_object(part).sum()) for part in simulate_census(3, 200, 100)])
+"""
+
+
+def test_both_parts_lie_in_the_declared_domain():
+    domain = census_domain()
+    private, public = simulate_census()
+    assert (len(private), len(public)) == (30_000, 3_000)
+    assert len(domain.names) >= 12
+    for part, is_private in ((private, True), (public, False)):
+        assert tuple(part.columns) == domain.names
+        encoded = encode(part, domain, private=is_private)
+        decoded = decode(encoded, np.random.default_rng(0))
+        assert decoded.dtypes.equals(part.dtypes)
+    nullable = {one.name for one in domain.attributes if one.nullable}
+    assert {name for name in private if private[name].isna().any()} == nullable
+    # Every value is somebody's: an empty cell would be a slip of the domain.
+    for name in domain.names:
+        assert encode(private, domain).marginal((name,)).all()
+
+
+def test_nobody_below_15_is_married():
+    domain = census_domain()
+    assert len(domain.impossible) == 1
+    encoded = encode(simulate_census()[0], domain)
+    (clique, mask), *_ = domain.impossible_masks().items()
+    counts = encoded.marginal(clique)
+    assert mask.sum() == 9
+    assert counts[mask].sum() == 0
+    assert (counts.sum(axis=1)[mask.any(axis=1)] > 0).all()
+
+
+def test_attributes_depend_on_each_other():
+    private, _ = simulate_census()
+    working = private["occupation"].notna()
+    assert (private.loc[working, "employment"].isin(["employed", "self-employed"])).all()
+    by_education = private.groupby("education")["income"].median()
+    assert by_education["master"] > 1.5 * by_education["primary"]
+    retired = private["employment"] == "retired"
+    assert private.loc[retired, "age"].mean() > 65
+    assert private.loc[retired, "health"].eq("very good").mean() < 0.6
+
+
+def test_the_public_sample_is_biased_and_worth_something():
+    domain = census_domain()
+    private, public = (encode(part, domain) for part in simulate_census())
+    cliques = Workload.all_k_way(domain, 2).cliques
+    ours, theirs = private.marginals(cliques), public.marginals(cliques)
+
+    def error(counts):
+        return np.mean([np.abs(ours[c] / 30_000 - counts(c)).sum() for c in cliques])
+
+    public_error = error(lambda clique: theirs[clique] / 3_000)
+    uniform_error = error(lambda clique: 1 / domain.size(clique))
+    fresh = np.random.default_rng(0).choice(30_000, 3_000, replace=False)
+    sample = private.take(fresh).marginals(cliques)
+    assert error(lambda clique: sample[clique] / 3_000) < 0.6 * public_error
+    assert public_error < 0.5 * uniform_error
+
+
+def test_a_seed_gives_the_same_people_in_every_process():
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", HASH],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "99")
+    }
+    here = [int(pd.util.hash_pandas_object(part).sum()) for part in simulate_census(3, 200, 100)]
+    assert outputs == {f"{here}\n"}
+    assert not simulate_census(4, 200, 100)[0].equals(simulate_census(3, 200, 100)[0])
+
+
+def test_the_parts_do_not_depend_on_each_others_size():
+    assert simulate_census(0, 50, 10)[0].equals(simulate_census(0, 50, 999)[0])
+    assert simulate_census(0, 50, 10)[1].equals(simulate_census(0, 999, 10)[1])
+
+
+def test_it_is_quick():
+    start = time.process_time()
+    simulate_census()
+    assert time.process_time() - start < 1.0

@@ -1,0 +1,229 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.tables import Domain, decode, draft_domain, encode, simulate_census
+
+
+def draft(column, **options):
+    return draft_domain(pd.DataFrame({"a": column}), **options).attribute("a")
+
+
+def test_text_becomes_the_values_observed_and_other():
+    attribute = draft(["b", "a", None, "b"])
+    assert attribute.values == ("a", "b", "other")
+    assert attribute.other == "other"
+    assert attribute.nullable
+    assert draft(["b", "a"], other=None).values == ("a", "b")
+    assert draft(["b", "a"], other="rest").other == "rest"
+
+
+@pytest.mark.parametrize("name", ["other", "Other", "OTHER"])
+def test_an_other_in_the_table_is_used(name):
+    attribute = draft(["a", name])
+    assert attribute.other == name
+    assert len(attribute.values) == 2
+
+
+def test_booleans_need_no_other():
+    assert draft([True, True]).values == (False, True)
+    assert draft(pd.Series([True, None], dtype=object)).dtype == "boolean"
+
+
+def test_integers_get_a_bin_a_value_where_these_are_few():
+    attribute = draft([3, 5, 34])
+    assert attribute.labels == tuple(map(str, range(3, 35)))
+    assert attribute.integer
+    assert attribute.clip
+    wide = draft([3, 5, 35])
+    assert wide.bins == 32
+    assert wide.edges[0] == 3
+    assert wide.edges[-1] == 35
+
+
+def test_integers_with_gaps_are_integers_again():
+    attribute = draft([1.0, np.nan, 3.0])
+    assert attribute.integer
+    assert attribute.nullable
+    assert attribute.dtype == "Int64"
+    assert attribute.labels == ("1", "2", "3", "(null)")
+    assert draft([1.0, 2.0]).dtype == "float64"
+
+
+def test_decimals_are_those_of_the_table():
+    attribute = draft([0.1, 0.4, 0.2])
+    assert attribute.decimals == 1
+    assert attribute.labels == ("0.1", "0.2", "0.3", "0.4")
+    assert draft([0.25, 100.5]).decimals == 2
+    assert draft([0.1, np.pi]).decimals is None
+    assert draft(pd.Series([0.1, 7.3], dtype="float32")).decimals == 1
+
+
+@pytest.mark.parametrize("bins", [1, 2, 5, 32, 100])
+@pytest.mark.parametrize("decimals", [0, 1, 2, 3])
+@pytest.mark.parametrize("count", [2, 31, 32, 33, 34, 64, 500])
+def test_every_bin_of_a_draft_holds_a_value(bins, decimals, count):
+    # A range as wide as the bins is where rounding could leave one without.
+    values = (np.arange(count) + 7) / 10**decimals
+    attribute = draft(values, bins=bins)
+    assert attribute.bins == min(bins, count)
+    low, high = attribute.bin_limits
+    assert (low <= high).all()
+
+
+@pytest.mark.parametrize("value", [5, 5.0, 0.1, np.pi, -3, 1e300])
+def test_a_constant_gets_one_bin_of_its_own(value):
+    attribute = draft([value, value])
+    assert attribute.bins == 1
+    assert attribute.bin_limits[0].tolist() == [value]
+    table = encode(pd.DataFrame({"a": [value]}), Domain((attribute,)))
+    assert decode(table, np.random.default_rng(0))["a"].iloc[0] == pytest.approx(value, rel=1e-15)
+
+
+def test_a_common_value_gets_a_bin_of_its_own():
+    values = [0] * 50 + [40] * 30 + list(range(5, 300))
+    attribute = draft(values)
+    assert "0" in attribute.labels
+    assert "40" not in attribute.labels
+    attribute = draft(values + [40] * 30)
+    assert {"0", "40"} <= set(attribute.labels)
+    assert attribute.labels[0] == "0"
+    assert attribute.labels[-1].endswith("to 299")
+    # Few bins more than asked, and still every value in one.
+    assert attribute.bins <= 32 + 4
+    domain = Domain((attribute,))
+    assert Domain.from_dict(domain.to_dict()) == domain
+
+
+@pytest.mark.parametrize("top", [100, 10.75])
+def test_a_common_largest_value_ends_the_domain(top):
+    values = [top] * 60 + np.linspace(0, 10, 300).round(2).tolist()
+    attribute = draft(values)
+    low, high = attribute.bin_limits
+    assert low[-1] == high[-1] == top
+    encoded = encode(pd.DataFrame({"a": values}), Domain((attribute,)), private=False)
+    decoded = decode(encoded, np.random.default_rng(0))["a"]
+    assert (decoded == top).sum() == 60
+
+
+def test_a_common_real_number_gets_a_bin_of_its_own():
+    rng = np.random.default_rng(0)
+    values = np.r_[np.full(100, np.pi), rng.normal(size=500), 10.0]
+    attribute = draft(values)
+    domain = Domain((attribute,))
+    decoded = decode(encode(pd.DataFrame({"a": values}), domain), rng)["a"]
+    assert (decoded == np.pi).sum() == 100
+
+
+def test_infinity_is_left_to_clipping():
+    assert draft([0.0, 1.0, np.inf]).edges[-1] == 1.0
+
+
+@given(
+    st.lists(
+        st.floats(-1e12, 1e12) | st.integers(-(2**52), 2**52) | st.none(), min_size=1, max_size=40
+    ),
+    st.integers(1, 40),
+)
+def test_a_drafted_domain_holds_its_table(values, bins):
+    if all(value is None for value in values):
+        values = [*values, 1]
+    table = pd.DataFrame({"a": pd.Series(values, dtype="float64")})
+    domain = draft_domain(table, bins=bins)
+    encoded = encode(table, domain, private=False)
+    again = encode(decode(encoded, np.random.default_rng(0)), domain)
+    assert np.array_equal(encoded.columns[0], again.columns[0])
+    assert Domain.from_dict(domain.to_dict()).digest == domain.digest
+
+
+def test_dtypes_and_order_are_the_public_tables():
+    public = pd.DataFrame(
+        {
+            "z": pd.Series([1, 2], dtype="int8"),
+            "y": pd.Series([0.5, 1.25], dtype="float32"),
+            "x": pd.Series(["u", "v"], dtype="category"),
+            "w": pd.Series(["u", None], dtype="string"),
+            "v": pd.Series([True, False]),
+            "u": pd.Series([1, None], dtype="UInt16"),
+            "t": pd.Series([0.5, None], dtype="Float64"),
+            "s": pd.Series([300, 7], dtype="int64[pyarrow]"),
+        }
+    )
+    domain = draft_domain(public)
+    assert domain.names == tuple(public.columns)
+    table = decode(encode(public, domain), np.random.default_rng(0))
+    expected = public.dtypes.astype(str).tolist()[:-1]
+    # The attribute has one more value than the table, "other".
+    assert table.dtypes.astype(str).tolist() == [*expected, "int64"]
+
+
+def test_drafts_from_both_tables_are_the_papers_and_marked():
+    public = pd.DataFrame({"a": ["x", "y"], "n": [0] * 2, "m": [1, 2]})
+    private = pd.DataFrame({"n": [0, 99, None], "m": [1, 3, 1], "a": ["z", "x", "x"], "extra": 0})
+    domain = draft_domain(public, private=private)
+    assert domain.restricted
+    assert domain.attribute("a").values == ("x", "y", "z")
+    assert domain.attribute("a").other is None
+    assert domain.attribute("n").bins == 32
+    assert domain.attribute("n").nullable
+    assert domain.attribute("n").dtype == "Int64"
+    assert domain.shape == (3, 33, 3)
+    assert not draft_domain(public).restricted
+
+
+def test_drafts_of_the_census_hold_both_parts():
+    private, public = simulate_census(private_rows=500, public_rows=500)
+    domain = draft_domain(public)
+    assert encode(private, domain).records == 500
+    assert encode(public, domain).records == 500
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ([f"person {number}" for number in range(101)], "names, keys"),
+        ([f"person {number % 1001}" for number in range(3000)], r"1,001 in 3,000 rows"),
+        ([None, None], "missing in every row"),
+        ([np.nan, np.nan], "missing in every row"),
+        ([np.inf, np.inf], "no finite number"),
+        ([pd.Timestamp("2024-01-31")], "dates"),
+        ([pd.Timestamp("2024-01-31").date()], "dates"),
+        ([pd.Timedelta(1)], "dates"),
+        ([1j], "complex"),
+        ([{"a": 1}], "neither text nor numbers"),
+        ([2**60, 5], "too large"),
+    ],
+)
+def test_columns_that_are_refused(column, message):
+    with pytest.raises(DomainError, match=f"'a' .*{message}"):
+        draft(column)
+
+
+def test_a_hundred_names_are_still_categories():
+    assert len(draft([f"place {number}" for number in range(100)]).values) == 101
+
+
+@pytest.mark.parametrize("bins", [0, -1, 2.5, True])
+def test_bins_that_are_refused(bins):
+    with pytest.raises(SpecificationError, match="positive integer"):
+        draft([1, 2], bins=bins)
+
+
+@pytest.mark.parametrize(
+    ("public", "private", "error", "message"),
+    [
+        (pd.DataFrame({"a": []}), None, InputError, "without rows"),
+        (pd.DataFrame({"a": [1]}), pd.DataFrame({"a": []}), InputError, "without rows"),
+        (pd.DataFrame(index=[0]), None, InputError, "no columns"),
+        (pd.DataFrame({0: [1]}), None, DomainError, "a text as its name"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), None, DomainError, "'a' twice"),
+        (pd.DataFrame({"a": [1]}), pd.DataFrame({"b": [1]}), DomainError, "column 'a'"),
+        (pd.DataFrame({"a": [1]}), pd.DataFrame({"a": ["x"]}), DomainError, "something else"),
+    ],
+)
+def test_tables_that_are_refused(public, private, error, message):
+    with pytest.raises(error, match=message):
+        draft_domain(public, private=private)

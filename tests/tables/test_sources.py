@@ -1,0 +1,269 @@
+import json
+
+import pandas as pd
+import pytest
+import sqlalchemy
+
+from jam_dagster.errors import SourceError, SpecificationError
+from jam_dagster.tables import (
+    CsvSource,
+    DemoSource,
+    ParquetSource,
+    SplitSource,
+    SqlSource,
+    simulate_census,
+    source_from_config,
+    stratified_split,
+)
+
+
+def read_csv(tmp_path, content, encoding="utf-8", **options):
+    path = tmp_path / "table.csv"
+    path.write_bytes(content.encode(encoding))
+    return CsvSource(str(path), encoding=encoding, **options).read(private=False)
+
+
+def test_a_csv_file_as_people_write_them(tmp_path):
+    table = read_csv(tmp_path, "a, b, c d\n1, x,?\n2, ?, 0.5\n3,NA,\n\n")
+    assert list(table.columns) == ["a", "b", "c d"]
+    assert table["a"].tolist() == [1, 2, 3]
+    assert table["b"].isna().tolist() == [False, True, True]
+    assert table["c d"].isna().tolist() == [True, False, True]
+    assert table.dtypes.astype(str).tolist() == ["int64", "str", "float64"]
+
+
+def test_missing_markers_are_the_sources(tmp_path):
+    table = read_csv(tmp_path, "a,b\nNA,-9\n?,1\n", missing=("-9",))
+    assert table["a"].tolist() == ["NA", "?"]
+    assert table["b"].isna().tolist() == [True, False]
+    assert read_csv(tmp_path, "a\nNone\n")["a"].tolist() == ["None"]
+
+
+def test_columns_kept_as_text(tmp_path):
+    table = read_csv(tmp_path, "zip,n\n02139,1\n?,2\n", text=("zip",))
+    assert table["zip"].iloc[0] == "02139"
+    assert table["zip"].isna().tolist() == [False, True]
+    with pytest.raises(SourceError, match="no column 'postcode', which `text` lists"):
+        read_csv(tmp_path, "zip\n02139\n", text=("postcode",))
+
+
+def test_other_dialects(tmp_path):
+    german = read_csv(tmp_path, "größe;ort\n1,5;Köln\n", "latin-1", separator=";", decimal=",")
+    assert german.to_dict("list") == {"größe": [1.5], "ort": ["Köln"]}
+    marked = read_csv(tmp_path, "a,b\n1,2\n", "utf-8-sig")
+    assert list(marked.columns) == ["a", "b"]
+    path = tmp_path / "table.csv"
+    path.write_bytes("\ufeffa,b\n1,2\n".encode())
+    assert list(CsvSource(str(path)).read(private=True).columns) == ["a", "b"]
+
+
+def test_row_numbers_that_pandas_wrote_are_left_out(tmp_path):
+    path = tmp_path / "table.csv"
+    pd.DataFrame({"a": [5, 6]}).to_csv(path)
+    assert CsvSource(str(path)).read(private=True).to_dict("list") == {"a": [5, 6]}
+
+
+def test_compressed_csv(tmp_path):
+    path = tmp_path / "table.csv.gz"
+    pd.DataFrame({"a": [5, 6]}).to_csv(path, index=False)
+    assert source_from_config(str(path)).read(private=True)["a"].tolist() == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2,3\n", "more fields than the header"),
+        ("a,b\n1,2\n1,2,3\n", "more fields than the header"),
+        ("a,a\n1,2\n", "column 'a' has the name of another"),
+        ("", "empty"),
+    ],
+)
+def test_csv_files_that_are_refused(tmp_path, text, message):
+    with pytest.raises(SourceError, match=message):
+        read_csv(tmp_path, text)
+
+
+def test_a_wrong_encoding_is_named(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes("a\nKöln\n".encode("latin-1"))
+    with pytest.raises(SourceError, match="set `encoding`"):
+        CsvSource(str(path)).read(private=True)
+    with pytest.raises(SourceError, match="set `encoding`"):
+        CsvSource(str(path), encoding="utf-99").read(private=True)
+
+
+def test_a_header_alone_is_a_table_without_rows(tmp_path):
+    assert read_csv(tmp_path, "a,b\n").shape == (0, 2)
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_files_that_are_not_there(private, tmp_path):
+    for source in (CsvSource(f"{tmp_path}/x.csv"), ParquetSource(f"{tmp_path}/x.parquet")):
+        with pytest.raises(SourceError, match="no such file; check the path"):
+            source.read(private=private)
+
+
+def test_parquet_keeps_dtypes_and_named_indices(tmp_path):
+    path = tmp_path / "table.parquet"
+    table = pd.DataFrame(
+        {"a": pd.Series([1, None], dtype="Int64"), "b": pd.Series(["x", None], dtype="category")}
+    )
+    table.to_parquet(path)
+    read = ParquetSource(str(path)).read(private=True)
+    assert read.dtypes.astype(str).tolist() == ["Int64", "category"]
+    table.set_index("b").to_parquet(path)
+    assert list(ParquetSource(str(path)).read(private=True).columns) == ["b", "a"]
+    table.set_index(pd.Index([7, 9])).to_parquet(path)
+    assert list(ParquetSource(str(path)).read(private=True).columns) == ["a", "b"]
+
+
+@pytest.fixture
+def database(tmp_path):
+    url = f"sqlite:///{tmp_path}/people.db"
+    pd.DataFrame({"age": [1, None], "name": ["x", None]}).to_sql(
+        "people", sqlalchemy.create_engine(url), index=False
+    )
+    return url
+
+
+def test_sql(database):
+    table = SqlSource(database, "select name, age from people where name = 'x'").read(private=True)
+    assert table.to_dict("list") == {"name": ["x"], "age": [1.0]}
+
+
+def test_sql_that_is_refused(database, tmp_path):
+    with pytest.raises(SourceError, match="no such column: nam"):
+        SqlSource(database, "select nam from people").read(private=False)
+    with pytest.raises(SourceError, match="two columns of the same name"):
+        SqlSource(database, "select age, age from people").read(private=True)
+    with pytest.raises(SourceError, match="no such file"):
+        SqlSource(f"sqlite:///{tmp_path}/none.db", "select 1").read(private=True)
+    assert not (tmp_path / "none.db").exists()
+    with pytest.raises(SourceError, match="cannot read SQL query"):
+        SqlSource("nonsense", "select 1").read(private=True)
+
+
+@pytest.mark.parametrize(
+    ("url", "described", "masked"),
+    [
+        (
+            "postgresql://ann:hunter2@db.example:5432/people?sslmode=require",
+            "SQL query on postgresql at db.example/people",
+            "postgresql://ann:***@db.example:5432/people?sslmode=require",
+        ),
+        (
+            "postgresql://ann:${HUNTER2}@db.example/people",
+            "SQL query on postgresql at db.example/people",
+            "postgresql://ann:${HUNTER2}@db.example/people",
+        ),
+        ("${HUNTER2_URL}", "SQL query on ${HUNTER2_URL}", "${HUNTER2_URL}"),
+        ("nonsense hunter2", "SQL query", "nonsense hunter2"),
+        (
+            "mssql+pyodbc:///?odbc_connect=PWD%3Dhunter2&x=1",
+            "SQL query on mssql+pyodbc",
+            "mssql+pyodbc:///?odbc_connect=***&x=1",
+        ),
+    ],
+)
+def test_credentials_are_shown_nowhere(url, described, masked):
+    source = SqlSource(url, "select 1")
+    assert source.describe() == described
+    assert source.to_dict() == {"sql": masked, "query": "select 1"}
+    assert "hunter2" not in repr(source)
+
+
+def test_variables_are_expanded_when_read(tmp_path, monkeypatch):
+    (tmp_path / "table.csv").write_text("a\n1\n")
+    source = source_from_config("${SOME_FOLDER}/table.csv")
+    monkeypatch.delenv("SOME_FOLDER", raising=False)
+    with pytest.raises(SourceError, match="variable SOME_FOLDER is not set: set it"):
+        source.read(private=True)
+    monkeypatch.setenv("SOME_FOLDER", str(tmp_path))
+    assert len(source.read(private=True)) == 1
+    assert str(tmp_path) not in source.describe() + json.dumps(source.to_dict())
+
+
+def test_the_demo():
+    assert DemoSource(rows=40).read(private=True).equals(simulate_census(0, 40, 1)[0])
+    public = DemoSource(part="public", seed=3, rows=20).read(private=False)
+    assert public.equals(simulate_census(3, 1, 20)[1])
+    assert len(DemoSource(part="public").read(private=False)) == 3_000
+
+
+def test_both_parts_of_a_split_come_from_the_same_split():
+    config = {
+        "split": {"demo": "census", "rows": 400},
+        "by": "sex",
+        "value": "female",
+        "public_share": 0.25,
+        "public_rows": 0.1,
+        "seed": 5,
+    }
+    private = source_from_config(config).read(private=True)
+    public = source_from_config(config | {"part": "public"}).read(private=False)
+    expected = stratified_split(
+        DemoSource(rows=400).read(private=True),
+        by="sex",
+        value="female",
+        public_share=0.25,
+        public_rows=0.1,
+        seed=5,
+    )
+    assert private.equals(expected[0])
+    assert public.equals(expected[1])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        CsvSource("people.csv"),
+        CsvSource("people.csv", separator=";", missing=("-",), text=("zip",)),
+        ParquetSource("people.parquet"),
+        SqlSource("sqlite:///people.db", "select 1"),
+        DemoSource(part="public", rows=5),
+        SplitSource(CsvSource("people.csv"), "sex", "f", 0.5, 100, part="public"),
+    ],
+)
+def test_configurations_give_the_source_back(source):
+    assert source_from_config(json.loads(json.dumps(source.to_dict()))) == source
+
+
+def test_paths_tell_the_format():
+    assert source_from_config("a.csv") == CsvSource("a.csv")
+    assert source_from_config("s3://bucket/a.TSV.gz") == CsvSource(
+        "s3://bucket/a.TSV.gz", separator="\t"
+    )
+    assert source_from_config("a.parquet") == ParquetSource("a.parquet")
+
+
+SPLIT = {"split": "a.csv", "by": "a", "value": 1, "public_share": 0.5, "public_rows": 10}
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("people.xlsx", "by its suffix"),
+        (3, "a path or a mapping"),
+        ({}, "needs one of the keys csv, parquet, sql, demo, split, but it has none"),
+        ({"csv": "a.csv", "parquet": "b"}, "needs one of the keys"),
+        ({"csv": 3}, "csv must be a text"),
+        ({"csv": "a.csv", "seperator": ";"}, "unknown key 'seperator': allowed are csv, separator"),
+        ({"csv": "a.csv", "missing": "?"}, "missing must be a list"),
+        ({"csv": "a.csv", "missing": [9]}, "each item of missing must be a text"),
+        ({"csv": "a.csv", "skipinitialspace": "no"}, "true or false"),
+        ({"sql": "sqlite://"}, "needs the key 'query'"),
+        ({"demo": "titanic"}, "one demo table"),
+        ({"demo": "census", "part": "secret"}, "'private' or 'public'"),
+        ({"demo": "census", "rows": 0}, "at least 1"),
+        ({"demo": "census", "seed": "a"}, "must be an integer"),
+        (SPLIT | {"split": {"xml": "a"}}, "needs one of the keys"),
+        (SPLIT | {"public_share": 2}, "lie in 0 to 1"),
+        (SPLIT | {"public_rows": "many"}, "must be a number"),
+        (SPLIT | {"value": ["f"]}, "one value of the column"),
+        (SPLIT | {"part": "both"}, "'private' or 'public'"),
+        ({key: value for key, value in SPLIT.items() if key != "by"}, "needs the key 'by'"),
+    ],
+)
+def test_configurations_that_are_refused(config, message):
+    with pytest.raises(SpecificationError, match=message):
+        source_from_config(config)
