@@ -1,0 +1,27 @@
+"""The code location that `test_leak_canary` runs in processes of its own."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from jam_dagster.pipeline import DomainSpec, EvaluationSpec
+from tests.pipeline.conftest import Bench
+
+CASES: dict[str, dict[str, Any]] = {
+    "private": {"evaluation": EvaluationSpec(mode="private", share=0.2)},
+    "exact": {},
+    "identified": {"domain": DomainSpec(identify="both", bins=4)},
+}
+
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    home = Path(os.environ["CANARY_HOME"])
+    case = json.loads((home / "case.json").read_text())
+    bench = Bench(home, dg.DagsterInstance.ephemeral())
+    return dg.Definitions.merge(
+        bench.definitions(**CASES[case]), dg.Definitions(executor=dg.in_process_executor)
+    )

@@ -1,0 +1,176 @@
+"""Values planted in a private table are looked for in everything that many people can read."""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jam_dagster.evaluation import workload_error
+from jam_dagster.pipeline.formats import CodesFormat
+from jam_dagster.tables import Workload, encode
+from tests.pipeline.conftest import DOMAIN, write_tables
+
+ROOT = Path(__file__).parents[2]
+
+TEXT = "SENTINEL-7f3a"
+NUMBER = 7331957.125
+
+
+def plant(home: Path, *, fatal: dict[str, object] | None = None) -> None:
+    """Plant values where a release copes with them, and one where it cannot."""
+    write_tables(home)
+    table = pd.read_csv(home / "private.csv").astype({"age": "object"})
+    # The domain counts this town as "elsewhere" and moves this age to its bounds; it does not
+    # know the other columns.
+    table.loc[3:9, "town"] = TEXT
+    table.loc[10:12, ["age", "job"]] = [int(NUMBER), "none"]
+    table["notes"] = f"{TEXT} likes tea"
+    table["wealth"] = NUMBER
+    for column, value in (fatal or {}).items():
+        table[column] = table[column].astype("object")
+        table.loc[20, column] = value
+    table.to_csv(home / "private.csv", index=False)
+
+
+def run(home: Path, case: str) -> subprocess.CompletedProcess[str]:
+    """Run the whole job in a process of its own, on an instance that keeps everything."""
+    (home / "case.json").write_text(json.dumps(case))
+    instance = home / "dagster"
+    instance.mkdir(exist_ok=True)
+    (instance / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "dagster", "job", "execute"),
+            *("-m", "tests.pipeline.canary_location", "-j", "people_release"),
+        ],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "CANARY_HOME": str(home),
+            "DAGSTER_HOME": str(instance),
+            "DAGSTER_DISABLE_TELEMETRY": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (home / "dagster" / "stdout.txt").write_text(done.stdout)
+    (home / "dagster" / "stderr.txt").write_text(done.stderr)
+    return done
+
+
+def contents(path: Path) -> bytes:
+    """Return what a file holds, with what is packed in it unpacked."""
+    held = path.read_bytes()
+    if path.suffix == ".parquet":
+        held += pd.read_parquet(path).to_csv().encode()
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as arrays:
+            held += b"".join(arrays[name].tobytes() for name in arrays.files)
+    return held
+
+
+def planted_in(path: Path) -> bool:
+    held = contents(path)
+    needles = [TEXT.encode(), TEXT.encode("utf-16-le"), str(int(NUMBER)).encode()]
+    needles += [struct.pack("<d", NUMBER), struct.pack("<d", int(NUMBER))]
+    return any(needle in held for needle in needles)
+
+
+def files(*folders: Path) -> list[Path]:
+    return [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+
+
+def assert_no_leak(home: Path) -> None:
+    looked_at = files(home / "dagster", home / "releases")
+    assert {path.name for path in looked_at} >= {"stdout.txt", "stderr.txt"}
+    assert any(path.suffix == ".db" for path in looked_at), "no event store was written"
+    assert any("compute_logs" in path.parts for path in looked_at), "no compute log was written"
+    leaked = [str(path.relative_to(home)) for path in looked_at if planted_in(path)]
+    leaked += [str(path) for path in files(home) if TEXT in str(path)]
+    assert not leaked
+    ledger = home / "ledger.sqlite"
+    assert not ledger.exists() or not planted_in(ledger)
+
+
+def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
+    plant(tmp_path)
+    table = pd.read_csv(tmp_path / "private.csv")
+    table.to_parquet(tmp_path / "table.parquet", compression="zstd")
+    np.savez_compressed(tmp_path / "numbers.npz", wealth=table["wealth"].to_numpy())
+    (tmp_path / "trace.txt").write_text(f"ValueError: could not convert {TEXT!r}")
+    for name in ("private.csv", "table.parquet", "numbers.npz", "trace.txt"):
+        assert planted_in(tmp_path / name), name
+    assert not planted_in(tmp_path / "public.csv")
+
+
+def test_success_leaks_nothing(tmp_path: Path) -> None:
+    plant(tmp_path)
+    done = run(tmp_path, "private")
+    assert done.returncode == 0, done.stderr[-3000:]
+    # What was planted did go through the pipeline: it lies in the private store.
+    assert any(planted_in(path) for path in files(tmp_path / "closed"))
+    assert_no_leak(tmp_path)
+    assert_exact_errors_are_nowhere(tmp_path)
+
+
+def assert_exact_errors_are_nowhere(home: Path) -> None:
+    """In mode private only noisy means leave; the exact ones must not."""
+    synthetic = pd.read_parquet(home / "releases" / "people" / "synthetic_records.parquet")
+    exact = workload_error(
+        CodesFormat().read(home / "closed" / "people" / "private_discretized.codes.parquet"),
+        encode(synthetic, DOMAIN, private=False),
+        CodesFormat().read(home / "releases" / "people" / "public_discretized.codes.parquet"),
+        Workload.all_k_way(DOMAIN, 2),
+        mode="exact",
+    )
+    assert exact.synthetic is not None
+    assert exact.public is not None
+    for error in (exact.synthetic, exact.public):
+        for number in (error.mean, error.maximum):
+            needle = repr(number)[:10].encode()
+            assert len(needle) == 10, "too short a number to look for"
+            found = [path for path in files(home / "dagster") if needle in contents(path)]
+            assert not found, f"{found} tell an exact error"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["exact", "identified"])
+def test_success_leaks_nothing_in_other_modes(tmp_path: Path, case: str) -> None:
+    plant(tmp_path)
+    done = run(tmp_path, case)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert_no_leak(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "fatal",
+    [
+        {"sex": TEXT},
+        pytest.param({"age": TEXT}, marks=pytest.mark.slow),
+        pytest.param({"job": TEXT, "sex": None}, marks=pytest.mark.slow),
+    ],
+)
+def test_failure_leaks_nothing(tmp_path: Path, fatal: dict[str, object]) -> None:
+    plant(tmp_path, fatal=fatal)
+    done = run(tmp_path, "private")
+    assert done.returncode != 0
+    assert "OutsideDomainError" in done.stderr or "DomainError" in done.stderr
+    assert_no_leak(tmp_path)
+
+
+@pytest.mark.slow
+def test_unreadable_table_leaks_nothing(tmp_path: Path) -> None:
+    plant(tmp_path)
+    with (tmp_path / "private.csv").open("a") as file:
+        # One row of too many cells, with a quote that never ends.
+        file.write(f'F,Aix,none,3,"{TEXT},1,2,3,4,5,6\n{TEXT}\n')
+    done = run(tmp_path, "private")
+    assert done.returncode != 0
+    assert_no_leak(tmp_path)
