@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -20,6 +21,8 @@ from typer.testing import CliRunner, Result
 import jam_dagster
 from jam_dagster.cli import app
 from jam_dagster.privacy import Ledger
+from jam_dagster.synthesis import SynthesisRequest
+from jam_dagster.tables import CsvSource
 
 PEOPLE = {"age": 4, "sex": 2, "job": 3, "income": 2}
 QUICK = ("--rounds", "2", "--iterations", "20", "--degree", "2")
@@ -28,10 +31,8 @@ KEYS = ["workload_error", "seconds", "peak_memory_mb", "rho", "picks", "rows", "
 Run = Callable[..., Result]
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run a command in a folder with coded and raw tables, their domains and a ledger."""
-    monkeypatch.chdir(tmp_path)
+def _write_tables() -> None:
+    """Write coded and raw tables, their domains and a ledger to the working directory."""
     rng = np.random.default_rng(0)
     for name, rows in (("priv", 200), ("pub", 80)):
         coded = pd.DataFrame({a: rng.integers(0, size, rows) for a, size in PEOPLE.items()})
@@ -41,14 +42,40 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         )
         raw.to_csv(f"raw-{name}.csv", index=False)
     Path("domain.json").write_text(json.dumps(PEOPLE))
-    Path("raw.yaml").write_text(
-        "attributes:\n"
-        "  age: {bounds: [17, 91], bins: 4, integer: true}\n"
-        "  job: {values: [baker, pilot]}\n"
-    )
     Ledger("ledger.db").grant("people", epsilon=1.0, delta=1e-9)
-    runner = CliRunner()
-    return lambda *arguments: runner.invoke(app, [str(argument) for argument in arguments])
+
+
+def _run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command in a folder with two tables, their domain and a ledger."""
+    monkeypatch.chdir(tmp_path)
+    _write_tables()
+    return _run
+
+
+@pytest.fixture(scope="module")
+def release_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a release in such a folder."""
+    folder = tmp_path_factory.mktemp("released")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        _write_tables()
+        made = _run(*synthesize(*RELEASE, *NOISY, "--json"))
+        assert made.exit_code == 0, made.output
+        Path("made.json").write_text(made.stdout)
+    return folder
+
+
+@pytest.fixture
+def released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release_folder: Path) -> Run:
+    """Run a command in a folder where a release was made with `RELEASE` and `NOISY`."""
+    shutil.copytree(release_folder, tmp_path / "copy")
+    monkeypatch.chdir(tmp_path / "copy")
+    return _run
 
 
 def synthesize(*options: object, **tables: str) -> list[object]:
@@ -59,7 +86,8 @@ def synthesize(*options: object, **tables: str) -> list[object]:
 
 
 RESEARCH = ("--noise", "numpy")
-RELEASE = ("--ledger", "ledger.db", "--dataset", "people")
+RELEASE = ("--ledger", "ledger.db", "--dataset", "people", "--no-report")
+NOISY = ("--epsilon", "0.4", "--evaluate", "private")
 
 
 def lines(result: Result) -> list[str]:
@@ -380,7 +408,7 @@ def test_the_summary_is_for_people(run: Run) -> None:
     result = run(*synthesize(*RESEARCH))
 
     assert "epsilon 1 at delta 1e-09" in result.stdout
-    assert "Error of the public table" in result.stdout
+    assert "Error, public" in result.stdout
     # One line a round where there is no terminal to draw a bar on.
     assert "round 2/2" in result.stderr
 
@@ -388,11 +416,9 @@ def test_the_summary_is_for_people(run: Run) -> None:
 # --- a release
 
 
-def test_a_release_is_charged_and_may_leave(run: Run) -> None:
-    result = run(*synthesize(*RELEASE, "--evaluate", "private", "--json"))
+def test_a_release_is_charged_and_may_leave(released: Run) -> None:
+    made = json.loads(Path("made.json").read_text())
 
-    assert result.exit_code == 0, result.output
-    made = json.loads(result.stdout)
     assert made["releasable"] is True
     assert made["workload_error"]["independent"] is None
     assert made["workload_error"]["synthetic"]["max"] is None
@@ -406,89 +432,142 @@ def test_a_release_is_charged_and_may_leave(run: Run) -> None:
     assert not Path("out/restricted").exists()
 
 
-def test_exact_errors_of_a_release_are_restricted(run: Run) -> None:
-    run(*synthesize(*RELEASE))
+def test_a_release_is_reported_in_two_editions(run: Run) -> None:
+    result = run(*synthesize(*RELEASE, "--report"))
 
+    assert result.exit_code == 0, result.output
+    assert f"Report{' ' * 14}{Path('out/report.html').resolve()}\n" in result.stdout
+    page, restricted = (
+        Path("out", name).read_text() for name in ("report.html", "restricted/report.html")
+    )
     assert not Path("out/errors.json").exists()
-    assert Path("out/restricted/errors.json").exists()
+    errors = json.loads(Path("out/restricted/errors.json").read_text())
+    mean = f"{errors['synthetic']['mean']:.4f}"[1:]
+    assert mean in restricted
+    assert mean not in page
+    assert Path("out/restricted/report.html").stat().st_mode & 0o777 == 0o600
 
 
-def test_the_same_release_again_is_free_and_the_same(run: Run) -> None:
-    first = run(*synthesize(*RELEASE, "--evaluate", "private", "--json"))
+def test_a_release_is_reported_unless_not_wanted() -> None:
+    tables = {"private": CsvSource("priv.csv"), "public": CsvSource("pub.csv")}
+    made = {
+        (noise, report): SynthesisRequest(
+            **tables, out=Path("out"), epsilon=1, noise=noise, report=report
+        ).wants_report
+        for noise in ("exact", "numpy")
+        for report in (None, True, False)
+    }
+
+    assert made == {
+        ("exact", None): True,
+        ("exact", True): True,
+        ("exact", False): False,
+        ("numpy", None): False,
+        ("numpy", True): True,
+        ("numpy", False): False,
+    }
+
+
+def test_the_same_release_again_is_free_and_the_same(released: Run) -> None:
     table, events = Path("out/synthetic.csv").read_bytes(), Ledger("ledger.db").events()
+    first = json.loads(Path("made.json").read_text())
     Path("out/synthetic.csv").unlink()
 
-    second = run(*synthesize(*RELEASE, "--evaluate", "private", "--json"))
+    result = released(*synthesize(*RELEASE, *NOISY, "--json"))
 
-    assert second.exit_code == 0, second.output
+    assert result.exit_code == 0, result.output
     assert Ledger("ledger.db").events() == events
     assert Path("out/synthetic.csv").read_bytes() == table
+    second = json.loads(result.stdout)
     for key in ("workload_error", "rho", "picks"):
-        assert json.loads(second.stdout)[key] == json.loads(first.stdout)[key]
+        assert second[key] == first[key]
 
 
-def test_a_release_that_was_interrupted_goes_on_without_paying_twice(run: Run) -> None:
-    run(*synthesize(*RELEASE))
-    events = Ledger("ledger.db").events()
+def test_a_release_that_was_interrupted_goes_on_without_paying_twice(released: Run) -> None:
+    table, events = Path("out/synthetic.csv").read_bytes(), Ledger("ledger.db").events()
     # What a crash between the last draw and the end of the run leaves: the draws alone.
     for path in ("transcript/transcript.json", "synthetic.csv"):
         Path("out", path).unlink()
 
-    result = run(*synthesize(*RELEASE))
+    result = released(*synthesize(*RELEASE, *NOISY))
 
     assert result.exit_code == 0, result.output
     assert Ledger("ledger.db").events() == events
+    assert Path("out/synthetic.csv").read_bytes() == table
 
 
-def test_a_charged_release_without_its_folder_is_bad_input(run: Run) -> None:
-    run(*synthesize(*RELEASE, "--release", "yearly"))
+def test_a_lost_evaluation_does_not_withhold_the_table(released: Run) -> None:
+    events = Ledger("ledger.db").events()
+    # What a crash between the charge and the storing of the noisy means leaves.
+    Path("out/draws/evaluation-means.npz").unlink()
+    Path("out/synthetic.csv").unlink()
+
+    result = released(*synthesize(*RELEASE, *NOISY, "--json"))
+
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["workload_error"]["synthetic"] is None
+    assert "lost" in result.stderr
+    assert Path("out/synthetic.csv").exists()
+    assert Ledger("ledger.db").events() == events
+
+
+def test_a_charged_release_without_its_folder_is_bad_input(released: Run) -> None:
     events = Ledger("ledger.db").events()
 
-    result = run(*synthesize(*RELEASE, "--release", "yearly", "--out", "elsewhere"))
+    result = released(
+        *synthesize(*RELEASE, *NOISY, "--release", "out", "--out", "elsewhere", "--json")
+    )
 
     assert result.exit_code == 2
     assert "--edition" in result.stderr
     assert Ledger("ledger.db").events() == events
 
 
-def test_another_edition_is_paid_anew(run: Run) -> None:
-    run(*synthesize(*RELEASE, "--epsilon", "0.4"))
+def test_another_edition_is_paid_anew(released: Run) -> None:
+    before = Ledger("ledger.db").balance("people").spent
 
-    again = run(*synthesize(*RELEASE, "--epsilon", "0.4", "--edition", "2", "--out", "two"))
+    result = released(
+        *synthesize(*RELEASE, *NOISY, "--release", "out", "--edition", "2", "--out", "two")
+    )
 
-    assert again.exit_code == 0, again.output
-    ledger = Ledger("ledger.db")
-    editions = {event.edition for event in ledger.events() if event.edition}
+    assert result.exit_code == 0, result.output
+    assert Ledger("ledger.db").balance("people").spent > before
+    editions = {event.edition for event in Ledger("ledger.db").events() if event.edition}
     assert editions == {"1", "2"}
 
 
-def test_a_charged_folder_is_not_overwritten(run: Run) -> None:
-    run(*synthesize(*RELEASE, "--epsilon", "0.4"))
-    table = Path("out/synthetic.csv").read_bytes()
+@pytest.mark.parametrize(
+    "other",
+    [
+        (*RELEASE, "--epsilon", "0.3"),
+        (*RELEASE, *NOISY, "--edition", "2"),
+        RESEARCH,
+    ],
+)
+def test_a_charged_folder_is_not_overwritten(released: Run, other: tuple[str, ...]) -> None:
+    table, events = Path("out/synthetic.csv").read_bytes(), Ledger("ledger.db").events()
 
-    for other in ((*RELEASE, "--epsilon", "0.3"), RESEARCH):
-        result = run(*synthesize(*other))
-        assert result.exit_code == 2
-        assert "--out" in result.stderr
+    result = released(*synthesize(*other))
+
+    assert result.exit_code == 2
+    assert "--out" in result.stderr
     assert Path("out/synthetic.csv").read_bytes() == table
+    assert Ledger("ledger.db").events() == events
 
 
-def test_draws_of_one_ledger_are_not_free_in_another(run: Run) -> None:
-    run(*synthesize(*RELEASE))
-
-    result = run(*synthesize("--ledger", "new.db", "--dataset", "people"))
+def test_draws_of_one_ledger_are_not_free_in_another(released: Run) -> None:
+    result = released(*synthesize(*RELEASE, *NOISY, "--ledger", "new.db"))
 
     assert result.exit_code == 2
     assert "never charged" in result.stderr
     assert not Path("new.db").exists()
 
 
-def test_new_data_are_a_new_release(run: Run) -> None:
-    run(*synthesize(*RELEASE))
+def test_new_data_are_a_new_release(released: Run) -> None:
     events = Ledger("ledger.db").events()
     pd.read_csv("priv.csv").head(150).to_csv("priv.csv", index=False)
 
-    result = run(*synthesize(*RELEASE))
+    result = released(*synthesize(*RELEASE, *NOISY))
 
     assert result.exit_code == 2
     assert "--edition" in result.stderr
@@ -496,19 +575,11 @@ def test_new_data_are_a_new_release(run: Run) -> None:
 
 
 def test_a_new_ledger_grants_what_the_release_asks_for(run: Run) -> None:
-    result = run(*synthesize("--ledger", "new.db", "--dataset", "people"))
+    arguments = synthesize(*RELEASE, "--evaluate", "private", "--ledger", "new.db", "--json")
 
-    assert result.exit_code == 0, result.output
-    assert "granted exactly what this release asks for" in result.stderr
-    balance = Ledger("new.db").balance("people")
-    assert (balance.epsilon, balance.delta) == (1.0, 1e-9)
-
-
-def test_a_release_prints_nothing_but_json_in_its_own_process(run: Run) -> None:
-    arguments = [*map(str, synthesize(*RELEASE, "--evaluate", "private", "--json"))]
-
+    # In a process of its own: one object, whatever the libraries below have to say.
     ran = subprocess.run(
-        [sys.executable, "-m", "jam_dagster.cli", *arguments],
+        [sys.executable, "-m", "jam_dagster.cli", *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
@@ -517,7 +588,10 @@ def test_a_release_prints_nothing_but_json_in_its_own_process(run: Run) -> None:
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.count("\n") == 1
     assert json.loads(ran.stdout)["releasable"] is True
+    assert "granted exactly what this release asks for" in ran.stderr
     assert "round 2/2" in ran.stderr
+    balance = Ledger("new.db").balance("people")
+    assert (balance.epsilon, balance.delta) == (1.0, 1e-9)
 
 
 # --- domain
@@ -572,10 +646,8 @@ def test_a_ledger_is_granted_and_shown(run: Run) -> None:
     assert "granted" in table
 
 
-def test_a_ledger_shows_what_a_release_spent(run: Run) -> None:
-    run(*synthesize(*RELEASE))
-
-    result = run("ledger", "show", "--ledger", "ledger.db", "--last", "3")
+def test_a_ledger_shows_what_a_release_spent(released: Run) -> None:
+    result = released("ledger", "show", "--ledger", "ledger.db", "--last", "3")
 
     spent = Ledger("ledger.db").balance("people").spent
     assert f"rho {spent:.4g}" in result.stdout

@@ -154,6 +154,15 @@ def synthesize(
             show_default="0.05",
         ),
     ] = None,
+    report: Annotated[
+        bool | None,
+        typer.Option(
+            "--report/--no-report",
+            rich_help_panel=OUTPUT,
+            help="Write the report, one page in HTML; it takes some seconds.",
+            show_default="written with exact noise",
+        ),
+    ] = None,
     as_json: Annotated[
         bool,
         typer.Option(
@@ -209,6 +218,7 @@ def synthesize(
                 dataset=dataset,
                 release=release,
                 edition=edition,
+                report=report,
             )
         )
     if as_json:
@@ -265,19 +275,18 @@ def _progress(rounds: int) -> Iterator[tuple[Callable[[str], None], Callable[[Ro
 
 
 def _print_summary(made: Synthesis, delta: float) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from jam_dagster.privacy import describe_rho
 
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_row("Synthetic table", f"{made.output / 'synthetic.csv'} ({made.rows:,} rows)")
-    table.add_row("Privacy budget", describe_rho(made.rho_budget, delta))
-    table.add_row("Privacy spent", describe_rho(made.rho_spent, delta))
-    table.add_row("Rounds", " and ".join(f"{n} {source}" for source, n in made.picks.items()))
+    lines = {"Synthetic table": f"{made.output / 'synthetic.csv'} ({made.rows:,} rows)"}
+    if made.report is not None:
+        lines["Report"] = str(made.report)
+    lines["Privacy budget"] = describe_rho(made.rho_budget, delta)
+    lines["Privacy spent"] = describe_rho(made.rho_spent, delta)
+    lines["Rounds"] = " and ".join(f"{number} {origin}" for origin, number in made.picks.items())
     for name, error in made.errors.to_dict().items():
         if error is not None:
-            table.add_row(f"Error of the {name} table", f"{error['mean']:.4f}")
-    table.add_row("May leave", "yes" if made.releasable else "no")
-    table.add_row("Took", f"{made.seconds['total']:.1f} s, {made.peak_memory_mb:,.0f} MB")
-    Console(highlight=False, markup=False, soft_wrap=True).print(table)
+            lines[f"Error, {name}"] = f"{error['mean']:.4f}"
+    lines["May leave"] = "yes" if made.releasable else "no"
+    lines["Took"] = f"{made.seconds['total']:.1f} s, {made.peak_memory_mb:,.0f} MB"
+    for name, line in lines.items():
+        typer.echo(f"{name:<20}{line}")

@@ -61,6 +61,9 @@ class Funding(Protocol):
     def open(self, folder: ReleaseFolder) -> Funds:
         """Reserve the shares."""
 
+    def remaining_epsilon(self) -> float | None:
+        """Return what the dataset can still grant, None where no ledger keeps it."""
+
 
 class ResearchFunding:
     """Seeded noise that charges nobody, and makes nothing that may leave.
@@ -84,6 +87,10 @@ class ResearchFunding:
         """Return accounts that only count."""
         accounts = {share: UnledgeredAccount(rho, share) for share, rho in self._shares.items()}
         return Funds(make_noise("numpy", self._seed), accounts, MemoryStore())
+
+    def remaining_epsilon(self) -> float | None:
+        """Return None: no ledger keeps it."""
+        return None
 
 
 class LedgerFunding:
@@ -183,3 +190,8 @@ class LedgerFunding:
         release = self._ledger.open_release(self._key, self._shares)
         accounts = {share: release.account(share) for share in self._shares}
         return Funds(noise, accounts, DirectoryStore(folder.draws))
+
+    def remaining_epsilon(self) -> float | None:
+        """Return what the dataset can still grant, as epsilon at its budget's delta."""
+        balance = self._ledger.balance(self._key.dataset)
+        return balance.epsilon_of(balance.remaining)

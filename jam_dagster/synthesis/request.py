@@ -54,6 +54,8 @@ class SynthesisRequest:
         What the ledger calls this release; None takes the name of `out`.
     edition
         A new edition of a release is drawn, and paid, anew.
+    report
+        Whether to write the report; None writes one of a release and none of research.
     """
 
     private: Source
@@ -75,6 +77,7 @@ class SynthesisRequest:
     dataset: str | None = None
     release: str | None = None
     edition: str = "1"
+    report: bool | None = None
 
     def validate(self) -> None:
         """Check everything that can be checked before a table is read.
@@ -151,6 +154,11 @@ class SynthesisRequest:
         if self.evaluate != "private":
             return 0.0
         return DEFAULT_EVALUATION_SHARE if self.evaluation_share is None else self.evaluation_share
+
+    @property
+    def wants_report(self) -> bool:
+        """Whether to write the report."""
+        return self.noise == "exact" if self.report is None else self.report
 
     def specification(self, *, domain_digest: str, public_digest: str) -> dict[str, Any]:
         """Return everything that the draws depend on, private data apart.

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ import numpy as np
 
 from jam_dagster.errors import InputError, LostDrawError
 from jam_dagster.evaluation import WorkloadError, workload_error
+from jam_dagster.evaluation.report import ReleaseFacts, render_report
 from jam_dagster.mechanisms import FittedModel, Round, Transcript
 from jam_dagster.privacy import Ledger, ReleaseKey
 from jam_dagster.synthesis.folder import ReleaseFolder
@@ -64,6 +67,8 @@ class Synthesis:
         Whether the synthetic table may leave.
     output
         The folder.
+    report
+        The report that may leave, if one was written.
     """
 
     errors: WorkloadError
@@ -75,6 +80,7 @@ class Synthesis:
     rows: int
     releasable: bool
     output: Path
+    report: Path | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as ``synthesize --json`` prints them."""
@@ -210,6 +216,21 @@ def synthesize(
         errors = _evaluate(request, private, synthetic, public, workload, funds, tell)
         folder.write_errors(errors.to_dict(), restricted=errors.restricted)
 
+    if request.wants_report:
+        with watch.stage("report"), withheld("the report"):
+            page = partial(
+                render_report,
+                _facts(request, funding),
+                domain=domain,
+                transcript=transcript,
+                synthetic=synthetic,
+                public=public,
+            )
+            measured = None if errors.restricted or errors.synthetic is None else errors
+            folder.write_report(page(error=measured), restricted=False)
+            if errors.restricted:
+                folder.write_report(page(error=errors, restricted=True), restricted=True)
+
     return Synthesis(
         errors=errors,
         seconds=watch.total(),
@@ -220,6 +241,7 @@ def synthesize(
         rows=len(table),
         releasable=transcript.releasable and not domain.restricted,
         output=folder.path,
+        report=folder.report if request.wants_report else None,
     )
 
 
@@ -261,6 +283,20 @@ def _funding(
     described["key"] = asdict(key)
     ledger = Ledger(str(request.ledger))
     return LedgerFunding(ledger, key, request.budget(), request.shares(), tell), described
+
+
+def _facts(request: SynthesisRequest, funding: Funding) -> ReleaseFacts:
+    return ReleaseFacts(
+        release=request.release_name,
+        dataset=request.dataset or "not named",
+        epsilon=request.epsilon,
+        delta=request.delta,
+        reserved=request.shares(),
+        edition=request.edition,
+        public_source=request.public.describe(),
+        made=datetime.now(UTC),
+        remaining_epsilon=funding.remaining_epsilon(),
+    )
 
 
 def _evaluate(
