@@ -1,0 +1,50 @@
+"""The cells of a decoded table are found again, and what is no value of it is found out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jam_dagster.evaluation.cell_codes import OUTSIDE, cell_codes, cell_counts
+from jam_dagster.tables import CategoricalAttribute, EncodedTable, NumericAttribute
+from jam_dagster.tables.discretization import decode
+from tests.evaluation.conftest import small_domain
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 60))
+def test_codes_of_decoded_values_are_the_codes_they_came_from(seed: int, records: int) -> None:
+    domain, rng = small_domain(), np.random.default_rng(seed)
+    age = rng.integers(1, 5, records)  # Children would meet an impossible combination.
+    others = [rng.integers(0, size, records) for size in domain.shape[1:]]
+    encoded = EncodedTable(domain, (age, *others))
+    table = decode(encoded, rng)
+    for attribute in domain.attributes:
+        column = table[attribute.name]
+        assert cell_codes(column, attribute).tolist() == encoded.column(attribute.name).tolist()
+        assert (cell_counts(column, attribute) == encoded.marginal((attribute.name,))).all()
+
+
+def test_other_and_clipped_values_are_outside() -> None:
+    category = CategoricalAttribute("c", ("x", "other"), other="other")
+    found = cell_codes(pd.Series(["x", "y", None, "other"]), category)
+    assert found.tolist() == [0, OUTSIDE, OUTSIDE, 1]
+    number = NumericAttribute("n", (0.0, 1.0, 2.0), clip=True)
+    values = pd.Series([-0.1, 0.0, 1.0, 2.0, 2.1, np.inf, -np.inf, np.nan])
+    assert cell_codes(values, number).tolist() == [-1, 0, 1, 1, -1, -1, -1, -1]
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "object"])
+def test_nulls_of_every_dtype_have_the_last_cell(dtype: str) -> None:
+    number = NumericAttribute("n", (0.0, 5.0, 9.0), integer=True, nullable=True)
+    assert cell_codes(pd.Series([1, None, 9], dtype=dtype), number).tolist() == [0, 2, 1]
+    category = CategoricalAttribute("c", (1, 9), nullable=True)
+    assert cell_codes(pd.Series([1, None, 9], dtype=dtype), category).tolist() == [0, 2, 1]
+
+
+def test_text_in_a_number_column_is_outside() -> None:
+    number = NumericAttribute("n", (0.0, 5.0))
+    assert cell_codes(pd.Series(["1", "one"]), number).tolist() == [0, OUTSIDE]
