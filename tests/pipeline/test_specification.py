@@ -179,4 +179,4 @@ def test_digest_is_pinned() -> None:
     assert spec().digest(DOMAIN) == PINNED
 
 
-PINNED = "0"
+PINNED = "cc05bd82ddfafcac91181bdf82118c5c1fe10fa1590959cd50dc7a65d6488246"

@@ -1,0 +1,106 @@
+"""This repository's own code location: what it loads, and what its releases say without data."""
+
+import tomllib
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+
+import assets.definitions
+from jam_dagster.tables import Domain, census_domain
+from resources import BUDGETS, build_resources
+
+ROOT = Path(__file__).parents[2]
+RELEASES = ROOT / "assets" / "releases"
+
+
+@pytest.fixture
+def code_location(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dg.Definitions:
+    monkeypatch.delenv("JAM_DATA", raising=False)
+    monkeypatch.setenv("JAM_HOME", str(tmp_path))
+    definitions = assets.definitions.defs()
+    assert isinstance(definitions, dg.Definitions)
+    return definitions
+
+
+def test_workspace_file_says_the_same_as_pyproject() -> None:
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["dg"]
+    (location,) = yaml.safe_load((ROOT / "workspace.yaml").read_text())["load_from"]
+    module = location["python_module"]
+    assert tool["directory_type"] == "project"
+    assert module["location_name"] == tool["project"]["code_location_name"]
+    # dg looks for the module `definitions` below the root module, unless it is told otherwise.
+    told = tool["project"].get("code_location_target_module", "")
+    assert module["module_name"] == (told or f"{tool['project']['root_module']}.definitions")
+    assert module["working_directory"] == "."
+    assert tool["project"]["defs_module"].startswith(f"{tool['project']['root_module']}.")
+
+
+def test_code_location_loads_without_data(code_location: dg.Definitions) -> None:
+    dg.Definitions.validate_loadable(code_location)
+    groups = {spec.group_name for spec in code_location.resolve_all_asset_specs()}
+    assert groups == {"census_demo", "adult"}
+    for name in ("census_demo_release", "adult_release"):
+        assert code_location.resolve_job_def(name)
+
+
+def test_adult_without_data_says_what_to_do(code_location: dg.Definitions) -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = code_location.resolve_job_def("adult_release").execute_in_process(
+            instance=instance, raise_on_error=False
+        )
+    told = "\n".join(
+        str(event.step_failure_data.error) for event in result.all_events if event.is_step_failure
+    )
+    assert "JAM_DATA" in told
+    assert "SourceError" in told
+
+
+def test_protected_datasets_of_the_releases_have_budgets() -> None:
+    for path in RELEASES.glob("*/defs.yaml"):
+        attributes = yaml.safe_load(path.read_text())["attributes"]
+        assert attributes["dataset"] in BUDGETS
+        assert attributes["privacy"]["epsilon"] <= BUDGETS[attributes["dataset"]].epsilon
+
+
+def test_domain_of_the_demo_is_the_simulator_s() -> None:
+    assert Domain.load(RELEASES / "census_demo" / "domain.yaml") == census_domain()
+
+
+def test_parts_of_adult_are_of_one_split() -> None:
+    attributes = yaml.safe_load((RELEASES / "adult" / "defs.yaml").read_text())["attributes"]
+    private, public = attributes["private"], attributes["public"]
+    assert (private.pop("part"), public.pop("part")) == ("private", "public")
+    assert private == public
+
+
+@pytest.mark.parametrize(
+    ("variables", "ledger", "private", "releases"),
+    [
+        ({"JAM_HOME": "/j"}, "/j/ledger.sqlite", "/j/private", "/j/releases"),
+        ({"DAGSTER_HOME": "/d"}, "/d/jam/ledger.sqlite", "/d/jam/private", "/d/jam/releases"),
+        (
+            {"JAM_HOME": "/j", "JAM_LEDGER": "/l", "JAM_PRIVATE": "/p", "JAM_RELEASES": "s3://r"},
+            *("/l", "/p", "s3://r"),
+        ),
+        ({}, f"{ROOT}/.jam/ledger.sqlite", f"{ROOT}/.jam/private", f"{ROOT}/.jam/releases"),
+    ],
+)
+def test_places_follow_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    ledger: str,
+    private: str,
+    releases: str,
+) -> None:
+    for name in ("JAM_HOME", "DAGSTER_HOME", "JAM_LEDGER", "JAM_PRIVATE", "JAM_RELEASES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    resources = build_resources()
+    assert resources["ledger"].url == ledger  # type: ignore[union-attr]
+    assert resources["private_io_manager"].root == private  # type: ignore[union-attr]
+    assert resources["private_io_manager"].private  # type: ignore[union-attr]
+    assert resources["releasable_io_manager"].root == releases  # type: ignore[union-attr]
+    assert not resources["releasable_io_manager"].private  # type: ignore[union-attr]

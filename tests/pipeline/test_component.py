@@ -1,0 +1,200 @@
+"""The component, as `defs.yaml` makes it."""
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+from dagster.components.testing import create_defs_folder_sandbox
+
+import jam_dagster
+from jam_dagster.errors import PrivacyLabelError, SpecificationError
+from jam_dagster.pipeline import SyntheticRelease
+from jam_dagster.pipeline.component import domain_from_config
+from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
+
+# Dagster marks its own use of these as beta.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
+    pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated"),
+]
+
+ATTRIBUTES: dict[str, Any] = {
+    "release": "people",
+    "dataset": "people",
+    "private": "private.csv",
+    "public": {"csv": "public.csv"},
+    "domain": "people.yaml",
+    "privacy": {"epsilon": 2.0, "delta": "1e-9"},
+    "mechanism": {"name": "jam_pgm", "rounds": 2, "iterations": 20},
+    "workload": {"degree": 2},
+    "evaluation": {"mode": "exact"},
+    "owners": ["team:statistics"],
+    "tags": {"domain": "census"},
+}
+
+
+@contextmanager
+def loaded(
+    bench: Bench, attributes: dict[str, Any], component: type[SyntheticRelease] = SyntheticRelease
+) -> Iterator[tuple[SyntheticRelease, dg.Definitions]]:
+    """Load a release from the YAML file of a project that has its tables beside it."""
+    with create_defs_folder_sandbox() as sandbox:
+        contents = {"type": "jam_dagster.SyntheticRelease", "attributes": attributes}
+        path = sandbox.scaffold_component(component_cls=component, defs_yaml_contents=contents)
+        DOMAIN.save(path / "people.yaml")
+        for name in ("private.csv", "public.csv"):
+            (path / name).write_bytes((bench.home / name).read_bytes())
+        with sandbox.build_component_tree() as tree:
+            made = tree.load_component(path)
+            definitions = tree.build_defs(path)
+            assert isinstance(made, SyntheticRelease)
+            yield (
+                made,
+                dg.Definitions.merge(definitions, dg.Definitions(resources=bench.resources())),
+            )
+
+
+def test_package_exports_the_component() -> None:
+    assert jam_dagster.SyntheticRelease is SyntheticRelease
+    assert "SyntheticRelease" in dir(jam_dagster)
+    with pytest.raises(AttributeError, match="SyntheticReleas"):
+        jam_dagster.SyntheticReleas  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_release_from_yaml_runs(bench: Bench) -> None:
+    with loaded(bench, ATTRIBUTES) as (component, definitions):
+        assert component.privacy.delta == 1e-9
+        result = definitions.resolve_job_def("people_release").execute_in_process(
+            instance=bench.instance,
+            raise_on_error=False,
+            asset_selection=[dg.AssetKey(["people", name]) for name in UP_TO_SYNTHETIC],
+        )
+        assert result.success, failure(result)
+    assert (bench.releases / "people" / "synthetic_records.csv").exists()
+
+
+def test_yaml_and_python_make_the_same_definitions(bench: Bench) -> None:
+    with loaded(bench, ATTRIBUTES) as (_, definitions):
+        by_yaml = definitions.resolve_all_asset_specs()
+        checks = set(definitions.resolve_asset_graph().asset_check_keys)
+    by_python = bench.definitions(owners=["team:statistics"], tags={"domain": "census"})
+    for one, other in zip(
+        sorted(by_yaml, key=lambda spec: spec.key),
+        sorted(by_python.resolve_all_asset_specs(), key=lambda spec: spec.key),
+        strict=True,
+    ):
+        assert (one.key, one.deps, one.owners, one.tags, one.group_name, one.description) == (
+            *(other.key, other.deps, other.owners, other.tags),
+            *(other.group_name, other.description),
+        )
+    assert checks == set(by_python.resolve_asset_graph().asset_check_keys)
+
+
+def messages(error: BaseException | None) -> str:
+    told = ""
+    while error is not None:
+        told, error = f"{told}\n{error}", error.__cause__
+    return told
+
+
+BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
+    "unknown key": (
+        lambda a: a.update(epsilonn=1),
+        ["unknown key 'epsilonn'", "allowed are release, dataset"],
+    ),
+    "unknown key below": (
+        lambda a: a["privacy"].update(epsilonn=1),
+        ["unknown key 'epsilonn'", "allowed are epsilon, delta"],
+    ),
+    "unknown domain key": (lambda a: a.update(domain={"identfy": "public"}), ["identfy"]),
+    "unknown source key": (lambda a: a["public"].update(sep=";"), ["sep", "separator"]),
+    "missing key": (lambda a: a["privacy"].pop("epsilon"), ["privacy", "epsilon", "required"]),
+    "missing file": (lambda a: a.update(domain="none.yaml"), ["none.yaml"]),
+    "epsilon of 0": (lambda a: a["privacy"].update(epsilon=0), ["privacy.epsilon", "got 0"]),
+    "epsilon below 0": (lambda a: a["privacy"].update(epsilon=-1), ["privacy.epsilon"]),
+    "epsilon in words": (lambda a: a["privacy"].update(epsilon="one"), ["privacy.epsilon", "one"]),
+    "delta of 1": (lambda a: a["privacy"].update(delta=1), ["privacy.delta"]),
+    "noise": (lambda a: a["privacy"].update(noise="laplace"), ["privacy.noise", "exact, numpy"]),
+    "rounds": (lambda a: a["mechanism"].update(rounds=0), ["mechanism.rounds"]),
+    "mode": (lambda a: a["evaluation"].update(mode="rough"), ["evaluation.mode"]),
+    "workload": (lambda a: a.update(workload={"cliques": [["twon"]]}), ["twon", "town"]),
+    "own label": (lambda a: a.update(tags={"jam/privacy": "public"}), ["jam/privacy"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_yaml_is_refused_with_what_is_wrong(bench: Bench, case: str) -> None:
+    spoil, named = BAD[case]
+    attributes = copy.deepcopy(ATTRIBUTES)
+    spoil(attributes)
+    with pytest.raises(Exception) as caught, loaded(bench, attributes):  # noqa: PT011
+        pass
+    told = messages(caught.value)
+    assert all(part in told for part in named), told
+    assert not bench.ledger.exists
+
+
+def test_bare_off_switches_the_evaluation_off(bench: Bench) -> None:
+    attributes = {**ATTRIBUTES, "evaluation": yaml.safe_load("mode: off")}
+    with loaded(bench, attributes) as (_, definitions):
+        names = {key.path[-1] for key in definitions.resolve_all_asset_keys()}
+    assert "workload_error" not in names
+
+
+class Conventions(SyntheticRelease):
+    def get_asset_spec(self, spec: dg.AssetSpec) -> dg.AssetSpec:
+        return spec.merge_attributes(tags={"cost_centre": "42"})
+
+
+class Careless(SyntheticRelease):
+    def get_asset_spec(self, spec: dg.AssetSpec) -> dg.AssetSpec:
+        return spec.replace_attributes(tags={**spec.tags, "jam/privacy": "public"})
+
+
+def component(kind: type[SyntheticRelease], bench: Bench) -> dg.Definitions:
+    made = kind.from_attributes_dict(
+        attributes={
+            **ATTRIBUTES,
+            "private": str(bench.private),
+            "public": str(bench.public),
+            "domain": DOMAIN.to_dict(),
+        }
+    )
+    return made.build_defs(dg.ComponentTree.for_test().load_context)
+
+
+def test_subclass_puts_its_conventions_on_every_asset(bench: Bench) -> None:
+    definitions = component(Conventions, bench)
+    for spec in (spec for one in definitions.assets or () for spec in one.specs):  # type: ignore[union-attr]
+        assert spec.tags["cost_centre"] == "42"
+
+
+def test_label_check_looks_at_what_a_subclass_made(bench: Bench) -> None:
+    with pytest.raises(PrivacyLabelError):
+        component(Careless, bench)
+
+
+def test_domain_is_read_from_where_it_is_given(tmp_path: Path) -> None:
+    DOMAIN.save(tmp_path / "people.yaml")
+    assert domain_from_config("people.yaml", tmp_path).declared == DOMAIN
+    assert domain_from_config(DOMAIN.to_dict(), tmp_path).declared == DOMAIN
+    assert domain_from_config({"identify": "public"}, tmp_path).identify == "public"
+    assert domain_from_config({"identify": "both", "bins": 8}, tmp_path).bins == 8
+    with pytest.raises(SpecificationError, match=r"'bin'.*bins"):
+        domain_from_config({"identify": "both", "bin": 8}, tmp_path)
+
+
+def test_scaffolded_release_loads() -> None:
+    with create_defs_folder_sandbox() as sandbox:
+        path = sandbox.scaffold_component(component_cls=SyntheticRelease, defs_path="mine")
+        with sandbox.build_component_tree() as tree:
+            made = tree.load_component(path)
+    assert isinstance(made, SyntheticRelease)
+    assert made.release == "mine"
+    assert made.mechanism.rounds == 30
+    assert made.evaluation.mode == "private"
