@@ -35,9 +35,12 @@ def sample_codes(
 
     Notes
     -----
-    Rows that agree on a separator form a group. Within a group of m rows each cell of the clique
-    gets the floor or the ceiling of m times its conditional probability (systematic sampling with
-    one random offset a group), so counts differ from their expectation by less than one a group.
+    Rows that agree on a separator form a group. The m rows of a group divide the clique's
+    conditional probabilities, laid out cell after cell, into m even strata and take one random
+    point of each (stratified sampling), so the count of every run of cells, be it one cell or all
+    cells with one value of the first attribute, is within two of its expectation. The points are
+    independent: one common offset (systematic sampling) would give all rows one value of an
+    attribute whose cells recur with the period of the strata.
     """
     columns: list[np.ndarray | None] = [None] * len(tree.sizes)
     visits = [(0, 0)] + [(child, tree.masks[parent]) for parent, child in tree.edges]
@@ -54,15 +57,15 @@ def sample_codes(
         if known:
             group = np.ravel_multi_index(given, [tree.sizes[p] for p in known])
         shape = [tree.sizes[p] for p in fresh]
-        cell = _systematic(table.reshape(-1, int(np.prod(shape))), group, rng)
+        cell = _stratified(table.reshape(-1, int(np.prod(shape))), group, rng)
         for p, codes in zip(fresh, np.unravel_index(cell, shape), strict=True):
             columns[p] = codes
     shuffled = rng.permutation(rows)
     return [column[shuffled] for column in columns if column is not None]
 
 
-def _systematic(table: np.ndarray, group: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Choose a cell of ``table[group]`` for every row by systematic sampling within groups."""
+def _stratified(table: np.ndarray, group: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Choose a cell of ``table[group]`` for every row by stratified sampling within groups."""
     rows = group.size
     present, member, counts = np.unique(group, return_inverse=True, return_counts=True)
     cumulative = np.cumsum(table[present], axis=1)
@@ -77,8 +80,7 @@ def _systematic(table: np.ndarray, group: np.ndarray, rng: np.random.Generator) 
     rank = np.empty(rows, dtype=np.int64)
     rank[order] = np.arange(rows) - np.repeat(starts, counts)
 
-    offset = rng.random(present.size)
-    place = member + (rank + offset[member]) / counts[member]
+    place = member + (rank + rng.random(rows)) / counts[member]
     # Rounding must not carry the last row of a group into the next one.
     place = np.minimum(place, np.nextafter(member + 1.0, 0.0))
     chosen = np.searchsorted(cumulative.ravel(), place, side="right")
