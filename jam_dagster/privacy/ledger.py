@@ -9,6 +9,7 @@ carries the hash of the one before.
 from __future__ import annotations
 
 import getpass
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,8 +22,10 @@ from jam_dagster.privacy.accounting import (
     Budget,
     check_rho,
     describe_rho,
+    rho_reserving,
     rho_within,
     units_down,
+    units_up,
 )
 from jam_dagster.privacy.balance import Balance, balance_of, known_balance
 from jam_dagster.privacy.ledger_audit import Verification, verify_journal
@@ -238,7 +241,7 @@ class Ledger:
                         run_id=run_id,
                         by=by,
                     )
-        reserved = {share: rho_within(amount) for share, amount in units.items()}
+        reserved = {share: rho_reserving(amount) for share, amount in units.items()}
         return Release(self._file, key, reserved, run_id, by)
 
     def release(self, key: ReleaseKey) -> Release | None:
@@ -249,7 +252,7 @@ class Ledger:
             units = _reserved_units(connection, key)
         if not units:
             return None
-        reserved = {share: rho_within(amount) for share, amount in units.items()}
+        reserved = {share: rho_reserving(amount) for share, amount in units.items()}
         return Release(self._file, key, reserved, by=_actor(""))
 
     def releases(self, dataset: str | None = None) -> tuple[Release, ...]:
@@ -263,7 +266,7 @@ class Ledger:
         shares: dict[ReleaseKey, dict[str, float]] = {}
         for event in self.events(dataset):
             if event.kind == Kind.RESERVED and event.key is not None:
-                shares.setdefault(event.key, {})[event.share] = rho_within(event.units)
+                shares.setdefault(event.key, {})[event.share] = rho_reserving(event.units)
         by = _actor("")
         return tuple(Release(self._file, key, reserved, by=by) for key, reserved in shares.items())
 
@@ -320,9 +323,10 @@ def _reserved_units(connection: sa.Connection, key: ReleaseKey) -> dict[str, int
 def _matches(connection: sa.Connection, key: ReleaseKey, units: Mapping[str, int]) -> bool:
     """Return whether the release is there with these shares, False if it is not there."""
     reserved = _reserved_units(connection, key)
-    # One unit is what a share may lose on its way from units to a float and back.
+    # A share may lose a little on its way from units to a float and back.
     same = reserved.keys() == units.keys() and all(
-        abs(reserved[share] - amount) <= 1 for share, amount in units.items()
+        abs(reserved[share] - amount) <= 1 + units_up(math.ulp(rho_within(amount)))
+        for share, amount in units.items()
     )
     if reserved and not same:
         raise SpecificationError(

@@ -38,7 +38,7 @@ class Release:
     key : ReleaseKey
         Which release.
     shares : mapping of str to float
-        Rho reserved for each share, rounded down.
+        Rho reserved for each share.
     run_id, by : str
         Written beside each charge.
     """
@@ -117,7 +117,7 @@ class LedgerAccount:
     @property
     def reserved(self) -> float:
         """Rho of the whole share."""
-        return self.release.shares[self.share]
+        return rho_within(self._state().reserved)
 
     @property
     def spent(self) -> float:

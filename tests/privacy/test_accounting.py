@@ -1,6 +1,7 @@
 """Conversions match the published values, are tight, and round toward safety."""
 
 import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -59,6 +60,31 @@ def test_epsilon_is_the_least_over_all_orders(rho, delta):
     found = epsilon_from_rho(rho, delta)
     assert found <= least * (1 + 1e-9) + 1e-9
     assert found >= least * (1 - 1e-4) - 1e-7  # the grid is that fine
+
+
+def least_epsilon(rho: float, delta: float) -> Decimal:
+    """The tight epsilon to 40 digits, by ternary search over ln(order - 1)."""
+    with localcontext(prec=60):
+        exact_rho, log_delta = Decimal(rho), Decimal(delta).ln()
+
+        def epsilon(u: Decimal) -> Decimal:
+            excess = u.exp()
+            order = 1 + excess
+            return order * exact_rho + (-log_delta - order * order.ln()) / excess + u
+
+        low, high = Decimal(-10), Decimal(30)
+        for _ in range(200):
+            a, b = (2 * low + high) / 3, (low + 2 * high) / 3
+            low, high = (low, b) if epsilon(a) < epsilon(b) else (a, high)
+        return epsilon(low)
+
+
+@pytest.mark.parametrize("epsilon", [0.03, 0.31, 1.0, 3.16, 10.0])
+def test_rounding_is_on_the_safe_side_in_the_last_bit(epsilon):
+    rho = rho_from_epsilon(epsilon, 1e-9)
+    assert least_epsilon(rho, 1e-9) <= Decimal(epsilon) < least_epsilon(rho * (1 + 1e-15), 1e-9)
+    told = epsilon_from_rho(rho, 1e-9)
+    assert Decimal(told * (1 - 1e-15)) < least_epsilon(rho, 1e-9) <= Decimal(told)
 
 
 @given(epsilon=epsilons, delta=deltas)

@@ -66,6 +66,21 @@ def test_the_same_key_reserves_once(ledger, key):
     assert kinds(ledger).count("reserved") == 2
 
 
+@pytest.mark.parametrize("rho", [1e-15, 0.1, 7.7, 20.3, 512.6])
+def test_shares_of_any_size_open_their_release_again(ledger, rho):
+    ledger.grant("firms", epsilon=2_000.0, delta=1e-9)
+    key = ReleaseKey("firms", "large", "x")
+    for _ in range(3):
+        ledger.open_release(key, {"mechanism": rho})
+        found = ledger.release(key)
+        assert found is not None
+        ledger.open_release(key, found.shares)
+    account = found.account("mechanism")
+    account.charge("all", account.reserved or 1e-15)
+    assert account.remaining < 1e-12
+    assert account.spent <= account.reserved
+
+
 def test_a_key_that_was_never_opened(ledger, key):
     assert ledger.release(key) is None
 
