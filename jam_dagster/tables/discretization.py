@@ -244,7 +244,9 @@ def _decode_column(
         values: Any = [*attribute.values, *([None] if attribute.nullable else [])]
         if dtype == "category":
             dtype = pd.CategoricalDtype(list(attribute.values))
-        return pd.Series(pd.array(values, dtype=dtype).take(codes.astype(np.intp)), dtype=dtype)
+        drawn: Any = pd.array(values, dtype=dtype).take(codes.astype(np.intp))
+        categories: pd.Series[Any] = pd.Series(drawn, dtype=dtype)
+        return categories
     null = np.zeros(len(codes), dtype=bool)
     if attribute.null_code is not None:
         null = codes == attribute.null_code
@@ -252,7 +254,9 @@ def _decode_column(
     bins = np.where(null, 0, codes).astype(np.intp)
     low, high = attribute.bin_limits
     if attribute.scale is None:
-        numbers = low[bins] + rng.random(len(bins)) * (high - low)[bins]
+        # Unlike low + share * (high - low), this cannot overflow.
+        share = rng.random(len(bins))
+        numbers = (1.0 - share) * low[bins] + share * high[bins]
         if dtype.lower() == "float32":
             numbers = numbers.astype(np.float32).astype(np.float64)
         # Rounding may have carried a number over the limit of its bin.

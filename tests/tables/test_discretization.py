@@ -85,6 +85,16 @@ def test_reals_are_uniform_within_their_bin():
     assert values.max() > 2.99
 
 
+@pytest.mark.parametrize("edges", [(-1.7e308, 1.7e308), (1 / 3, 1 / 3 + 2**-54, 0.5)])
+def test_numbers_stay_in_bins_that_are_huge_or_tiny(edges):
+    attribute = NumericAttribute("n", edges)
+    drawn = np.arange(2000) % attribute.bins
+    table = EncodedTable(Domain((attribute,)), (drawn,))
+    values = decode(table, np.random.default_rng(7))["n"]
+    assert np.isfinite(values).all()
+    assert codes(attribute, values) == drawn.tolist()
+
+
 def test_the_last_bin_is_closed_and_the_others_are_not():
     attribute = NumericAttribute("n", (0, 1, 2))
     assert codes(attribute, [0.0, 0.999, 1.0, 2.0]) == [0, 0, 1, 1]

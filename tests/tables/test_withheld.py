@@ -8,11 +8,11 @@ from jam_dagster.tables import withheld
 SENTINEL = "sentinel-7f3a"
 
 
-def failing(kind):
+def failing(kind, message=f"could not convert {SENTINEL}"):
     try:
         raise KeyError(SENTINEL)
     except KeyError as error:
-        raise kind(f"could not convert {SENTINEL}") from error
+        raise kind(message) from error
 
 
 def shown(error):
@@ -43,10 +43,7 @@ def test_nothing_that_the_traceback_holds_leads_to_the_original_error():
 @pytest.mark.parametrize("kind", [InputError, KeyboardInterrupt])
 def test_own_errors_and_interrupts_pass_without_their_chain(kind):
     with pytest.raises(kind) as caught, withheld("a step"):
-        try:
-            raise KeyError(SENTINEL)
-        except KeyError as error:
-            raise kind("what is wrong") from error
+        failing(kind, "what is wrong")
     assert str(caught.value) == "what is wrong"
     assert SENTINEL not in shown(caught.value)
     assert caught.value.__context__ is None
@@ -57,7 +54,7 @@ def test_an_error_inside_an_outer_handler_is_not_chained_to_it():
         raise KeyError(SENTINEL)
     except KeyError:
         with pytest.raises(PrivateStepError) as caught, withheld("a step"):
-            raise ValueError(SENTINEL)
+            failing(ValueError)
     assert SENTINEL not in shown(caught.value)
 
 
