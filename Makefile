@@ -18,6 +18,8 @@ INSTALLED := .venv/.installed
 export DAGSTER_HOME := $(CURDIR)/.dagster
 export DAGSTER_DISABLE_TELEMETRY := 1
 INSTANCE := .dagster/dagster.yaml
+# A line a round and every error; Dagster's own events, hundreds of them, are in its UI.
+QUIET := {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
 
 PYTEST := $(BIN)/python -m pytest --durations=15 --durations-min=1
 # Each worker imports jax and dagster anew: more than four take more memory than they save time.
@@ -28,14 +30,18 @@ WORKERS ?= logical
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
+demo dev: export VIRTUAL_ENV := $(CURDIR)/.venv
+# Dagster warns of a parameter that Dagster itself passes.
+demo dev: export PYTHONWARNINGS := ignore:Parameter `execution_type`
+
 demo: $(INSTALLED) $(INSTANCE) ## install, materialize the demo release, say what came of it
-	$(BIN)/dg launch --job census_demo_release
+	$(BIN)/dg launch --job census_demo_release --config-json '$(QUIET)'
 	@echo
 	@$(BIN)/python -m assets.summary census_demo
 	@printf '%-17s%s\n' 'The UI' 'make dev, then open http://127.0.0.1:3000'
 
 dev: $(INSTALLED) $(INSTANCE) ## open Dagster's UI on this repository's releases
-	$(BIN)/dagster dev -w workspace.yaml
+	$(BIN)/dg dev
 
 test: $(INSTALLED) ## the quick tests, a few minutes
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4 -m "not slow"
