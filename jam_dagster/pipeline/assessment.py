@@ -22,7 +22,7 @@ from jam_dagster.pipeline.ingestion import partition_of, private_step, spending
 from jam_dagster.pipeline.metadata import pictures
 from jam_dagster.pipeline.spending import ResearchSpending
 from jam_dagster.privacy import epsilon_from_rho
-from jam_dagster.tables import Domain, EncodedTable, encode
+from jam_dagster.tables import EncodedTable, encode
 
 RESTRICTED = "restricted: exact statistics of private data"
 
@@ -44,7 +44,7 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
 
     @graph.asset(
         "workload_error",
-        ins=graph.ins("private_discretized", "public_discretized", "synthetic_records", "domain"),
+        ins=graph.ins("private_discretized", "public_discretized", "synthetic_records"),
         resources=graph.spending_resources if from_ledger else (),
     )
     def error(
@@ -52,8 +52,8 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
         private_discretized: EncodedTable,
         public_discretized: EncodedTable,
         synthetic_records: pd.DataFrame,
-        domain: Domain,
     ) -> WorkloadError:
+        domain = public_discretized.domain
         draws = None
         if from_ledger:
             spends = spending(graph, context, domain)
@@ -109,7 +109,6 @@ def _release_report(graph: ReleaseGraph) -> dg.AssetsDefinition:
     )
     def release_report(
         context: dg.AssetExecutionContext,
-        domain: Domain,
         jam_pgm: MechanismResult,
         synthetic_records: pd.DataFrame,
         public_discretized: EncodedTable,
@@ -118,7 +117,6 @@ def _release_report(graph: ReleaseGraph) -> dg.AssetsDefinition:
         return _page(
             graph,
             context,
-            domain,
             jam_pgm,
             synthetic_records,
             public_discretized,
@@ -136,7 +134,6 @@ def _release_report_restricted(graph: ReleaseGraph) -> dg.AssetsDefinition:
     )
     def release_report_restricted(
         context: dg.AssetExecutionContext,
-        domain: Domain,
         jam_pgm: MechanismResult,
         synthetic_records: pd.DataFrame,
         public_discretized: EncodedTable,
@@ -145,7 +142,6 @@ def _release_report_restricted(graph: ReleaseGraph) -> dg.AssetsDefinition:
         return _page(
             graph,
             context,
-            domain,
             jam_pgm,
             synthetic_records,
             public_discretized,
@@ -156,13 +152,12 @@ def _release_report_restricted(graph: ReleaseGraph) -> dg.AssetsDefinition:
     return release_report_restricted
 
 
-_REPORTED = ("domain", "jam_pgm", "synthetic_records", "public_discretized")
+_REPORTED = ("jam_pgm", "synthetic_records", "public_discretized")
 
 
 def _page(
     graph: ReleaseGraph,
     context: dg.AssetExecutionContext,
-    domain: Domain,
     run: MechanismResult,
     synthetic: pd.DataFrame,
     public: EncodedTable,
@@ -170,7 +165,7 @@ def _page(
     error: WorkloadError | None,
     restricted: bool = False,
 ) -> str:
-    spec = graph.spec
+    spec, domain = graph.spec, run.model.domain
     remaining = None
     if spec.privacy.noise == "exact":
         balance = spending(graph, context, domain).ledger.balance(spec.dataset)

@@ -138,19 +138,14 @@ def _result(
 ) -> dg.AssetCheckResult:
     """Sum up the expectations behind a check; of a restricted domain tell the outcome only."""
     failed = [one for one in behind if not one.passed]
-    metadata: dict[str, Any] = {
-        "data_docs": dg.MetadataValue.path(str(data_docs)),
-        "expectations": len(behind),
-    }
-    description = f"{len(behind) - len(failed)} of {len(behind)} expectations met."
+    metadata: dict[str, Any] = {"data_docs": dg.MetadataValue.path(str(data_docs))}
+    description = f"{len(behind) - len(failed)} of {len(behind)} expectations met"
     if not behind:
-        description = "The domain has nothing to which this applies."
+        description = "the domain has nothing to which this applies"
+    elif len(behind) == 1 and not restricted:
+        description = behind[0].message
+        metadata |= _shown(behind[0].metadata)
     elif not restricted:
-        if len(behind) == 1:
-            metadata |= _shown(behind[0].metadata)
-            description = behind[0].message
-        elif failed:
-            description = " ".join([description, *(one.message for one in failed)])
         metadata["details"] = dg.MetadataValue.md(
             "\n".join(
                 f"- {'met' if one.passed else '**not met**'}: {one.message}" for one in behind

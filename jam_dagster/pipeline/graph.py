@@ -51,7 +51,7 @@ _ASSETS = {
         "The run of JAM-PGM: in every round it selects a marginal and whether to measure it on the"
         " private table, with noise, or on the public one, for free. It charges the ledger before"
         " every draw, and keeps the transcript and the fitted graphical model.",
-        ("jax", "dp"),
+        ("jax",),
         spends=True,
     ),
     "synthetic_records": _Kind(
@@ -187,7 +187,8 @@ class ReleaseGraph:
             "group_name": self.group or self.spec.release,
             "owners": list(self.owners),
             "tags": tags,
-            "kinds": set(described.kinds),
+            # As a kind, the label is seen on the asset's card in the graph.
+            "kinds": {label.value, *described.kinds},
             "metadata": self._metadata(name),
             "code_version": self._code_version(name),
         }

@@ -15,7 +15,7 @@ from jam_dagster.pipeline.ingestion import partition_of, private_step, spending
 from jam_dagster.pipeline.metadata import pictures, preview, rounds_table
 from jam_dagster.pipeline.spending import ResearchSpending
 from jam_dagster.privacy import epsilon_from_rho
-from jam_dagster.tables import Domain, EncodedTable, decode
+from jam_dagster.tables import EncodedTable, decode
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.storage import ReleaseStore
@@ -35,16 +35,16 @@ def _jam_pgm(graph: ReleaseGraph) -> dg.AssetsDefinition:
 
     @graph.asset(
         "jam_pgm",
-        ins=graph.ins("private_discretized", "public_discretized", "domain"),
+        ins=graph.ins("private_discretized", "public_discretized"),
         resources=graph.spending_resources,
     )
     def jam_pgm(
         context: dg.AssetExecutionContext,
         private_discretized: EncodedTable,
         public_discretized: EncodedTable,
-        domain: Domain,
     ) -> MechanismResult:
         mechanism = spec.mechanism.build()
+        domain = public_discretized.domain
         workload = spec.workload.build(domain)
         mechanism.check(domain, workload)
 
@@ -91,8 +91,9 @@ def _run_metadata(graph: ReleaseGraph, result: MechanismResult) -> dict[str, Any
         ),
         "rho_budget": transcript.rho_budget,
         "rho_spent": transcript.rho_spent,
-        "rho_returned": max(0.0, transcript.rho_budget - transcript.rho_spent),
-        "epsilon_spent": epsilon_from_rho(transcript.rho_spent, delta),
+        # What is left of rounding is none.
+        "rho_returned": max(0.0, round(transcript.rho_budget - transcript.rho_spent, 12)),
+        "epsilon_spent": round(epsilon_from_rho(transcript.rho_spent, delta), 9),
         "delta": delta,
         "picks_private": transcript.picks["private"],
         "picks_public": transcript.picks["public"],

@@ -1,0 +1,93 @@
+import base64
+import math
+import struct
+import zlib
+
+import dagster as dg
+import pandas as pd
+
+from jam_dagster.pipeline.metadata import (
+    column_lineage,
+    column_schema,
+    describe,
+    domain_table,
+    pictures,
+    preview,
+    rounds_table,
+)
+from tests.pipeline.conftest import DOMAIN
+from tests.pipeline.test_storage import a_run
+
+
+def test_schema_tells_values_or_codes() -> None:
+    values = {column.name: column for column in column_schema(DOMAIN).columns}
+    assert list(values) == list(DOMAIN.names)
+    assert values["sex"].type == "str"
+    assert values["sex"].description == "one of F, M"
+    assert values["age"].type == "Int64"
+    assert values["age"].constraints.nullable
+    codes = {column.name: column for column in column_schema(DOMAIN, coded=True).columns}
+    assert codes["age"].type == "code 0 to 5"
+    assert not codes["age"].constraints.nullable
+
+
+def test_attributes_are_told_in_words() -> None:
+    assert describe(DOMAIN.attribute("age")) == "integer from 0 to 100 in 5 bins, or null"
+    assert domain_table(DOMAIN).records[0].data["attribute"] == "sex"
+
+
+def test_lineage_leads_to_the_column_of_the_same_name() -> None:
+    upstream = [dg.AssetKey("private"), dg.AssetKey("public")]
+    lineage = column_lineage(DOMAIN, upstream).deps_by_column
+    assert list(lineage) == list(DOMAIN.names)
+    assert lineage["job"] == [dg.TableColumnDep(key, "job") for key in upstream]
+
+
+def test_rounds_are_numbers_that_json_takes() -> None:
+    transcript = a_run().transcript
+    object.__setattr__(transcript.rounds[0], "l1_residual", math.nan)
+    object.__setattr__(transcript.rounds[0], "rho_select", 0.1234567890123)
+    (record,) = rounds_table(transcript).records
+    assert record.data["clique"] == "sex x age"
+    assert record.data["rho_select"] == 0.123457
+    assert record.data["l1_residual"] == "-"
+
+
+def test_preview_is_a_markdown_table() -> None:
+    table = pd.DataFrame({"a|b": ["x|y", None], "c": [1, 2]})
+    assert preview(table).value.splitlines() == [
+        "| a\\|b | c |",
+        "| --- | --- |",
+        "| x\\|y | 1 |",
+        "|  | 2 |",
+    ]
+
+
+def chunk(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+def test_picture_is_packed_without_loss() -> None:
+    pixels = b"".join(b"\0" + bytes(range(200)) * 3 for _ in range(200))
+    fast = zlib.compress(pixels, 1)
+    header = struct.pack(">IIBBBBB", 200, 200, 8, 2, 0, 0, 0)
+    image = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
+    # The renderer may cut the pixels into several chunks.
+    image += chunk(b"IDAT", fast[:100]) + chunk(b"IDAT", fast[100:]) + chunk(b"IEND", b"")
+
+    told = pictures({"A title": image}).value
+    assert told.startswith("![A title](data:image/png;base64,")
+    packed = base64.b64decode(told.split("base64,")[1].rstrip(")"))
+
+    assert len(packed) < len(image)
+    head = len(image[:8]) + 25
+    assert packed[:head] == image[:head]
+    (length,) = struct.unpack_from(">I", packed, head)
+    body = packed[head + 8 : head + 8 + length]
+    assert zlib.decompress(body) == pixels
+    assert packed == image[:head] + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+
+
+def test_several_pictures_are_titled() -> None:
+    image = b"\x89PNG\r\n\x1a\n" + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+    assert pictures({"one": image, "two": image}).value.startswith("**one**\n\n![one](")
