@@ -55,7 +55,7 @@ def a_run() -> MechanismResult:
     return MechanismResult(model, transcript)
 
 
-def context(name: str, partition: str | None = None) -> dg.OutputContext:
+def context(name: str, partition: str | None) -> dg.OutputContext:
     return dg.build_output_context(
         asset_key=dg.AssetKey(["people", name]),
         partition_key=partition,
@@ -63,22 +63,26 @@ def context(name: str, partition: str | None = None) -> dg.OutputContext:
     )
 
 
+# The contexts hold an instance: left to the garbage collector, it complains whenever it likes.
 def write(store: ReleaseStore, name: str, value: object, partition: str | None = None) -> None:
-    store.handle_output(context(name, partition), value)
+    with context(name, partition) as output:
+        store.handle_output(output, value)
 
 
 def read(store: ReleaseStore, name: str, partition: str | None = None) -> object:
-    return store.load_input(
+    with (
+        context(name, partition) as output,
         dg.build_input_context(
-            upstream_output=context(name, partition),
+            upstream_output=output,
             asset_key=dg.AssetKey(["people", name]),
             partition_key=partition,
             asset_partitions_def=dg.StaticPartitionsDefinition([partition]) if partition else None,
             asset_partition_key_range=dg.PartitionKeyRange(partition, partition)
             if partition
             else None,
-        )
-    )
+        ) as given,
+    ):
+        return store.load_input(given)
 
 
 @pytest.fixture(params=["local", "memory"])
