@@ -7,7 +7,7 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules
 
 # The first interpreter that is new enough; `make PYTHON=/path/to/python3.12 demo` overrides it.
-PYTHON ?= $(firstword $(foreach python,python3 python3.13 python3.12 python3.11,\
+PYTHON ?= $(firstword $(foreach python,python3 python3.14 python3.13 python3.12 python3.11,\
   $(shell $(python) -c 'import sys; print("$(python)" * (sys.version_info >= (3, 11)))' 2>/dev/null)))
 
 BIN := .venv/bin
@@ -79,7 +79,7 @@ clean: ## remove the installation, the demo's instance and every cache
 	  exit 1; \
 	fi
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or later is needed, this is " + sys.version)'
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 
 $(INSTALLED): pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
