@@ -76,7 +76,7 @@ def summarize(release: str) -> str:
         "Report": str(stores.find("release_report.html")),
         "Privacy spent": _spent(resources["ledger"], release, transcript),
         "Rounds": " and ".join(f"{n} {source}" for source, n in transcript.picks.items()),
-        "Average error": _errors(ErrorFormat().read(stores.find("workload_error.error.json"))),
+        "Average error": _errors(ErrorFormat().read(stores.find("workload_error.json"))),
     }
     return "\n".join(f"{name:<17}{line}" for name, line in lines.items())
 

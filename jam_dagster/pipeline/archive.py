@@ -109,7 +109,7 @@ class ReleaseArchive:
                     f" {self._key.edition} was drawn. Raise privacy.edition to draw, and pay for, a"
                     f" release of the new data, or restore the old."
                 )
-        self._fingerprint.write_text(json.dumps(now))
+        self._store.write(self._fingerprint, json.dumps(now).encode())
 
     def run(self) -> MechanismResult | None:
         """Return the whole run, if it has ended."""
@@ -119,7 +119,8 @@ class ReleaseArchive:
 
     def keep(self, result: MechanismResult) -> None:
         """Keep the whole run; the same release made again gets it from here."""
-        RunFormat().write(result, self._run)
+        with self._store.modes():
+            RunFormat().write(result, self._run)
 
     @property
     def _fingerprint(self) -> UPath:

@@ -1,5 +1,6 @@
 """The assets that judge a release: its error on the workload, and the reports."""
 
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
@@ -55,13 +56,15 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
     ) -> WorkloadError:
         domain = public_discretized.domain
         draws = None
+        modes: AbstractContextManager[None] = nullcontext()
         if from_ledger:
             spends = spending(graph, context, domain)
             spends.archive.begin(DataFingerprint.of(private_discretized, public_discretized))
             draws = spends.draws(EVALUATION_SHARE, run_id=context.run.run_id)
+            modes = spends.store.modes()
         elif mode == "private":
             draws = ResearchSpending(graph).draws(EVALUATION_SHARE)
-        with private_step("measuring the workload error"):
+        with private_step("measuring the workload error"), modes:
             measured = workload_error(
                 private_discretized,
                 encode(synthetic_records, domain, private=False),

@@ -106,14 +106,17 @@ def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         domain = jam_pgm.model.domain
         store: ReleaseStore = getattr(context.resources, store_key)
         partition = partition_of(context)
-        results, data_docs = validate(
-            synthetic_records,
-            domain,
-            records=jam_pgm.transcript.records,
-            transcript=jam_pgm.transcript,
-            model=jam_pgm.model,
-            docs_dir=store.local_directory(*filter(None, (spec.release, "data_docs", partition))),
-        )
+        with store.modes():
+            results, data_docs = validate(
+                synthetic_records,
+                domain,
+                records=jam_pgm.transcript.records,
+                transcript=jam_pgm.transcript,
+                model=jam_pgm.model,
+                docs_dir=store.local_directory(
+                    *filter(None, (spec.release, "data_docs", partition))
+                ),
+            )
         found = {one.name: one for one in results}
         selected = {key.name for key in context.selected_asset_check_keys}
         for check in checks:

@@ -113,7 +113,7 @@ class DomainFormat(Format):
     """A domain: the YAML file that people declare domains with."""
 
     name = "domains"
-    suffix = ".domain.yaml"
+    suffix = ".yaml"
 
     def holds(self, value: object) -> bool:
         """Whether `value` is a domain."""
@@ -157,7 +157,7 @@ class ErrorFormat(Format):
     """Workload errors: JSON."""
 
     name = "workload errors"
-    suffix = ".error.json"
+    suffix = ".json"
 
     def holds(self, value: object) -> bool:
         """Whether `value` is a workload error."""

@@ -74,7 +74,7 @@ class ReleaseStore(dg.UPathIOManager):
     def write(self, path: UPath, content: bytes) -> None:
         """Write a further file, with the modes of this store."""
         self.make_directory(path.parent)
-        with self._modes():
+        with self.modes():
             path.write_bytes(content)
         if self.private and self.is_local:
             self._close_to_others(path)
@@ -89,6 +89,21 @@ class ReleaseStore(dg.UPathIOManager):
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(PRIVATE_DIRECTORY)
 
+    @contextmanager
+    def modes(self) -> Iterator[None]:
+        """Let new files of a private store be its owner's only, from the moment they exist.
+
+        For code that writes files below the root by itself.
+        """
+        if not (self.private and self.is_local):
+            yield
+            return
+        before = os.umask(0o077)
+        try:
+            yield
+        finally:
+            os.umask(before)
+
     def make_safe_partition_path(self, base_path: UPath, partition: str) -> UPath:
         """Return the path of a partition; no key leads out of its asset's folder."""
         return base_path / _safe(partition)
@@ -101,7 +116,7 @@ class ReleaseStore(dg.UPathIOManager):
                 f"Asset {context.asset_key.to_user_string()} is a {type(obj).__name__}; this store"
                 f" keeps {', '.join(f.name for f in FORMATS)}."
             )
-        with self._guarded(f"writing {context.asset_key.to_user_string()}"), self._modes():
+        with self._guarded(f"writing {context.asset_key.to_user_string()}"), self.modes():
             chosen.write(obj, chosen.path(path))
         if self.private and self.is_local:
             self._close_to_others(chosen.path(path))
@@ -145,18 +160,6 @@ class ReleaseStore(dg.UPathIOManager):
                 yield
         else:
             yield
-
-    @contextmanager
-    def _modes(self) -> Iterator[None]:
-        """Let new files be readable by their owner only, from the moment they exist."""
-        if not (self.private and self.is_local):
-            yield
-            return
-        before = os.umask(0o077)
-        try:
-            yield
-        finally:
-            os.umask(before)
 
     @staticmethod
     def _close_to_others(path: UPath) -> None:

@@ -59,7 +59,7 @@ def _jam_pgm(graph: ReleaseGraph) -> dg.AssetsDefinition:
             archive.begin(DataFingerprint.of(private_discretized, public_discretized))
             result = archive.run()
             if result is None:
-                with private_step("running the mechanism"):
+                with private_step("running the mechanism"), spends.store.modes():
                     result = mechanism.run(
                         private_discretized, public_discretized, workload, draws, on_round=tell
                     )

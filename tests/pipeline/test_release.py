@@ -1,5 +1,6 @@
 """A release as its users run it: what it makes, what it charges, and what it refuses."""
 
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,8 @@ def test_release_ends_green_and_every_check_is_evaluated(bench: Bench) -> None:
     error = metadata(result, "workload_error")
     assert "restricted" in error["note"]
     assert "](data:image/png;base64," in error["error_by_marginal"]
-    assert not (bench.releases / "people" / "workload_error.error.json").exists()
-    assert (bench.closed / "people" / "workload_error.error.json").exists()
+    assert not (bench.releases / "people" / "workload_error.json").exists()
+    assert (bench.closed / "people" / "workload_error.json").exists()
 
     kinds = bench.kinds()
     assert kinds[0] == "reserved"
@@ -128,7 +129,7 @@ def test_private_evaluation_is_charged_once_and_stored(bench: Bench) -> None:
     assert bench.events() == events
     second = metadata(again, "workload_error")
     assert second["synthetic_mean"] == first["synthetic_mean"]
-    assert (bench.releases / "people" / "workload_error.error.json").exists()
+    assert (bench.releases / "people" / "workload_error.json").exists()
 
 
 def test_evaluation_off_has_no_error_at_all(bench: Bench) -> None:
@@ -356,6 +357,11 @@ def test_domain_identified_from_private_data_is_restricted(bench: Bench) -> None
     assert bench.kinds().count("charged") >= 3
     kept = {path.name for path in bench.releases.rglob("*") if path.is_file()}
     assert kept == {"public_records.parquet"}
+    # Draws, report and Data Docs lie in the private store, closed to others like all that is there.
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in bench.closed.rglob("*")}
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
+    assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
+    assert {path.suffix for path in modes} >= {".npz", ".html", ".parquet", ".csv", ".yaml"}
 
 
 def test_everything_is_labelled_owned_and_described(bench: Bench) -> None:
