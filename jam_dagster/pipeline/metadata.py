@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jam_dagster.tables import Attribute
 
 PREVIEW_ROWS = 8
+LISTED_VALUES = 10
 
 
 def column_schema(domain: Domain, *, coded: bool = False) -> dg.TableSchema:
@@ -59,9 +60,10 @@ def describe(attribute: Attribute) -> str:
     """Say in words what values an attribute takes."""
     null = ", or null" if attribute.nullable else ""
     if isinstance(attribute, CategoricalAttribute):
-        values = ", ".join(attribute.labels[: 8 if attribute.size > 10 else 10])
-        more = f", ... ({len(attribute.values)} values)" if attribute.size > 10 else ""
-        return f"one of {values}{more}{null}"
+        labels = attribute.labels[: len(attribute.values)]
+        if len(labels) > LISTED_VALUES:
+            return f"one of {len(labels)} values: {', '.join(labels[:LISTED_VALUES])}, ...{null}"
+        return f"one of {', '.join(labels)}{null}"
     kind = "integer" if attribute.integer else "number"
     low, high = attribute.edges[0], attribute.edges[-1]
     return f"{kind} from {low:g} to {high:g} in {attribute.bins} bins{null}"

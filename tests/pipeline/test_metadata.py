@@ -15,6 +15,7 @@ from jam_dagster.pipeline.metadata import (
     preview,
     rounds_table,
 )
+from jam_dagster.tables import CategoricalAttribute
 from tests.pipeline.conftest import DOMAIN
 from tests.pipeline.test_storage import a_run
 
@@ -33,6 +34,10 @@ def test_schema_tells_values_or_codes() -> None:
 
 def test_attributes_are_told_in_words() -> None:
     assert describe(DOMAIN.attribute("age")) == "integer from 0 to 100 in 5 bins, or null"
+    many = CategoricalAttribute("code", tuple(range(12)), nullable=True)
+    assert describe(many) == "one of 12 values: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ..., or null"
+    few = CategoricalAttribute("code", (0, 1), nullable=True)
+    assert describe(few) == "one of 0, 1, or null"
     assert domain_table(DOMAIN).records[0].data["attribute"] == "sex"
 
 
