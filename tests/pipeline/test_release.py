@@ -108,6 +108,7 @@ def test_making_a_release_again_is_free_and_the_same(drawn: Bench) -> None:
     pd.testing.assert_frame_equal(synthetic(drawn), table)
 
 
+@pytest.mark.slow
 def test_new_edition_is_drawn_and_paid_anew(drawn: Bench) -> None:
     spent = drawn.ledger.balance("people").spent
     assert drawn.run(UP_TO_SYNTHETIC, privacy=PrivacySpec(epsilon=2.0, edition="2")).success
@@ -321,6 +322,7 @@ def test_research_repeats_itself_charges_nothing_and_may_not_leave(
     pd.testing.assert_frame_equal(synthetic(other, restricted=True), first)
 
 
+@pytest.mark.slow
 def test_domain_identified_from_public_data(bench: Bench) -> None:
     result = bench.run(domain=DomainSpec(identify="public", bins=4), evaluation=OFF)
     assert result.success, failure(result)
@@ -332,6 +334,7 @@ def test_domain_identified_from_public_data(bench: Bench) -> None:
     assert list(synthetic(bench).columns) == list(DOMAIN.names)
 
 
+@pytest.mark.slow
 def test_domain_identified_from_private_data_is_restricted(bench: Bench) -> None:
     changes = {"domain": DomainSpec(identify="both", bins=4), "evaluation": OFF}
     labels = {
