@@ -8,7 +8,7 @@ from jam_dagster.pipeline import DatasetBudget, LedgerResource, ReleaseStoreReso
 # What may ever be spent on each protected dataset, all its releases together. The ledger grants
 # it on first use; `jam-dagster ledger grant` is the way to change it afterwards.
 BUDGETS = {
-    "census_demo": DatasetBudget(epsilon=5.0, delta=1e-9),
+    "census_demo": DatasetBudget(epsilon=1.0, delta=1e-9),
     "uci_adult": DatasetBudget(epsilon=5.0, delta=1e-9),
 }
 
