@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 SMALLEST_RHO = 1e-12
 """Below this a round is not worth its noise, and the ledger's units would be felt."""
 
+LARGEST_MARGINAL_CELLS = 2**27
+"""A gibibyte of counts: no table counts, and no model answers, a larger marginal."""
+
+LARGEST_WORKLOAD_CELLS = 2**29
+"""Four gibibytes of counts: the private marginals are held for the whole run."""
+
 
 @dataclass(frozen=True)
 class JamPgm:
@@ -82,21 +88,39 @@ class JamPgm:
         """Return the settings as plain values."""
         return asdict(self)
 
-    def check(self, domain: Domain, workload: Workload) -> None:
-        """Raise if the mechanism cannot start on this domain, before anything is reserved.
+    def check(self, domain: Domain, workload: Workload, rho: float) -> None:
+        """Raise if the mechanism cannot start, before anything is reserved or counted.
 
         Raises
         ------
+        SpecificationError
+            If `rho` leaves nothing worth its noise to a round, or the workload's marginals are
+            too large to be counted.
         EmptyCandidateSetError
             If no marginal of the workload's downward closure fits the first round's size limit.
         """
+        if rho / self.rounds < SMALLEST_RHO:
+            raise SpecificationError(
+                f"A budget of rho = {rho:.3g} leaves {self.rounds} rounds {rho / self.rounds:.3g} "
+                f"each, less than the {SMALLEST_RHO:.0e} that is worth its noise. Raise epsilon, "
+                "or lower rounds."
+            )
+        sizes = {q: domain.size(q) for q in workload.downward_closure()}
+        largest = max(sizes, key=sizes.__getitem__)
+        if sizes[largest] > LARGEST_MARGINAL_CELLS or sum(sizes.values()) > LARGEST_WORKLOAD_CELLS:
+            raise SpecificationError(
+                f"The workload's marginals have {sum(sizes.values()):,} cells together and "
+                f"{sizes[largest]:,} in {' x '.join(largest)}; at most "
+                f"{LARGEST_WORKLOAD_CELLS:,} and {LARGEST_MARGINAL_CELLS:,} can be counted. Lower "
+                "the workload's degree, or give the attributes fewer values."
+            )
         limit = self.size_limit_mb / self.rounds
-        if not tractable(domain, workload.downward_closure(), [], limit):
-            fixed = FittedModel.uniform(domain, 1.0).size_mb
+        if not tractable(domain, list(sizes), [], limit):
+            empty = FittedModel.uniform(domain, 1.0).size_mb
             raise EmptyCandidateSetError(
                 f"No marginal of the workload fits the first round's model size limit of "
                 f"{limit:.3g} MB (size_limit_mb / rounds); the empty model alone takes "
-                f"{fixed:.3g} MB. Raise size_limit_mb, lower rounds, or use fewer values an "
+                f"{empty:.3g} MB. Raise size_limit_mb, lower rounds, or use fewer values an "
                 "attribute."
             )
 
@@ -140,7 +164,7 @@ class JamPgm:
             If the account does not hold what `draws` says it holds.
         """
         _check_tables(private, public)
-        self.check(private.domain, workload)
+        self.check(private.domain, workload, draws.total)
         run = _Run(self, private, public, workload.downward_closure(), draws)
         ended = "all rounds"
         for index in range(self.rounds):
@@ -271,7 +295,10 @@ class _Run:
             return Measurement(clique, "public", values, 0.0, index)
         try:
             noisy, sigma = self.draws.measure(
-                _step(index, "measure", 1), self.counts[clique], rho=rho
+                _step(index, "measure", 1),
+                self.counts[clique],
+                # The charge for the selection was rounded up: the last round may be a unit short.
+                rho=min(rho, self.draws.remaining),
             )
         except LostDrawError:
             # Charged and gone: the round closes without a measurement.

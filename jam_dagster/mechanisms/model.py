@@ -24,6 +24,7 @@ from jam_dagster.mechanisms.junction_tree import (
 )
 from jam_dagster.mechanisms.sampling import sample_codes
 from jam_dagster.tables import Clique, Domain, EncodedTable
+from jam_dagster.tables.files import write_whole
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -164,8 +165,8 @@ class FittedModel:
         buffer = io.BytesIO()
         tables = {f"potential_{i}": table for i, table in enumerate(self.potentials.values())}
         np.savez_compressed(buffer, allow_pickle=False, **tables)
-        (directory / "potentials.npz").write_bytes(buffer.getvalue())
-        (directory / "model.json").write_text(json.dumps(description, indent=1))
+        write_whole(directory / "potentials.npz", buffer.getvalue())
+        write_whole(directory / "model.json", json.dumps(description, indent=1).encode())
 
     @classmethod
     def load(cls, directory: Path | UPath) -> FittedModel:

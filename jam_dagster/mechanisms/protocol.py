@@ -35,8 +35,8 @@ class Mechanism(Protocol):
     def parameters(self) -> dict[str, Any]:
         """Return the settings that influence the outcome, as plain values."""
 
-    def check(self, domain: Domain, workload: Workload) -> None:
-        """Raise if the mechanism cannot start on this domain, before anything is reserved."""
+    def check(self, domain: Domain, workload: Workload, rho: float) -> None:
+        """Raise if the mechanism cannot start with `rho`, before anything is reserved."""
 
     def run(
         self,

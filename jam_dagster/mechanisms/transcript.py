@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +15,7 @@ import numpy as np
 
 from jam_dagster.errors import InputError
 from jam_dagster.tables import Clique
+from jam_dagster.tables.files import write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +70,7 @@ class Round:
     size_limit_mb, model_mb
         The limit that candidates had to meet and the size of the model refitted.
     l1_residual
-        ``||model - measured||_1 / n`` after the refit.
+        ``||model - measured||_1 / n`` after the refit; NaN without a measurement.
     seconds
         Time that the round took.
     measurement
@@ -176,6 +178,8 @@ class Transcript:
         for r in self.rounds:
             described = {k: v for k, v in vars(r).items() if k != "measurement"}
             described["measured"] = r.measurement is not None
+            if r.measurement is None:
+                described["l1_residual"] = None
             rounds.append(described)
             if r.measurement is not None:
                 tables[f"round_{r.index}"] = r.measurement.values
@@ -183,9 +187,10 @@ class Transcript:
         description["rounds"] = rounds
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **tables)
-        (directory / "measurements.npz").write_bytes(buffer.getvalue())
+        write_whole(directory / "measurements.npz", buffer.getvalue())
         # The description goes last: where it stands, the transcript is whole.
-        (directory / "transcript.json").write_text(json.dumps(description, indent=1))
+        text = json.dumps(description, indent=1, allow_nan=False)
+        write_whole(directory / "transcript.json", text.encode())
 
     @classmethod
     def load(cls, directory: Path | UPath) -> Transcript:
@@ -216,5 +221,7 @@ class Transcript:
                         described["sigma"],
                         described["index"],
                     )
+                else:
+                    described["l1_residual"] = math.nan
                 rounds.append(Round(clique=clique, measurement=measurement, **described))
         return cls(rounds=tuple(rounds), **description)

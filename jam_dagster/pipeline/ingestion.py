@@ -9,7 +9,7 @@ import dagster as dg
 import pandas as pd
 
 from jam_dagster.errors import DomainError, InputError
-from jam_dagster.pipeline.graph import LEDGER, ReleaseGraph
+from jam_dagster.pipeline.graph import LEDGER, MECHANISM_SHARE, ReleaseGraph
 from jam_dagster.pipeline.ledger import LedgerResource
 from jam_dagster.pipeline.metadata import domain_table, observed_schema, preview
 from jam_dagster.pipeline.spending import LedgerSpending
@@ -149,7 +149,8 @@ def _privacy_budget(
     ) -> dg.MaterializeResult[Any]:
         domain = inputs.get("domain")
         if domain is not None:
-            spec.mechanism.build().check(domain, spec.workload.build(domain))
+            workload = spec.workload.build(domain)
+            spec.mechanism.build().check(domain, workload, graph.shares[MECHANISM_SHARE])
         metadata: dict[str, Any] = {
             "dataset": spec.dataset,
             "epsilon": spec.privacy.epsilon,

@@ -46,7 +46,7 @@ def _jam_pgm(graph: ReleaseGraph) -> dg.AssetsDefinition:
         mechanism = spec.mechanism.build()
         domain = public_discretized.domain
         workload = spec.workload.build(domain)
-        mechanism.check(domain, workload)
+        mechanism.check(domain, workload, graph.shares[MECHANISM_SHARE])
 
         def tell(done: Round) -> None:
             context.log.info(done.line(spec.mechanism.rounds))

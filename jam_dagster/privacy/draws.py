@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import uuid
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from jam_dagster.errors import LostDrawError
+from jam_dagster.privacy.accounting import UNITS_PER_RHO, rho_within, units_down, units_up
 from jam_dagster.privacy.noise import check_counts, check_sensitivity, check_values
+from jam_dagster.tables.files import write_whole
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -86,23 +87,7 @@ class DirectoryStore:
         np.savez_compressed(buffer, allow_pickle=False, scalars=json.dumps(scalars), **arrays)
         path = self._path(step)
         self._directory.mkdir(parents=True, exist_ok=True)
-        if isinstance(path, Path):
-            # A crash must leave either no outcome or the whole one: half a file would lose a draw
-            # that the ledger has charged.
-            partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-            with partial.open("wb") as file:
-                file.write(buffer.getvalue())
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-        else:
-            # Object stores write an object whole or not at all.
-            path.write_bytes(buffer.getvalue())
+        write_whole(path, buffer.getvalue())
 
 
 class Draws:
@@ -128,7 +113,7 @@ class Draws:
         self._noise = noise
         self._account = account
         self._store: OutcomeStore = MemoryStore() if store is None else store
-        self._rho_of: dict[str, float] = {}
+        self._units_of: dict[str, int] = {}
 
     @property
     def noise_name(self) -> str:
@@ -148,16 +133,16 @@ class Draws:
     @property
     def spent(self) -> float:
         """The rho of all draws asked for so far, lost ones included."""
-        return float(sum(self._rho_of.values()))
+        return self._units / UNITS_PER_RHO
 
     @property
     def remaining(self) -> float:
-        """The rho left for further draws, a hair less than the exact difference.
+        """The rho left for further draws, rounded so that charging all of it always fits."""
+        return rho_within(max(0, units_down(self.total) - self._units))
 
-        The account rounds each charge up and the share down; the guard of two of the ledger's
-        units (1e-15 rho each) makes charging all of `remaining` always fit.
-        """
-        return max(0.0, self.total - self.spent - 2e-15)
+    @property
+    def _units(self) -> int:
+        return sum(self._units_of.values())
 
     def select(self, step: str, scores: np.ndarray, *, rho: float, sensitivity: float) -> int:
         """Choose an index by the exponential mechanism.
@@ -266,16 +251,17 @@ class Draws:
     def _open(self, step: str, rho: float) -> Outcome | None:
         """Return the stored outcome of a step, or charge it and return None."""
         stored = self._store.get(step)
-        charged = self._account.charged(step)
         if stored is not None:
-            self._rho_of[step] = float(stored["rho"]) if charged is None else charged
+            self._units_of[step] = units_up(float(stored["rho"]))
             return stored
+        charged = self._account.charged(step)
         if charged is not None:
-            self._rho_of[step] = charged
+            # The amount came through a float, which may have lost a unit of what was charged.
+            self._units_of[step] = units_up(math.nextafter(charged, math.inf))
             raise LostDrawError(
                 f"{step} was charged (rho = {charged:.6g}) but its outcome was never stored; "
                 "it counts as spent and cannot be drawn again."
             )
         self._account.charge(step, rho)
-        self._rho_of[step] = self._account.charged(step) or rho
+        self._units_of[step] = units_up(rho)
         return None

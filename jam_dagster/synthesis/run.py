@@ -173,7 +173,7 @@ def synthesize(
         _check_rows(public, "public")
         workload = Workload.all_k_way(domain, request.degree)
         mechanism = request.mechanism()
-        mechanism.check(domain, workload)
+        mechanism.check(domain, workload, request.shares()["mechanism"])
 
     funding, described = _funding(request, domain, public, tell)
     folder.check_free_for(described)

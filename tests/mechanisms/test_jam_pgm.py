@@ -178,6 +178,67 @@ def test_no_candidate_later_ends_the_run_early_and_the_release_stands(
     np.testing.assert_allclose(result.model.marginal(("c",)), 6)
 
 
+def test_a_marginal_too_large_to_count_is_refused_before_any_charge():
+    wide = Domain.from_sizes({"a": 600, "b": 600, "c": 600})
+    with pytest.raises(SpecificationError, match="a x b x c"):
+        JamPgm().check(wide, Workload.all_k_way(wide, 3), 1.0)
+    many = Domain.from_sizes({f"x{i}": 200 for i in range(10)})
+    with pytest.raises(SpecificationError, match="degree"):
+        JamPgm().check(many, Workload.all_k_way(many, 3), 1.0)
+    JamPgm(size_limit_mb=800).check(many, Workload.all_k_way(many, 2), 1.0)
+
+
+def test_a_budget_too_small_for_the_rounds_is_refused(domain, private, public, workload):
+    _, account, draws = scripted([0], rho=1e-12)
+    with pytest.raises(SpecificationError, match="Raise epsilon"):
+        run(domain, private, public, workload, draws)
+    assert account.spent == 0
+
+
+@pytest.mark.parametrize("rho", [2e-4, 0.5, 300.0])
+@pytest.mark.parametrize("rounds", [1, 3, 7])
+@pytest.mark.parametrize("alpha", [0.1, 0.8, 0.97])
+def test_charges_never_pass_the_budget(domain, private, public, workload, rho, rounds, alpha):
+    """Every noise call has its charge, and together they are all of the budget but its dust."""
+    noise, account, draws = scripted([i % PUBLIC for i in range(rounds)], rho=rho)
+    run(domain, private, public, workload, draws, rounds=rounds, alpha=alpha, iterations=1)
+    drawn = sum(call["rho"] for call in noise.selections + noise.measurements)
+    assert drawn <= account.spent * (1 + 1e-12) <= rho * (1 + 1e-12)
+    assert drawn == pytest.approx(rho)
+
+
+def test_neighbours_with_the_same_outcomes_have_the_same_run(domain, private, public, workload):
+    """What is not noise must not depend on private values: not candidates, limits nor costs."""
+    store = MemoryStore()
+    noise = SeededNoise(3)
+    first = run(
+        domain, private, public, workload, Draws(noise, UnledgeredAccount(0.9), store), rounds=4
+    )
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        codes = np.stack(private.columns, axis=1).astype(int)
+        codes[rng.integers(len(codes))] = [rng.integers(size) for size in domain.shape]
+        neighbour = table(domain, [tuple(row) for row in codes])
+        draws = Draws(noise, UnledgeredAccount(0.9), store)
+        again = run(domain, neighbour, public, workload, draws, rounds=4)
+        for one, other in zip(first.transcript.rounds, again.transcript.rounds, strict=True):
+            hidden = ("seconds", "measurement")
+            assert {k: v for k, v in vars(one).items() if k not in hidden} == {
+                k: v for k, v in vars(other).items() if k not in hidden
+            }
+        for q in CLOSURE:
+            np.testing.assert_array_equal(first.model.marginal(q), again.model.marginal(q))
+
+
+def test_candidates_do_not_depend_on_the_private_table(domain, public, workload):
+    """A table in which everybody is alike has the candidates of any other."""
+    for rows in ([(0, 0, 0)] * 12, [(1, 2, 1)] * 12, [(i % 2, i % 3, i % 2) for i in range(12)]):
+        noise, _, draws = scripted([3])
+        result = run(domain, table(domain, rows), public, workload, draws, rounds=1)
+        assert result.transcript.rounds[0].candidates == len(CLOSURE)
+        assert noise.selections[0]["scores"].shape == (2 * len(CLOSURE),)
+
+
 def test_refit_from_the_transcript_equals_the_model(domain, private, public, workload, tmp_path):
     draws = Draws(SeededNoise(0), UnledgeredAccount(1.0))
     result = run(domain, private, public, workload, draws)
@@ -252,13 +313,20 @@ def test_a_lost_selection_counts_as_spent_and_the_round_repeats(domain, private,
     assert len(result.transcript.measurements) == 3
 
 
-def test_a_lost_measurement_closes_its_round_without_one(domain, private, public, workload):
+def test_a_lost_measurement_closes_its_round_without_one(
+    domain, private, public, workload, tmp_path
+):
     _, result, spent = crash_then_resume(
         "round-002/measure", domain, private, public, workload, [3, 4, 5]
     )
     assert spent == pytest.approx(0.6)
     assert [r.measurement is None for r in result.transcript.rounds] == [False, True, False]
     assert math.isnan(result.transcript.rounds[1].l1_residual)
+    result.transcript.save(tmp_path)
+    again = Transcript.load(tmp_path)
+    assert math.isnan(again.rounds[1].l1_residual)
+    assert again.rounds[1].measurement is None
+    assert "NaN" not in (tmp_path / "transcript.json").read_text()
 
 
 def test_with_nothing_left_the_run_ends_with_what_is_stored(domain, private, public, workload):

@@ -106,17 +106,32 @@ def test_a_stored_outcome_is_handed_out_again_free(kind, store):
     assert again_draws.spent == pytest.approx(0.1)
 
 
-def test_all_that_remains_can_always_be_charged():
-    """Hundreds of charges round up; the last one must still fit."""
+@pytest.mark.parametrize("rho", [1e-9, 0.0149730577, 1.0907857, 7.9, 41.0, 2500.0])
+def test_all_that_remains_can_always_be_charged(rho):
+    """Hundreds of charges round up, and large amounts lie further apart than the units."""
     rng = np.random.default_rng(0)
-    account = UnledgeredAccount(0.0149730577)
+    account = UnledgeredAccount(rho)
     draws = Draws(SeededNoise(0), account)
     for i in range(300):
-        rho = draws.remaining * rng.uniform(0.001, 0.05)
-        draws.select(f"s{i}", np.zeros(2), rho=rho, sensitivity=1)
+        share = draws.remaining * rng.uniform(0.001, 0.05)
+        draws.select(f"s{i}", np.zeros(2), rho=share, sensitivity=1)
     draws.select("last", np.zeros(2), rho=draws.remaining, sensitivity=1)
-    assert 0 <= account.remaining < 1e-12
-    assert draws.remaining < 1e-12
+    assert 0 <= account.remaining <= 1e-14 * max(1, rho)
+    assert draws.remaining <= 1e-14 * max(1, rho)
+
+
+@pytest.mark.parametrize("rho", [0.0149730577, 41.0])
+def test_a_repeat_divides_what_remains_as_the_first_run_did(rho):
+    account, store = UnledgeredAccount(rho), MemoryStore()
+    remaining = []
+    for _ in range(2):
+        draws = Draws(SeededNoise(0), account, store)
+        seen = []
+        for i in range(20):
+            seen.append(draws.remaining)
+            draws.select(f"s{i}", np.zeros(2), rho=draws.remaining / 7, sensitivity=1)
+        remaining.append(seen)
+    assert remaining[0] == remaining[1]
 
 
 def test_directory_store_leaves_no_partial_file(tmp_path):
