@@ -19,10 +19,12 @@ from jam_dagster.tables.values import (
     Value,
     check_dtype,
     check_name,
+    exact_number,
     inferred_dtype,
     kind_of,
     plain_value,
     text_of,
+    truth_of,
 )
 
 NULL_LABEL = "(null)"
@@ -115,9 +117,33 @@ class CategoricalAttribute:
     def _codes(self) -> dict[str, int]:
         return {text_of(value): code for code, value in enumerate(self.values)}
 
+    @cached_property
+    def _numbers(self) -> dict[int | float, int]:
+        listed = [(exact_number(value), code) for code, value in self._not_texts]
+        return {number: code for number, code in listed if number is not None}
+
+    @cached_property
+    def _truths(self) -> dict[bool, int]:
+        return {value: code for code, value in self._not_texts if isinstance(value, bool)}
+
+    @property
+    def _not_texts(self) -> list[tuple[int, Value]]:
+        pairs = enumerate(self.values)
+        return [(code, value) for code, value in pairs if not isinstance(value, str)]
+
     def code_of(self, value: object) -> int | None:
-        """Return the code of a value, `other`'s code where it is not listed, or None."""
+        """Return the code of a value, `other`'s code where it is not listed, or None.
+
+        A value is listed where its text is (see `text_of`). A number or boolean of the list is
+        also found by what is equal to it, such as ``"1.50"`` by 1.5 and ``"TRUE"`` by True.
+        """
         code = self._codes.get(text_of(value))
+        if code is None and self._numbers:
+            number = exact_number(value)
+            code = None if number is None else self._numbers.get(number)
+        if code is None and self._truths:
+            truth = truth_of(value)
+            code = None if truth is None else self._truths.get(truth)
         if code is None and self.other is not None:
             return self._codes[text_of(self.other)]
         return code

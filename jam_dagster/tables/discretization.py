@@ -18,9 +18,9 @@ from pandas.api.types import (
 
 from jam_dagster.errors import DomainError, InputError, OutsideDomainError
 from jam_dagster.tables.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.columns import each_value, numbers_of
 from jam_dagster.tables.domain import Domain
 from jam_dagster.tables.encoded import EncodedTable
-from jam_dagster.tables.values import text_of
 from jam_dagster.tables.withheld import withheld
 
 _EXAMPLES = 5
@@ -29,10 +29,16 @@ _EXAMPLES = 5
 def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> EncodedTable:
     """Encode a table of values as codes of a domain.
 
-    Values are matched by their text, so that ``1``, ``1.0`` and ``"1"`` are the same category.
-    NaN, None and NaT are missing values. An infinite number lies outside the bounds. Text in a
-    numeric column is read as a number where it is one. Columns that the domain does not name are
-    ignored; the order of the columns does not matter.
+    Each row is encoded by itself: its codes depend on the domain and on its own values, never on
+    other rows. Values are matched by their text, so that ``1``, ``1.0`` and ``"1"`` are the same
+    category; where the domain lists a number or a boolean, a text that writes it is it too, such
+    as ``"1.50"`` or ``"TRUE"``. NaN, None and NaT are missing values. An infinite number lies
+    outside the bounds. Text in a numeric column is read as a number where it is one. Columns that
+    the domain does not name are ignored; the order of the columns does not matter.
+
+    What a reader did to the rows before is its own. The sources read private tables value by
+    value; ``pandas.read_csv`` chooses types by whole columns, where one record can change how all
+    the others are read.
 
     Parameters
     ----------
@@ -133,19 +139,12 @@ def _category_codes(
     column: pd.Series[Any], attribute: CategoricalAttribute, private: bool
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
     null = column.isna().to_numpy(dtype=bool)
-    distinct: Any
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        found, distinct = column.cat.codes.to_numpy(), column.cat.categories
-    elif is_object_dtype(column.dtype):
-        # By text, since pandas takes True and 1 for the same value.
-        texts = np.array([text_of(value) for value in column], dtype=object)
-        found, distinct = pd.factorize(texts)
-    else:
-        found, distinct = pd.factorize(column)
-    lookup = [attribute.code_of(value) for value in distinct]
-    # One more, at the end, for the -1 of missing values.
-    table = np.array([-1 if code is None else code for code in lookup] + [-1], dtype=np.intp)
-    codes = table[found]
+
+    def code_of(value: object) -> int:
+        code = attribute.code_of(value)
+        return -1 if code is None else code
+
+    codes = each_value(column, code_of, -1).astype(np.intp)
     outside = (codes < 0) & ~null
     if outside.any():
         remedy = (
@@ -194,10 +193,9 @@ def _numbers(
     column: pd.Series[Any], attribute: NumericAttribute, private: bool
 ) -> npt.NDArray[np.float64]:
     dtype = column.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        column = column.astype(object)
-        dtype = column.dtype
-    is_text = is_object_dtype(dtype) or is_string_dtype(dtype)
+    is_text = (
+        isinstance(dtype, pd.CategoricalDtype) or is_object_dtype(dtype) or is_string_dtype(dtype)
+    )
     is_number = is_numeric_dtype(dtype) and not is_bool_dtype(dtype)
     if not (is_text or is_number) or is_complex_dtype(dtype):
         raise DomainError(
@@ -205,17 +203,15 @@ def _numbers(
             " turn it into a number in the source (a date into a year, say), or declare values"
         )
     if is_text:
-        numbers = pd.to_numeric(column, errors="coerce")
-        wrong = (numbers.isna() & column.notna()).to_numpy(dtype=bool)
-        if is_object_dtype(dtype):
-            wrong = wrong | np.array([isinstance(value, bool | np.bool_) for value in column])
+        numbers = numbers_of(column)
+        wrong = np.isnan(numbers) & column.notna().to_numpy(dtype=bool)
         if wrong.any():
             raise OutsideDomainError(
                 f"attribute {attribute.name!r} is numeric, but the table holds something else there"
                 f"{_examples(column, wrong, private)}: if it marks a missing value, add it to the"
                 " source's missing-value markers, else mend the source or declare values"
             )
-        column = numbers
+        return numbers
     return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
 

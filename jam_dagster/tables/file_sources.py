@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from pandas.api.types import is_object_dtype
 
-from jam_dagster.errors import SourceError
+from jam_dagster.errors import SourceError, SpecificationError
+from jam_dagster.tables.columns import each_value, exact_column, with_types
 from jam_dagster.tables.configuration import changed_fields
 from jam_dagster.tables.reading import expand_variables, reading
+from jam_dagster.tables.values import exact_number
 
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 """Texts that stand for a missing value unless the source says otherwise."""
@@ -17,15 +21,19 @@ MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 
 @dataclass(frozen=True)
 class CsvSource:
-    """A CSV file with a header line.
+    r"""A CSV file with a header line.
 
     Columns without a name in the header (row numbers, as pandas writes them) are left out.
+    Blank lines are no records, except in a file of one column, where each is a missing value
+    unless only blank lines follow.
 
     Parameters
     ----------
     path
         A path or an fsspec URL; ``${VARIABLE}`` is expanded when the file is read.
-    separator, encoding, decimal
+    separator
+        One character, or ``\s+`` for any number of blanks.
+    encoding, decimal
         How the file is written; a byte order mark is ignored.
     skipinitialspace
         Whether blanks after a separator belong to it.
@@ -34,6 +42,11 @@ class CsvSource:
     text
         Columns to keep as texts though they look like numbers, such as postal codes with
         leading zeros.
+
+    Raises
+    ------
+    SpecificationError
+        `separator` or `decimal` is longer than a character.
     """
 
     path: str
@@ -44,21 +57,63 @@ class CsvSource:
     missing: tuple[str, ...] = MISSING
     text: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        # Of longer ones pandas makes regular expressions, which break quoted fields.
+        if len(self.separator) != 1 and self.separator != r"\s+":
+            raise SpecificationError(
+                f"separator must be one character (or \\s+ for blanks), got {self.separator!r}"
+            )
+        if len(self.decimal) != 1:
+            raise SpecificationError(f"decimal must be one character, got {self.decimal!r}")
+
+    @property
+    def restricted_because(self) -> str | None:
+        """None: see `Source.restricted_because`."""
+        return None
+
     def read(self, *, private: bool) -> pd.DataFrame:
-        """Read the file (see `Source.read`)."""
+        """Read the file (see `Source.read`).
+
+        Private columns stay texts: the type that a column shows depends on all its rows, and one
+        record must not change how the others are read.
+        """
         path = expand_variables(self.path)
         options: dict[str, Any] = {
             "sep": self.separator,
             "encoding": self.encoding,
             "skipinitialspace": self.skipinitialspace,
             "keep_default_na": False,
+            "dtype": "str",
         }
         header = reading(
-            self.describe(),
-            private,
-            lambda: pd.read_csv(path, header=None, nrows=1, dtype="str", **options),
+            self.describe(), private, lambda: pd.read_csv(path, header=None, nrows=1, **options)
         )
         names = [str(name) for name in header.iloc[0]]
+        self._check_names(names, private)
+        missing = list(self.missing)
+        if len(names) == 1:
+            blank = options | {"header": None, "skip_blank_lines": False}
+            lines = reading(self.describe(), private, lambda: pd.read_csv(path, **blank))
+            table = _one_column(lines, names[0], missing)
+        else:
+            table = reading(
+                self.describe(), private, lambda: pd.read_csv(path, na_values=missing, **options)
+            )
+        if len(table.columns) != len(names) or not isinstance(table.index, pd.RangeIndex):
+            raise SourceError(
+                f"{self.describe()}: lines have more fields than the header: check the separator,"
+                " and quote fields that contain it"
+            )
+        table = table.loc[:, [name != "" for name in names]]
+        if self.decimal != ".":
+            table = table.apply(self._with_points)
+        return table if private else self.typed(table)
+
+    def typed(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return a public table as `read` returns it where it is private, with types."""
+        return with_types(table, self.text)
+
+    def _check_names(self, names: list[str], private: bool) -> None:
         for name in self.text:
             if name not in names:
                 raise SourceError(
@@ -72,24 +127,24 @@ class CsvSource:
                     f"{self.describe()}: {which} has the name of another one: rename it, and check"
                     " that the first line is a header"
                 )
-        table = reading(
-            self.describe(),
-            private,
-            lambda: pd.read_csv(
-                path,
-                decimal=self.decimal,
-                na_values=list(self.missing),
-                dtype=dict.fromkeys(self.text, "str"),
-                low_memory=False,
-                **options,
-            ),
-        )
-        if len(table.columns) != len(names) or not isinstance(table.index, pd.RangeIndex):
-            raise SourceError(
-                f"{self.describe()}: lines have more fields than the header: check the separator,"
-                " and quote fields that contain it"
-            )
-        return table.loc[:, [name != "" for name in names]]
+
+    def _with_points(self, column: pd.Series[Any]) -> pd.Series[Any]:
+        """Write the numbers of a column with a decimal point, value by value."""
+        if column.name in self.text:
+            return column
+
+        def with_point(text: str) -> str:
+            written = text.replace(self.decimal, ".")
+            if exact_number(written) is None:
+                return text
+            if exact_number(text) is not None and "." in text:
+                raise SourceError(
+                    f"{self.describe()}: column {column.name!r} holds numbers with a point, though"
+                    f" `decimal` is {self.decimal!r}: mend them, or list the column in `text`"
+                )
+            return written
+
+        return pd.Series(each_value(column, with_point, None), index=column.index, dtype="str")
 
     def describe(self) -> str:
         """Return ``CSV file PATH``."""
@@ -112,12 +167,15 @@ class ParquetSource:
 
     path: str
 
+    @property
+    def restricted_because(self) -> str | None:
+        """None: see `Source.restricted_because`."""
+        return None
+
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the file (see `Source.read`); a named index becomes columns."""
         path = expand_variables(self.path)
-        table = reading(self.describe(), private, lambda: pd.read_parquet(path))
-        named = any(name is not None for name in table.index.names)
-        table = table.reset_index(drop=not named)
+        table = reading(self.describe(), private, lambda: _read_parquet(path))
         if not table.columns.is_unique:
             raise SourceError(f"{self.describe()} has two columns of the same name: rename one")
         return table
@@ -129,3 +187,32 @@ class ParquetSource:
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration."""
         return {"parquet": self.path}
+
+
+def _one_column(lines: pd.DataFrame, name: str, missing: list[str]) -> pd.DataFrame:
+    """Return the column under a header, given every line of the file, blank ones too."""
+    written = lines[0].fillna("")
+    filled = np.flatnonzero(written != "")
+    column = written.iloc[filled[0] + 1 : filled[-1] + 1].reset_index(drop=True)
+    return pd.DataFrame({name: column.mask(column.isin([*missing, ""]))})
+
+
+def _read_parquet(path: str) -> pd.DataFrame:
+    # By default integers with a gap become floats, which hold fewer digits.
+    gaps = {"integer_object_nulls": True}
+    table = pd.read_parquet(path, engine="pyarrow", to_pandas_kwargs=gaps)
+    index = table.index
+    names = [str(name) for name in index.names if name is not None]
+    if names and isinstance(index, pd.RangeIndex):
+        table = table.reset_index()
+    elif names:
+        columns = pd.read_parquet(
+            path, engine="pyarrow", columns=names, to_pandas_kwargs=gaps | {"ignore_metadata": True}
+        )
+        table = pd.concat([columns, table.reset_index(drop=True)], axis=1)
+    table = table.reset_index(drop=True)
+    for place in range(len(table.columns)):
+        column = table.iloc[:, place]
+        if is_object_dtype(column.dtype):
+            table.isetitem(place, exact_column(column).array)
+    return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import date, timedelta
 from typing import Any
@@ -18,8 +19,16 @@ from jam_dagster.tables.attributes import (
     NumericAttribute,
     equal_width_edges,
 )
+from jam_dagster.tables.columns import each_value, exact_column
 from jam_dagster.tables.domain import Domain
-from jam_dagster.tables.values import Value, kind_of, text_of
+from jam_dagster.tables.values import (
+    LARGEST_INTEGER,
+    Value,
+    exact_number,
+    kind_of,
+    text_of,
+    truth_of,
+)
 from jam_dagster.tables.withheld import withheld
 
 _MAX_CATEGORIES = 1000
@@ -28,7 +37,6 @@ _MAX_DISTINCT_TEXTS = 100
 _MAX_DECIMALS = 6
 _OWN_BIN_SHARE = 0.1
 _OWN_BIN_ROWS = 20
-_LARGEST_INTEGER = 2**53 - 1
 
 
 def draft_domain(
@@ -86,7 +94,9 @@ def draft_domain(
     attributes = []
     for name in public.columns:
         with nullcontext() if private is None else withheld(f"drafting attribute {name!r}"):
-            columns = [table[name] for table in tables]
+            columns = [public[name]]
+            if private is not None:
+                columns.append(_read_like(public[name], private[name]))
             attributes.append(_draft(name, columns, bins, other))
     return Domain(tuple(attributes), identified_from="public" if private is None else "private")
 
@@ -104,6 +114,24 @@ def _check_columns(public: pd.DataFrame, private: pd.DataFrame | None) -> None:
                 f"the private table must have column {name!r} of the public table, once: rename,"
                 " add or remove it"
             )
+
+
+def _read_like(public: pd.Series[Any], private: pd.Series[Any]) -> pd.Series[Any]:
+    """Read private texts as what the public column holds; what cannot be stays as it is."""
+    if not isinstance(private.dtype, pd.StringDtype):
+        return private
+    if pd.api.types.is_bool_dtype(public.dtype):
+        read: Callable[[object], object] = truth_of
+    elif pd.api.types.is_numeric_dtype(public.dtype):
+        read = exact_number
+    else:
+        return private
+
+    def value_of(text: str) -> object:
+        value = read(text)
+        return text if value is None else value
+
+    return exact_column(pd.Series(each_value(private, value_of, None)))
 
 
 def _draft(name: str, columns: list[pd.Series[Any]], bins: int, other: str | None) -> Attribute:
@@ -205,7 +233,7 @@ def _draft_numeric(
             f"column {name!r} holds no finite number: leave it out, or declare the attribute"
         )
     low, high = float(values.min()), float(values.max())
-    exact = max(abs(low), abs(high)) <= _LARGEST_INTEGER
+    exact = max(abs(low), abs(high)) <= LARGEST_INTEGER
     integer = exact and bool((values == np.floor(values)).all())
     if pd.api.types.is_integer_dtype(dtype) and not integer:
         raise DomainError(
@@ -265,7 +293,7 @@ def _decimals(arrays: list[npt.NDArray[Any]]) -> int | None:
     """Return the number of decimals that all values make do with; None where it is large."""
     largest = max(float(np.abs(array).max()) for array in arrays if len(array))
     for decimals in range(1, _MAX_DECIMALS + 1):
-        if largest * 10**decimals > _LARGEST_INTEGER:
+        if largest * 10**decimals > LARGEST_INTEGER:
             return None
         if all((np.round(array, decimals) == array).all() for array in arrays):
             return decimals

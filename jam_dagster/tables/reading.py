@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterable
 
 import pandas as pd
@@ -42,7 +43,8 @@ def reading(
     what
         What is read, in words.
     private
-        Whether to quote nothing of the original error, which may hold values.
+        Whether to quote nothing of the original error, which may hold values, and to let no
+        warning out, which may too.
     read
         Reads the table.
     secrets
@@ -50,7 +52,10 @@ def reading(
     """
     reason = ""
     try:
-        return read()
+        with warnings.catch_warnings():
+            if private:
+                warnings.simplefilter("ignore")
+            return read()
     except JamError:
         raise
     except Exception as error:  # Readers and database drivers raise whatever they like.

@@ -45,13 +45,22 @@ _DEMO_ROWS = {"private": 30_000, "public": 3_000}
 class Source(Protocol):
     """Something that a table can be read from."""
 
+    @property
+    def restricted_because(self) -> str | None:
+        """Why what is made from the table may not leave, such as a count that depends on values.
+
+        None where nothing speaks against a release; else noise must not be called exact.
+        """
+        ...
+
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the table.
 
         Parameters
         ----------
         private
-            Whether the rows are private. Then no error quotes what was read.
+            Whether the rows are private. Then no error quotes what was read, no warning gets
+            out, and how a row is read depends on that row alone: a CSV file gives texts.
 
         Raises
         ------
@@ -99,6 +108,11 @@ class DemoSource:
         if as_integer("the demo", "seed", self.seed) < 0:
             raise SpecificationError(f"the demo: seed must not be negative, got {self.seed}")
 
+    @property
+    def restricted_because(self) -> str | None:
+        """None: see `Source.restricted_because`."""
+        return None
+
     def read(self, *, private: bool) -> pd.DataFrame:
         """Simulate the table (see `Source.read`)."""
         rows = self.rows or _DEMO_ROWS[self.part]
@@ -125,7 +139,9 @@ class SplitSource:
     source
         The whole table.
     by, value, public_share, public_rows, private_share, seed
-        As in `stratified_split`.
+        As in `stratified_split`. With `private_share`, rows are dropped until the share holds:
+        the number of private rows then tells how many have `value`, though it is published as
+        public. Such a split is for research (see `restricted_because`).
     part
         "private" or "public".
     """
@@ -143,6 +159,17 @@ class SplitSource:
         _check_part(self.part)
         check_split(self.public_share, self.public_rows, self.private_share)
 
+    @property
+    def restricted_because(self) -> str | None:
+        """A reason where there is a `private_share`, or one of the source that is split."""
+        if self.private_share is not None:
+            return (
+                "the split has a private_share, so that the number of private records tells how"
+                f" many of them have {self.by} = {self.value}: leave private_share out, or use"
+                " seeded noise, for research"
+            )
+        return self.source.restricted_because
+
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read and split (see `Source.read`); the whole table is private whichever part it is."""
         parts = stratified_split(
@@ -154,7 +181,12 @@ class SplitSource:
             private_share=self.private_share,
             seed=self.seed,
         )
-        return parts[get_args(Part).index(self.part)]
+        part = parts[get_args(Part).index(self.part)]
+        return part if private else self.typed(part)
+
+    def typed(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return the public part with the types that its texts show (see `CsvSource.typed`)."""
+        return self.source.typed(table) if isinstance(self.source, _TYPED) else table
 
     def describe(self) -> str:
         """Return the source, and which part of which split."""
@@ -176,6 +208,9 @@ class SplitSource:
             "seed": self.seed,
             "part": self.part,
         }
+
+
+_TYPED = (CsvSource, SplitSource)
 
 
 def source_from_config(config: str | Mapping[str, Any]) -> Source:

@@ -7,7 +7,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.tables.values import Value, text_of
+from jam_dagster.tables.attributes import CategoricalAttribute
+from jam_dagster.tables.columns import each_value
+from jam_dagster.tables.values import Value
 
 Places = npt.NDArray[np.intp]
 
@@ -62,8 +64,9 @@ def stratified_split(
         raise InputError(f"the table to split needs one column {by!r}: check the name")
     rng = np.random.default_rng(seed)
     size = round(public_rows * len(table)) if public_rows < 1 else int(public_rows)
-    wanted = text_of(value)
-    matches = np.array([text_of(one) == wanted for one in table[by]], dtype=bool)
+    wanted = CategoricalAttribute(by, (value,))
+    # As it is encoded, so that 1 finds "1.0" and True finds "TRUE".
+    matches = each_value(table[by], lambda one: wanted.code_of(one) == 0, False).astype(bool)
     with_value, without = np.flatnonzero(matches), np.flatnonzero(~matches)
     public_with = round(size * public_share)
     if size < 1 or public_with > len(with_value) or size - public_with > len(without):

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from jam_dagster.errors import SourceError
+from jam_dagster.tables.columns import exact_column
 from jam_dagster.tables.reading import expand_variables, reading
 
 _SECRET_OPTION = re.compile(
@@ -33,8 +35,16 @@ class SqlSource:
     url: str = field(repr=False)
     query: str
 
+    @property
+    def restricted_because(self) -> str | None:
+        """None: see `Source.restricted_because`."""
+        return None
+
     def read(self, *, private: bool) -> pd.DataFrame:
-        """Run the query (see `Source.read`). What a database says is quoted for public rows."""
+        """Run the query (see `Source.read`). What a database says is quoted for public rows.
+
+        Values come as the database has them: a null among integers leaves these exact.
+        """
         url = expand_variables(self.url)
         secrets = [url, *_password(url)]
         table = reading(self.describe(), private, lambda: _query(url, self.query), secrets)
@@ -69,16 +79,25 @@ class SqlSource:
 def _query(url: str, query: str) -> pd.DataFrame:
     from sqlalchemy import create_engine
 
-    engine = create_engine(url, hide_parameters=True)
+    engine = create_engine(url)
     database = engine.url.database
     if engine.url.get_backend_name() == "sqlite" and database and database != ":memory:":
         # SQLite would create the file.
         Path(database).stat()
     try:
         with engine.connect() as connection:
-            return pd.read_sql_query(query, connection)
+            result = connection.exec_driver_sql(query)
+            names = list(result.keys())
+            rows = result.fetchall()
     finally:
         engine.dispose()
+    # pandas would choose types by all rows: a null would turn integers into floats.
+    table = pd.DataFrame(index=pd.RangeIndex(len(rows)), columns=names, dtype=object)
+    for place in range(len(names)):
+        values = np.empty(len(rows), dtype=object)
+        values[:] = [row[place] for row in rows]
+        table.isetitem(place, exact_column(pd.Series(values)).array)
+    return table
 
 
 def _password(url: str) -> list[str]:

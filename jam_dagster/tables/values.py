@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from numbers import Integral, Real
@@ -32,8 +33,8 @@ DTYPES_OF_KIND = {
 def text_of(value: object) -> str:
     """Return the text that stands for a value: two values are the same where their texts are.
 
-    ``1``, ``1.0`` and ``"1"`` are the same value (what a CSV reader makes of a code depends on
-    its neighbours), ``True`` and ``1`` are not.
+    ``1``, ``1.0`` and ``"1"`` are the same value (what a reader makes of a code depends on its
+    neighbours), ``True`` and ``1`` are not.
     """
     if isinstance(value, str):
         return str(value)
@@ -43,8 +44,51 @@ def text_of(value: object) -> str:
         return str(int(value))
     if isinstance(value, Real | Decimal):
         number = float(value)
-        return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
+        exact = number.is_integer() and abs(number) <= LARGEST_INTEGER
+        return str(int(number)) if exact else repr(number)
     return str(value)
+
+
+def exact_number(value: object) -> int | float | None:
+    """Return the number that a value is or that a text writes, or None.
+
+    Integers stay exact whatever their size. Booleans are no numbers, nor are NaN and the texts
+    ``"nan"``, ``"1_000"`` and ``"0x1f"``; blanks around a number do not matter.
+    """
+    if isinstance(value, str):
+        if _INTEGER_TEXT.fullmatch(value):
+            return int(value)
+        return float(value) if _NUMBER_TEXT.fullmatch(value) else None
+    if isinstance(value, bool | np.bool_):
+        return None
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Decimal) and abs(value) < _DECIMAL_LIMIT and value == int(value):
+        return int(value)
+    if isinstance(value, Real | Decimal):
+        number = float(value)
+        return None if math.isnan(number) else number
+    return None
+
+
+def truth_of(value: object) -> bool | None:
+    """Return the boolean that a value is or that a text writes (``true``, ``FALSE``), or None."""
+    if isinstance(value, str):
+        return _TRUTHS.get(value)
+    return bool(value) if isinstance(value, bool | np.bool_) else None
+
+
+# Python refuses to read very long integers; these are infinite as floats.
+_INTEGER_TEXT = re.compile(r"\s*[-+]?[0-9]{1,300}\s*", re.ASCII)
+_NUMBER_TEXT = re.compile(
+    r"\s*[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?|inf|infinity)\s*", re.ASCII | re.I
+)
+_DECIMAL_LIMIT = Decimal(10) ** 300
+_TRUTHS = {
+    text: truth
+    for truth in (True, False)
+    for text in (str(truth), str(truth).lower(), str(truth).upper())
+}
 
 
 def kind_of(values: Sequence[Value]) -> str:

@@ -1,0 +1,226 @@
+"""Encoding is a function of one record: replacing one changes no code of the others.
+
+All sensitivities rest on this, so it is tested from the file on: what a reader makes of a column
+must not depend on all its rows.
+"""
+
+from contextlib import suppress
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import sqlalchemy
+from hypothesis import given
+from hypothesis import strategies as st
+from upath import UPath
+
+from jam_dagster.errors import JamError
+from jam_dagster.pipeline.formats import TableFormat
+from jam_dagster.tables import (
+    CategoricalAttribute,
+    CsvSource,
+    Domain,
+    NumericAttribute,
+    ParquetSource,
+    SqlSource,
+    draft_domain,
+    encode,
+)
+
+
+def changed(before, after):
+    """Number of records whose codes differ."""
+    pairs = zip(before.columns, after.columns, strict=True)
+    return int(np.any([one != another for one, another in pairs], axis=0).sum())
+
+
+def read_csv(path, cells, private=True, **options):
+    # Two columns, so that a missing cell is not a blank line.
+    path.write_text("a,b\n" + "".join(f"{cell},x\n" for cell in cells))
+    return CsvSource(str(path), **options).read(private=private)[["a"]]
+
+
+def read_parquet(path, values, kind=None):
+    pq.write_table(pa.table({"a": pa.array(values, kind)}), path)
+    return ParquetSource(str(path)).read(private=True)
+
+
+@pytest.mark.parametrize(
+    ("public", "private", "replaced"),
+    [
+        (["01", "02", "03", "9X"], ["01", "02", "03"], "9X"),
+        (["TRUE", "FALSE", "unknown"], ["TRUE", "FALSE"], "unknown"),
+        (["1.0", "2.50", "none"], ["1.0", "2.50"], "none"),
+        (["1.0", "2.50"], ["1.0", "2.50"], "3"),
+        (["TRUE", "FALSE"], ["TRUE", "FALSE"], "false"),
+        (["1", "2"], ["1", "2"], "1.0"),
+        (["1", "2", "x"], ["1", "2"], ""),
+    ],
+)
+def test_one_record_of_a_csv_file(tmp_path, public, private, replaced):
+    path = tmp_path / "table.csv"
+    domain = draft_domain(read_csv(path, [*public, ""], private=False))
+    before = encode(read_csv(path, private * 100), domain)
+    after = encode(read_csv(path, [replaced, *(private * 100)[1:]]), domain)
+    assert changed(before, after) <= 1
+    # Every value of the public table is known in the private one, not sent to `other`.
+    assert len(np.unique(before.columns[0])) == len(private)
+    attribute = domain.attributes[0]
+    if isinstance(attribute, CategoricalAttribute) and attribute.other is not None:
+        assert attribute.code_of(attribute.other) not in before.columns[0]
+
+
+@pytest.mark.parametrize("large", [10**15, 10**16 + 1, 2**63 - 2])
+def test_a_null_among_large_integers(tmp_path, large):
+    path = tmp_path / "table.parquet"
+    values = [large, large + 1] * 50
+    attribute = CategoricalAttribute("a", (large, large + 1, 0), nullable=True, other=0)
+    domain = Domain((attribute,))
+    url = f"sqlite:///{tmp_path}/table.db"
+    engine = sqlalchemy.create_engine(url)
+    before = encode(read_parquet(path, values), domain)
+    assert before.columns[0].tolist() == [0, 1] * 50
+    gap = [None, *values[1:]]
+    with engine.begin() as connection:
+        connection.exec_driver_sql("create table t (a integer)")
+        for value in gap:
+            connection.exec_driver_sql("insert into t values (?)", (value,))
+    for table in (read_parquet(path, gap), SqlSource(url, "select a from t").read(private=True)):
+        stored = UPath(tmp_path) / "stored.parquet"
+        TableFormat().write(table, stored)
+        for one in (table, TableFormat().read(stored)):
+            assert changed(before, encode(one, domain)) == 1
+    pd.DataFrame({"a": pd.array(gap, dtype="Int64"), "b": 1}).set_index("a").to_parquet(path)
+    assert changed(before, encode(ParquetSource(str(path)).read(private=True), domain)) == 1
+
+
+WRITTEN = """
+01 1 1.0 1.50 2 9X TRUE true False x ? NA inf nan -1 1e3 9007199254740993 9007199254740992.0
+10000000000000000 1_000 0x1f 99999999999999999999999 2024-01-31 other
+"""
+cells = st.sampled_from(["", " 2", *WRITTEN.split()]) | st.integers(-(2**70), 2**70).map(str)
+
+
+def attributes(values):
+    """One domain a kind: drafted, declared, with `other`, and of bins that clip."""
+    kinds = [
+        tuple(dict.fromkeys(map(str, values))),
+        (1, 2, 9007199254740993, 1.5),
+        (True, False, "x"),
+    ]
+    yield from (
+        CategoricalAttribute("a", (*kind, "rest"), nullable=True, other="rest", dtype="object")
+        for kind in kinds
+    )
+    yield NumericAttribute("a", (0, 1, 2, 100), nullable=True, clip=True)
+    yield NumericAttribute("a", (0, 1, 2, 100), integer=True, nullable=True, clip=True)
+
+
+def assert_one_changes(read, records, place, new):
+    replaced = list(records)
+    replaced[place % len(records)] = new
+    tables = []
+    for rows in (records, replaced):
+        try:
+            tables.append(read(rows))
+        except (JamError, pa.ArrowException):
+            return
+    for attribute in attributes(records):
+        with suppress(JamError):
+            domain = Domain((attribute,))
+            before, after = (encode(table, domain) for table in tables)
+            assert changed(before, after) <= 1
+
+
+@given(st.lists(cells, min_size=1, max_size=12), st.integers(0, 11), cells)
+def test_any_record_of_a_csv_file(tmp_path_factory, records, place, new):
+    path = tmp_path_factory.getbasetemp() / "any.csv"
+    assert_one_changes(lambda rows: read_csv(path, rows), records, place, new)
+    assert_one_changes(lambda rows: read_csv(path, rows, decimal=","), records, place, new)
+
+
+@given(st.lists(cells, min_size=2, max_size=12), st.integers(0, 11), cells)
+def test_any_record_of_a_csv_file_of_one_column(tmp_path_factory, records, place, new):
+    path = tmp_path_factory.getbasetemp() / "one.csv"
+
+    def read(rows):
+        # The last record is not blank: blank lines at the end are none.
+        path.write_text("".join(f"{cell}\n" for cell in ["a", *rows, "end"]))
+        table = CsvSource(str(path)).read(private=True)
+        assert len(table) == len(rows) + 1
+        return table.iloc[:-1]
+
+    assert_one_changes(read, records, place, new)
+
+
+@given(st.data())
+def test_any_record_of_a_parquet_file(tmp_path_factory, data):
+    path = tmp_path_factory.getbasetemp() / "any.parquet"
+    kind, value = data.draw(
+        st.sampled_from(
+            [
+                (pa.int64(), st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3)),
+                (pa.uint64(), st.integers(0, 2**64 - 1) | st.integers(0, 3)),
+                (pa.float64(), st.floats()),
+                (pa.bool_(), st.booleans()),
+                (pa.string(), cells),
+                (pa.dictionary(pa.int8(), pa.string()), cells),
+                (pa.decimal128(20, 2), st.decimals(0, 10**17, places=2)),
+            ]
+        )
+    )
+    value = value | st.none()
+    records = data.draw(st.lists(value, min_size=1, max_size=12))
+    stored = UPath(tmp_path_factory.getbasetemp()) / "stored.parquet"
+
+    def read_again(rows):
+        TableFormat().write(read_parquet(path, rows, kind), stored)
+        return TableFormat().read(stored)
+
+    place, new = data.draw(st.integers(0, 11)), data.draw(value)
+    assert_one_changes(lambda rows: read_parquet(path, rows, kind), records, place, new)
+    assert_one_changes(read_again, records, place, new)
+
+
+sqlite_values = (
+    st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3) | st.floats(0, 9) | cells
+)
+
+
+@given(
+    st.lists(sqlite_values, min_size=1, max_size=12),
+    st.integers(0, 11),
+    sqlite_values,
+    st.sampled_from(["", "integer", "real", "text", "numeric"]),
+)
+def test_any_record_of_a_database(tmp_path_factory, records, place, new, kind):
+    # SQLite takes a value of any type in any column.
+    url = f"sqlite:///{tmp_path_factory.getbasetemp()}/any.db"
+    engine = sqlalchemy.create_engine(url)
+
+    def read(rows):
+        with engine.begin() as connection:
+            connection.exec_driver_sql("drop table if exists t")
+            connection.exec_driver_sql(f"create table t (a {kind})")
+            for row in rows:
+                connection.exec_driver_sql("insert into t values (?)", (row,))
+        return SqlSource(url, "select a from t order by rowid").read(private=True)
+
+    assert_one_changes(read, records, place, new)
+    engine.dispose()
+
+
+@given(st.lists(cells, min_size=1, max_size=8), st.integers(1, 40))
+def test_a_drafted_domain_knows_the_public_records_read_as_private_ones(
+    tmp_path_factory, records, bins
+):
+    path = tmp_path_factory.getbasetemp() / "public.csv"
+    try:
+        domain = draft_domain(read_csv(path, records, private=False), bins=bins)
+    except JamError:
+        return
+    typed = encode(read_csv(path, records, private=False), domain, private=False)
+    texts = encode(read_csv(path, records), domain)
+    assert changed(typed, texts) == 0
