@@ -25,7 +25,9 @@ NUMBER = 7331957.125
 def plant(home: Path, *, fatal: dict[str, object] | None = None) -> None:
     """Plant values where a release copes with them, and one where it cannot."""
     write_tables(home)
-    table = pd.read_csv(home / "private.csv").astype({"age": "object"})
+    # A prime number of people: errors are multiples of 1 / n, and must have decimals enough for
+    # a search to tell them from any other number.
+    table = pd.read_csv(home / "private.csv").head(397).astype({"age": "object"})
     # The domain counts this town as "elsewhere" and moves this age to its bounds; it does not
     # know the other columns.
     table.loc[3:9, "town"] = TEXT
