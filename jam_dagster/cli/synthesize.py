@@ -135,7 +135,8 @@ def synthesize(
         int,
         typer.Option(
             rich_help_panel=MECHANISM,
-            help="Of the sampling, and of numpy noise. Exact noise is never seeded.",
+            help="Of `--noise numpy`: of its noise and its sampling. A release has no seed: its "
+            "noise is exact, and its sampling follows from what was measured.",
         ),
     ] = 0,
     evaluate: Annotated[

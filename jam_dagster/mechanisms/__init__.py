@@ -3,7 +3,12 @@
 from jam_dagster.mechanisms.jam_pgm import JamPgm
 from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.protocol import Mechanism, MechanismResult, OnRound, refit
-from jam_dagster.mechanisms.transcript import Measurement, Round, Transcript
+from jam_dagster.mechanisms.transcript import (
+    Measurement,
+    Round,
+    Transcript,
+    sampling_generator,
+)
 
 __all__ = [
     "FittedModel",
@@ -15,4 +20,5 @@ __all__ = [
     "Round",
     "Transcript",
     "refit",
+    "sampling_generator",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import math
@@ -225,3 +226,16 @@ class Transcript:
                     described["l1_residual"] = math.nan
                 rounds.append(Round(clique=clique, measurement=measurement, **described))
         return cls(rounds=tuple(rounds), **description)
+
+
+def sampling_generator(transcript: Transcript) -> np.random.Generator:
+    """Return the generator that samples a release's table, always the same for the same release.
+
+    Its seed is derived from the measurements. They are differentially private, so the seed is too,
+    and a table made again is the table that was published.
+    """
+    hashed = hashlib.sha256()
+    for measurement in transcript.measurements:
+        hashed.update(repr((measurement.clique, measurement.source)).encode())
+        hashed.update(np.ascontiguousarray(measurement.values, dtype="<f8").tobytes())
+    return np.random.default_rng(int.from_bytes(hashed.digest()[:16]))

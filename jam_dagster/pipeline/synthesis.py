@@ -1,20 +1,26 @@
 """The assets that spend and what comes of it: the mechanism's run and the synthetic table."""
 
-import hashlib
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-import numpy as np
 import pandas as pd
 
 from jam_dagster.evaluation import plots, released_marginal
-from jam_dagster.mechanisms import MechanismResult, Round, Transcript
+from jam_dagster.mechanisms import Round, sampling_generator
 from jam_dagster.pipeline.archive import DataFingerprint
 from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
+from jam_dagster.pipeline.identity import (
+    ReleaseIdentity,
+    ReleaseRun,
+    check_domains,
+    check_ingestion,
+    check_tables,
+)
 from jam_dagster.pipeline.ingestion import partition_of, private_step, spending
 from jam_dagster.pipeline.metadata import pictures, preview, rounds_table
 from jam_dagster.pipeline.spending import ResearchSpending
-from jam_dagster.privacy import epsilon_from_rho
+from jam_dagster.privacy import Draws, epsilon_from_rho
 from jam_dagster.tables import EncodedTable, decode
 
 if TYPE_CHECKING:
@@ -42,46 +48,64 @@ def _jam_pgm(graph: ReleaseGraph) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext,
         private_discretized: EncodedTable,
         public_discretized: EncodedTable,
-    ) -> MechanismResult:
+    ) -> ReleaseRun:
+        partition = partition_of(context)
+        domain = check_domains(graph, public_discretized, private_discretized)
+        check_ingestion(graph, private_discretized, partition)
         mechanism = spec.mechanism.build()
-        domain = public_discretized.domain
         workload = spec.workload.build(domain)
         mechanism.check(domain, workload, graph.shares[MECHANISM_SHARE])
 
-        def tell(done: Round) -> None:
-            context.log.info(done.line(spec.mechanism.rounds))
+        def made(draws: Draws, modes: AbstractContextManager[None]) -> ReleaseRun:
+            with private_step("running the mechanism"), modes:
+                result = mechanism.run(
+                    private_discretized, public_discretized, workload, draws, on_round=tell
+                )
+            identity = ReleaseIdentity.of(graph, domain, partition)
+            return ReleaseRun(result.model, result.transcript, identity)
 
+        def tell(done: Round) -> None:
+            rounds = spec.mechanism.rounds
+            told = graph.tells_data("jam_pgm")
+            context.log.info(done.line(rounds) if told else f"round {done.index + 1}/{rounds}")
+
+        kept: ReleaseRun | None = None
         if exact:
             spends = spending(graph, context, domain)
             spends.check()
             draws = spends.draws(MECHANISM_SHARE, run_id=context.run.run_id)
             archive = spends.archive
             archive.begin(DataFingerprint.of(private_discretized, public_discretized))
-            result = archive.run()
-            if result is None:
-                with private_step("running the mechanism"), spends.store.modes():
-                    result = mechanism.run(
-                        private_discretized, public_discretized, workload, draws, on_round=tell
-                    )
-                archive.keep(result)
+            kept = archive.run()
+            run = kept or made(draws, spends.store.modes())
+            if kept is None:
+                archive.keep(run)
             else:
-                context.log.info("This release was drawn before: it is made again for nothing.")
-            spends.close(MECHANISM_SHARE, f"run ended: {result.transcript.ended}")
-        else:
-            draws = ResearchSpending(graph).draws(MECHANISM_SHARE)
-            with private_step("running the mechanism"):
-                result = mechanism.run(
-                    private_discretized, public_discretized, workload, draws, on_round=tell
+                context.log.warning(
+                    f"Edition {spec.privacy.edition} of this release was drawn before: it is made"
+                    f" again for nothing, from what was drawn then. If the private table has"
+                    f" changed since, raise privacy.edition."
                 )
-        context.add_output_metadata(_run_metadata(graph, result))
-        return result
+            spends.close(MECHANISM_SHARE, f"run ended: {run.transcript.ended}")
+        else:
+            run = made(ResearchSpending(graph).draws(MECHANISM_SHARE), nullcontext())
+        context.add_output_metadata({**_run_metadata(graph, run), "made_again": kept is not None})
+        return run
 
     return jam_pgm
 
 
-def _run_metadata(graph: ReleaseGraph, result: MechanismResult) -> dict[str, Any]:
+def _run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
     transcript, delta = result.transcript, graph.spec.privacy.delta
-    return {
+    configured: dict[str, Any] = {
+        "rho_budget": transcript.rho_budget,
+        "delta": delta,
+        "noise": transcript.noise,
+        "releasable": graph.spec.releasable,
+    }
+    if not graph.tells_data("jam_pgm"):
+        return configured | graph.withheld_note()
+    return configured | {
         "rounds": rounds_table(transcript),
         "budget_over_rounds": pictures(
             {"Budget over rounds": plots.png(plots.budget_over_rounds(transcript))}
@@ -89,17 +113,13 @@ def _run_metadata(graph: ReleaseGraph, result: MechanismResult) -> dict[str, Any
         "choices_per_round": pictures(
             {"Choices per round": plots.png(plots.choices_per_round(transcript))}
         ),
-        "rho_budget": transcript.rho_budget,
         "rho_spent": transcript.rho_spent,
         # What is left of rounding is none.
         "rho_returned": max(0.0, round(transcript.rho_budget - transcript.rho_spent, 12)),
         "epsilon_spent": round(epsilon_from_rho(transcript.rho_spent, delta), 9),
-        "delta": delta,
         "picks_private": transcript.picks["private"],
         "picks_public": transcript.picks["public"],
         "ended": transcript.ended,
-        "noise": transcript.noise,
-        "releasable": graph.spec.releasable,
         "model_mb": result.model.size_mb,
         "seconds": sum(done.seconds for done in transcript.rounds),
     }
@@ -112,12 +132,14 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
     @graph.asset(name, ins=graph.ins("jam_pgm"), resources={store_key})
     def synthetic_records(
         context: dg.AssetExecutionContext,
-        jam_pgm: MechanismResult,
+        jam_pgm: ReleaseRun,
         public_discretized: EncodedTable,
     ) -> pd.DataFrame:
+        check_tables(graph, jam_pgm, partition_of(context), public=public_discretized)
         rng = sampling_generator(jam_pgm.transcript)
         encoded = jam_pgm.model.sample(jam_pgm.transcript.records, rng)
         table = decode(encoded, rng)
+        jam_pgm.mark(table)
         store: ReleaseStore = getattr(context.resources, store_key)
         csv = store.beside(context.asset_key, partition_of(context), ".csv")
         store.write(csv, table.to_csv(index=False).encode())
@@ -128,8 +150,11 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
         }
         if not jam_pgm.model.domain.restricted:
             metadata |= graph.table_metadata(name, jam_pgm.model.domain)
+        if graph.tells_data(name):
             metadata["preview"] = preview(table)
             metadata["compared_with_public"] = _comparisons(jam_pgm, encoded, public_discretized)
+        else:
+            metadata |= graph.withheld_note()
         context.add_output_metadata(metadata)
         return table
 
@@ -137,7 +162,7 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
 
 
 def _comparisons(
-    run: MechanismResult, synthetic: EncodedTable, public: EncodedTable
+    run: ReleaseRun, synthetic: EncodedTable, public: EncodedTable
 ) -> dg.MarkdownMetadataValue:
     """Picture some attributes, those measured on the private table first."""
     domain = run.model.domain
@@ -154,16 +179,3 @@ def _comparisons(
         for name in order[:PICTURED_ATTRIBUTES]
     }
     return pictures({name: plots.png(chart) for name, chart in charts.items()})
-
-
-def sampling_generator(transcript: Transcript) -> np.random.Generator:
-    """Return the generator that samples a release's table, always the same for the same release.
-
-    Its seed is derived from the measurements. They are differentially private, so the seed is too,
-    and a table made again is the table that was published.
-    """
-    hashed = hashlib.sha256()
-    for measurement in transcript.measurements:
-        hashed.update(repr((measurement.clique, measurement.source)).encode())
-        hashed.update(np.ascontiguousarray(measurement.values, dtype="<f8").tobytes())
-    return np.random.default_rng(int.from_bytes(hashed.digest()[:16]))

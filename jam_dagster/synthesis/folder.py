@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from upath import UPath
 
 from jam_dagster.errors import InputError
+from jam_dagster.mechanisms import Transcript
+from jam_dagster.tables.files import write_whole
+
+if TYPE_CHECKING:
+    from jam_dagster.tables import Domain
 
 
 class ReleaseFolder:
@@ -138,11 +144,27 @@ class ReleaseFolder:
         return dict(described)
 
     def claim(self, release: dict[str, Any]) -> None:
-        """Make the folder and write down which release it belongs to."""
+        """Make the folder and write down which release it belongs to.
+
+        Only what this very release has drawn stays; everything else that lies there is research,
+        and must not be taken for what was paid for.
+
+        Parameters
+        ----------
+        release
+            Which release, as `check_free_for` was told it.
+        """
         self.path.mkdir(parents=True, exist_ok=True)
-        if release["noise"] != "exact":
+        if not self._belongs_to(release):
             self._discard()
-        self.release.write_text(json.dumps(release, indent=2) + "\n")
+        # Whole or not at all: a release that cannot be told from another could not go on.
+        write_whole(self.release, (json.dumps(release, indent=2) + "\n").encode())
+
+    def _belongs_to(self, release: dict[str, Any]) -> bool:
+        if release["noise"] != "exact" or not self.release.exists():
+            return False
+        there = self._described()
+        return there["noise"] == "exact" and bool(there["key"] == release["key"])
 
     def _discard(self) -> None:
         """Remove what earlier research left, lest its report be taken for that of this run."""
@@ -158,10 +180,39 @@ class ReleaseFolder:
         """Whether the outcome of any charged draw is here."""
         return self.draws.is_dir() and any(self.draws.iterdir())
 
-    @property
-    def complete(self) -> bool:
-        """Whether the mechanism has ended; the description is the last file that it writes."""
-        return (self.transcript / "transcript.json").exists()
+    def finished(
+        self, *, noise: str, mechanism: str, parameters: Mapping[str, Any], domain: Domain
+    ) -> Transcript | None:
+        """Return the transcript if the mechanism has ended, None if it must still run.
+
+        Parameters
+        ----------
+        noise
+            Which noise was asked for.
+        mechanism, parameters
+            The mechanism and its settings.
+        domain
+            The domain of the tables.
+
+        Returns
+        -------
+        Transcript or None
+            None also where the transcript is of something else than was asked for, or lacks the
+            draws that it was made from: running the mechanism again takes what was paid for from
+            the draws, and pays for the rest.
+        """
+        # The description is the last file that the mechanism's run writes.
+        if not (self.has_draws and (self.transcript / "transcript.json").exists()):
+            return None
+        transcript = Transcript.load(self.transcript)
+        wanted = (noise, mechanism, dict(parameters), domain.digest)
+        found = (
+            transcript.noise,
+            transcript.mechanism,
+            dict(transcript.parameters),
+            transcript.domain_digest,
+        )
+        return transcript if found == wanted else None
 
     def write_errors(self, errors: dict[str, Any], *, restricted: bool) -> None:
         """Write the workload errors to where their readers are.

@@ -39,7 +39,8 @@ class SynthesisRequest:
     degree
         The workload is all marginals of this many attributes.
     seed
-        Of the sampling, and of research noise. Exact noise is never seeded.
+        Of research: of its noise and its sampling. A release has no seed: its noise is exact, and
+        its sampling follows from the measurements.
     noise
         ``"exact"`` noise, charged to `ledger`, makes a release; ``"numpy"`` is seeded, charges
         nothing, and what it makes may not leave.

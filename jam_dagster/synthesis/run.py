@@ -25,7 +25,7 @@ import numpy as np
 from jam_dagster.errors import InputError, LostDrawError
 from jam_dagster.evaluation import WorkloadError, workload_error
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
-from jam_dagster.mechanisms import FittedModel, Round, Transcript
+from jam_dagster.mechanisms import FittedModel, Round, sampling_generator
 from jam_dagster.privacy import Ledger, ReleaseKey
 from jam_dagster.synthesis.folder import ReleaseFolder
 from jam_dagster.synthesis.funding import Funding, Funds, LedgerFunding, ResearchFunding
@@ -192,9 +192,15 @@ def synthesize(
     funds = funding.open(folder)
 
     with watch.stage("mechanism"), withheld("the mechanism"):
-        if folder.complete:
+        finished = folder.finished(
+            noise=request.noise,
+            mechanism=mechanism.name,
+            parameters=mechanism.parameters(),
+            domain=domain,
+        )
+        if finished is not None:
             tell("This release was drawn before: its transcript is used again, at no cost.")
-            transcript = Transcript.load(folder.transcript)
+            transcript = finished
             model = FittedModel.load(folder.model)
         else:
             result = mechanism.run(
@@ -206,8 +212,13 @@ def synthesize(
         funds.close(MECHANISM)
 
     with watch.stage("sample"):
-        # Sampling is post-processing: its seed takes nothing from the noise.
-        rng = np.random.default_rng(request.seed)
+        # A release that is made again must give the table whose errors were measured, so no
+        # seed of the user's samples it.
+        rng = (
+            sampling_generator(transcript)
+            if request.noise == "exact"
+            else np.random.default_rng(request.seed)
+        )
         synthetic = model.sample(private.records, rng)
         table = decode(synthetic, rng)
         table.to_csv(folder.table, index=False)

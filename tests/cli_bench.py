@@ -1,0 +1,56 @@
+"""What the tests of the command line share: small tables, a ledger, and how to call it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from typer.testing import CliRunner, Result
+
+from jam_dagster.cli import app
+from jam_dagster.privacy import Ledger
+
+PEOPLE = {"age": 4, "sex": 2, "job": 3, "income": 2}
+QUICK = ("--rounds", "2", "--iterations", "20", "--degree", "2")
+KEYS = ["workload_error", "seconds", "peak_memory_mb", "rho", "picks", "rows", "releasable"]
+
+Run = Callable[..., Result]
+
+
+def write_tables() -> None:
+    """Write coded and raw tables, their domains and a ledger to the working directory."""
+    rng = np.random.default_rng(0)
+    for name, rows in (("priv", 200), ("pub", 80)):
+        coded = pd.DataFrame({a: rng.integers(0, size, rows) for a, size in PEOPLE.items()})
+        coded.to_csv(f"{name}.csv", index=False)
+        raw = pd.DataFrame(
+            {"age": rng.integers(17, 91, rows), "job": rng.choice(["baker", "pilot"], rows)}
+        )
+        raw.to_csv(f"raw-{name}.csv", index=False)
+    Path("domain.json").write_text(json.dumps(PEOPLE))
+    Ledger("ledger.db").grant("people", epsilon=1.0, delta=1e-9)
+
+
+def run_cli(*arguments: object) -> Result:
+    """Run a command in the working directory."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def synthesize(*options: object, **tables: str) -> list[object]:
+    """Return the arguments of a small synthesis; options given later override."""
+    named = {"private": "priv.csv", "public": "pub.csv", "domain": "domain.json", **tables}
+    given = [part for name, value in named.items() for part in (f"--{name}", value)]
+    return ["synthesize", *given, "--epsilon", "1", "--out", "out", *QUICK, *options]
+
+
+RESEARCH = ("--noise", "numpy")
+RELEASE = ("--ledger", "ledger.db", "--dataset", "people", "--no-report")
+NOISY = ("--epsilon", "0.4", "--evaluate", "private")
+
+
+def lines(result: Result) -> list[str]:
+    """Return what a command said on standard error."""
+    return result.stderr.splitlines()

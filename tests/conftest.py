@@ -1,0 +1,39 @@
+"""Fixtures of the command line's tests."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli_bench import NOISY, RELEASE, Run, run_cli, synthesize, write_tables
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command in a folder with two tables, their domain and a ledger."""
+    monkeypatch.chdir(tmp_path)
+    write_tables()
+    return run_cli
+
+
+@pytest.fixture(scope="module")
+def release_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a release in such a folder."""
+    folder = tmp_path_factory.mktemp("released")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        write_tables()
+        made = run_cli(*synthesize(*RELEASE, *NOISY, "--json"))
+        assert made.exit_code == 0, made.output
+        Path("made.json").write_text(made.stdout)
+    return folder
+
+
+@pytest.fixture
+def released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release_folder: Path) -> Run:
+    """Run a command in a folder where a release was made with `RELEASE` and `NOISY`."""
+    shutil.copytree(release_folder, tmp_path / "copy")
+    monkeypatch.chdir(tmp_path / "copy")
+    return run_cli

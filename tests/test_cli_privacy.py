@@ -1,0 +1,290 @@
+"""What `jam-dagster synthesize` must never do: spend for nothing, mix releases up, or tell."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jam_dagster.mechanisms import JamPgm
+from jam_dagster.privacy import Ledger, SeededNoise
+from jam_dagster.synthesis import run as steps
+from jam_dagster.tables import CsvSource, Domain, EncodedTable, encode
+from tests.cli_bench import NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, lines, synthesize
+
+# --- one folder, two kinds of noise
+
+
+def test_a_release_takes_nothing_from_research(run: Run) -> None:
+    run(*synthesize(*RESEARCH, "--evaluate", "private"))
+    research = json.loads(Path("out/transcript/transcript.json").read_text())
+    assert research["releasable"] is False
+
+    result = run(*synthesize(*RELEASE, *NOISY, "--json"))
+
+    assert result.exit_code == 0, result.output
+    made = json.loads(result.stdout)
+    assert made["releasable"] is True
+    assert made["rho"]["spent"] > 0
+    assert Ledger("ledger.db").balance("people").spent == pytest.approx(made["rho"]["spent"])
+    transcript = json.loads(Path("out/transcript/transcript.json").read_text())
+    assert (transcript["noise"], transcript["releasable"]) == ("exact", True)
+    # Exact errors of the research would be taken for those of the release.
+    assert not Path("out/restricted").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("noise", "numpy"),
+        ("domain_digest", "0" * 64),
+        ("parameters", {"rounds": 99}),
+        ("mechanism", "another"),
+    ],
+)
+def test_a_transcript_of_something_else_is_not_used(
+    released: Run, name: str, value: object
+) -> None:
+    path, events = Path("out/transcript/transcript.json"), Ledger("ledger.db").events()
+    there = json.loads(path.read_text())
+    path.write_text(json.dumps({**there, name: value}))
+
+    result = released(*synthesize(*RELEASE, *NOISY, "--json"))
+
+    assert result.exit_code == 0, result.output
+    assert "drawn before" not in result.stderr
+    # The mechanism ran again, from the draws that were paid for.
+    assert json.loads(path.read_text())[name] == there[name]
+    assert Ledger("ledger.db").events() == events
+
+
+def test_a_transcript_without_its_draws_is_drawn_and_paid(released: Run) -> None:
+    for path in Path("out/draws").iterdir():
+        path.unlink()
+
+    result = released(*synthesize(*RELEASE, *NOISY, "--ledger", "new.db", "--json"))
+
+    assert result.exit_code == 0, result.output
+    spent = json.loads(result.stdout)["rho"]["spent"]
+    assert spent > 0
+    assert Ledger("new.db").balance("people").spent == pytest.approx(spent)
+
+
+def test_errors_belong_to_the_table_whatever_the_seed(released: Run) -> None:
+    table, errors = (Path("out", n).read_bytes() for n in ("synthetic.csv", "errors.json"))
+
+    result = released(*synthesize(*RELEASE, *NOISY, "--seed", "7"))
+
+    assert result.exit_code == 0, result.output
+    assert Path("out/synthetic.csv").read_bytes() == table
+    assert Path("out/errors.json").read_bytes() == errors
+
+
+# --- what makes a release another one
+
+
+def _recoded(name: str) -> str:
+    """Write the domain with its last attribute one value larger; the tables fit both."""
+    Path(name).write_text(json.dumps({**PEOPLE, "income": PEOPLE["income"] + 1}))
+    return name
+
+
+def _another_public(name: str) -> str:
+    frame = pd.read_csv("pub.csv")
+    frame["age"] = (frame["age"] + 1) % PEOPLE["age"]
+    frame.to_csv(name, index=False)
+    return name
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda: synthesize(*RELEASE, *NOISY, public=_another_public("other.csv")),
+        lambda: synthesize(*RELEASE, *NOISY, domain=_recoded("other.json")),
+        lambda: synthesize(*RELEASE, *NOISY, "--rounds", "3"),
+        lambda: synthesize(*RELEASE, *NOISY, "--alpha", "0.7"),
+        lambda: synthesize(*RELEASE, *NOISY, "--size-limit-mb", "40"),
+        lambda: synthesize(*RELEASE, *NOISY, "--iterations", "21"),
+        lambda: synthesize(*RELEASE, *NOISY, "--degree", "1"),
+        lambda: synthesize(*RELEASE, *NOISY, "--epsilon", "0.41"),
+        lambda: synthesize(*RELEASE, *NOISY, "--delta", "1e-8"),
+        lambda: synthesize(*RELEASE, *NOISY, "--evaluation-share", "0.1"),
+    ],
+    ids=[
+        "public table",
+        "domain",
+        "rounds",
+        "alpha",
+        "size limit",
+        "iterations",
+        "degree",
+        "epsilon",
+        "delta",
+        "evaluation share",
+    ],
+)
+def test_whatever_shapes_the_output_makes_another_release(
+    released: Run, changed: Callable[[], list[Any]]
+) -> None:
+    events = Ledger("ledger.db").events()
+
+    result = released(*changed())
+
+    assert result.exit_code == 2, result.output
+    assert "holds the charged release" in result.stderr
+    assert Ledger("ledger.db").events() == events
+
+
+# --- what may leave
+
+
+def _domain_of(identified_from: str) -> str:
+    lines = [f"identified_from: {identified_from}", "attributes:"]
+    lines += [f"  {name}: {{values: {list(range(size))}}}" for name, size in PEOPLE.items()]
+    Path("d.yaml").write_text("\n".join(lines) + "\n")
+    return "d.yaml"
+
+
+@pytest.mark.parametrize(("identified_from", "releasable"), [("private", False), ("public", True)])
+def test_nothing_made_with_private_values_in_its_domain_may_leave(
+    run: Run, monkeypatch: pytest.MonkeyPatch, identified_from: str, releasable: bool
+) -> None:
+    # The domain alone decides where the noise is taken for one that may leave.
+    monkeypatch.setattr(SeededNoise, "releasable", True)
+
+    result = run(*synthesize(*RESEARCH, "--json", domain=_domain_of(identified_from)))
+
+    assert json.loads(result.stdout)["releasable"] is releasable
+
+
+# --- sentinels: private values are looked for wherever a run leaves something
+
+JOB = "zq-sentinel-job"
+AGE = "7373100917"
+RAW = ("--private", "secret.csv", "--public", "survey.csv", "--domain", "raw.yaml")
+ARGUMENTS = ("synthesize", *RAW, "--epsilon", "1", "--out", "out", *QUICK, *RELEASE)
+
+
+def _write_secret() -> None:
+    """Write a private table with values that nothing else holds, and a domain that takes them."""
+    rng = np.random.default_rng(1)
+    for name, rows in (("secret", 300), ("survey", 150)):
+        ages = list(map(str, rng.integers(17, 91, rows)))
+        jobs = list(rng.choice(["baker", "pilot"], rows))
+        if name == "secret":
+            ages[3:6], jobs[:3] = [AGE] * 3, [JOB] * 3
+        pd.DataFrame({"age": ages, "job": jobs}).to_csv(f"{name}.csv", index=False)
+    Path("raw.yaml").write_text(
+        "attributes:\n"
+        "  age: {edges: [0, 30, 60, 120], integer: true, outside: clip}\n"
+        "  job: {values: [baker, pilot, other], other: other}\n"
+    )
+
+
+def _assert_nothing_leaked(*said: str) -> None:
+    kept = ("secret.csv", "out/restricted/")
+    found = {"what was said": "".join(said)} | {
+        path.as_posix(): path.as_posix() + path.read_bytes().decode("latin-1")
+        for path in Path().rglob("*")
+        if path.is_file() and not path.as_posix().startswith(kept)
+    }
+    for where, text in found.items():
+        assert JOB not in text, where
+        assert AGE not in text, where
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("evaluate", ["private", "exact"])
+def test_a_release_leaks_no_value(run: Run, evaluate: str) -> None:
+    _write_secret()
+
+    ran = subprocess.run(
+        [sys.executable, "-m", "jam_dagster.cli", *ARGUMENTS, "--evaluate", evaluate, "--report"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert Path("out/report.html").exists()
+    _assert_nothing_leaked(ran.stdout, ran.stderr)
+
+
+def _fail(*_: object, **__: object) -> NoReturn:
+    """Fail as libraries do: with what was stumbled over in the message."""
+    raise ValueError(f"cannot handle {JOB!r} at {AGE}")
+
+
+def _fail_in_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = CsvSource.read
+
+    def fail(source: CsvSource, *, private: bool) -> pd.DataFrame:
+        return _fail() if private else read(source, private=private)
+
+    monkeypatch.setattr(CsvSource, "read", fail)
+
+
+def _fail_in_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(table: pd.DataFrame, domain: Domain, *, private: bool) -> EncodedTable:
+        return _fail() if private else encode(table, domain, private=private)
+
+    monkeypatch.setattr(steps, "encode", fail)
+
+
+FAILING: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "reading the private table": _fail_in_reading,
+    "encoding the private table": _fail_in_encoding,
+    "the mechanism": lambda patch: patch.setattr(JamPgm, "run", _fail),
+    "the evaluation": lambda patch: patch.setattr(steps, "workload_error", _fail),
+    "the report": lambda patch: patch.setattr(steps, "render_report", _fail),
+}
+
+
+@pytest.mark.parametrize("step", FAILING)
+def test_a_failing_step_leaks_no_value(
+    run: Run, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    _write_secret()
+    FAILING[step](monkeypatch)
+
+    result = run(*ARGUMENTS, "--report")
+
+    # One line instead of a traceback, whose frames would show more than its message does.
+    assert isinstance(result.exception, SystemExit)
+    assert result.exit_code == 1
+    assert lines(result)[-1].startswith(f"jam-dagster: {step} failed with builtins.ValueError")
+    _assert_nothing_leaked(result.stdout, result.stderr)
+
+
+BROKEN = {
+    "a value outside the domain": ("raw.yaml", ", other: other}", "}"),
+    "a number out of bounds": ("raw.yaml", ", outside: clip", ""),
+    "a row too long": ("secret.csv", f",{JOB}\n", f",{JOB},{AGE}\n"),
+    "a missing column": ("secret.csv", "age,job", f"{AGE},job"),
+    "no number": ("secret.csv", f"{AGE},", f"{JOB},"),
+    "an encoding that is not the file's": ("secret.csv", JOB, f"{JOB}\udcff"),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_faulty_table_leaks_no_value(run: Run, fault: str) -> None:
+    _write_secret()
+    name, old, new = BROKEN[fault]
+    text = Path(name).read_text()
+    assert old in text
+    Path(name).write_bytes(text.replace(old, new).encode(errors="surrogateescape"))
+    events = Ledger("ledger.db").events()
+
+    result = run(*ARGUMENTS)
+
+    assert isinstance(result.exception, SystemExit)
+    assert result.exit_code in (1, 2)
+    assert Ledger("ledger.db").events() == events
+    _assert_nothing_leaked(result.stdout, result.stderr)

@@ -1,0 +1,298 @@
+"""`jam-dagster synthesize`: what it makes, and what it does to a ledger."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from jam_dagster.privacy import Ledger
+from jam_dagster.synthesis import SynthesisRequest
+from jam_dagster.tables import CsvSource
+from tests.cli_bench import KEYS, NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, synthesize
+
+# --- research
+
+
+def test_research_prints_one_object_with_the_promised_keys(run: Run) -> None:
+    result = run(*synthesize(*RESEARCH, "--json"))
+
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("\n") == 1
+    made = json.loads(result.stdout)
+    assert list(made) == [*KEYS, "output"]
+    assert list(made["workload_error"]) == ["synthetic", "public", "independent"]
+    for error in made["workload_error"].values():
+        assert list(error) == ["mean", "max"]
+        assert 0 <= error["mean"] <= error["max"] <= 2
+    assert next(iter(made["seconds"])) == "total"
+    stages = sum(made["seconds"].values()) - made["seconds"]["total"]
+    assert 0.5 * made["seconds"]["total"] < stages <= made["seconds"]["total"] + 0.01
+    assert made["peak_memory_mb"] > 50
+    assert made["rho"]["budget"] == pytest.approx(0.0149730577, abs=1e-9)
+    assert 0 < made["rho"]["spent"] <= made["rho"]["budget"]
+    assert list(made["picks"]) == ["private", "public"]
+    assert sum(made["picks"].values()) == 2
+    assert made["rows"] == 200
+    assert made["releasable"] is False
+    assert made["output"] == str(Path("out").resolve())
+
+
+def test_research_leaves_a_table_and_its_story(run: Run) -> None:
+    run(*synthesize(*RESEARCH))
+
+    table = pd.read_csv("out/synthetic.csv")
+    assert list(table.columns) == list(PEOPLE)
+    assert len(table) == 200
+    assert all(table[name].between(0, size - 1).all() for name, size in PEOPLE.items())
+    errors = json.loads(Path("out/restricted/errors.json").read_text())
+    assert errors["synthetic"]["max"] > 0
+    assert Path("out/restricted").stat().st_mode & 0o777 == 0o700
+    assert Path("out/restricted/errors.json").stat().st_mode & 0o777 == 0o600
+    assert not Path("out/errors.json").exists()
+
+
+def test_research_may_use_its_folder_again(run: Run) -> None:
+    run(*synthesize(*RESEARCH))
+
+    result = run(*synthesize(*RESEARCH, "--evaluate", "off", "--seed", "1"))
+
+    assert result.exit_code == 0
+    # What the first run left would be taken for the errors of the second.
+    assert not Path("out/restricted").exists()
+
+
+@pytest.mark.slow
+def test_a_seed_makes_the_same_table_in_another_process(run: Run) -> None:
+    tables = []
+    for number in ("1", "2"):
+        arguments = [*map(str, synthesize(*RESEARCH, "--seed", "3", "--json")), "--out", number]
+        ran = subprocess.run(
+            [sys.executable, "-m", "jam_dagster.cli", *arguments],
+            env={**os.environ, "PYTHONHASHSEED": number},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr
+        # One object, whatever the libraries below have to say.
+        assert list(json.loads(ran.stdout)) == [*KEYS, "output"]
+        assert ran.stdout.count("\n") == 1
+        tables.append(Path(number, "synthetic.csv").read_bytes())
+    assert tables[0] == tables[1]
+
+
+def test_evaluation_can_be_off(run: Run) -> None:
+    result = run(*synthesize(*RESEARCH, "--evaluate", "off", "--json"))
+
+    errors = json.loads(result.stdout)["workload_error"]
+    assert errors == {"synthetic": None, "public": None, "independent": None}
+
+
+def test_without_a_domain_it_is_drafted_from_the_public_table(run: Run) -> None:
+    raw = ["--private", "raw-priv.csv", "--public", "raw-pub.csv"]
+
+    result = run(
+        *("synthesize", *raw, "--epsilon", "1", "--out", "out", *QUICK, *RESEARCH, "--json")
+    )
+
+    assert result.exit_code == 0, result.output
+    table = pd.read_csv("out/synthetic.csv")
+    assert set(table["job"]) <= {"baker", "pilot", "other"}
+    assert yaml.safe_load(Path("out/domain.yaml").read_text())["identified_from"] == "public"
+
+
+def test_the_summary_is_for_people(run: Run) -> None:
+    result = run(*synthesize(*RESEARCH))
+
+    assert "epsilon 1 at delta 1e-09" in result.stdout
+    assert "Error, public" in result.stdout
+    # One line a round where there is no terminal to draw a bar on.
+    assert "round 2/2" in result.stderr
+
+
+# --- a release
+
+
+def test_a_release_is_charged_and_may_leave(released: Run) -> None:
+    made = json.loads(Path("made.json").read_text())
+
+    assert made["releasable"] is True
+    assert made["workload_error"]["independent"] is None
+    assert made["workload_error"]["synthetic"]["max"] is None
+    assert made["workload_error"]["public"]["max"] is None
+    balance = Ledger("ledger.db").balance("people")
+    assert balance.spent == pytest.approx(made["rho"]["spent"], rel=1e-12)
+    # 5% was kept for the evaluation, and spent on it.
+    assert balance.spent > 0.05 * made["rho"]["budget"]
+    assert balance.reserved == 0
+    assert Path("out/errors.json").exists()
+    assert not Path("out/restricted").exists()
+
+
+def test_a_release_is_reported_in_two_editions(run: Run) -> None:
+    result = run(*synthesize(*RELEASE, "--report"))
+
+    assert result.exit_code == 0, result.output
+    assert f"Report{' ' * 14}{Path('out/report.html').resolve()}\n" in result.stdout
+    page, restricted = (
+        Path("out", name).read_text() for name in ("report.html", "restricted/report.html")
+    )
+    assert not Path("out/errors.json").exists()
+    errors = json.loads(Path("out/restricted/errors.json").read_text())
+    mean = f"{errors['synthetic']['mean']:.4f}"[1:]
+    assert mean in restricted
+    assert mean not in page
+    assert Path("out/restricted/report.html").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_release_is_reported_unless_not_wanted() -> None:
+    tables = {"private": CsvSource("priv.csv"), "public": CsvSource("pub.csv")}
+    made = {
+        (noise, report): SynthesisRequest(
+            **tables, out=Path("out"), epsilon=1, noise=noise, report=report
+        ).wants_report
+        for noise in ("exact", "numpy")
+        for report in (None, True, False)
+    }
+
+    assert made == {
+        ("exact", None): True,
+        ("exact", True): True,
+        ("exact", False): False,
+        ("numpy", None): False,
+        ("numpy", True): True,
+        ("numpy", False): False,
+    }
+
+
+def test_the_same_release_again_is_free_and_the_same(released: Run) -> None:
+    table, events = Path("out/synthetic.csv").read_bytes(), Ledger("ledger.db").events()
+    first = json.loads(Path("made.json").read_text())
+    Path("out/synthetic.csv").unlink()
+
+    result = released(*synthesize(*RELEASE, *NOISY, "--json"))
+
+    assert result.exit_code == 0, result.output
+    assert Ledger("ledger.db").events() == events
+    assert Path("out/synthetic.csv").read_bytes() == table
+    second = json.loads(result.stdout)
+    for key in ("workload_error", "rho", "picks"):
+        assert second[key] == first[key]
+
+
+def test_a_release_that_was_interrupted_goes_on_without_paying_twice(released: Run) -> None:
+    table, events = Path("out/synthetic.csv").read_bytes(), Ledger("ledger.db").events()
+    # What a crash between the last draw and the end of the run leaves: the draws alone.
+    for path in ("transcript/transcript.json", "synthetic.csv"):
+        Path("out", path).unlink()
+
+    result = released(*synthesize(*RELEASE, *NOISY))
+
+    assert result.exit_code == 0, result.output
+    assert Ledger("ledger.db").events() == events
+    assert Path("out/synthetic.csv").read_bytes() == table
+
+
+def test_a_lost_evaluation_does_not_withhold_the_table(released: Run) -> None:
+    events = Ledger("ledger.db").events()
+    # What a crash between the charge and the storing of the noisy means leaves.
+    Path("out/draws/evaluation-means.npz").unlink()
+    Path("out/synthetic.csv").unlink()
+
+    result = released(*synthesize(*RELEASE, *NOISY, "--json"))
+
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["workload_error"]["synthetic"] is None
+    assert "lost" in result.stderr
+    assert Path("out/synthetic.csv").exists()
+    assert Ledger("ledger.db").events() == events
+
+
+def test_a_charged_release_without_its_folder_is_bad_input(released: Run) -> None:
+    events = Ledger("ledger.db").events()
+
+    result = released(
+        *synthesize(*RELEASE, *NOISY, "--release", "out", "--out", "elsewhere", "--json")
+    )
+
+    assert result.exit_code == 2
+    assert "--edition" in result.stderr
+    assert Ledger("ledger.db").events() == events
+
+
+def test_another_edition_is_paid_anew(released: Run) -> None:
+    before = Ledger("ledger.db").balance("people").spent
+
+    result = released(
+        *synthesize(*RELEASE, *NOISY, "--release", "out", "--edition", "2", "--out", "two")
+    )
+
+    assert result.exit_code == 0, result.output
+    assert Ledger("ledger.db").balance("people").spent > before
+    editions = {event.edition for event in Ledger("ledger.db").events() if event.edition}
+    assert editions == {"1", "2"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (*RELEASE, "--epsilon", "0.3"),
+        (*RELEASE, *NOISY, "--edition", "2"),
+        RESEARCH,
+    ],
+)
+def test_a_charged_folder_is_not_overwritten(released: Run, other: tuple[str, ...]) -> None:
+    table, events = Path("out/synthetic.csv").read_bytes(), Ledger("ledger.db").events()
+
+    result = released(*synthesize(*other))
+
+    assert result.exit_code == 2
+    assert "--out" in result.stderr
+    assert Path("out/synthetic.csv").read_bytes() == table
+    assert Ledger("ledger.db").events() == events
+
+
+def test_draws_of_one_ledger_are_not_free_in_another(released: Run) -> None:
+    result = released(*synthesize(*RELEASE, *NOISY, "--ledger", "new.db"))
+
+    assert result.exit_code == 2
+    assert "never charged" in result.stderr
+    assert not Path("new.db").exists()
+
+
+def test_new_data_are_a_new_release(released: Run) -> None:
+    events = Ledger("ledger.db").events()
+    pd.read_csv("priv.csv").head(150).to_csv("priv.csv", index=False)
+
+    result = released(*synthesize(*RELEASE, *NOISY))
+
+    assert result.exit_code == 2
+    assert "--edition" in result.stderr
+    assert Ledger("ledger.db").events() == events
+
+
+def test_a_new_ledger_grants_what_the_release_asks_for(run: Run) -> None:
+    arguments = synthesize(*RELEASE, "--evaluate", "private", "--ledger", "new.db", "--json")
+
+    # In a process of its own: one object, whatever the libraries below have to say.
+    ran = subprocess.run(
+        [sys.executable, "-m", "jam_dagster.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.count("\n") == 1
+    assert json.loads(ran.stdout)["releasable"] is True
+    assert "granted exactly what this release asks for" in ran.stderr
+    assert "round 2/2" in ran.stderr
+    balance = Ledger("new.db").balance("people")
+    assert (balance.epsilon, balance.delta) == (1.0, 1e-9)
