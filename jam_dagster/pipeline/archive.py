@@ -14,7 +14,7 @@ from jam_dagster.privacy import DirectoryStore, ReleaseKey
 if TYPE_CHECKING:
     from upath import UPath
 
-    from jam_dagster.mechanisms import MechanismResult
+    from jam_dagster.pipeline.identity import ReleaseRun
     from jam_dagster.pipeline.storage import ReleaseStore
     from jam_dagster.tables import EncodedTable
 
@@ -109,15 +109,17 @@ class ReleaseArchive:
                     f" {self._key.edition} was drawn. Raise privacy.edition to draw, and pay for, a"
                     f" release of the new data, or restore the old."
                 )
+        key = json.dumps(asdict(self._key), sort_keys=True)
+        self._store.write(self._directory / _KEY_FILE, key.encode())
         self._store.write(self._fingerprint, json.dumps(now).encode())
 
-    def run(self) -> MechanismResult | None:
+    def run(self) -> ReleaseRun | None:
         """Return the whole run, if it has ended."""
         if not (self._run / RunFormat.marker).exists():
             return None
         return RunFormat().read(self._run)
 
-    def keep(self, result: MechanismResult) -> None:
+    def keep(self, result: ReleaseRun) -> None:
         """Keep the whole run; the same release made again gets it from here."""
         with self._store.modes():
             RunFormat().write(result, self._run)
@@ -130,6 +132,26 @@ class ReleaseArchive:
     def _run(self) -> UPath:
         return self._directory / "run"
 
+
+def holds_draws_of(dataset: str, store: ReleaseStore) -> bool:
+    """Whether a store holds draws of any release of a protected dataset."""
+    if not store.root.exists():
+        return False
+    for release in store.root.iterdir():
+        archives = release / "archive"
+        for directory in archives.iterdir() if archives.exists() else ():
+            key, outcomes = directory / _KEY_FILE, directory / "outcomes"
+            if (
+                key.exists()
+                and json.loads(key.read_text())["dataset"] == dataset
+                and outcomes.exists()
+                and any(outcomes.iterdir())
+            ):
+                return True
+    return False
+
+
+_KEY_FILE = "key.json"
 
 _MEANINGS = {
     "private_rows": "The number of private records",

@@ -1,12 +1,14 @@
 """The assets that judge a release: its error on the workload, and the reports."""
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 import pandas as pd
 
+from jam_dagster.errors import LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import (
     ExpectationResult,
     WorkloadError,
@@ -15,10 +17,16 @@ from jam_dagster.evaluation import (
     workload_error,
 )
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
-from jam_dagster.mechanisms import MechanismResult
 from jam_dagster.pipeline.archive import DataFingerprint
-from jam_dagster.pipeline.checks import expectation_check_names
+from jam_dagster.pipeline.checks import UNKNOWN, expectation_check_names
 from jam_dagster.pipeline.graph import EVALUATION_SHARE, ReleaseGraph
+from jam_dagster.pipeline.identity import (
+    ReleaseError,
+    ReleaseRun,
+    check_domains,
+    check_ingestion,
+    check_tables,
+)
 from jam_dagster.pipeline.ingestion import partition_of, private_step, spending
 from jam_dagster.pipeline.metadata import pictures
 from jam_dagster.pipeline.spending import ResearchSpending
@@ -45,7 +53,7 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
 
     @graph.asset(
         "workload_error",
-        ins=graph.ins("private_discretized", "public_discretized", "synthetic_records"),
+        ins=graph.ins("private_discretized", "public_discretized", "synthetic_records", "jam_pgm"),
         resources=graph.spending_resources if from_ledger else (),
     )
     def error(
@@ -53,37 +61,55 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
         private_discretized: EncodedTable,
         public_discretized: EncodedTable,
         synthetic_records: pd.DataFrame,
-    ) -> WorkloadError:
-        domain = public_discretized.domain
+        jam_pgm: ReleaseRun,
+    ) -> ReleaseError:
+        partition = partition_of(context)
+        domain = check_domains(graph, public_discretized, private_discretized)
+        check_ingestion(graph, private_discretized, partition)
+        check_tables(
+            graph, jam_pgm, partition, synthetic=synthetic_records, public=public_discretized
+        )
         draws = None
         modes: AbstractContextManager[None] = nullcontext()
         if from_ledger:
             spends = spending(graph, context, domain)
+            spends.check_drawn()
             spends.archive.begin(DataFingerprint.of(private_discretized, public_discretized))
             draws = spends.draws(EVALUATION_SHARE, run_id=context.run.run_id)
             modes = spends.store.modes()
         elif mode == "private":
             draws = ResearchSpending(graph).draws(EVALUATION_SHARE)
-        with private_step("measuring the workload error"), modes:
-            measured = workload_error(
-                private_discretized,
-                encode(synthetic_records, domain, private=False),
-                public_discretized,
-                spec.workload.build(domain),
-                mode=mode,
-                draws=draws,
-            )
+        try:
+            with private_step("measuring the workload error"), modes:
+                measured = workload_error(
+                    private_discretized,
+                    encode(synthetic_records, domain, private=False),
+                    public_discretized,
+                    spec.workload.build(domain),
+                    mode=mode,
+                    draws=draws,
+                )
+        except (LostDrawError, ReleaseClosedError) as lost:
+            # The synthetic table is there and paid for; that its error is unknown is no reason to
+            # withhold it.
+            context.log.warning(f"The workload error stays unknown: {lost}")
+            measured = WorkloadError(mode="off", rho=draws.spent if draws is not None else 0.0)
         if from_ledger:
-            spends.close(EVALUATION_SHARE, "evaluation measured")
-        context.add_output_metadata(_error_metadata(measured))
-        return measured
+            spends.close(EVALUATION_SHARE, "evaluation ended")
+        context.add_output_metadata(_error_metadata(graph, measured))
+        known = {one.name: getattr(measured, one.name) for one in fields(measured)}
+        return ReleaseError(**known, run=jam_pgm.digest)
 
     return error
 
 
-def _error_metadata(measured: WorkloadError) -> dict[str, Any]:
+def _error_metadata(graph: ReleaseGraph, measured: WorkloadError) -> dict[str, Any]:
     metadata: dict[str, Any] = {"mode": measured.mode, "rho_spent": measured.rho}
-    if measured.restricted:
+    if not graph.tells_data("workload_error"):
+        return metadata | graph.withheld_note()
+    if measured.mode == "off":
+        metadata["note"] = UNKNOWN
+    elif measured.restricted:
         metadata["note"] = RESTRICTED
         metadata["error_by_marginal"] = pictures(
             {f"Error by marginal ({RESTRICTED})": plots.png(plots.error_by_marginal(measured))}
@@ -112,7 +138,7 @@ def _release_report(graph: ReleaseGraph) -> dg.AssetsDefinition:
     )
     def release_report(
         context: dg.AssetExecutionContext,
-        jam_pgm: MechanismResult,
+        jam_pgm: ReleaseRun,
         synthetic_records: pd.DataFrame,
         public_discretized: EncodedTable,
         **inputs: WorkloadError,
@@ -137,7 +163,7 @@ def _release_report_restricted(graph: ReleaseGraph) -> dg.AssetsDefinition:
     )
     def release_report_restricted(
         context: dg.AssetExecutionContext,
-        jam_pgm: MechanismResult,
+        jam_pgm: ReleaseRun,
         synthetic_records: pd.DataFrame,
         public_discretized: EncodedTable,
         workload_error: WorkloadError,
@@ -161,14 +187,18 @@ _REPORTED = ("jam_pgm", "synthetic_records", "public_discretized")
 def _page(
     graph: ReleaseGraph,
     context: dg.AssetExecutionContext,
-    run: MechanismResult,
+    run: ReleaseRun,
     synthetic: pd.DataFrame,
     public: EncodedTable,
     *,
     error: WorkloadError | None,
     restricted: bool = False,
 ) -> str:
-    spec, domain = graph.spec, run.model.domain
+    partition = partition_of(context)
+    check_tables(graph, run, partition, synthetic=synthetic, public=public, error=error)
+    if error is not None and error.synthetic is None:
+        error = None
+    spec, domain, key = graph.spec, run.model.domain, run.release.key
     remaining = None
     if spec.privacy.noise == "exact":
         balance = spending(graph, context, domain).ledger.balance(spec.dataset)
@@ -176,13 +206,13 @@ def _page(
     checks = _check_results(graph, context)
     page = render_report(
         ReleaseFacts(
-            release=spec.release,
-            dataset=spec.dataset,
-            epsilon=spec.privacy.epsilon,
-            delta=spec.privacy.delta,
-            reserved=graph.shares,
-            partition=partition_of(context),
-            edition=str(spec.privacy.edition),
+            release=key.release,
+            dataset=key.dataset,
+            epsilon=run.release.epsilon,
+            delta=run.release.delta,
+            reserved=run.release.shares,
+            partition=key.partition,
+            edition=key.edition,
             private_source=spec.private.describe(),
             public_source=spec.public.describe(),
             made=datetime.now(UTC),
@@ -197,12 +227,15 @@ def _page(
         restricted=restricted,
     )
     metadata: dict[str, Any] = {
-        "kilobytes": len(page.encode()) / 1000,
         "checks_told": len(checks),
         "checks_failed": sum(not check.passed for check in checks),
     }
     if restricted:
         metadata["note"] = RESTRICTED
+    elif graph.tells_data("release_report"):
+        metadata["kilobytes"] = len(page.encode()) / 1000
+    else:
+        metadata |= graph.withheld_note()
     context.add_output_metadata(metadata)
     return page
 

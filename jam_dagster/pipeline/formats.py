@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from jam_dagster.evaluation import TableError, WorkloadError
-from jam_dagster.mechanisms import FittedModel, MechanismResult, Transcript
+from jam_dagster.mechanisms import FittedModel, Transcript
+from jam_dagster.pipeline.identity import (
+    IngestedTable,
+    Ingestion,
+    ReleaseError,
+    ReleaseIdentity,
+    ReleaseRun,
+)
 from jam_dagster.tables import Domain, EncodedTable
 
 if TYPE_CHECKING:
@@ -56,7 +63,7 @@ class Format(ABC):
 
 
 class CodesFormat(Format):
-    """An encoded table: Parquet, with its domain in the schema."""
+    """An encoded table: Parquet, with its domain, and what it was read for, in the schema."""
 
     name = "encoded tables"
     suffix = ".codes.parquet"
@@ -69,7 +76,10 @@ class CodesFormat(Format):
         """Write codes and domain."""
         import pyarrow as pa
 
-        table = pa.Table.from_pandas(value.to_frame(), preserve_index=False)
+        frame = value.to_frame()
+        if isinstance(value, IngestedTable):
+            value.ingestion.mark(frame)
+        table = pa.Table.from_pandas(frame, preserve_index=False)
         domain = json.dumps(value.domain.to_dict()).encode()
         table = table.replace_schema_metadata({**table.schema.metadata, _DOMAIN_KEY: domain})
         _write_parquet(table, path)
@@ -80,7 +90,12 @@ class CodesFormat(Format):
 
         table = pq.read_table(io.BytesIO(path.read_bytes()))
         domain = Domain.from_dict(json.loads(table.schema.metadata[_DOMAIN_KEY]))
-        return EncodedTable.from_frame(domain, table.to_pandas())
+        frame = table.to_pandas()
+        encoded = EncodedTable.from_frame(domain, frame)
+        ingestion = Ingestion.of(frame)
+        if ingestion == Ingestion():
+            return encoded
+        return IngestedTable(encoded.domain, encoded.columns, ingestion)
 
 
 class TableFormat(Format):
@@ -130,26 +145,32 @@ class DomainFormat(Format):
 
 
 class RunFormat(Format):
-    """What a mechanism made: a folder with the model and the transcript."""
+    """What a mechanism made: a folder with the model, the transcript and the release."""
 
-    name = "mechanism results"
+    name = "runs of a mechanism"
     suffix = ".run"
-    marker = "transcript/transcript.json"
+    marker = "release.json"
 
     def holds(self, value: object) -> bool:
-        """Whether `value` is a mechanism's result."""
-        return isinstance(value, MechanismResult)
+        """Whether `value` is a run of a mechanism."""
+        return isinstance(value, ReleaseRun)
 
-    def write(self, value: MechanismResult, path: UPath) -> None:
-        """Write the model, then the transcript."""
+    def write(self, value: ReleaseRun, path: UPath) -> None:
+        """Write the model, the transcript, and which release they are."""
+        marker = path / self.marker
+        # A crash between the files must not leave the model of one release under another's name.
+        if marker.exists():
+            marker.unlink()
         value.model.save(path / "model")
         value.transcript.save(path / "transcript")
+        _replace(marker, json.dumps(value.release.to_dict(), indent=1).encode())
 
-    def read(self, path: UPath) -> MechanismResult:
-        """Read the model and the transcript."""
-        return MechanismResult(
+    def read(self, path: UPath) -> ReleaseRun:
+        """Read the model, the transcript, and which release they are."""
+        return ReleaseRun(
             model=FittedModel.load(path / "model"),
             transcript=Transcript.load(path / "transcript"),
+            release=ReleaseIdentity.from_dict(json.loads((path / self.marker).read_text())),
         )
 
 
@@ -174,6 +195,8 @@ class ErrorFormat(Format):
                 "per_marginal": error.per_marginal
                 and [[list(clique), one] for clique, one in error.per_marginal.items()],
             }
+        if isinstance(value, ReleaseError):
+            content["run"] = value.run
         _replace(path, json.dumps(content, indent=1).encode())
 
     def read(self, path: UPath) -> WorkloadError:
@@ -184,7 +207,7 @@ class ErrorFormat(Format):
                 listed = content[table].pop("per_marginal")
                 per_marginal = listed and {tuple(clique): one for clique, one in listed}
                 content[table] = TableError(**content[table], per_marginal=per_marginal)
-        return WorkloadError(**content)
+        return ReleaseError(**content) if "run" in content else WorkloadError(**content)
 
     _TABLES = ("synthetic", "public", "independent")
 

@@ -9,7 +9,14 @@ from typing import Any
 import dagster as dg
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.pipeline.labels import CHARGES_LEDGER, CHARGES_TAG, LABEL_TAG, PrivacyLabel
+from jam_dagster.pipeline.labels import (
+    BUILT_METADATA,
+    CHARGES_LEDGER,
+    CHARGES_TAG,
+    LABEL_TAG,
+    PrivacyLabel,
+    built,
+)
 from jam_dagster.pipeline.metadata import column_lineage, column_schema
 from jam_dagster.pipeline.specification import ReleaseSpec
 from jam_dagster.privacy import Budget, ReleaseKey
@@ -144,6 +151,23 @@ class ReleaseGraph:
             name == "workload_error" and self.spec.evaluation_mode == "private"
         )
 
+    def tells_data(self, name: str) -> bool:
+        """Whether event log and compute log may hold what an asset computed from private data.
+
+        Everyone who may open Dagster's UI reads them, so they are held to what a release is held
+        to: what was drawn with uncharged noise, or over a domain from private data, is told by its
+        outcome only. The exception is evaluation in mode ``exact``, whose numbers are asked for
+        and say what they are.
+        """
+        if name == "workload_error" and self.spec.evaluation_mode == "exact":
+            return True
+        return self.spec.releasable
+
+    def withheld_note(self) -> dict[str, str]:
+        """Return what the event log says in place of the numbers of what may not leave."""
+        reasons = "; ".join(self.spec.not_releasable_because)
+        return {"note": f"restricted: {reasons}. What was found lies in the private store."}
+
     def store(self, name: str) -> str:
         """Return the resource key of the store that keeps an asset."""
         return RELEASABLE_STORE if self.label(name).releasable else PRIVATE_STORE
@@ -212,9 +236,10 @@ class ReleaseGraph:
 
     def _metadata(self, name: str) -> dict[str, Any]:
         domain = self.spec.domain.declared
+        mark = {BUILT_METADATA: built(self.label(name), charges=self.charges(name))}
         if domain is None or self.spec.domain.restricted:
-            return {}
-        return self.table_metadata(name, domain)
+            return mark
+        return mark | self.table_metadata(name, domain)
 
     def table_metadata(self, name: str, domain: Domain) -> dict[str, Any]:
         """Return column schema and lineage of a table, as far as they follow from the domain.
@@ -256,20 +281,19 @@ class ReleaseGraph:
     @property
     def budget(self) -> Budget:
         """The budget of the whole release."""
-        return Budget(self.spec.privacy.epsilon, self.spec.privacy.delta)
+        return self.spec.budget
 
     @property
     def shares(self) -> dict[str, float]:
         """The shares of the release's rho: the mechanism's and, in mode private, evaluation's."""
-        private = self.spec.evaluation_mode == "private"
-        return self.budget.shares(self.spec.evaluation.share if private else 0.0)
+        return self.spec.shares
 
     @property
     def spending_resources(self) -> frozenset[str]:
         """The resources of a step that looks at the ledger: none where nothing is charged."""
         if self.spec.privacy.noise != "exact":
             return frozenset()
-        return frozenset({LEDGER, self.store("jam_pgm")})
+        return frozenset({LEDGER, RELEASABLE_STORE, PRIVATE_STORE})
 
     def release_key(self, domain: Domain | None, partition: str = "") -> ReleaseKey:
         """Return the key by which the ledger knows this release.

@@ -9,12 +9,22 @@ import dagster as dg
 import pandas as pd
 
 from jam_dagster.errors import DomainError, InputError
-from jam_dagster.pipeline.graph import LEDGER, MECHANISM_SHARE, ReleaseGraph
+from jam_dagster.pipeline.graph import (
+    LEDGER,
+    MECHANISM_SHARE,
+    PRIVATE_STORE,
+    RELEASABLE_STORE,
+    ReleaseGraph,
+)
+from jam_dagster.pipeline.identity import IngestedTable, Ingestion
 from jam_dagster.pipeline.ledger import LedgerResource
 from jam_dagster.pipeline.metadata import domain_table, observed_schema, preview
 from jam_dagster.pipeline.spending import LedgerSpending
+from jam_dagster.pipeline.storage import check_stores
 from jam_dagster.privacy import epsilon_from_rho
 from jam_dagster.tables import Domain, EncodedTable, draft_domain, encode, withheld
+
+STORES = (PRIVATE_STORE, RELEASABLE_STORE)
 
 
 @contextmanager
@@ -37,7 +47,19 @@ def spending(
     """Return what pays for a release with exact noise."""
     resource: LedgerResource = getattr(context.resources, LEDGER)
     store = getattr(context.resources, graph.store("jam_pgm"))
-    return LedgerSpending(graph, resource, store, graph.release_key(domain, partition_of(context)))
+    key = graph.release_key(domain, partition_of(context))
+    stores = (
+        getattr(context.resources, RELEASABLE_STORE),
+        getattr(context.resources, PRIVATE_STORE),
+    )
+    return LedgerSpending(graph, resource, store, key, stores)
+
+
+def check_places(context: dg.AssetExecutionContext) -> None:
+    """Make sure that the two stores are what they are called, before anything is opened."""
+    check_stores(
+        getattr(context.resources, PRIVATE_STORE), getattr(context.resources, RELEASABLE_STORE)
+    )
 
 
 def ingestion_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
@@ -85,7 +107,7 @@ def _domain_asset(graph: ReleaseGraph) -> tuple[dg.AssetsDefinition, dict[str, d
         if not domain.restricted:
             metadata |= {
                 "table": domain_table(domain),
-                "cells": f"{domain.size():.3g}",
+                "cells": domain.cells_text,
                 "digest": domain.digest,
             }
             if domain.impossible:
@@ -142,11 +164,12 @@ def _privacy_budget(
     @graph.asset(
         "privacy_budget",
         ins=domain_input,
-        resources=graph.spending_resources,
+        resources={*graph.spending_resources, *STORES},
     )
     def privacy_budget(
         context: dg.AssetExecutionContext, **inputs: Domain
     ) -> dg.MaterializeResult[Any]:
+        check_places(context)
         domain = inputs.get("domain")
         if domain is not None:
             workload = spec.workload.build(domain)
@@ -188,9 +211,10 @@ def _private_records(
         # A declared domain is known without the asset; that saves the graph an arrow.
         ins={} if declared is not None else domain_input,
         deps=[graph.key("privacy_budget")],
-        resources=graph.spending_resources,
+        resources={*graph.spending_resources, *STORES},
     )
     def private_records(context: dg.AssetExecutionContext, **inputs: Domain) -> pd.DataFrame:
+        check_places(context)
         domain = inputs.get("domain", declared)
         if spec.privacy.noise == "exact":
             # Once more, for a run that was launched without the asset above: a table that cannot
@@ -201,6 +225,9 @@ def _private_records(
             _check_not_empty(table, "private")
             if domain is not None:
                 _check_columns(table, domain)
+                # What the release does not use, such as names, is not copied.
+                table = table[list(domain.names)]
+        Ingestion(str(spec.privacy.edition), partition_of(context)).mark(table)
         metadata: dict[str, Any] = {
             "dagster/row_count": len(table),
             "source": spec.private.describe(),
@@ -226,6 +253,7 @@ def _discretized(graph: ReleaseGraph, side: str) -> dg.AssetsDefinition:
         if side == "private":
             with private_step("encoding the private table"):
                 encoded = encode(records, domain, private=True)
+            encoded = IngestedTable(encoded.domain, encoded.columns, Ingestion.of(records))
         elif domain.restricted:
             with private_step("encoding the public table over a restricted domain"):
                 encoded = encode(records, domain, private=True)

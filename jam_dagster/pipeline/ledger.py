@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import Field
 
 from jam_dagster.errors import BudgetError
+from jam_dagster.pipeline.archive import holds_draws_of
 from jam_dagster.privacy import Budget, Ledger
+
+if TYPE_CHECKING:
+    from jam_dagster.pipeline.storage import ReleaseStore
 
 
 class DatasetBudget(dg.Config):
@@ -43,18 +49,21 @@ class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its 
         description="Protected datasets, each with the epsilon and delta that may ever be spent.",
     )
 
-    def open(self, dataset: str) -> Ledger:
+    def open(self, dataset: str, *, stores: Iterable[ReleaseStore] = ()) -> Ledger:
         """Return the ledger, once it holds a budget for `dataset`.
 
         Parameters
         ----------
         dataset
             A protected dataset.
+        stores
+            Where draws of its releases may lie.
 
         Raises
         ------
         BudgetError
-            If the dataset has no budget, or another one than is configured.
+            If the dataset has no budget, or another one than is configured; or if a store holds
+            draws of a dataset of which the ledger knows nothing.
         """
         url = os.path.expanduser(os.path.expandvars(self.url))
         if "://" not in url:
@@ -68,6 +77,15 @@ class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its 
                     f" of the ledger resource, or run `jam-dagster ledger grant --ledger {url}"
                     f" --dataset {dataset} --epsilon EPSILON --delta DELTA`."
                 )
+            for store in stores:
+                if holds_draws_of(dataset, store):
+                    raise BudgetError(
+                        f"The store ({store.root}) holds draws of protected dataset {dataset!r},"
+                        f" which this ledger ({url}) never charged: its file was lost, or its path"
+                        f" is mistyped. Restore the ledger that charged them. If it is gone for"
+                        f" good, grant what may still be spent with `jam-dagster ledger grant"
+                        f" --ledger {url} --dataset {dataset} --epsilon EPSILON --delta DELTA`."
+                    )
             budget = Budget(configured.epsilon, configured.delta)
             ledger.grant(
                 dataset,

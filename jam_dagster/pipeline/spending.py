@@ -30,17 +30,21 @@ class LedgerSpending:
         Where the archive of the release's draws lies.
     key
         The release's key in the ledger.
+    stores
+        Where draws of the dataset's releases may lie: a ledger that knows nothing of a dataset
+        that was drawn from has lost its memory.
     """
 
     graph: ReleaseGraph
     resource: LedgerResource
     store: ReleaseStore
     key: ReleaseKey
+    stores: tuple[ReleaseStore, ...]
 
     @property
     def ledger(self) -> Ledger:
         """The ledger, which knows the dataset."""
-        return self.resource.open(self.key.dataset)
+        return self.resource.open(self.key.dataset, stores=self.stores)
 
     @property
     def archive(self) -> ReleaseArchive:
@@ -76,6 +80,23 @@ class LedgerSpending:
                 f" but its draws are not in the store ({self.store.root}). Bring the store back,"
                 f" or raise privacy.edition to draw, and pay, anew."
             )
+
+    def check_drawn(self) -> None:
+        """Raise unless the mechanism's run of this very release has ended; write nothing.
+
+        What judges a release pays from its reservation, and must never open another one.
+
+        Raises
+        ------
+        BudgetError
+            If the ledger or the store knows of no such run.
+        """
+        if self.ledger.release(self.key) is None or self.archive.run() is None:
+            raise BudgetError(
+                f"Release {self.key.release}, edition {self.key.edition}, was not drawn yet as it"
+                f" is configured now. Materialize jam_pgm first. Nothing was charged."
+            )
+        self.check()
 
     def draws(self, share: str, *, run_id: str) -> Draws:
         """Return the draws that a share pays for; the first call reserves the whole release.

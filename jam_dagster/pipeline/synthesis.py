@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pandas as pd
 
+from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
 from jam_dagster.evaluation import plots, released_marginal
-from jam_dagster.mechanisms import Round, sampling_generator
+from jam_dagster.mechanisms import Mechanism, Round, sampling_generator
 from jam_dagster.pipeline.archive import DataFingerprint
 from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
 from jam_dagster.pipeline.identity import (
@@ -17,11 +18,17 @@ from jam_dagster.pipeline.identity import (
     check_ingestion,
     check_tables,
 )
-from jam_dagster.pipeline.ingestion import partition_of, private_step, spending
+from jam_dagster.pipeline.ingestion import (
+    STORES,
+    check_places,
+    partition_of,
+    private_step,
+    spending,
+)
 from jam_dagster.pipeline.metadata import pictures, preview, rounds_table
 from jam_dagster.pipeline.spending import ResearchSpending
 from jam_dagster.privacy import Draws, epsilon_from_rho
-from jam_dagster.tables import EncodedTable, decode
+from jam_dagster.tables import Domain, EncodedTable, Workload, decode
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.storage import ReleaseStore
@@ -42,19 +49,20 @@ def _jam_pgm(graph: ReleaseGraph) -> dg.AssetsDefinition:
     @graph.asset(
         "jam_pgm",
         ins=graph.ins("private_discretized", "public_discretized"),
-        resources=graph.spending_resources,
+        resources={*graph.spending_resources, *STORES},
     )
     def jam_pgm(
         context: dg.AssetExecutionContext,
         private_discretized: EncodedTable,
         public_discretized: EncodedTable,
     ) -> ReleaseRun:
+        check_places(context)
         partition = partition_of(context)
         domain = check_domains(graph, public_discretized, private_discretized)
         check_ingestion(graph, private_discretized, partition)
         mechanism = spec.mechanism.build()
         workload = spec.workload.build(domain)
-        mechanism.check(domain, workload, graph.shares[MECHANISM_SHARE])
+        _check_can_start(mechanism, domain, workload, graph.shares[MECHANISM_SHARE])
 
         def made(draws: Draws, modes: AbstractContextManager[None]) -> ReleaseRun:
             with private_step("running the mechanism"), modes:
@@ -93,6 +101,20 @@ def _jam_pgm(graph: ReleaseGraph) -> dg.AssetsDefinition:
         return run
 
     return jam_pgm
+
+
+def _check_can_start(mechanism: Mechanism, domain: Domain, workload: Workload, rho: float) -> None:
+    """Raise if the mechanism cannot start; of a domain from private data tell no size."""
+    try:
+        mechanism.check(domain, workload, rho)
+    except (EmptyCandidateSetError, SpecificationError) as error:
+        if not domain.restricted:
+            raise
+        raise type(error)(
+            "The mechanism cannot start over a domain that was identified from private data; why"
+            " is withheld, because it tells sizes of the domain. Lower domain.bins, the workload's"
+            " degree or mechanism.rounds, raise mechanism.size_limit_mb, or declare the domain."
+        ) from None
 
 
 def _run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:

@@ -1,0 +1,249 @@
+"""To which release a thing in the store belongs, so that nothing is combined with another's.
+
+A store keeps what earlier runs made, and the configuration may have changed since. Every asset
+from the ingested tables on therefore carries what it was made for; a step that finds something
+made for another release refuses it, with what to materialize, before anything is charged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jam_dagster.errors import DomainError, InputError
+from jam_dagster.evaluation import WorkloadError
+from jam_dagster.mechanisms import MechanismResult
+from jam_dagster.privacy import ReleaseKey
+from jam_dagster.tables import EncodedTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jam_dagster.pipeline.graph import ReleaseGraph
+    from jam_dagster.tables import Domain
+
+# Attributes of data frames; they stay with a table in its Parquet file.
+INGESTION_ATTRIBUTE = "jam_dagster.ingested"
+RUN_ATTRIBUTE = "jam_dagster.run"
+
+
+@dataclass(frozen=True)
+class Ingestion:
+    """For which edition and partition a private table was read.
+
+    Nothing in it follows from the table's values.
+    """
+
+    edition: str = ""
+    partition: str = ""
+
+    def mark(self, table: pd.DataFrame) -> None:
+        """Write it on a table."""
+        table.attrs[INGESTION_ATTRIBUTE] = asdict(self)
+
+    @classmethod
+    def of(cls, table: pd.DataFrame) -> Ingestion:
+        """Read it from a table; one that was never marked belongs to no edition."""
+        return cls(**table.attrs.get(INGESTION_ATTRIBUTE, {}))
+
+
+@dataclass(frozen=True, eq=False)
+class IngestedTable(EncodedTable):
+    """A private table of codes, with the edition and partition that it was read for."""
+
+    ingestion: Ingestion = Ingestion()
+
+
+@dataclass(frozen=True)
+class ReleaseIdentity:
+    """Which release a run made, and what that release guarantees.
+
+    Parameters
+    ----------
+    key
+        As the ledger knows it; for seeded noise, which no ledger knows, it holds the seed by its
+        specification's digest.
+    epsilon, delta
+        The guarantee of the whole release.
+    shares
+        rho by share.
+    """
+
+    key: ReleaseKey
+    epsilon: float
+    delta: float
+    shares: Mapping[str, float]
+
+    @classmethod
+    def of(cls, graph: ReleaseGraph, domain: Domain, partition: str) -> ReleaseIdentity:
+        """Return the identity of the release that is configured now."""
+        privacy = graph.spec.privacy
+        key = graph.release_key(domain, partition)
+        return cls(key, privacy.epsilon, privacy.delta, graph.shares)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `from_dict` takes, as JSON holds it."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> ReleaseIdentity:
+        """Return what `to_dict` described."""
+        return cls(**{**content, "key": ReleaseKey(**content["key"])})
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseRun(MechanismResult):
+    """A mechanism's result, with the release that it made.
+
+    Parameters
+    ----------
+    release
+        Which release.
+    """
+
+    release: ReleaseIdentity
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the release's key and all that was measured, both of which may leave."""
+        hashed = hashlib.sha256(json.dumps(asdict(self.release.key), sort_keys=True).encode())
+        for measurement in self.transcript.measurements:
+            hashed.update(repr((measurement.clique, measurement.source)).encode())
+            hashed.update(np.ascontiguousarray(measurement.values, dtype="<f8").tobytes())
+        return hashed.hexdigest()
+
+    def mark(self, table: pd.DataFrame) -> None:
+        """Write on a synthetic table that this run made it."""
+        table.attrs[RUN_ATTRIBUTE] = self.digest
+
+
+@dataclass(frozen=True)
+class ReleaseError(WorkloadError):
+    """Workload errors, with the digest of the run whose table they judge."""
+
+    run: str = ""
+
+
+def check_domains(
+    graph: ReleaseGraph, public: EncodedTable, private: EncodedTable | None = None
+) -> Domain:
+    """Return the domain of the encoded tables, once it is the one of the release.
+
+    Raises
+    ------
+    DomainError
+        If a table was encoded over another domain than the declared one, or than the other table.
+    """
+    wanted = graph.spec.domain.declared or public.domain
+    tables = {"public_discretized": public, "private_discretized": private}
+    stale = [
+        name
+        for name, table in tables.items()
+        if table is not None and _domain_of(table.domain) != _domain_of(wanted)
+    ]
+    if stale:
+        raise DomainError(
+            f"{' and '.join(stale)} of release {graph.spec.release} and the release's domain"
+            f" differ: the domain changed since a table was encoded. Materialize domain,"
+            f" private_discretized and public_discretized. Nothing was charged."
+        )
+    return wanted
+
+
+def _domain_of(domain: Domain) -> tuple[str, bool]:
+    return domain.digest, domain.restricted
+
+
+def check_ingestion(graph: ReleaseGraph, private: EncodedTable, partition: str) -> None:
+    """Make sure that private codes were read for the edition and partition of this step.
+
+    Raises
+    ------
+    InputError
+        If they were read for another: a new edition pays for new data, not for those left over.
+    """
+    wanted = Ingestion(str(graph.spec.privacy.edition), partition)
+    found = private.ingestion if isinstance(private, IngestedTable) else Ingestion()
+    if found != wanted:
+        raise InputError(
+            f"private_discretized of release {graph.spec.release} was read for"
+            f" {_named(found)}, not for {_named(wanted)}. Materialize private_records and"
+            f" private_discretized. Nothing was charged."
+        )
+
+
+def _named(ingestion: Ingestion) -> str:
+    edition = f"edition {ingestion.edition}" if ingestion.edition else "no edition"
+    return edition + (f" of partition {ingestion.partition}" if ingestion.partition else "")
+
+
+def check_run(graph: ReleaseGraph, run: ReleaseRun, partition: str) -> None:
+    """Make sure that a run made the release that is configured now.
+
+    Raises
+    ------
+    InputError
+        If privacy, mechanism, workload, domain or anything else that makes the release another
+        one has changed since.
+    """
+    domain = graph.spec.domain.declared or run.model.domain
+    if run.release.key != graph.release_key(domain, partition):
+        raise InputError(
+            f"jam_pgm of release {graph.spec.release} was made for edition"
+            f" {run.release.key.edition} with epsilon {run.release.epsilon:g} at delta"
+            f" {run.release.delta:g}, and the configuration has changed since. Materialize jam_pgm"
+            f" first, or set the configuration back. Nothing was charged."
+        )
+
+
+def check_tables(
+    graph: ReleaseGraph,
+    run: ReleaseRun,
+    partition: str,
+    *,
+    synthetic: pd.DataFrame | None = None,
+    public: EncodedTable | None = None,
+    error: WorkloadError | None = None,
+) -> None:
+    """Make sure that a run is of the release that is configured now, and the rest is of the run.
+
+    Parameters
+    ----------
+    graph
+        The release.
+    run
+        The mechanism's run.
+    partition
+        The partition of this step.
+    synthetic, public, error
+        What else the step combines with it.
+
+    Raises
+    ------
+    DomainError
+        If the public table is over another domain than the run.
+    InputError
+        If anything else belongs to another run.
+    """
+    check_run(graph, run, partition)
+    if public is not None and _domain_of(public.domain) != _domain_of(run.model.domain):
+        raise DomainError(
+            f"public_discretized of release {graph.spec.release} and jam_pgm have different"
+            f" domains. Materialize public_discretized, or jam_pgm and what follows from it."
+        )
+    stale = []
+    if synthetic is not None and synthetic.attrs.get(RUN_ATTRIBUTE) != run.digest:
+        stale.append("synthetic_records")
+    if isinstance(error, ReleaseError) and error.run != run.digest:
+        stale.append("workload_error")
+    if stale:
+        raise InputError(
+            f"{' and '.join(stale)} of release {graph.spec.release} belong to another run than"
+            f" jam_pgm. Materialize {' and '.join(stale)} first. Nothing was charged."
+        )
