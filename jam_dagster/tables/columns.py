@@ -17,8 +17,6 @@ from pandas.api.types import infer_dtype, is_object_dtype
 
 from jam_dagster.tables.values import LARGEST_INTEGER, exact_number, truth_of
 
-_INT64 = np.iinfo(np.int64)
-
 
 def each_value(
     column: pd.Series[Any], function: Callable[[Any], Any], missing: Any
@@ -120,8 +118,10 @@ def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
         dtype = "float64"
     elif kind == "integer":
         known = [value for value in column if not pd.isna(value)]
-        if all(_INT64.min <= value <= _INT64.max for value in known):
-            dtype = "Int64" if gaps else "int64"
+        for fits in ("int64", "uint64"):
+            limits = np.iinfo(fits)
+            if dtype is None and limits.min <= min(known) and max(known) <= limits.max:
+                dtype = fits.replace("int", "Int").replace("u", "U") if gaps else fits
     elif kind in ("decimal", "mixed-integer-float"):
         numbers = [exact_number(value) for value in column]
         exact = all(not isinstance(one, int) or abs(one) <= LARGEST_INTEGER for one in numbers)

@@ -128,8 +128,9 @@ def _encode_column(
         if attribute.null_code is None:
             raise OutsideDomainError(
                 f"attribute {attribute.name!r} has missing values"
-                f"{_count(null, private)}, which the domain does not allow: declare it nullable, or"
-                " fill them in the source"
+                f"{_count(null, private)}, which the domain does not allow: declare it nullable if"
+                " what is known about the table says that it is (a private table's message alone"
+                " must not change the domain), or fill them in the source"
             )
         codes[null] = attribute.null_code
     return codes

@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Context
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -128,6 +129,15 @@ class Domain:
         """Return the number of cells of a clique (default: of the whole domain), exactly."""
         names = self.names if clique is None else tuple(clique)
         return math.prod(self.attribute(name).size for name in names)
+
+    @property
+    def cells_text(self) -> str:
+        """The number of cells of the whole domain to three digits, such as "1.2e+400"."""
+        size = self.size()
+        if size < 10**300:
+            return f"{size:.3g}"
+        # Beyond the range of floats.
+        return f"{Context(prec=3).create_decimal(size).normalize():g}"
 
     def attribute(self, name: str) -> Attribute:
         """Return the attribute of that name.

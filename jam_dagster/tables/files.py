@@ -3,12 +3,37 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from upath import UPath
+
+
+def check_folder(folder: Path) -> None:
+    """Check that files can be made in a folder, or that it can be made; leave no trace.
+
+    It tries: permissions alone do not tell of read-only disks, nor bind a superuser.
+
+    Parameters
+    ----------
+    folder
+        The folder; neither it nor those above it need exist.
+
+    Raises
+    ------
+    OSError
+        If it cannot, with the folder that refuses.
+    """
+    while not folder.exists():
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, os.strerror(error.errno or 0), str(folder)) from error
 
 
 def write_whole(path: Path | UPath, content: bytes) -> None:

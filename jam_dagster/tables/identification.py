@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import date, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,7 @@ def draft_domain(
     private: pd.DataFrame | None = None,
     bins: int = 32,
     other: str | None = "other",
+    nullable: Literal["observed", "all"] = "observed",
 ) -> Domain:
     """Draft a domain that a person then looks through.
 
@@ -54,7 +55,7 @@ def draft_domain(
     has a bin of its own in addition, so that it is seen again in a synthetic table. Integers
     whose range is no larger than `bins` get a bin a value, and so do numbers with few decimals.
     Floats that are all integers are read as integers (pandas reads integers with gaps as
-    floats). An attribute is nullable where a missing value was observed.
+    floats).
 
     Parameters
     ----------
@@ -69,6 +70,9 @@ def draft_domain(
     other
         Name of the category for values not observed, in upper or lower case where there is one
         already; None: they will be errors.
+    nullable
+        "observed": an attribute is nullable where a missing value was observed. "all": each one
+        is, for tables of which it is known beforehand that any value may be missing.
 
     Returns
     -------
@@ -78,7 +82,7 @@ def draft_domain(
     Raises
     ------
     SpecificationError
-        `bins` is not a positive integer.
+        `bins` is not a positive integer, or `nullable` is unknown.
     InputError
         A table is empty.
     DomainError
@@ -87,6 +91,8 @@ def draft_domain(
     """
     if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
         raise SpecificationError(f"bins must be a positive integer, got {bins!r}")
+    if nullable not in ("observed", "all"):
+        raise SpecificationError(f"nullable must be 'observed' or 'all', got {nullable!r}")
     tables = [public] if private is None else [public, private]
     if not all(len(table) for table in tables):
         raise InputError("a domain cannot be drafted from a table without rows: check the source")
@@ -97,7 +103,7 @@ def draft_domain(
             columns = [public[name]]
             if private is not None:
                 columns.append(_read_like(public[name], private[name]))
-            attributes.append(_draft(name, columns, bins, other))
+            attributes.append(_draft(name, columns, bins, other, nullable == "all"))
     return Domain(tuple(attributes), identified_from="public" if private is None else "private")
 
 
@@ -134,9 +140,11 @@ def _read_like(public: pd.Series[Any], private: pd.Series[Any]) -> pd.Series[Any
     return exact_column(pd.Series(each_value(private, value_of, None)))
 
 
-def _draft(name: str, columns: list[pd.Series[Any]], bins: int, other: str | None) -> Attribute:
+def _draft(
+    name: str, columns: list[pd.Series[Any]], bins: int, other: str | None, nullable: bool
+) -> Attribute:
     private = len(columns) > 1
-    nullable = any(bool(column.isna().any()) for column in columns)
+    nullable = nullable or any(bool(column.isna().any()) for column in columns)
     observed = [column.dropna() for column in columns]
     kinds = {_kind(name, column) for column in observed if len(column)}
     if not kinds:

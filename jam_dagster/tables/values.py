@@ -63,8 +63,10 @@ def exact_number(value: object) -> int | float | None:
         return None
     if isinstance(value, Integral):
         return int(value)
-    if isinstance(value, Decimal) and abs(value) < _DECIMAL_LIMIT and value == int(value):
-        return int(value)
+    if isinstance(value, Decimal) and value.is_finite():
+        if abs(value) < _DECIMAL_LIMIT and value == int(value):
+            return int(value)
+        return float(value)
     if isinstance(value, Real | Decimal):
         number = float(value)
         return None if math.isnan(number) else number

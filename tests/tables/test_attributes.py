@@ -1,3 +1,5 @@
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
@@ -140,3 +142,34 @@ def test_minus_zero_is_zero():
 def test_labels_stay_apart_where_edges_are_close():
     labels = NumericAttribute("n", (1.0, 1.0 + 1e-10, 1.0 + 2e-10)).labels
     assert len(set(labels)) == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ("01", 3),
+        ("1", 0),
+        (" 1.0 ", 0),
+        ("001", 0),
+        ("2.50", 1),
+        ("25e-1", 1),
+        ("TRUE", 2),
+        (True, 2),
+        ("1e16", 4),
+        (1e16, 4),
+        (10**16 + 1, None),
+        ("10000000000000001", None),
+        ("yes", None),
+        ("nan", None),
+        ("9" * 5000, None),
+        (Decimal("2.50"), 1),
+        (Decimal("NaN"), None),
+        (Decimal("-Infinity"), None),
+    ],
+)
+def test_a_text_is_first_itself_and_then_the_number_or_boolean_it_writes(value, code):
+    attribute = CategoricalAttribute("a", (1, 2.5, True, "01", 10**16), dtype="object")
+    assert attribute.code_of(value) == code
+    # Among texts, only the same text is the same.
+    texts = CategoricalAttribute("a", ("1", "2.5", "True", "01"))
+    assert texts.code_of("1.0") is texts.code_of("TRUE") is None

@@ -143,3 +143,12 @@ def test_equal_domains_have_equal_digests(domain):
     assert again.digest == domain.digest
     assert again.identified_from == domain.identified_from
     assert np.prod(domain.shape) == domain.size()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "text"),
+    [([10], "10"), ([10, 12], "120"), ([1000] * 3, "1e+09"), ([12, *[10] * 399], "1.2e+400")],
+)
+def test_the_number_of_cells_as_text(sizes, text):
+    domain = Domain.from_sizes({f"a{place}": size for place, size in enumerate(sizes)})
+    assert domain.cells_text == text

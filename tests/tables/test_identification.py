@@ -227,3 +227,26 @@ def test_bins_that_are_refused(bins):
 def test_tables_that_are_refused(public, private, error, message):
     with pytest.raises(error, match=message):
         draft_domain(public, private=private)
+
+
+def test_every_attribute_may_be_declared_nullable():
+    public = pd.DataFrame({"t": ["x", "y"], "n": [1, 2], "b": [True, False]})
+    domain = draft_domain(public, nullable="all")
+    assert [attribute.nullable for attribute in domain.attributes] == [True] * 3
+    private = pd.DataFrame({"t": ["x", None], "n": [1, None], "b": [True, None]})
+    decoded = decode(encode(private, domain), np.random.default_rng(0))
+    assert decoded.isna().iloc[1].all()
+    assert decoded.dtypes.astype(str).tolist() == ["str", "Int64", "boolean"]
+    with pytest.raises(SpecificationError, match="'observed' or 'all'"):
+        draft_domain(public, nullable="some")
+
+
+def test_private_texts_are_read_like_the_public_columns():
+    public = pd.DataFrame({"n": [1, 2], "b": [True, False], "t": ["x", "01"]})
+    private = pd.DataFrame({"n": ["1.0", "5"], "b": ["TRUE", "false"], "t": ["01", "1"]})
+    domain = draft_domain(public, private=private)
+    assert domain.attribute("n").labels == ("1", "2", "3", "4", "5")
+    assert domain.attribute("b").values == (False, True)
+    assert domain.attribute("t").values == ("01", "1", "x")
+    with pytest.raises(DomainError, match="something else"):
+        draft_domain(public, private=private.assign(n="many"))

@@ -2,6 +2,7 @@
 
 import re
 import traceback
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from jam_dagster.tables import (
     encode,
     stratified_split,
 )
+from jam_dagster.tables.reading import reading
 
 SENTINEL = "zq81sentinel"
 NUMBER = 73194.25
@@ -186,3 +188,14 @@ def test_reading_sql(tmp_path):
         assert_nothing_leaks(caught.value)
     with pytest.raises(JamError, match=SENTINEL):
         SqlSource(url, "select json_extract('{}', a) from people").read(private=False)
+
+
+@pytest.mark.filterwarnings("error")
+def test_warnings_while_reading():
+    def read():
+        warnings.warn(SENTINEL, stacklevel=1)
+        return pd.DataFrame({"a": [1]})
+
+    assert len(reading("a table", True, read)) == 1
+    with pytest.raises(JamError, match=SENTINEL):
+        reading("a table", False, read)

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import pandas as pd
@@ -67,6 +68,63 @@ def test_compressed_csv(tmp_path):
     path = tmp_path / "table.csv.gz"
     pd.DataFrame({"a": [5, 6]}).to_csv(path, index=False)
     assert source_from_config(str(path)).read(private=False)["a"].tolist() == [5, 6]
+
+
+def test_private_columns_stay_texts_and_public_ones_show_their_type(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("i,f,b,t,z,gaps\n01,1.50,TRUE,x,02139,1\n2,1e3,false,1,02140,?\n")
+    source = CsvSource(str(path), text=("z",))
+    texts = source.read(private=True)
+    assert set(texts.dtypes.astype(str)) == {"str"}
+    assert texts.iloc[0].tolist() == ["01", "1.50", "TRUE", "x", "02139", "1"]
+    typed = source.read(private=False)
+    expected = ["int64", "float64", "bool", "str", "str", "Int64"]
+    assert typed.dtypes.astype(str).tolist() == expected
+    assert typed.equals(source.typed(texts))
+    split = SplitSource(source, "i", 1, 1.0, 1, part="public").read(private=False)
+    assert split["z"].tolist() == ["02139"]
+    assert split["b"].tolist() == [True]
+
+
+def test_blank_lines_of_one_column_are_missing_values(tmp_path):
+    for private in (True, False):
+        path = tmp_path / "table.csv"
+        path.write_text("a\n1\n\n?\n 2\n\n\n")
+        table = CsvSource(str(path)).read(private=private)
+        assert table["a"].isna().tolist() == [False, True, True, False]
+        assert table["a"].astype("str").iloc[3] == "2"
+    assert read_csv(tmp_path, "a\n").shape == (0, 1)
+    assert len(read_csv(tmp_path, "a,b\n1,2\n\n3,4\n\n")) == 2
+
+
+def test_a_decimal_comma_is_read_value_by_value(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a;b\n1,5;1,5\n2;v1.5\n")
+    texts = CsvSource(str(path), separator=";", decimal=",", text=("b",)).read(private=True)
+    assert texts.to_dict("list") == {"a": ["1.5", "2"], "b": ["1,5", "v1.5"]}
+    path.write_text("a;b\n1.234;x\n")
+    with pytest.raises(SourceError, match="column 'a' holds numbers with a point"):
+        CsvSource(str(path), separator=";", decimal=",").read(private=True)
+
+
+def test_separators(tmp_path):
+    assert read_csv(tmp_path, "a  b\n1   2\n", separator=r"\s+").to_dict("list") == {
+        "a": [1],
+        "b": [2],
+    }
+    for options in ({"separator": "||"}, {"separator": ""}, {"decimal": ",,"}):
+        with pytest.raises(SpecificationError, match="must be one character"):
+            CsvSource("a.csv", **options)
+
+
+def test_what_must_not_leave_says_why():
+    split = SplitSource(CsvSource("people.csv"), "sex", "f", 0.5, 100)
+    assert split.restricted_because is None
+    shared = dataclasses.replace(split, private_share=0.5)
+    assert "private_share" in shared.restricted_because
+    assert SplitSource(shared, "sex", "f", 0.5, 100).restricted_because == shared.restricted_because
+    others = [ParquetSource("a"), SqlSource("sqlite://", "select 1"), DemoSource()]
+    assert [source.restricted_because for source in others] == [None] * 3
 
 
 @pytest.mark.parametrize(
