@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +15,7 @@ import pytest
 import yaml
 
 import jam_dagster
-from jam_dagster.privacy import Ledger
+from jam_dagster.privacy import Ledger, ledger_file
 from tests.cli_bench import PEOPLE, RELEASE, RESEARCH, Run, lines, synthesize
 
 # --- help and version
@@ -34,6 +36,7 @@ def test_help_teaches_by_example(run: Run) -> None:
         ["domain", "draft"],
         ["ledger", "show"],
         ["ledger", "grant"],
+        ["ledger", "close"],
         ["ledger", "verify"],
         ["demo", "data"],
     ],
@@ -123,6 +126,22 @@ BAD_INPUT = {
         ),
         "sex",
     ),
+    "a password in broken JSON": (
+        lambda: synthesize(*RELEASE, private='{"sql": "postgresql://u:7777@h/db", "query"'),
+        "JSON",
+    ),
+    "a password in a URL": (
+        lambda: synthesize(*RELEASE, private="postgresql://u:7777@h/db"),
+        '{"sql": URL',
+    ),
+    "a number of records that private values decide": (
+        lambda: synthesize(
+            *RELEASE,
+            private='{"split": {"csv": "priv.csv"}, "by": "sex", "value": 1, "public_share": 0.5, '
+            '"public_rows": 40, "private_share": 0.5}',
+        ),
+        "private_share",
+    ),
     "an empty private table": (
         lambda: synthesize(*RELEASE, private=_bad("bad.csv", "age,sex,job,income\n")),
         "rows",
@@ -175,6 +194,18 @@ BAD_INPUT = {
     ),
     "a file as the output": (lambda: synthesize(*RELEASE, "--out", "priv.csv"), "--out"),
     "a file above the output": (lambda: synthesize(*RELEASE, "--out", "priv.csv/out"), "--out"),
+    "an output that cannot be made": (
+        lambda: synthesize(*RELEASE, "--out", "/proc/absent/out"),
+        "--out",
+    ),
+    "a ledger that cannot be made": (
+        lambda: synthesize("--ledger", "/proc/absent/l.db", "--dataset", "people"),
+        "/proc",
+    ),
+    "a name that no ledger can hold": (
+        lambda: synthesize(*RELEASE, "--release", "r" * 201),
+        "the release",
+    ),
     "an output that is taken": (
         lambda: (Path("out").mkdir(), _bad("out/synthetic.csv", "x\n"), synthesize(*RELEASE))[-1],
         "--out",
@@ -194,7 +225,7 @@ def test_bad_input_is_one_line_and_2_and_charges_nothing(run: Run, case: str) ->
     assert result.stdout == ""
     (line,) = lines(result)
     assert says in line
-    # The value of a private cell is nobody's business.
+    # The value of a private cell is nobody's business, nor is a password.
     assert "7777" not in line
     assert Ledger("ledger.db").events() == before
     # Reading a database in WAL mode may leave its two companions.
@@ -213,6 +244,62 @@ def test_a_file_that_is_no_ledger_is_bad_input(run: Run) -> None:
 
     assert result.exit_code == 2
     assert "not a ledger" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--ledger", "/proc/absent/l.db", "--dataset", "people"),
+        (*RELEASE, "--out", "/proc/absent/out"),
+        (*RELEASE, "--release", "r" * 201),
+    ],
+)
+def test_what_cannot_be_written_is_found_before_the_private_table_is_opened(
+    run: Run, given: tuple[str, ...]
+) -> None:
+    # Opened, a table that is not there would be the fault that is told.
+    result = run(*synthesize(*given, private="absent.csv"))
+
+    assert result.exit_code == 2
+    (line,) = lines(result)
+    assert "absent.csv" not in line
+    assert not Path("out").exists()
+
+
+def test_a_ledger_that_another_holds_is_found_before_the_private_table_is_opened(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_file, "BUSY_SECONDS", 0.05)
+    with closing(sqlite3.connect("ledger.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        result = run(*synthesize(*RELEASE, private="absent.csv"))
+
+    assert result.exit_code == 2
+    assert "another process" in result.stderr
+
+
+def test_a_new_ledger_takes_a_release_of_any_name(run: Run) -> None:
+    result = run(*synthesize(*RELEASE, "--ledger", "new.db", "--release", "r" * 200))
+
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("domain", "draft", "--public", "raw-pub.csv", "--out", "folder.yaml"),
+        ("demo", "data", "--out", "priv.csv/demo", "--private-rows", "9", "--public-rows", "9"),
+    ],
+)
+def test_what_cannot_be_written_is_one_line_and_2(run: Run, command: tuple[str, ...]) -> None:
+    Path("folder.yaml").mkdir()
+
+    result = run(*command)
+
+    assert isinstance(result.exception, SystemExit)
+    assert result.exit_code == 2
+    (line,) = lines(result)
+    assert command[command.index("--out") + 1].split("/")[0] in line
 
 
 def test_an_unknown_dataset_is_told_which_are_known(run: Run) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from jam_dagster.privacy import Ledger
-from tests.cli_bench import Run
+from jam_dagster.privacy import Budget, Ledger, Release, ReleaseKey
+from tests.cli_bench import RELEASE, Run, lines, synthesize
 
 # --- ledger
 
@@ -38,6 +39,22 @@ def test_a_ledger_shows_what_a_release_spent(released: Run) -> None:
     assert "The last 3 of" in result.stdout
 
 
+@pytest.mark.parametrize(("left", "nothing"), [(2e-15, True), (1e-9, False)])
+def test_what_rounding_left_grants_nothing(run: Run, left: float, nothing: bool) -> None:
+    account = _opened(Budget(1.0, 1e-9).shares(evaluation=0.0)).account("mechanism")
+    account.charge("round-000/select", account.remaining - left)
+    account.close()
+    balance = Ledger("ledger.db").balance("people")
+    assert balance.remaining_units > 0
+
+    told = json.loads(run("ledger", "show", "--ledger", "ledger.db", "--json").stdout)
+
+    (dataset,) = told["datasets"]
+    assert dataset["rho"]["remaining"] == balance.remaining > 0
+    assert (dataset["epsilon_at_delta"]["remaining"] == 0) is nothing
+    assert (balance.remaining_epsilon == 0) is nothing
+
+
 @pytest.mark.parametrize("command", ["show", "verify"])
 def test_a_ledger_that_is_not_there_is_not_made(run: Run, command: str) -> None:
     result = run("ledger", command, "--ledger", "absent.db")
@@ -52,3 +69,100 @@ def test_a_ledger_is_verified(run: Run) -> None:
 
     assert result.exit_code == 0
     assert result.stdout.strip() == Ledger("ledger.db").events()[-1].hash
+
+
+def _opened(shares: Mapping[str, float] | None = None, **key: str) -> Release:
+    given = {"release": "yearly", "specification": "3f9a", **key}
+    shares = shares or Budget(0.3, 1e-9).shares(evaluation=0.05)
+    return Ledger("ledger.db").open_release(ReleaseKey("people", **given), shares)
+
+
+CLOSE = ("ledger", "close", "--ledger", "ledger.db", "--dataset", "people")
+
+
+def test_a_release_that_will_not_go_on_is_closed(run: Run) -> None:
+    release = _opened(partition="2026", edition="2")
+    release.account("mechanism").charge("round-000/select", 1e-4)
+    before = Ledger("ledger.db").balance("people")
+
+    result = run(
+        *(*CLOSE, "--release", "yearly", "--partition", "2026", "--edition", "2"),
+        *("--reason", "wrong public table"),
+    )
+
+    assert result.exit_code == 0, result.output
+    assert release.closed
+    after = Ledger("ledger.db").balance("people")
+    assert (after.spent, after.reserved) == (pytest.approx(1e-4), 0)
+    assert after.remaining_units == before.remaining_units + before.reserved_units
+    assert Ledger("ledger.db").events()[-1].reason == "wrong public table"
+    assert "returns to people" in result.stderr
+
+
+def test_closing_twice_returns_nothing(run: Run) -> None:
+    _opened()
+    run(*CLOSE, "--release", "yearly", "--reason", "no need")
+    events = Ledger("ledger.db").events()
+
+    result = run(*CLOSE, "--release", "yearly", "--reason", "no need")
+
+    assert result.exit_code == 0
+    assert "ended before" in result.stderr
+    assert Ledger("ledger.db").events() == events
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("--release", "monthly"), ["no such release", "'yearly', edition '1'", "Open:"]),
+        (("--release", "yearly", "--edition", "2"), ["no such release", "edition '1'"]),
+        (("--release", "yearly", "--partition", "2026"), ["no such release"]),
+        (("--release", "yearly", "--specification", "b"), ["no such release"]),
+        (("--release", "yearly"), ["--specification", "3f9a", "51c0"]),
+        (("--release", "yearly", "--specification", "51", "--reason", " "), ["--reason"]),
+        (("--release", "yearly", "--dataset", "martians"), ["martians", "ledger grant"]),
+    ],
+)
+def test_what_is_not_one_open_release_is_not_closed(
+    run: Run, given: tuple[str, ...], says: list[str]
+) -> None:
+    _opened()
+    _opened(specification="51c0")
+    _opened(release="finished").close("done")
+    events = Ledger("ledger.db").events()
+
+    result = run(*CLOSE, "--reason", "no need", *given)
+
+    assert result.exit_code == 2
+    (line,) = lines(result)
+    assert all(part in line for part in says), line
+    assert "finished" not in line
+    assert Ledger("ledger.db").events() == events
+
+
+def test_one_of_two_specifications_is_closed(run: Run) -> None:
+    first, second = _opened(), _opened(specification="51c0")
+
+    result = run(*CLOSE, "--release", "yearly", "--specification", "51", "--reason", "no need")
+
+    assert result.exit_code == 0, result.output
+    assert second.closed
+    assert not first.closed
+
+
+def test_a_refusal_tells_how_to_free_what_is_reserved(run: Run) -> None:
+    command = "jam-dagster ledger close --ledger"
+    too_much = (*RELEASE, "--epsilon", "1.5")
+    assert command not in run(*synthesize(*too_much)).stderr
+    _opened()
+
+    refused = run(*synthesize(*too_much))
+    lowered = run(
+        *("ledger", "grant", "--ledger", "ledger.db", "--dataset", "people"),
+        *("--epsilon", "0.1", "--delta", "1e-9"),
+    )
+
+    assert refused.exit_code == 3
+    assert command in refused.stderr
+    assert lowered.exit_code == 2
+    assert command in lowered.stderr

@@ -23,7 +23,7 @@ from tests.cli_bench import NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, lines,
 
 
 def test_a_release_takes_nothing_from_research(run: Run) -> None:
-    run(*synthesize(*RESEARCH, "--evaluate", "private"))
+    run(*synthesize(*RESEARCH))
     research = json.loads(Path("out/transcript/transcript.json").read_text())
     assert research["releasable"] is False
 

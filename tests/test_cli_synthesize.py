@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
 
 from jam_dagster.privacy import Ledger
 from jam_dagster.synthesis import SynthesisRequest
-from jam_dagster.tables import CsvSource
+from jam_dagster.synthesis import run as steps
+from jam_dagster.tables import CsvSource, EncodedTable, decode
 from tests.cli_bench import KEYS, NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, synthesize
 
 # --- research
@@ -113,6 +116,9 @@ def test_the_summary_is_for_people(run: Run) -> None:
 
     assert "epsilon 1 at delta 1e-09" in result.stdout
     assert "Error, public" in result.stdout
+    assert "restricted: exact statistics of private data" in result.stdout
+    assert "the synthetic table may not leave" in result.stdout
+    assert "Checks" not in result.stdout
     # One line a round where there is no terminal to draw a bar on.
     assert "round 2/2" in result.stderr
 
@@ -134,6 +140,64 @@ def test_a_release_is_charged_and_may_leave(released: Run) -> None:
     assert balance.reserved == 0
     assert Path("out/errors.json").exists()
     assert not Path("out/restricted").exists()
+
+
+def test_the_summary_of_a_release_says_what_may_leave(released: Run) -> None:
+    result = released(*synthesize(*RELEASE, *NOISY))
+
+    assert result.stdout.count("the synthetic table may leave") == 1
+    assert "restricted" not in result.stdout
+    sigma = json.loads(Path("out/errors.json").read_text())["sigma"]
+    assert f"noise of standard deviation {sigma:.4f}" in result.stdout
+
+
+def test_noisy_errors_are_kept_with_their_noise(release_folder: Path) -> None:
+    errors = json.loads((release_folder / "out/errors.json").read_text())
+    made = json.loads((release_folder / "made.json").read_text())
+
+    assert errors["mode"] == "private"
+    # Sensitivity 2 sqrt 2 / n for the two means together, and rho = sensitivity^2 / 2 sigma^2.
+    assert errors["rho"] == pytest.approx(0.05 * made["rho"]["budget"])
+    assert errors["sigma"] == pytest.approx(2 / made["rows"] / np.sqrt(errors["rho"]), rel=1e-3)
+    assert errors["synthetic"] == made["workload_error"]["synthetic"]
+
+
+def test_errors_that_were_not_measured_are_not_kept(run: Run) -> None:
+    run(*synthesize(*RELEASE, "--evaluate", "off"))
+
+    assert Path("out/synthetic.csv").exists()
+    assert not Path("out/errors.json").exists()
+    assert not Path("out/restricted").exists()
+
+
+def test_a_release_is_checked(run: Run) -> None:
+    result = run(*synthesize(*RELEASE, "--report", "--checks"))
+
+    assert result.exit_code == 0, result.output
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("Checks")]
+    found = re.match(r"Checks +(\d+) of (\d+) passed: (.+)", line)
+    assert found is not None
+    # Columns, rows, and of each attribute its dtype, its values, its nulls and its marginal.
+    assert found[1] == found[2] == str(2 + 4 * len(PEOPLE))
+    assert Path(found[3]) == Path("out/data_docs/index.html").resolve()
+    assert Path(found[3]).exists()
+    page = Path("out/report.html").read_text()
+    assert "No checks were run" not in page
+    assert "200 rows, 200 expected" in page
+
+
+def test_a_failed_check_fails_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cut(synthetic: EncodedTable, rng: np.random.Generator) -> pd.DataFrame:
+        return decode(synthetic, rng).head(150)
+
+    monkeypatch.setattr(steps, "decode", cut)
+
+    result = run(*synthesize(*RESEARCH, "--checks"))
+
+    assert result.exit_code == 0, result.output
+    found = re.search(r"Checks +(\d+) of (\d+) passed", result.stdout)
+    assert found is not None
+    assert int(found[1]) == int(found[2]) - 1
 
 
 def test_a_release_is_reported_in_two_editions(run: Run) -> None:

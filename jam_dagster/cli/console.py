@@ -51,6 +51,10 @@ class Commands(TyperGroup):
             if line := _line(error):
                 typer.echo(f"jam-dagster: {line}", err=True)
             status = _status(error)
+        except OSError as error:
+            # Private steps keep theirs to themselves; what is left is a file of the user's.
+            typer.echo(f"jam-dagster: {_file_fault(error)}", err=True)
+            status = 2
         except typer.Abort:
             status = 1
         sys.exit(status or 0)
@@ -63,6 +67,14 @@ def _status(error: Exception) -> int:
     if isinstance(error, InputError | BudgetError | EmptyCandidateSetError):
         return 2
     return int(getattr(error, "exit_code", 1))
+
+
+def _file_fault(error: OSError) -> str:
+    where = "" if error.filename is None else f" {error.filename}:"
+    return (
+        f"cannot read or write:{where} {error.strerror or type(error).__name__}. "
+        "Check the path, its permissions and the space on the disk."
+    )
 
 
 def _line(error: Exception) -> str:
@@ -119,10 +131,16 @@ def source(text: str) -> Source:
     """
     from jam_dagster.tables import source_from_config
 
+    # What may hold a password is never repeated: errors end in logs and shell histories.
     if not text.lstrip().startswith("{"):
+        if "://" in text and "@" in text:
+            raise InputError(
+                "A table in a database is given in JSON, with a query: "
+                '{"sql": URL, "query": "select ..."}.'
+            )
         return source_from_config(text)
     try:
         config = json.loads(text)
     except ValueError as error:
-        raise InputError(f"{text} is no JSON: {error}. Give a path, or a source.") from None
+        raise InputError(f"A source is no JSON: {error}. Give a path, or a source.") from None
     return source_from_config(config)

@@ -86,6 +86,8 @@ def draft(
         raise InputError("--research is for domains with private values: add --private TABLE.")
     if out.suffix not in (".yaml", ".yml", ".json"):
         raise InputError(f"--out {out}: a domain file ends in .yaml, .yml or .json.")
+    if out.is_dir():
+        raise InputError(f"--out {out} is a folder: name a file in it.")
     if not out.parent.is_dir():
         raise InputError(f"--out {out}: the folder {out.parent} does not exist.")
     public_records = source(public).read(private=False)
@@ -103,7 +105,7 @@ def draft(
     domain.save(out)
     console = stderr()
     console.print(
-        f"{len(domain.names)} attributes, {domain.size(domain.names):.3g} cells: {out}",
+        f"{len(domain.names)} attributes, {domain.cells_text} cells: {out}",
         soft_wrap=True,
     )
     if domain.restricted:

@@ -12,7 +12,7 @@ from jam_dagster.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from jam_dagster.privacy import Balance, Event
+    from jam_dagster.privacy import Balance, Event, Release
 
 app = typer.Typer(
     help="Who spent what on which protected dataset.",
@@ -104,6 +104,79 @@ def grant(
 
 
 @app.command()
+def close(
+    ledger: LedgerOption,
+    dataset: Annotated[str, typer.Option(metavar="ID", help="The protected dataset.")],
+    release: Annotated[str, typer.Option(metavar="NAME", help="The release.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Written in the journal.")],
+    partition: Annotated[
+        str, typer.Option(metavar="NAME", help="Which slice of the data, if it is partitioned.")
+    ] = "",
+    edition: Annotated[str, typer.Option(metavar="NAME", help="Which edition of it.")] = "1",
+    specification: Annotated[
+        str,
+        typer.Option(
+            metavar="DIGEST",
+            help="The beginning of its specification's digest; needed where releases of one name "
+            "differ in nothing else.",
+        ),
+    ] = "",
+) -> None:
+    r"""Close a release that will not go on, and return what it has not spent.
+
+    ```
+    jam-dagster ledger close --ledger ledger.db --dataset people \
+        --release yearly --reason "wrong public table"
+    ```
+
+    What it has spent stays spent. A closed release draws nothing more: what it drew can be used
+    again, and to draw anew takes another edition.
+    """
+    from jam_dagster.privacy import Ledger, describe_rho
+
+    if not reason.strip():
+        raise InputError("--reason must say why: it is all that the journal will know.")
+    opened = Ledger(ledger)
+    delta = opened.balance(dataset).delta
+    known = opened.releases(dataset)
+    meant = [
+        one
+        for one in known
+        if (one.key.release, one.key.partition, one.key.edition) == (release, partition, edition)
+        and one.key.specification.startswith(specification)
+    ]
+    still_open = [one for one in meant if not one.closed]
+    if len(still_open) > 1:
+        raise InputError(
+            f"{len(still_open)} open releases are called so, of different specifications: say "
+            f"which with --specification. {_told_open(still_open)}"
+        )
+    if not meant:
+        others = [one for one in known if not one.closed]
+        raise InputError(
+            f"The dataset {dataset!r} has no such release: {release!r}, partition {partition!r}, "
+            f"edition {edition!r}. {_told_open(others)}"
+        )
+    if not still_open:
+        stderr().print(f"The {meant[-1].key} has ended before: nothing returns.", soft_wrap=True)
+        return
+    returned = still_open[0].close(reason)
+    left = opened.balance(dataset).remaining
+    stderr().print(
+        f"The {still_open[0].key} is closed; {describe_rho(returned, delta)} returns to "
+        f"{dataset}, of which {describe_rho(left, delta)} is left.",
+        soft_wrap=True,
+    )
+
+
+def _told_open(releases: list[Release]) -> str:
+    if not releases:
+        return "None is open."
+    told = [f"{one.key}, specification {one.key.specification[:12]}" for one in releases]
+    return f"Open: {'; '.join(told)}."
+
+
+@app.command()
 def verify(ledger: LedgerOption) -> None:
     """Prove that the journal was not altered and that all balances follow from it.
 
@@ -126,7 +199,10 @@ def _balance_in_json(balance: Balance) -> dict[str, Any]:
         "epsilon": balance.epsilon,
         "delta": balance.delta,
         "rho": amounts,
-        "epsilon_at_delta": {name: balance.epsilon_of(rho) for name, rho in amounts.items()},
+        "epsilon_at_delta": {
+            **{name: balance.epsilon_of(rho) for name, rho in amounts.items()},
+            "remaining": balance.remaining_epsilon,
+        },
     }
 
 
@@ -151,11 +227,15 @@ def _balances_table(balances: list[Balance]) -> Table:
     for name in ("granted", "reserved", "spent", "remaining"):
         table.add_column(name, justify="right", no_wrap=True)
     for balance in balances:
-        amounts = (balance.granted, balance.reserved, balance.spent, balance.remaining)
+        amounts = [
+            (balance.epsilon_of(rho), rho)
+            for rho in (balance.granted, balance.reserved, balance.spent)
+        ]
+        amounts.append((balance.remaining_epsilon, balance.remaining))
         table.add_row(
             f"{balance.dataset}\n",
             f"{balance.delta:g}",
-            *(f"{balance.epsilon_of(rho):.4g}\nrho {rho:.4g}" for rho in amounts),
+            *(f"{epsilon:.4g}\nrho {rho:.4g}" for epsilon, rho in amounts),
         )
     return table
 

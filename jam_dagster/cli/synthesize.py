@@ -155,6 +155,15 @@ def synthesize(
             show_default="0.05",
         ),
     ] = None,
+    checks: Annotated[
+        bool,
+        typer.Option(
+            "--checks/--no-checks",
+            rich_help_panel=OUTPUT,
+            help="Check the synthetic table against its domain and against what was measured; it "
+            "takes some seconds.",
+        ),
+    ] = True,
     report: Annotated[
         bool | None,
         typer.Option(
@@ -190,9 +199,10 @@ def synthesize(
         --evaluate private --out release
     ```
 
-    In the folder lie the synthetic table (synthetic.csv), its domain, the report (report.html),
-    the transcript and the model; in `restricted/`, what may not leave. A release that was
-    interrupted goes on where it stopped when the same command is given again: no draw is paid
+    In the folder lie the synthetic table (synthetic.csv), its domain, its checks
+    (data_docs/index.html), the report (report.html), the transcript and the model; in
+    `restricted/`, what may not leave. A release that was interrupted goes on where it stopped
+    when the same command is given again: no draw is paid
     twice.
     """
     from jam_dagster.synthesis import SynthesisRequest
@@ -219,6 +229,7 @@ def synthesize(
                 dataset=dataset,
                 release=release,
                 edition=edition,
+                checks=checks,
                 report=report,
             )
         )
@@ -284,10 +295,20 @@ def _print_summary(made: Synthesis, delta: float) -> None:
     lines["Privacy budget"] = describe_rho(made.rho_budget, delta)
     lines["Privacy spent"] = describe_rho(made.rho_spent, delta)
     lines["Rounds"] = " and ".join(f"{number} {origin}" for origin, number in made.picks.items())
-    for name, error in made.errors.to_dict().items():
+    errors = made.errors
+    if errors.restricted:
+        lines["Errors"] = "restricted: exact statistics of private data"
+    elif errors.synthetic is not None:
+        lines["Errors"] = f"measured with noise of standard deviation {errors.sigma:.4f}"
+    for name, error in errors.to_dict().items():
         if error is not None:
             lines[f"Error, {name}"] = f"{error['mean']:.4f}"
-    lines["May leave"] = "yes" if made.releasable else "no"
+    if made.data_docs is not None:
+        passed = sum(check.passed for check in made.checks)
+        lines["Checks"] = f"{passed} of {len(made.checks)} passed: {made.data_docs}"
+    lines["May it leave"] = (
+        "the synthetic table may leave" if made.releasable else "the synthetic table may not leave"
+    )
     lines["Took"] = f"{made.seconds['total']:.1f} s, {made.peak_memory_mb:,.0f} MB"
     for name, line in lines.items():
         typer.echo(f"{name:<20}{line}")

@@ -12,6 +12,8 @@ from jam_dagster.privacy.accounting import epsilon_from_rho, rho_within
 from jam_dagster.privacy.ledger_file import grant_command
 from jam_dagster.privacy.ledger_schema import Kind, events
 
+_DUST_UNITS = 1000
+
 
 @dataclass(frozen=True)
 class Balance:
@@ -60,6 +62,15 @@ class Balance:
     def remaining(self) -> float:
         """Rho that a new release can reserve."""
         return rho_within(self.remaining_units)
+
+    @property
+    def remaining_epsilon(self) -> float:
+        """What a new release can reserve, as epsilon at the grant's delta.
+
+        0.0 where only what rounding left is there: shares are whole units, and a few units of
+        1e-15 rho pay for nothing, though as epsilon they look like something.
+        """
+        return 0.0 if self.remaining_units < _DUST_UNITS else self.epsilon_of(self.remaining)
 
     def epsilon_of(self, rho: float) -> float:
         """Return an amount of rho as epsilon at the grant's delta; epsilons do not add up."""

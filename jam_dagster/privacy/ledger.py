@@ -29,7 +29,7 @@ from jam_dagster.privacy.accounting import (
 )
 from jam_dagster.privacy.balance import Balance, balance_of, known_balance
 from jam_dagster.privacy.ledger_audit import Verification, verify_journal
-from jam_dagster.privacy.ledger_file import LedgerFile, grant_command
+from jam_dagster.privacy.ledger_file import LedgerFile, close_command, grant_command
 from jam_dagster.privacy.ledger_schema import (
     Event,
     Kind,
@@ -131,9 +131,9 @@ class Ledger:
                         f"the budget of dataset {dataset!r} cannot be lowered to "
                         f"{describe_rho(rho_within(granted), delta)}: "
                         f"{describe_rho(before.spent, delta)} is spent and "
-                        f"{describe_rho(before.reserved, delta)} is reserved; close releases that "
-                        f"will not go on, or grant at least "
+                        f"{describe_rho(before.reserved, delta)} is reserved; grant at least "
                         f"{describe_rho(rho_within(used), delta)}"
+                        f"{_or_close(before, self.path)}"
                     )
             append(
                 connection,
@@ -198,6 +198,16 @@ class Ledger:
         with self._file.reading() as connection:
             if not _matches(connection, key, units):
                 _check_fit(connection, self.path, key, units)
+
+    def check_writable(self) -> None:
+        """Check that the ledger can be written, or made where it is not there; leave no trace.
+
+        Raises
+        ------
+        BudgetError
+            If it cannot.
+        """
+        self._file.check_writable()
 
     def open_release(
         self, key: ReleaseKey, shares: Mapping[str, float], *, run_id: str = "", by: str = ""
@@ -349,8 +359,19 @@ def _check_fit(
         return
     raise BudgetExceededError(
         f"{key} {shortfall(asked, balance.remaining_units, balance.delta)} in the budget of "
-        f"dataset {key.dataset!r}{_changed(connection, key)}. Ask for less, close releases that "
-        f"will not go on, or raise the budget: {grant_command(path, key.dataset)}"
+        f"dataset {key.dataset!r}{_changed(connection, key)}. Ask for less, or raise the budget: "
+        f"{grant_command(path, key.dataset)}{_or_close(balance, path)}"
+    )
+
+
+def _or_close(balance: Balance, path: Path) -> str:
+    """Return how to free what releases hold, empty where none holds anything."""
+    if not balance.reserved_units:
+        return ""
+    return (
+        f"; or close a release that will not go on, of the "
+        f"{describe_rho(balance.reserved, balance.delta)} that is reserved: "
+        f"{close_command(path, balance.dataset)}"
     )
 
 

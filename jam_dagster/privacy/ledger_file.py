@@ -16,6 +16,7 @@ from sqlalchemy.pool import NullPool
 
 from jam_dagster.errors import BudgetError, SpecificationError
 from jam_dagster.privacy.ledger_schema import SCHEMA_VERSION, metadata
+from jam_dagster.tables.files import check_folder
 
 APPLICATION_ID = 0x4A414D4C
 """What marks a SQLite file as a ledger: "JAML" in its header."""
@@ -88,6 +89,25 @@ class LedgerFile:
         """
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
+
+    def check_writable(self) -> None:
+        """Raise as `writing` or `create` would, and write nothing.
+
+        Raises
+        ------
+        BudgetError
+            If the file cannot be written, or cannot be made where it is not there.
+        """
+        if self.exists:
+            with self.writing():
+                return
+        try:
+            check_folder(self.path.parent)
+        except OSError as error:
+            raise BudgetError(
+                f"the ledger {self.path} cannot be made: {error.strerror} ({error.filename}); "
+                "name another file"
+            ) from error
 
     def create(self) -> None:
         """Make an empty ledger, readable by its owner alone, if there is no file yet.
@@ -174,6 +194,14 @@ def grant_command(path: Path, dataset: str = "ID") -> str:
     return (
         f"jam-dagster ledger grant --ledger {path} --dataset {dataset} "
         "--epsilon EPSILON --delta DELTA"
+    )
+
+
+def close_command(path: Path, dataset: str = "ID") -> str:
+    """Return the command that closes a release that will not go on, as errors tell it."""
+    return (
+        f"jam-dagster ledger close --ledger {path} --dataset {dataset} --release NAME "
+        "--reason REASON"
     )
 
 

@@ -13,9 +13,10 @@ from upath import UPath
 
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import Transcript
-from jam_dagster.tables.files import write_whole
+from jam_dagster.tables.files import check_folder, write_whole
 
 if TYPE_CHECKING:
+    from jam_dagster.evaluation import WorkloadError
     from jam_dagster.tables import Domain
 
 
@@ -30,6 +31,7 @@ class ReleaseFolder:
     ``transcript/``      what was selected and measured, round by round
     ``model/``           the fitted model
     ``errors.json``      the workload errors, where they were measured with noise
+    ``data_docs/``       the checks of the synthetic table, as Great Expectations tells them
     ``report.html``      the report
     ``restricted/``      what may not leave: errors measured without noise
     ===================  =========================================================================
@@ -47,6 +49,7 @@ class ReleaseFolder:
         "transcript",
         "model",
         "errors.json",
+        "data_docs",
         "report.html",
         "restricted",
     )
@@ -59,27 +62,29 @@ class ReleaseFolder:
         self.draws = self.path / "draws"
         self.transcript = UPath(self.path / "transcript")
         self.model = UPath(self.path / "model")
+        self.data_docs = self.path / "data_docs"
         self.report = self.path / "report.html"
         self.restricted = self.path / "restricted"
 
     def check_writable(self) -> None:
-        """Check, without writing, that the folder can be made and written to.
+        """Check, leaving no trace, that the folder can be made and written to.
 
         Raises
         ------
         InputError
             If it cannot.
         """
-        existing = self.path
-        while not existing.exists():
-            existing = existing.parent
-        if not existing.is_dir():
-            raise InputError(f"--out {self.path}: {existing} is a file; name another folder.")
-        if not os.access(existing, os.W_OK | os.X_OK):
+        try:
+            check_folder(self.path)
+        except NotADirectoryError as error:
             raise InputError(
-                f"--out {self.path}: {existing} may not be written to; name another folder, "
-                "or change its permissions."
-            )
+                f"--out {self.path}: {error.filename} is a file; name another folder."
+            ) from None
+        except OSError as error:
+            raise InputError(
+                f"--out {self.path}: {error.filename} cannot be written to ({error.strerror}); "
+                "name another folder, or change its permissions."
+            ) from None
 
     def check_free_for(self, release: dict[str, Any]) -> None:
         """Check that nothing of another release would be overwritten.
@@ -214,21 +219,21 @@ class ReleaseFolder:
         )
         return transcript if found == wanted else None
 
-    def write_errors(self, errors: dict[str, Any], *, restricted: bool) -> None:
-        """Write the workload errors to where their readers are.
+    def write_errors(self, errors: WorkloadError) -> None:
+        """Write the workload errors, if they were measured, to where their readers are.
 
-        Parameters
-        ----------
-        errors
-            What `WorkloadError.to_dict` gives.
-        restricted
-            Whether they are exact statistics of the private table.
+        Beside them stand the mode, the standard deviation of the noise in each mean, and the
+        charge: a noisy mean without its noise would be taken for the truth.
         """
+        if errors.synthetic is None:
+            return
         folder = self.path
-        if restricted:
+        if errors.restricted:
             folder = self.restricted
             folder.mkdir(mode=0o700, exist_ok=True)
-        self._write(folder / "errors.json", json.dumps(errors, indent=2) + "\n", restricted)
+        described = {"mode": errors.mode, "sigma": errors.sigma, "rho": errors.rho}
+        text = json.dumps({**described, **errors.to_dict()}, indent=2) + "\n"
+        self._write(folder / "errors.json", text, errors.restricted)
 
     def write_report(self, page: str, *, restricted: bool) -> None:
         """Write the report, or its edition with exact errors."""

@@ -133,7 +133,7 @@ class LedgerFunding:
             If the ledger does not know the dataset, or if what it has charged for this release
             is not what the folder holds.
         BudgetError
-            If the ledger cannot be read.
+            If the ledger cannot be read or written.
         BudgetExceededError
             If the release asks for more than the dataset has left.
         """
@@ -162,6 +162,7 @@ class LedgerFunding:
             )
         if datasets:
             self._ledger.check(self._key, self._shares)
+        self._ledger.check_writable()
 
     def open(self, folder: ReleaseFolder) -> Funds:
         """Reserve the shares, or find the reservation of an earlier run of this release.
@@ -180,7 +181,7 @@ class LedgerFunding:
                 self._key.dataset,
                 epsilon=self._budget.epsilon,
                 delta=self._budget.delta,
-                reason=f"new ledger: what the {self._key} asks for",
+                reason="new ledger: what its first release asks for",
             )
             self._tell(
                 f"The ledger {self._ledger.path} is new: the dataset {self._key.dataset!r} was "
@@ -193,5 +194,4 @@ class LedgerFunding:
 
     def remaining_epsilon(self) -> float | None:
         """Return what the dataset can still grant, as epsilon at its budget's delta."""
-        balance = self._ledger.balance(self._key.dataset)
-        return balance.epsilon_of(balance.remaining)
+        return self._ledger.balance(self._key.dataset).remaining_epsilon

@@ -55,6 +55,8 @@ class SynthesisRequest:
         What the ledger calls this release; None takes the name of `out`.
     edition
         A new edition of a release is drawn, and paid, anew.
+    checks
+        Whether to check the synthetic table against its domain and the measurements.
     report
         Whether to write the report; None writes one of a release and none of research.
     """
@@ -78,6 +80,7 @@ class SynthesisRequest:
     dataset: str | None = None
     release: str | None = None
     edition: str = "1"
+    checks: bool = True
     report: bool | None = None
 
     def validate(self) -> None:

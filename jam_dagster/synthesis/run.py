@@ -12,7 +12,7 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ import numpy as np
 
 from jam_dagster.errors import InputError, LostDrawError
 from jam_dagster.evaluation import WorkloadError, workload_error
+from jam_dagster.evaluation.expectations import ExpectationResult, validate
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
 from jam_dagster.mechanisms import FittedModel, Round, sampling_generator
 from jam_dagster.privacy import Ledger, ReleaseKey
@@ -69,6 +70,10 @@ class Synthesis:
         The folder.
     report
         The report that may leave, if one was written.
+    checks
+        What the checks of the synthetic table found; empty if none were wanted.
+    data_docs
+        The page about them.
     """
 
     errors: WorkloadError
@@ -81,6 +86,8 @@ class Synthesis:
     releasable: bool
     output: Path
     report: Path | None = None
+    checks: Sequence[ExpectationResult] = ()
+    data_docs: Path | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as ``synthesize --json`` prints them."""
@@ -225,7 +232,20 @@ def synthesize(
 
     with watch.stage("evaluate"), withheld("the evaluation"):
         errors = _evaluate(request, private, synthetic, public, workload, funds, tell)
-        folder.write_errors(errors.to_dict(), restricted=errors.restricted)
+        folder.write_errors(errors)
+
+    checks: list[ExpectationResult] = []
+    data_docs = None
+    if request.checks:
+        with watch.stage("checks"), withheld("the checks"):
+            checks, data_docs = validate(
+                table,
+                domain,
+                records=private.records,
+                transcript=transcript,
+                model=model,
+                docs_dir=folder.data_docs,
+            )
 
     if request.wants_report:
         with watch.stage("report"), withheld("the report"):
@@ -236,6 +256,7 @@ def synthesize(
                 transcript=transcript,
                 synthetic=synthetic,
                 public=public,
+                checks=checks,
             )
             measured = None if errors.restricted or errors.synthetic is None else errors
             folder.write_report(page(error=measured), restricted=False)
@@ -253,6 +274,8 @@ def synthesize(
         releasable=transcript.releasable and not domain.restricted,
         output=folder.path,
         report=folder.report if request.wants_report else None,
+        checks=checks,
+        data_docs=data_docs,
     )
 
 
@@ -278,6 +301,11 @@ def _funding(
     }
     if request.noise != "exact":
         return ResearchFunding(request.shares(), request.seed), described
+    if (reason := request.private.restricted_because) is not None:
+        raise InputError(
+            f"Nothing made from the private table may leave, whatever is paid: {reason} "
+            "(--noise numpy)."
+        )
     if domain.restricted:
         raise InputError(
             "The domain was identified from private data, so nothing made with it may leave, "
