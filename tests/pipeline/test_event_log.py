@@ -1,0 +1,93 @@
+"""What may not leave is not told by the event log either: everyone with the UI reads it."""
+
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from jam_dagster.pipeline import DomainSpec, EvaluationSpec, MechanismSpec, PrivacySpec
+from tests.pipeline.conftest import Bench, failure
+
+SEEDED: dict[str, Any] = {"privacy": PrivacySpec(epsilon=2.0, noise="numpy", seed=7)}
+IDENTIFIED: dict[str, Any] = {"domain": DomainSpec(identify="both", bins=4)}
+PRIVATE: dict[str, Any] = {"evaluation": EvaluationSpec(mode="private", share=0.2)}
+
+# What the configuration says, n, and where things lie.
+HARMLESS = {
+    "jam_pgm": {"rho_budget", "delta", "noise", "releasable", "made_again", "note", "path"},
+    "synthetic_records": {
+        *("dagster/row_count", "dagster/column_schema", "dagster/column_lineage"),
+        *("csv", "releasable", "note", "path"),
+    },
+    "workload_error": {"mode", "rho_spent", "note", "path"},
+    "release_report": {"checks_told", "checks_failed", "note", "path"},
+}
+
+
+def metadata(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
+    return {
+        event.asset_key.path[-1]: {
+            name: value.value for name, value in event.materialization.metadata.items()
+        }
+        for event in result.get_asset_materialization_events()
+        if event.asset_key is not None
+    }
+
+
+def log(bench: Bench, result: dg.ExecuteInProcessResult) -> str:
+    return "\n".join(entry.user_message for entry in bench.instance.all_logs(result.run_id))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [SEEDED, pytest.param(IDENTIFIED, marks=pytest.mark.slow)],
+    ids=["seeded noise", "domain from private data"],
+)
+def test_what_may_not_leave_is_told_by_its_outcome_only(
+    bench: Bench, changes: dict[str, Any]
+) -> None:
+    result = bench.run(**changes, **PRIVATE)
+    assert result.success, failure(result)
+    told = metadata(result)
+    assert {name: set(told[name]) - HARMLESS[name] for name in HARMLESS} == {
+        name: set() for name in HARMLESS
+    }
+    for name in HARMLESS:
+        assert told[name]["note"].startswith("restricted: ")
+
+    checks = {one.check_name: one for one in result.get_asset_check_evaluations()}
+    assert not checks.pop("releasable").passed
+    for check in checks.values():
+        assert check.description in ("met", "not met")
+        assert set(check.metadata) <= {"data_docs", "restricted"}
+    assert checks["synthetic_no_worse_than_public"].metadata["restricted"].value is True
+
+    lines = log(bench, result)
+    assert "round 1/3" in lines
+    for word in ("candidates", "sigma", " MB", "rho spent"):
+        assert word not in lines, word
+
+
+def test_exact_errors_are_told_when_asked_for_and_say_what_they_are(bench: Bench) -> None:
+    result = bench.run(**SEEDED)
+    assert result.success, failure(result)
+    told = metadata(result)
+    assert told["workload_error"]["note"] == "restricted: exact statistics of private data"
+    assert told["workload_error"]["synthetic_mean"] > 0
+    assert "preview" not in told["synthetic_records"]
+    (check,) = (
+        one
+        for one in result.get_asset_check_evaluations()
+        if one.check_name == "synthetic_no_worse_than_public"
+    )
+    assert check.metadata["restricted"].value is True
+    assert "Restricted: exact statistics of private data" in (check.description or "")
+
+
+def test_sizes_of_a_domain_from_private_data_are_withheld(bench: Bench) -> None:
+    mechanism = MechanismSpec(rounds=3, size_limit_mb=1e-9)
+    told = failure(bench.run(mechanism=mechanism, **IDENTIFIED))
+    assert "EmptyCandidateSetError" in told
+    assert "is withheld" in told
+    assert "empty model alone takes" not in told
+    assert bench.kinds() == []
