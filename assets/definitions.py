@@ -4,7 +4,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from jam_dagster.pipeline import check_privacy_labels
+from jam_dagster.pipeline import check_definitions
 from resources import build_resources
 
 
@@ -21,5 +21,4 @@ def defs() -> dg.Definitions:
         ),
     )
     # Each release has checked its own graph; this also covers assets that somebody adds here.
-    check_privacy_labels(loaded.resolve_all_asset_specs())
-    return loaded
+    return check_definitions(loaded)

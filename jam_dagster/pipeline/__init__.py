@@ -1,7 +1,11 @@
 """Dagster: the component, the asset graph of a release, its checks, and where things are kept."""
 
 from jam_dagster.pipeline.component import SyntheticRelease
-from jam_dagster.pipeline.labels import PrivacyLabel, check_privacy_labels
+from jam_dagster.pipeline.labels import (
+    PrivacyLabel,
+    check_definitions,
+    check_privacy_labels,
+)
 from jam_dagster.pipeline.ledger import DatasetBudget, LedgerResource
 from jam_dagster.pipeline.release import build_synthetic_release
 from jam_dagster.pipeline.specification import (
@@ -28,5 +32,6 @@ __all__ = [
     "SyntheticRelease",
     "WorkloadSpec",
     "build_synthetic_release",
+    "check_definitions",
     "check_privacy_labels",
 ]

@@ -6,7 +6,7 @@ the asset graph when definitions are built, before anything runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LABEL_TAG = "jam/privacy"
 CHARGES_TAG = "jam/charges"
 CHARGES_LEDGER = "ledger"
+
+# In the metadata of the assets that a release is built of: the tags that it gave them.
+BUILT_METADATA = "jam/built"
 
 
 class PrivacyLabel(StrEnum):
@@ -38,6 +41,11 @@ class PrivacyLabel(StrEnum):
         return self in (PrivacyLabel.PUBLIC, PrivacyLabel.DP)
 
 
+def built(label: PrivacyLabel, *, charges: bool) -> str:
+    """Return the mark of an asset that a release built, by which changed labels are found out."""
+    return f"{label}, charges the ledger" if charges else str(label)
+
+
 # For each taint the path of assets by which it arrived.
 _Taints = Mapping[PrivacyLabel, tuple[str, ...]]
 
@@ -48,7 +56,8 @@ def check_privacy_labels(specs: Iterable[dg.AssetSpec]) -> None:
     Private and restricted assets taint what depends on them, directly or through assets without
     a label. An asset that charges the ledger (tag ``jam/charges: ledger``) washes the taint of
     private assets off: that is what it pays for. It cannot wash off that of restricted ones, for
-    their exact statistics were never paid for.
+    their exact statistics were never paid for. Only assets that a release is built of charge, and
+    they keep the labels that it gave them.
 
     Parameters
     ----------
@@ -58,7 +67,8 @@ def check_privacy_labels(specs: Iterable[dg.AssetSpec]) -> None:
     Raises
     ------
     PrivacyLabelError
-        If a label is unknown, or an asset labelled public or dp is tainted.
+        If a label is unknown, an asset labelled public or dp is tainted, an asset of a release
+        has other labels than it was built with, or another asset says that it charges.
     """
     by_key = {spec.key: spec for spec in specs}
     known: dict[dg.AssetKey, _Taints] = {}
@@ -78,10 +88,104 @@ def check_privacy_labels(specs: Iterable[dg.AssetSpec]) -> None:
         taints(key)
 
 
+def check_definitions(definitions: dg.Definitions) -> dg.Definitions:
+    """Refuse a code location in which something private reaches something releasable uncharged.
+
+    A release checks its own assets when it is built; what else the code location holds, and what
+    is done to the labels later, is known only once everything is together.
+
+    Parameters
+    ----------
+    definitions
+        All that a code location holds, merged.
+
+    Returns
+    -------
+    dagster.Definitions
+        The same.
+
+    Raises
+    ------
+    PrivacyLabelError
+        See `check_privacy_labels`.
+
+    Examples
+    --------
+    >>> import dagster as dg
+    >>> from jam_dagster.pipeline import check_definitions
+    >>> defs = check_definitions(dg.Definitions.merge(dg.Definitions(), dg.Definitions()))
+    """
+    check_privacy_labels(definitions.resolve_all_asset_specs())
+    return definitions
+
+
+def check_translated(before: Collection[dg.AssetSpec], after: Collection[dg.AssetSpec]) -> None:
+    """Refuse a translation of specs that changes what the label check relies on.
+
+    Parameters
+    ----------
+    before, after
+        The specs of a release's assets, in one order.
+
+    Raises
+    ------
+    PrivacyLabelError
+        If a label, the mark of a charge, or a dependency is another one.
+    """
+    for one, other in zip(before, after, strict=True):
+        for what, wanted, found in (
+            (f"tag {LABEL_TAG}", one.tags.get(LABEL_TAG), other.tags.get(LABEL_TAG)),
+            (f"tag {CHARGES_TAG}", one.tags.get(CHARGES_TAG), other.tags.get(CHARGES_TAG)),
+            (
+                f"metadata {BUILT_METADATA}",
+                one.metadata.get(BUILT_METADATA),
+                other.metadata.get(BUILT_METADATA),
+            ),
+            (
+                "dependencies",
+                {dep.asset_key.to_user_string() for dep in one.deps},
+                {dep.asset_key.to_user_string() for dep in other.deps},
+            ),
+        ):
+            if wanted != found:
+                raise PrivacyLabelError(
+                    f"Asset {one.key.to_user_string()} was built with {what} {_shown(wanted)} and"
+                    f" translated to {_shown(found)}. Labels follow from what an asset holds: let"
+                    f" get_asset_spec (translate) keep tags jam/*, metadata jam/* and deps, for"
+                    f" instance with spec.merge_attributes."
+                )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, set):
+        return ", ".join(sorted(value)) or "none"
+    return "none" if value is None else str(value)
+
+
+def _check_as_built(spec: dg.AssetSpec, label: PrivacyLabel | None, *, charges: bool) -> None:
+    name = spec.key.to_user_string()
+    mark = spec.metadata.get(BUILT_METADATA)
+    if mark is None:
+        if charges:
+            raise PrivacyLabelError(
+                f"Asset {name} has tag {CHARGES_TAG}, but no release was built with it: only the"
+                f" assets of a release charge the ledger. Remove the tag."
+            )
+        return
+    found = "no label" if label is None else built(label, charges=charges)
+    if found != mark:
+        raise PrivacyLabelError(
+            f"Asset {name} was built as {mark!r} and is now tagged as {found!r}. Labels follow"
+            f" from what an asset holds: leave the tags {LABEL_TAG} and {CHARGES_TAG} as they are."
+        )
+
+
 def _leaving(spec: dg.AssetSpec, arriving: dict[PrivacyLabel, tuple[str, ...]]) -> _Taints:
     name = spec.key.to_user_string()
     label = _label_of(spec)
-    if spec.tags.get(CHARGES_TAG) == CHARGES_LEDGER:
+    charges = CHARGES_TAG in spec.tags
+    _check_as_built(spec, label, charges=charges)
+    if charges:
         if label is PrivacyLabel.PUBLIC:
             raise PrivacyLabelError(
                 f"Asset {name} charges the privacy ledger, so it is about private data, yet it is"

@@ -8,7 +8,7 @@ from jam_dagster.pipeline.assessment import assessment_assets
 from jam_dagster.pipeline.checks import release_checks
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.ingestion import ingestion_assets
-from jam_dagster.pipeline.labels import check_privacy_labels
+from jam_dagster.pipeline.labels import check_privacy_labels, check_translated
 from jam_dagster.pipeline.specification import (
     DomainSpec,
     EvaluationSpec,
@@ -69,8 +69,8 @@ def build_synthetic_release(
     owners, tags
         Put on every asset.
     translate
-        Maps the spec of every asset to the one to use, for an organisation's own conventions. The
-        label check looks at what it returns.
+        Maps the spec of every asset to the one to use, for an organisation's own conventions. It
+        must leave labels and dependencies as they are.
 
     Returns
     -------
@@ -82,7 +82,8 @@ def build_synthetic_release(
     SpecificationError
         If a parameter is out of range.
     PrivacyLabelError
-        If something private would reach something releasable uncharged.
+        If something private would reach something releasable uncharged, or `translate` changes a
+        label. For what else a code location holds see `check_definitions`.
 
     Examples
     --------
@@ -111,7 +112,9 @@ def build_synthetic_release(
     graph = ReleaseGraph(spec, group=group, owners=owners, tags=tags or {})
     assets = [*ingestion_assets(graph), *synthesis_assets(graph), *assessment_assets(graph)]
     if translate is not None:
+        built = [spec for one in assets for spec in one.specs]
         assets = [one.map_asset_specs(translate) for one in assets]
+        check_translated(built, [spec for one in assets for spec in one.specs])
     check_privacy_labels(spec for one in assets for spec in one.specs)
     job = dg.define_asset_job(
         f"{release}_release",

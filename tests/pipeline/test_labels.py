@@ -1,15 +1,19 @@
+from typing import Any
+
 import dagster as dg
 import pytest
 
 from jam_dagster.errors import PrivacyLabelError
-from jam_dagster.pipeline.labels import check_privacy_labels
+from jam_dagster.pipeline.labels import check_definitions, check_privacy_labels
+from tests.pipeline.conftest import Bench
 
 
 def asset(name: str, label: str | None, *deps: str, charges: bool = False) -> dg.AssetSpec:
     tags = {} if label is None else {"jam/privacy": label}
     if charges:
         tags["jam/charges"] = "ledger"
-    return dg.AssetSpec(name, deps=list(deps), tags=tags)
+    metadata = {"jam/built": f"{label}, charges the ledger"} if charges else {}
+    return dg.AssetSpec(name, deps=list(deps), tags=tags, metadata=metadata)
 
 
 def test_a_charged_release_passes():
@@ -78,3 +82,90 @@ def test_unknown_label_is_named():
 
 def test_dependencies_on_assets_elsewhere_are_allowed():
     check_privacy_labels([asset("report", "dp", "elsewhere")])
+
+
+def test_only_assets_of_a_release_charge():
+    own = asset("mine", "dp", "records").merge_attributes(tags={"jam/charges": "ledger"})
+    with pytest.raises(PrivacyLabelError, match="mine has tag jam/charges, but no release"):
+        check_privacy_labels([asset("records", "private"), own])
+
+
+# A whole release ------------------------------------------------------------------------------
+
+
+def without_labels(spec: dg.AssetSpec) -> dg.AssetSpec:
+    return spec.replace_attributes(tags={"team": "x"})
+
+
+def without_labels_and_marks(spec: dg.AssetSpec) -> dg.AssetSpec:
+    return spec.replace_attributes(tags={"team": "x"}, metadata={})
+
+
+def relabelled(spec: dg.AssetSpec) -> dg.AssetSpec:
+    return spec.merge_attributes(tags={"jam/privacy": "dp", "jam/charges": "ledger"})
+
+
+def relabelled_with_marks(spec: dg.AssetSpec) -> dg.AssetSpec:
+    return relabelled(spec).merge_attributes(metadata={"jam/built": "dp, charges the ledger"})
+
+
+def past_the_budget(spec: dg.AssetSpec) -> dg.AssetSpec:
+    # Dagster itself keeps the dependencies that are loaded.
+    return spec.replace_attributes(
+        deps=[dep for dep in spec.deps if dep.asset_key.path[-1] != "privacy_budget"]
+    )
+
+
+def of_private(change: Any) -> Any:
+    return lambda spec: change(spec) if "private_" in spec.key.path[-1] else spec
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(without_labels, without_labels_and_marks),
+        *(relabelled, relabelled_with_marks, past_the_budget),
+    ],
+)
+def test_translation_that_changes_labels_is_refused(bench: Bench, change: Any) -> None:
+    with pytest.raises(PrivacyLabelError, match=r"people/private_.* was built with"):
+        bench.definitions(translate=of_private(change))
+
+
+@pytest.mark.filterwarnings("ignore::dagster.PreviewWarning")
+@pytest.mark.parametrize("change", [without_labels, relabelled])
+def test_labels_changed_after_the_release_was_built_are_refused(bench: Bench, change: Any) -> None:
+    changed = bench.definitions().map_asset_specs(func=of_private(change))
+    with pytest.raises(PrivacyLabelError, match=r"people/private_.* was built as 'private'"):
+        check_definitions(changed)
+
+
+def test_translation_for_an_organisations_conventions_is_kept(bench: Bench) -> None:
+    definitions = bench.definitions(
+        translate=lambda spec: spec.merge_attributes(tags={"team": "x"}, owners=["team:x"])
+    )
+    assert check_definitions(definitions) is definitions
+    assert all(spec.tags["team"] == "x" for spec in definitions.resolve_all_asset_specs())
+
+
+@pytest.mark.parametrize(
+    ("tags", "loads"),
+    [
+        ({"jam/privacy": "public"}, False),
+        ({"jam/privacy": "dp", "jam/charges": "ledger"}, False),
+        ({"jam/privacy": "restricted"}, True),
+        ({}, True),
+    ],
+)
+def test_own_assets_beside_a_release_are_checked_with_it(
+    bench: Bench, tags: dict[str, str], loads: bool
+) -> None:
+    @dg.asset(deps=[dg.AssetKey(["people", "private_records"])], tags=tags)
+    def mine() -> None: ...
+
+    merged = dg.Definitions.merge(bench.definitions(), dg.Definitions(assets=[mine]))
+    if loads:
+        check_definitions(merged)
+    else:
+        with pytest.raises(PrivacyLabelError, match="Asset mine"):
+            check_definitions(merged)
