@@ -13,7 +13,7 @@ import dagster as dg
 from dagster._core.storage.upath_io_manager import escape_dotdot_segments, escape_leading_slash
 from pydantic import Field
 
-from jam_dagster.errors import SourceError
+from jam_dagster.errors import SourceError, SpecificationError
 from jam_dagster.pipeline.formats import FORMATS, Format
 from jam_dagster.tables import withheld
 
@@ -170,6 +170,67 @@ class ReleaseStore(dg.UPathIOManager):
                 inner.chmod(PRIVATE_DIRECTORY if inner.is_dir() else PRIVATE_FILE)
         else:
             path.chmod(PRIVATE_FILE)
+
+
+def check_stores(private: object, releasable: object) -> None:
+    """Raise unless what is private is kept private, apart from what may leave.
+
+    Parameters
+    ----------
+    private, releasable
+        The stores behind ``private_io_manager`` and ``releasable_io_manager``.
+
+    Raises
+    ------
+    SpecificationError
+        If one is no `ReleaseStore`, the private one is open, the other is closed, or one root
+        lies within the other.
+    """
+    closed = _release_store("private_io_manager", private)
+    open_ = _release_store("releasable_io_manager", releasable)
+    if not closed.private:
+        raise SpecificationError(
+            "private_io_manager is a ReleaseStoreResource without private=True: files in it would"
+            f" be open to others, and errors would quote values. Set private=True. {_NOTHING}"
+        )
+    if open_.private:
+        raise SpecificationError(
+            "releasable_io_manager is a ReleaseStoreResource with private=True; what may leave"
+            f" goes to a store of its own, without it. {_NOTHING}"
+        )
+    one, other = _place(closed), _place(open_)
+    shorter = min(len(one[1]), len(other[1]))
+    if one[0] == other[0] and one[1][:shorter] == other[1][:shorter]:
+        raise SpecificationError(
+            f"private_io_manager ({closed.root}) and releasable_io_manager ({open_.root})"
+            " share a place: give each a root that does not lie within the other's, such as"
+            f" .../private and .../releases. {_NOTHING}"
+        )
+
+
+_NOTHING = "Nothing was read or charged."
+
+
+def _release_store(key: str, store: object) -> ReleaseStore:
+    if not isinstance(store, ReleaseStore):
+        raise SpecificationError(
+            f"{key} is a {type(store).__name__}; make it a ReleaseStoreResource, which keeps what"
+            f" is private apart from what may leave. {_NOTHING}"
+        )
+    return store
+
+
+def _place(store: ReleaseStore) -> tuple[str, tuple[str, ...]]:
+    """Return a root's file system and the folders that lead to it, links followed."""
+    root = store.root
+    if store.is_local:
+        return "local", Path(root.path).resolve().parts
+    from fsspec import get_filesystem_class
+
+    # By its class, since some file systems have several protocols: s3 and s3a.
+    system = get_filesystem_class(root.protocol)
+    folders = tuple(part for part in root.path.split("/") if part not in ("", "."))
+    return f"{system.__module__}.{system.__qualname__}", folders
 
 
 def _safe(segment: str) -> str:

@@ -7,11 +7,19 @@ import pandas as pd
 import pytest
 from upath import UPath
 
-from jam_dagster.errors import PrivateStepError, SourceError
+from jam_dagster.errors import PrivateStepError, SourceError, SpecificationError
 from jam_dagster.evaluation import TableError, WorkloadError
-from jam_dagster.mechanisms import FittedModel, Measurement, MechanismResult, Round, Transcript
-from jam_dagster.pipeline.formats import FORMATS
-from jam_dagster.pipeline.storage import ReleaseStore, ReleaseStoreResource
+from jam_dagster.mechanisms import FittedModel, Measurement, Round, Transcript
+from jam_dagster.pipeline.formats import FORMATS, RunFormat
+from jam_dagster.pipeline.identity import (
+    IngestedTable,
+    Ingestion,
+    ReleaseError,
+    ReleaseIdentity,
+    ReleaseRun,
+)
+from jam_dagster.pipeline.storage import ReleaseStore, ReleaseStoreResource, check_stores
+from jam_dagster.privacy import ReleaseKey
 from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, NumericAttribute
 
 DOMAIN = Domain(
@@ -30,7 +38,7 @@ TABLE = pd.DataFrame(
 CODES = EncodedTable.from_frame(DOMAIN, pd.DataFrame({"sex": [0, 2, 1], "age": [0, 1, 1]}))
 
 
-def a_run() -> MechanismResult:
+def a_run() -> ReleaseRun:
     values = np.array([[1.5, 0.0], [0.5, 1.0], [0.0, 0.25]])
     measured = Measurement(("sex", "age"), "private", values, 2.5, 0)
     done = Round(
@@ -52,7 +60,8 @@ def a_run() -> MechanismResult:
         "jam_pgm", {"rounds": 1}, DOMAIN.digest, 3, 0.5, 0.3, (done,), "all rounds", "exact", True
     )
     model = FittedModel(DOMAIN, 3.0, {("sex", "age"): np.log(values + 1)})
-    return MechanismResult(model, transcript)
+    key = ReleaseKey("people", "yearly", "3f9a", "2026-01", "2")
+    return ReleaseRun(model, transcript, ReleaseIdentity(key, 1.0, 1e-9, {"mechanism": 0.5}))
 
 
 def context(name: str, partition: str | None) -> dg.OutputContext:
@@ -115,6 +124,30 @@ def test_codes_come_back_with_their_domain(store: ReleaseStore) -> None:
         np.testing.assert_array_equal(found.column(name), CODES.column(name))
 
 
+def test_private_codes_come_back_with_what_they_were_read_for(store: ReleaseStore) -> None:
+    ingestion = Ingestion("2", "2026-01")
+    write(store, "codes", IngestedTable(CODES.domain, CODES.columns, ingestion))
+    found = read(store, "codes")
+    assert isinstance(found, IngestedTable)
+    assert found.ingestion == ingestion
+    assert found.domain == DOMAIN
+
+
+def test_run_that_was_half_replaced_is_not_there(
+    store: ReleaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(store, "run", a_run())
+
+    def crashes(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Transcript, "save", crashes)
+    with pytest.raises(OSError, match="disk"):
+        RunFormat().write(a_run(), store.root / "people" / "run.run")
+    with pytest.raises(SourceError, match="materialize it"):
+        read(store, "run")
+
+
 def test_domain_comes_back(store: ReleaseStore) -> None:
     write(store, "domain", DOMAIN)
     assert read(store, "domain") == DOMAIN
@@ -124,7 +157,9 @@ def test_run_comes_back(store: ReleaseStore) -> None:
     made = a_run()
     write(store, "run", made)
     found = read(store, "run")
-    assert isinstance(found, MechanismResult)
+    assert isinstance(found, ReleaseRun)
+    assert found.release == made.release
+    assert found.digest == made.digest
     assert found.transcript.rho_spent == made.transcript.rho_spent
     np.testing.assert_array_equal(
         found.transcript.measurements[0].values, made.transcript.measurements[0].values
@@ -140,6 +175,7 @@ def test_run_comes_back(store: ReleaseStore) -> None:
             "exact",
             *(TableError(0.1, 0.2, {("sex",): 0.2, ("sex", "age"): 0.1}) for _ in range(3)),
         ),
+        ReleaseError("off", run="3f9a"),
     ],
 )
 def test_workload_error_comes_back(store: ReleaseStore, error: WorkloadError) -> None:
@@ -218,3 +254,49 @@ def test_variables_in_the_root_are_expanded(
 ) -> None:
     monkeypatch.setenv("WHERE", str(tmp_path))
     assert ReleaseStoreResource(root="${WHERE}/x").open().root == UPath(tmp_path / "x")
+
+
+def stores(private: str, releasable: str) -> tuple[ReleaseStore, ReleaseStore]:
+    return (
+        ReleaseStoreResource(root=private, private=True).open(),
+        ReleaseStoreResource(root=releasable).open(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("private", "releasable", "apart"),
+    [
+        ("{}/private", "{}/releases", True),
+        ("{}/private", "{}/private-not", True),
+        ("{}/private", "memory://{}/private", True),
+        ("memory://a/private", "memory://a/releases", True),
+        ("{}/one", "{}/one", False),
+        ("{}/one", "{}/one/", False),
+        ("file://{}/one", "{}/one", False),
+        ("{}/one/private", "{}/one", False),
+        ("{}/one", "{}/one/releases", False),
+        ("{}/one", "{}/two/../one", False),
+        ("{}/one", "{}/link", False),
+        ("memory://a", "memory://a/releases", False),
+        ("memory://a/b", "memory://a/b/", False),
+    ],
+)
+def test_stores_lie_apart(tmp_path: Path, private: str, releasable: str, apart: bool) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "one")
+    two = stores(private.format(tmp_path), releasable.format(tmp_path))
+    if apart:
+        check_stores(*two)
+    else:
+        with pytest.raises(SpecificationError, match="share a place"):
+            check_stores(*two)
+
+
+def test_each_store_is_what_it_is_called(tmp_path: Path) -> None:
+    private, releasable = stores(f"{tmp_path}/private", f"{tmp_path}/releases")
+    with pytest.raises(SpecificationError, match=r"private_io_manager is .* without private=True"):
+        check_stores(releasable, private)
+    other = ReleaseStoreResource(root=f"{tmp_path}/other", private=True).open()
+    with pytest.raises(SpecificationError, match=r"releasable_io_manager is .* with private=True"):
+        check_stores(private, other)
+    with pytest.raises(SpecificationError, match="private_io_manager is a InMemoryIOManager"):
+        check_stores(dg.InMemoryIOManager(), releasable)
