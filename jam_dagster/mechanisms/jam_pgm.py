@@ -88,6 +88,15 @@ class JamPgm:
         """Return the settings as plain values."""
         return asdict(self)
 
+    def check_budget(self, rho: float) -> None:
+        """Raise SpecificationError if `rho` leaves nothing worth its noise to a round."""
+        if rho / self.rounds < SMALLEST_RHO:
+            raise SpecificationError(
+                f"A budget of rho = {rho:.3g} leaves {self.rounds} rounds {rho / self.rounds:.3g} "
+                f"each, less than the {SMALLEST_RHO:.0e} that is worth its noise. Raise epsilon, "
+                "or lower rounds."
+            )
+
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Raise if the mechanism cannot start, before anything is reserved or counted.
 
@@ -99,12 +108,7 @@ class JamPgm:
         EmptyCandidateSetError
             If no marginal of the workload's downward closure fits the first round's size limit.
         """
-        if rho / self.rounds < SMALLEST_RHO:
-            raise SpecificationError(
-                f"A budget of rho = {rho:.3g} leaves {self.rounds} rounds {rho / self.rounds:.3g} "
-                f"each, less than the {SMALLEST_RHO:.0e} that is worth its noise. Raise epsilon, "
-                "or lower rounds."
-            )
+        self.check_budget(rho)
         sizes = {q: domain.size(q) for q in workload.downward_closure()}
         largest = max(sizes, key=sizes.__getitem__)
         if sizes[largest] > LARGEST_MARGINAL_CELLS or sum(sizes.values()) > LARGEST_WORKLOAD_CELLS:

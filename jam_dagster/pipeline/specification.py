@@ -17,8 +17,9 @@ import dagster as dg
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.evaluation.workload_error import EvaluationMode
-from jam_dagster.mechanisms import JamPgm, Mechanism
+from jam_dagster.mechanisms import JamPgm
 from jam_dagster.pipeline.configuration import Configured
+from jam_dagster.privacy import Budget
 from jam_dagster.tables import Domain, Source, Workload
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -139,7 +140,7 @@ class MechanismSpec(Configured):
         except SpecificationError as error:
             raise SpecificationError(f"mechanism.{error}") from None
 
-    def build(self) -> Mechanism:
+    def build(self) -> JamPgm:
         """Return the mechanism."""
         return JamPgm(
             rounds=self.rounds,
@@ -287,6 +288,37 @@ class ReleaseSpec:
         if self.domain.declared is not None:
             # A workload that the domain cannot serve is refused now, not after an hour's run.
             self.workload.build(self.domain.declared)
+        self._check_budget()
+        reason = self.private.restricted_because
+        if reason is not None and self.privacy.noise == "exact":
+            raise SpecificationError(
+                f"The private table of release {self.release} may not be released from: {reason}."
+            )
+
+    def _check_budget(self) -> None:
+        try:
+            shares = self.shares
+            self.mechanism.build().check_budget(shares["mechanism"])
+        except SpecificationError as error:
+            raise SpecificationError(f"privacy.epsilon: {error}") from None
+        if self.evaluation_mode == "private" and "evaluation" not in shares:
+            raise SpecificationError(
+                f"evaluation.share {self.evaluation.share} of rho = {self.budget.rho:.3g} is"
+                f" nothing to measure with: raise privacy.epsilon or evaluation.share, or set"
+                f" evaluation.mode to off."
+            )
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of the whole release."""
+        return Budget(self.privacy.epsilon, self.privacy.delta)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The shares of the release's rho: the mechanism's and, in mode private, evaluation's."""
+        return self.budget.shares(
+            self.evaluation.share if self.evaluation_mode == "private" else 0.0
+        )
 
     @property
     def evaluation_mode(self) -> EvaluationMode:
@@ -311,6 +343,8 @@ class ReleaseSpec:
             )
         if self.domain.restricted:
             reasons.append("the domain was identified from private data, which nothing paid for")
+        if self.private.restricted_because is not None:
+            reasons.append(self.private.restricted_because)
         return tuple(reasons)
 
     @property

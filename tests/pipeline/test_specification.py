@@ -12,7 +12,7 @@ from jam_dagster.pipeline.specification import (
     ReleaseSpec,
     WorkloadSpec,
 )
-from jam_dagster.tables import CategoricalAttribute, CsvSource, Domain
+from jam_dagster.tables import CategoricalAttribute, CsvSource, Domain, SplitSource
 
 DOMAIN = Domain(
     (CategoricalAttribute("sex", ("F", "M")), CategoricalAttribute("town", ("A", "B", "C")))
@@ -180,3 +180,32 @@ def test_digest_is_pinned() -> None:
 
 
 PINNED = "cc05bd82ddfafcac91181bdf82118c5c1fe10fa1590959cd50dc7a65d6488246"
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-7, 1e6])
+def test_budget_that_cannot_be_spent_is_refused_at_once(epsilon: float) -> None:
+    with pytest.raises(
+        SpecificationError, match=r"privacy\.epsilon: .*(raise|Raise|lower) epsilon"
+    ):
+        spec(privacy=PrivacySpec(epsilon=epsilon))
+
+
+def test_share_that_is_nothing_is_refused_at_once() -> None:
+    budget = {"privacy": PrivacySpec(epsilon=1.0), "mechanism": MechanismSpec(rounds=1)}
+    with pytest.raises(SpecificationError, match=r"evaluation\.share 1e-15 .* is nothing"):
+        spec(**budget, evaluation=EvaluationSpec(share=1e-15))
+    assert set(spec(**budget).shares) == {"mechanism", "evaluation"}
+    assert set(spec(**budget, evaluation=EvaluationSpec(mode="off")).shares) == {"mechanism"}
+
+
+def test_private_source_whose_n_tells_private_values_is_for_research() -> None:
+    split = SplitSource(
+        CsvSource("all.csv"), "sex", "F", public_share=0.5, public_rows=0.1, private_share=0.3
+    )
+    with pytest.raises(SpecificationError, match=r"release people may not be released from.*sex"):
+        spec(private=split)
+    seeded = spec(private=split, privacy=PrivacySpec(epsilon=1.0, noise="numpy"))
+    assert any("private_share" in reason for reason in seeded.not_releasable_because)
+    assert spec(private=dataclasses.replace(split, private_share=None)).releasable
+    # The public table is no secret, however it was cut.
+    assert spec(public=dataclasses.replace(split, part="public")).releasable
