@@ -1,9 +1,10 @@
 """The privacy budget ledger: who spent what on which protected dataset.
 
-An append-only journal in one SQLite file. A budget belongs to a protected dataset; a release
-reserves all it may spend before private data are opened, each draw is charged before it is made,
-and what was not used is returned. Every balance follows from the journal alone, and every event
-carries the hash of the one before.
+An append-only journal in one SQLite file. A budget belongs to a protected dataset. That it
+has room for a release is checked before private data are opened; the release reserves all it may
+spend before its first draw, each draw is charged before it is made, and what was not used is
+returned. Every balance follows from the journal alone, and every event carries the hash of the one
+before.
 """
 
 from __future__ import annotations
