@@ -22,6 +22,9 @@ CHARGES_LEDGER = "ledger"
 # In the metadata of the assets that a release is built of: the tags that it gave them.
 BUILT_METADATA = "jam/built"
 
+# Where Dagster notes the store of an asset when a spec is given another one.
+_KEPT_BY = "dagster/io_manager_key"
+
 
 class PrivacyLabel(StrEnum):
     """Who may see an asset."""
@@ -130,7 +133,7 @@ def check_translated(before: Collection[dg.AssetSpec], after: Collection[dg.Asse
     Raises
     ------
     PrivacyLabelError
-        If a label, the mark of a charge, or a dependency is another one.
+        If a label, the mark of a charge, the store or a dependency is another one.
     """
     for one, other in zip(before, after, strict=True):
         for what, wanted, found in (
@@ -141,6 +144,7 @@ def check_translated(before: Collection[dg.AssetSpec], after: Collection[dg.Asse
                 one.metadata.get(BUILT_METADATA),
                 other.metadata.get(BUILT_METADATA),
             ),
+            (f"metadata {_KEPT_BY}", one.metadata.get(_KEPT_BY), other.metadata.get(_KEPT_BY)),
             (
                 "dependencies",
                 {dep.asset_key.to_user_string() for dep in one.deps},
@@ -151,8 +155,8 @@ def check_translated(before: Collection[dg.AssetSpec], after: Collection[dg.Asse
                 raise PrivacyLabelError(
                     f"Asset {one.key.to_user_string()} was built with {what} {_shown(wanted)} and"
                     f" translated to {_shown(found)}. Labels follow from what an asset holds: let"
-                    f" get_asset_spec (translate) keep tags jam/*, metadata jam/* and deps, for"
-                    f" instance with spec.merge_attributes."
+                    f" get_asset_spec (translate) keep tags and metadata jam/*, io manager and deps,"
+                    f" for instance with spec.merge_attributes."
                 )
 
 

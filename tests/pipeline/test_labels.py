@@ -109,6 +109,10 @@ def relabelled_with_marks(spec: dg.AssetSpec) -> dg.AssetSpec:
     return relabelled(spec).merge_attributes(metadata={"jam/built": "dp, charges the ledger"})
 
 
+def in_the_other_store(spec: dg.AssetSpec) -> dg.AssetSpec:
+    return spec.with_io_manager_key("releasable_io_manager")
+
+
 def past_the_budget(spec: dg.AssetSpec) -> dg.AssetSpec:
     # Dagster itself keeps the dependencies that are loaded.
     return spec.replace_attributes(
@@ -124,7 +128,7 @@ def of_private(change: Any) -> Any:
     "change",
     [
         *(without_labels, without_labels_and_marks),
-        *(relabelled, relabelled_with_marks, past_the_budget),
+        *(relabelled, relabelled_with_marks, past_the_budget, in_the_other_store),
     ],
 )
 def test_translation_that_changes_labels_is_refused(bench: Bench, change: Any) -> None:
