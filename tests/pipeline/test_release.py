@@ -18,7 +18,9 @@ from jam_dagster.pipeline import (
     PrivacySpec,
     WorkloadSpec,
 )
+from jam_dagster.pipeline.archive import holds_draws_of
 from jam_dagster.pipeline.labels import LABEL_TAG
+from jam_dagster.pipeline.metadata import column_schema
 from jam_dagster.tables import Domain, encode
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 
@@ -89,15 +91,15 @@ def test_release_ends_green_and_every_check_is_evaluated(bench: Bench) -> None:
 
 
 def test_private_assets_tell_nothing_but_their_number_of_rows(bench: Bench) -> None:
-    result = bench.run(["public_records", "domain", "privacy_budget", "private_records"])
-    result = bench.run(["private_discretized", "public_discretized"])
-    told = metadata(result, "private_discretized")
-    assert set(told) == {
-        "dagster/row_count",
-        "dagster/column_schema",
-        "dagster/column_lineage",
-        "path",
-    }
+    result = bench.run(UP_TO_SYNTHETIC[:-2])
+    raw, coded = metadata(result, "private_records"), metadata(result, "private_discretized")
+    harmless = {"dagster/row_count", "dagster/column_schema", "path"}
+    assert set(raw) == harmless | {"source"}
+    assert set(coded) == harmless | {"dagster/column_lineage"}
+    assert raw["dagster/row_count"] == coded["dagster/row_count"] == 600
+    # The schema is the declared one: nothing in it was seen in the table.
+    assert raw["dagster/column_schema"] == column_schema(DOMAIN)
+    assert coded["dagster/column_schema"] == column_schema(DOMAIN, coded=True)
 
 
 def test_making_a_release_again_is_free_and_the_same(drawn: Bench) -> None:
@@ -264,8 +266,29 @@ def test_store_without_the_draws_that_were_charged_is_refused(drawn: Bench) -> N
 
 def test_draws_that_this_ledger_never_charged_are_refused(drawn: Bench) -> None:
     (drawn.home / "ledger.sqlite").rename(drawn.home / "lost.sqlite")
-    assert "never charged" in failure(drawn.run(UP_TO_SYNTHETIC))
+    drawn.ledger.grant("people", epsilon=5.0, delta=1e-9)
+    told = failure(drawn.run(UP_TO_SYNTHETIC))
+    assert "holds draws of release people, edition 1, that this ledger never charged" in told
     assert drawn.kinds() == []
+
+
+@pytest.mark.parametrize("edition", ["1", "2"])
+def test_ledger_that_was_lost_grants_no_second_budget(drawn: Bench, edition: str) -> None:
+    (drawn.home / "ledger.sqlite").rename(drawn.home / "lost.sqlite")
+    privacy = PrivacySpec(epsilon=2.0, edition=edition)
+    told = failure(drawn.run(UP_TO_SYNTHETIC, privacy=privacy))
+    assert "holds draws of protected dataset 'people'" in told
+    assert "Restore the ledger" in told
+    assert "jam-dagster ledger grant" in told
+    assert drawn.events() == []
+    (drawn.home / "lost.sqlite").rename(drawn.home / "ledger.sqlite")
+    assert drawn.run(["privacy_budget"], privacy=privacy).success
+
+
+def test_draws_of_another_dataset_stand_in_no_grants_way(drawn: Bench) -> None:
+    store = drawn.resources()["releasable_io_manager"].open()
+    assert holds_draws_of("people", store)
+    assert not holds_draws_of("others", store)
 
 
 def test_what_a_failed_run_charged_stays_and_the_next_run_goes_on_from_it(
