@@ -8,13 +8,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
 
-from jam_dagster.privacy import Ledger
+from jam_dagster.cli.synthesize import synthesize as command
+from jam_dagster.evaluation import EvaluationMode
+from jam_dagster.privacy import EVALUATION_SHARE, Ledger, NoiseName
 from jam_dagster.synthesis import SynthesisRequest
 from jam_dagster.synthesis import run as steps
 from jam_dagster.tables import CsvSource, EncodedTable, decode
@@ -214,6 +217,16 @@ def test_a_release_is_reported_in_two_editions(run: Run) -> None:
     assert mean in restricted
     assert mean not in page
     assert Path("out/restricted/report.html").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_options_are_those_of_the_library() -> None:
+    """The command line names them itself, since its help must not wait for NumPy."""
+    plain = get_type_hints(command)
+    _, told = get_args(get_type_hints(command, include_extras=True)["evaluation_share"])
+
+    assert set(get_args(plain["noise"])) == set(get_args(NoiseName))
+    assert set(get_args(plain["evaluate"])) == set(get_args(EvaluationMode))
+    assert told.show_default == f"{EVALUATION_SHARE:g}"
 
 
 def test_a_release_is_reported_unless_not_wanted() -> None:

@@ -16,6 +16,7 @@ from jam_dagster.evaluation.released_marginals import (
     released_marginal,
 )
 from jam_dagster.evaluation.workload_error import (
+    EvaluationMode,
     PublicComparison,
     TableError,
     WorkloadError,
@@ -26,6 +27,7 @@ from jam_dagster.evaluation.workload_error import (
 
 __all__ = [
     "Agreement",
+    "EvaluationMode",
     "ExpectationResult",
     "ExpectationSpec",
     "PublicComparison",

@@ -54,14 +54,24 @@ def describe_result(
     metadata = {"rows": result["element_count"], "unexpected": unexpected}
     if unexpected == 0:
         return f"all {result['element_count']:,} rows", metadata
-    share = 100.0 * unexpected / result["element_count"]
+    share = _percent(unexpected, result["element_count"])
     rows = "row" if unexpected == 1 else "rows"
-    message = f"{unexpected:,} {rows} ({share:.2g}%) {_FAULT[spec.kind]}"
+    message = f"{unexpected:,} {rows} ({share}) {_FAULT[spec.kind]}"
     if spec.kind in ("values", "bounds"):
         examples = list(dict.fromkeys(map(str, result["partial_unexpected_list"])))[:_EXAMPLES]
         metadata["examples"] = examples
         message += f", such as {', '.join(examples)}"
     return message, metadata
+
+
+def _percent(part: int, whole: int) -> str:
+    """Return a share of the rows in two digits; only all of them are 100%."""
+    share = 100.0 * part / whole
+    if part < whole and share >= 99.5:
+        return "more than 99%"
+    if share < 0.01:
+        return "less than 0.01%"
+    return f"{share:.0f}%" if share >= 9.95 else f"{share:.2g}%"
 
 
 _FAULT = {

@@ -15,7 +15,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms.transcript import Transcript
-    from jam_dagster.tables.domain import Clique, Domain
+    from jam_dagster.tables.domain import Clique
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,9 +193,3 @@ def one_way_agreement(
         tolerance=np.maximum(noise_allowance, residual) + sampling,
         records=records,
     )
-
-
-def released_one_way(transcript: Transcript, domain: Domain) -> dict[str, ReleasedMarginal]:
-    """Return the released one-way marginal of every attribute that has one."""
-    estimates = {name: released_marginal(transcript, (name,)) for name in domain.names}
-    return {name: estimate for name, estimate in estimates.items() if estimate is not None}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dagster.components.component_scaffolding import scaffold_component
 from dagster.components.scaffold.scaffold import Scaffolder, ScaffoldRequest
 
+from jam_dagster.privacy import EVALUATION_SHARE
+
 
 class SyntheticReleaseScaffolder(Scaffolder):
     """Writes a ``defs.yaml`` that loads as it is and names everything worth changing."""
@@ -28,6 +30,6 @@ class SyntheticReleaseScaffolder(Scaffolder):
                     "iterations": 1000,
                 },
                 "workload": {"degree": 3},
-                "evaluation": {"mode": "private", "share": 0.05},
+                "evaluation": {"mode": "private", "share": EVALUATION_SHARE},
             },
         )

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast, get_args
 
 import dagster as dg
 
@@ -19,7 +19,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.evaluation.workload_error import EvaluationMode
 from jam_dagster.mechanisms import JamPgm
 from jam_dagster.pipeline.configuration import Configured
-from jam_dagster.privacy import Budget
+from jam_dagster.privacy import EVALUATION_SHARE, Budget, NoiseName
 from jam_dagster.tables import Domain, Source, Workload
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -84,7 +84,7 @@ class PrivacySpec(Configured):
     epsilon: Annotated[float, _doc("epsilon of the guarantee, > 0")]
     delta: Annotated[float, _doc("delta of the guarantee, between 0 and 1")] = 1e-9
     noise: Annotated[
-        Literal["exact", "numpy"],
+        NoiseName,
         _doc("exact (OpenDP, for releases) or numpy (seeded, for research, not releasable)"),
     ] = "exact"
     seed: Annotated[int | None, _doc("seed of numpy noise, 0 unless given")] = None
@@ -102,7 +102,7 @@ class PrivacySpec(Configured):
                 f"privacy.delta must lie between 0 and 1, got {self.delta}; it should be far below"
                 f" one in the number of people, 1e-9 is usual. Nothing was charged."
             )
-        _one_of(self.noise, ("exact", "numpy"), "privacy.noise")
+        _one_of(self.noise, get_args(NoiseName), "privacy.noise")
         if self.seed is not None:
             _whole(self, "seed", "privacy.seed", least=0)
         if self.noise == "numpy" and self.seed is None:
@@ -199,16 +199,18 @@ class EvaluationSpec(Configured):
     """
 
     mode: Annotated[
-        Literal["private", "exact", "off"] | bool,
+        EvaluationMode | bool,
         _doc("private (noisy, charged), exact (restricted: for data that are no secret) or off"),
     ] = "private"
-    share: Annotated[float, _doc("share of the release's rho that mode private pays from")] = 0.05
+    share: Annotated[float, _doc("share of the release's rho that mode private pays from")] = (
+        EVALUATION_SHARE
+    )
 
     def __post_init__(self) -> None:
         if self.mode is False:
             # YAML 1.1 reads a bare `off` as false.
             object.__setattr__(self, "mode", "off")
-        _one_of(self.mode, ("private", "exact", "off"), "evaluation.mode")
+        _one_of(self.mode, get_args(EvaluationMode), "evaluation.mode")
         if not 0 < _number(self, "share", "evaluation.share") < 1:
             raise SpecificationError(
                 f"evaluation.share must lie between 0 and 1, got {self.share}."

@@ -2,6 +2,7 @@
 
 from jam_dagster.privacy.account import Account, UnledgeredAccount
 from jam_dagster.privacy.accounting import (
+    EVALUATION_SHARE,
     Budget,
     describe_rho,
     epsilon_from_rho,
@@ -18,12 +19,13 @@ from jam_dagster.privacy.exact_noise import ExactNoise
 from jam_dagster.privacy.ledger import Ledger
 from jam_dagster.privacy.ledger_audit import Verification
 from jam_dagster.privacy.ledger_schema import Event, Kind, ReleaseKey
-from jam_dagster.privacy.noise import Noise, make_noise
+from jam_dagster.privacy.noise import Noise, NoiseName, make_noise
 from jam_dagster.privacy.release import LedgerAccount, Release
 from jam_dagster.privacy.seeded_noise import SeededNoise
 from jam_dagster.privacy.sensitivity import JAM_SCORE, MARGINAL_L1, MARGINAL_L2
 
 __all__ = [
+    "EVALUATION_SHARE",
     "JAM_SCORE",
     "MARGINAL_L1",
     "MARGINAL_L2",
@@ -39,6 +41,7 @@ __all__ = [
     "LedgerAccount",
     "MemoryStore",
     "Noise",
+    "NoiseName",
     "OutcomeStore",
     "Release",
     "ReleaseKey",

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.evaluation import EvaluationMode
+from jam_dagster.privacy import EVALUATION_SHARE, Budget, NoiseName
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms import JamPgm
-    from jam_dagster.privacy import Budget
     from jam_dagster.tables import Source
-
-NoiseName = Literal["exact", "numpy"]
-EvaluationMode = Literal["exact", "private", "off"]
-
-DEFAULT_EVALUATION_SHARE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,8 +124,6 @@ class SynthesisRequest:
         SpecificationError
             If epsilon or delta is out of range.
         """
-        from jam_dagster.privacy import Budget
-
         return Budget(self.epsilon, self.delta)
 
     def shares(self) -> dict[str, float]:
@@ -157,7 +151,7 @@ class SynthesisRequest:
         """The part of the budget that is kept for the evaluation."""
         if self.evaluate != "private":
             return 0.0
-        return DEFAULT_EVALUATION_SHARE if self.evaluation_share is None else self.evaluation_share
+        return EVALUATION_SHARE if self.evaluation_share is None else self.evaluation_share
 
     @property
     def wants_report(self) -> bool:

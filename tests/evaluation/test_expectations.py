@@ -130,6 +130,17 @@ BROKEN: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], set[str], str]] 
         {"income__bounds"},
         "1 row (0.025%) out of bounds, such as 99.6",
     ),
+    "no row in bounds": (
+        with_values("income", slice(None), 99.6),
+        {"income__bounds", "income__marginal"},
+        "4,000 rows (100%) out of bounds, such as 99.6",
+    ),
+    "one row in bounds": (
+        with_values("income", slice(1, None), 99.6),
+        # One row says nothing about a distribution.
+        {"income__bounds"},
+        "3,999 rows (more than 99%) out of bounds, such as 99.6",
+    ),
     "a null": (
         with_null_text,
         {"marital_status__nulls"},
