@@ -30,7 +30,6 @@ from jam_dagster.pipeline.identity import (
 from jam_dagster.pipeline.ingestion import partition_of, private_step, spending
 from jam_dagster.pipeline.metadata import pictures
 from jam_dagster.pipeline.spending import ResearchSpending
-from jam_dagster.privacy import epsilon_from_rho
 from jam_dagster.tables import EncodedTable, encode
 
 RESTRICTED = "restricted: exact statistics of private data"
@@ -202,7 +201,7 @@ def _page(
     remaining = None
     if spec.privacy.noise == "exact":
         balance = spending(graph, context, domain).ledger.balance(spec.dataset)
-        remaining = epsilon_from_rho(balance.remaining, balance.delta)
+        remaining = balance.remaining_epsilon
     checks = _check_results(graph, context)
     page = render_report(
         ReleaseFacts(

@@ -21,7 +21,6 @@ from jam_dagster.pipeline.ledger import LedgerResource
 from jam_dagster.pipeline.metadata import domain_table, observed_schema, preview
 from jam_dagster.pipeline.spending import LedgerSpending
 from jam_dagster.pipeline.storage import check_stores
-from jam_dagster.privacy import epsilon_from_rho
 from jam_dagster.tables import Domain, EncodedTable, draft_domain, encode, withheld
 
 STORES = (PRIVATE_STORE, RELEASABLE_STORE)
@@ -193,7 +192,7 @@ def _privacy_budget(
             "dataset_spent_rho": balance.spent,
             "dataset_reserved_rho": balance.reserved,
             "dataset_remaining_rho": balance.remaining,
-            "dataset_remaining_epsilon": epsilon_from_rho(balance.remaining, balance.delta),
+            "dataset_remaining_epsilon": balance.remaining_epsilon,
         }
         return dg.MaterializeResult(metadata=metadata)
 
