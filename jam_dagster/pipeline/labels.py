@@ -154,9 +154,9 @@ def check_translated(before: Collection[dg.AssetSpec], after: Collection[dg.Asse
             if wanted != found:
                 raise PrivacyLabelError(
                     f"Asset {one.key.to_user_string()} was built with {what} {_shown(wanted)} and"
-                    f" translated to {_shown(found)}. Labels follow from what an asset holds: let"
-                    f" get_asset_spec (translate) keep tags and metadata jam/*, io manager and deps,"
-                    f" for instance with spec.merge_attributes."
+                    f" translated to {_shown(found)}. Labels follow from what an asset holds:"
+                    f" let get_asset_spec (translate) keep tags and metadata jam/*, io manager and"
+                    f" deps, for instance with spec.merge_attributes."
                 )
 
 
