@@ -156,14 +156,15 @@ def synthesize(
         ),
     ] = None,
     checks: Annotated[
-        bool,
+        bool | None,
         typer.Option(
             "--checks/--no-checks",
             rich_help_panel=OUTPUT,
             help="Check the synthetic table against its domain and against what was measured; it "
             "takes some seconds.",
+            show_default="made with exact noise",
         ),
-    ] = True,
+    ] = None,
     report: Annotated[
         bool | None,
         typer.Option(

@@ -52,7 +52,8 @@ class SynthesisRequest:
     edition
         A new edition of a release is drawn, and paid, anew.
     checks
-        Whether to check the synthetic table against its domain and the measurements.
+        Whether to check the synthetic table against its domain and the measurements; None checks
+        that of a release and not that of research.
     report
         Whether to write the report; None writes one of a release and none of research.
     """
@@ -76,7 +77,7 @@ class SynthesisRequest:
     dataset: str | None = None
     release: str | None = None
     edition: str = "1"
-    checks: bool = True
+    checks: bool | None = None
     report: bool | None = None
 
     def validate(self) -> None:
@@ -152,6 +153,11 @@ class SynthesisRequest:
         if self.evaluate != "private":
             return 0.0
         return EVALUATION_SHARE if self.evaluation_share is None else self.evaluation_share
+
+    @property
+    def wants_checks(self) -> bool:
+        """Whether the synthetic table is to be checked."""
+        return self.noise == "exact" if self.checks is None else self.checks
 
     @property
     def wants_report(self) -> bool:
