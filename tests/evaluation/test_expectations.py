@@ -166,7 +166,7 @@ def test_a_table_broken_in_one_way_fails_in_that_way(
     change, expected, message = BROKEN[fault]
     results = check(release, change(release.table.copy()), tmp_path)
     assert failed(results) == expected
-    assert message in results[expected.pop()].message
+    assert any(message in results[name].message for name in expected)
 
 
 def test_a_missing_column_fails_everything_about_it(release: SmallRelease, tmp_path: Path) -> None:
