@@ -234,8 +234,17 @@ def sampling_generator(transcript: Transcript) -> np.random.Generator:
     Its seed is derived from the measurements. They are differentially private, so the seed is too,
     and a table made again is the table that was published.
     """
-    hashed = hashlib.sha256()
+    digest = measurements_hash(transcript).digest()
+    return np.random.default_rng(int.from_bytes(digest[:16]))
+
+
+def measurements_hash(transcript: Transcript, prefix: bytes = b"") -> hashlib._Hash:
+    """Return the SHA-256 of `prefix` and of all that a transcript measured, in its order.
+
+    What was measured is differentially private or public, so its hash may leave.
+    """
+    hashed = hashlib.sha256(prefix)
     for measurement in transcript.measurements:
         hashed.update(repr((measurement.clique, measurement.source)).encode())
         hashed.update(np.ascontiguousarray(measurement.values, dtype="<f8").tobytes())
-    return np.random.default_rng(int.from_bytes(hashed.digest()[:16]))
+    return hashed

@@ -7,18 +7,16 @@ made for another release refuses it, with what to materialize, before anything i
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from jam_dagster.errors import DomainError, InputError
 from jam_dagster.evaluation import WorkloadError
 from jam_dagster.mechanisms import MechanismResult
+from jam_dagster.mechanisms.transcript import measurements_hash
 from jam_dagster.privacy import ReleaseKey
 from jam_dagster.tables import EncodedTable
 
@@ -112,11 +110,8 @@ class ReleaseRun(MechanismResult):
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the release's key and all that was measured, both of which may leave."""
-        hashed = hashlib.sha256(json.dumps(asdict(self.release.key), sort_keys=True).encode())
-        for measurement in self.transcript.measurements:
-            hashed.update(repr((measurement.clique, measurement.source)).encode())
-            hashed.update(np.ascontiguousarray(measurement.values, dtype="<f8").tobytes())
-        return hashed.hexdigest()
+        key = json.dumps(asdict(self.release.key), sort_keys=True).encode()
+        return measurements_hash(self.transcript, prefix=key).hexdigest()
 
     def mark(self, table: pd.DataFrame) -> None:
         """Write on a synthetic table that this run made it."""
