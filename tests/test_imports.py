@@ -4,7 +4,7 @@ import ast
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -114,13 +114,13 @@ def run_fresh(code: str) -> dict[str, object]:
     return found
 
 
-def imported_modules(statement: str) -> dict[str, object]:
+def imported_modules(statement: str, watched: Sequence[str] = HEAVY) -> dict[str, object]:
     return run_fresh(
         "import json, sys, time\n"
         "start = time.perf_counter()\n"
         f"{statement}\n"
         "seconds = time.perf_counter() - start\n"
-        f"heavy = [name for name in {HEAVY} if name in sys.modules]\n"
+        f"heavy = [name for name in {list(watched)} if name in sys.modules]\n"
         "print(json.dumps({'seconds': seconds, 'heavy': heavy}))"
     )
 
@@ -135,6 +135,15 @@ def test_importing_the_package_is_quick_and_light() -> None:
 @pytest.mark.parametrize("folder", ["tables", "privacy", "mechanisms", "evaluation"])
 def test_folders_below_the_pipeline_are_light(folder: str) -> None:
     assert imported_modules(f"import jam_dagster.{folder}")["heavy"] == []
+
+
+def test_the_command_line_waits_for_nothing_that_it_may_not_need() -> None:
+    # Every run is a process of its own: what a run without ledger and report would import for
+    # nothing would be paid each time.
+    found = imported_modules(
+        "import jam_dagster.cli, jam_dagster.synthesis", [*HEAVY, "sqlalchemy", "jinja2", "scipy"]
+    )
+    assert found["heavy"] == []
 
 
 def test_the_component_is_light_but_for_dagster() -> None:

@@ -1,4 +1,11 @@
-"""Privacy accounting, sensitivities, noise and the budget ledger."""
+"""Privacy accounting, sensitivities, noise and the budget ledger.
+
+The ledger's classes are imported when they are first asked for: with them comes SQLAlchemy, and
+who accounts, draws or experiments without a ledger should not wait for it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from jam_dagster.privacy.account import Account, UnledgeredAccount
 from jam_dagster.privacy.accounting import (
@@ -13,16 +20,18 @@ from jam_dagster.privacy.accounting import (
     units_down,
     units_up,
 )
-from jam_dagster.privacy.balance import Balance
 from jam_dagster.privacy.draws import DirectoryStore, Draws, MemoryStore, OutcomeStore
 from jam_dagster.privacy.exact_noise import ExactNoise
-from jam_dagster.privacy.ledger import Ledger
-from jam_dagster.privacy.ledger_audit import Verification
-from jam_dagster.privacy.ledger_schema import Event, Kind, ReleaseKey
 from jam_dagster.privacy.noise import Noise, NoiseName, make_noise
-from jam_dagster.privacy.release import LedgerAccount, Release
 from jam_dagster.privacy.seeded_noise import SeededNoise
 from jam_dagster.privacy.sensitivity import JAM_SCORE, MARGINAL_L1, MARGINAL_L2
+
+if TYPE_CHECKING:
+    from jam_dagster.privacy.balance import Balance
+    from jam_dagster.privacy.ledger import Ledger
+    from jam_dagster.privacy.ledger_audit import Verification
+    from jam_dagster.privacy.ledger_schema import Event, Kind, ReleaseKey
+    from jam_dagster.privacy.release import LedgerAccount, Release
 
 __all__ = [
     "EVALUATION_SHARE",
@@ -58,3 +67,24 @@ __all__ = [
     "units_down",
     "units_up",
 ]
+
+_OF_THE_LEDGER = {
+    "Balance": "balance",
+    "Event": "ledger_schema",
+    "Kind": "ledger_schema",
+    "Ledger": "ledger",
+    "LedgerAccount": "release",
+    "Release": "release",
+    "ReleaseKey": "ledger_schema",
+    "Verification": "ledger_audit",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in _OF_THE_LEDGER:
+        return getattr(import_module(f"{__name__}.{_OF_THE_LEDGER[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

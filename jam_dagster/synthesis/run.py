@@ -27,7 +27,6 @@ from jam_dagster.evaluation import WorkloadError, workload_error
 from jam_dagster.evaluation.expectations import ExpectationResult, validate
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
 from jam_dagster.mechanisms import FittedModel, Round, sampling_generator
-from jam_dagster.privacy import Ledger, ReleaseKey
 from jam_dagster.synthesis.folder import ReleaseFolder
 from jam_dagster.synthesis.funding import Funding, Funds, LedgerFunding, ResearchFunding
 from jam_dagster.tables import (
@@ -312,6 +311,9 @@ def _funding(
             "whatever is paid: experiment for free with --noise numpy, or give a domain that was "
             "declared or drafted from public data."
         )
+    # The ledger brings SQLAlchemy, for which research need not wait.
+    from jam_dagster.privacy import Ledger, ReleaseKey
+
     canonical = json.dumps(specification, sort_keys=True, separators=(",", ":"))
     key = ReleaseKey(
         dataset=str(request.dataset),
