@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from jam_dagster.cli.console import print_json, source, stderr, stdout_kept_clean
+from jam_dagster.cli.progress import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from jam_dagster.mechanisms import Round
     from jam_dagster.synthesis import Synthesis, SynthesisRequest
 
 TABLES, BUDGET, MECHANISM, EVALUATION, OUTPUT = (
@@ -244,47 +241,13 @@ def _run(request: SynthesisRequest) -> Synthesis:
     from jam_dagster.synthesis import synthesize
 
     console = stderr()
-    with _progress(request.rounds) as (on_stage, on_round):
+    with progress(request.rounds, console) as (on_stage, on_round):
         return synthesize(
             request,
             on_stage=on_stage,
             on_round=on_round,
             tell=lambda sentence: console.print(sentence, soft_wrap=True),
         )
-
-
-@contextmanager
-def _progress(rounds: int) -> Iterator[tuple[Callable[[str], None], Callable[[Round], None]]]:
-    """Show the rounds: a bar that moves on a terminal, a line a round elsewhere."""
-    console = stderr()
-    if not console.is_terminal:
-
-        def say(outcome: Round) -> None:
-            console.print(outcome.line(rounds), soft_wrap=True)
-
-        yield (lambda stage: None), say
-        return
-
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[chosen]}"),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("read", total=rounds, chosen="")
-
-        def show_stage(stage: str) -> None:
-            progress.update(task, description=stage)
-
-        def show_round(outcome: Round) -> None:
-            chosen = f"{' x '.join(outcome.clique)} from {outcome.source}"
-            progress.update(task, completed=outcome.index + 1, chosen=chosen)
-
-        yield show_stage, show_round
 
 
 def _print_summary(made: Synthesis, delta: float) -> None:

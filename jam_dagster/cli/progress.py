@@ -1,0 +1,132 @@
+"""How far a synthesis is: a bar with the time left on a terminal, a line a round elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import Console
+
+    from jam_dagster.mechanisms import Round
+
+ROUNDS_TO_ESTIMATE_FROM = 3
+"""Of two rounds the first may have loaded what the second found; a trend needs one more."""
+
+
+def seconds_left(taken: Sequence[float], rounds: int) -> float | None:
+    """Estimate how long the rounds that are still to come will take.
+
+    The model grows from round to round and its cost with it, so the mean of the rounds done would
+    promise too much. The estimate follows the straight line that fits them best; where the line
+    falls, because the first rounds also loaded libraries, it follows their mean.
+
+    Parameters
+    ----------
+    taken
+        Seconds of each round done, in order.
+    rounds
+        T, the number of all rounds.
+
+    Returns
+    -------
+    float or None
+        Seconds, 0 or more; None before there are enough rounds to see a trend.
+    """
+    done = len(taken)
+    if done >= rounds:
+        return 0.0
+    if done < ROUNDS_TO_ESTIMATE_FROM:
+        return None
+    middle, mean = (done - 1) / 2, sum(taken) / done
+    spread = sum((index - middle) ** 2 for index in range(done))
+    trend = sum((index - middle) * seconds for index, seconds in enumerate(taken)) / spread
+    # The rounds to come are done, ..., rounds - 1; their mean index is halfway.
+    ahead = (done + rounds - 1) / 2 - middle
+    return (rounds - done) * (mean + max(trend, 0.0) * ahead)
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as people read it: ``0:42``, ``12:05`` or ``1:02:03``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+@contextmanager
+def progress(
+    rounds: int, console: Console
+) -> Iterator[tuple[Callable[[str], None], Callable[[Round], None]]]:
+    """Show a synthesis as it goes.
+
+    Parameters
+    ----------
+    rounds
+        T, the number of all rounds.
+    console
+        Where to show it; a bar where it is a terminal.
+
+    Yields
+    ------
+    tuple of callable
+        To be called with the name of each stage as it begins, and with every round as it ends.
+    """
+    if not console.is_terminal:
+
+        def say(outcome: Round) -> None:
+            console.print(outcome.line(rounds), soft_wrap=True)
+
+        yield (lambda stage: None), say
+        return
+
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+    from rich.text import Text
+
+    class TimeLeftColumn(ProgressColumn):
+        """Counts down to the end that was last estimated; says nothing before there is one."""
+
+        def render(self, task: Task) -> Text:
+            due: float | None = task.fields["due"]
+            if due is None:
+                return Text("")
+            return Text(f"about {clock(max(due - time.monotonic(), 0.0))} left")
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeLeftColumn(),
+        TextColumn("{task.fields[chosen]}"),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("read", total=rounds, chosen="", due=None)
+        taken: list[float] = []
+
+        def show_stage(stage: str) -> None:
+            # The estimate is of the rounds: it ends with them.
+            bar.update(task, description=stage, due=None)
+
+        def show_round(outcome: Round) -> None:
+            taken.append(outcome.seconds)
+            left = seconds_left(taken, rounds)
+            bar.update(
+                task,
+                completed=outcome.index + 1,
+                chosen=f"{' x '.join(outcome.clique)} from {outcome.source}",
+                due=time.monotonic() + left if left else None,
+            )
+
+        yield show_stage, show_round

@@ -1,0 +1,105 @@
+"""What the command line shows while it works."""
+
+from __future__ import annotations
+
+import io
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from jam_dagster.cli.progress import ROUNDS_TO_ESTIMATE_FROM, clock, progress, seconds_left
+from jam_dagster.mechanisms import Round
+
+ROUNDS = 8
+
+
+def a_round(index: int, seconds: float) -> Round:
+    return Round(
+        index=index,
+        clique=("age", "job"),
+        source="public",
+        candidates=5,
+        rho_select=0.1,
+        rho_measure=0.0,
+        rho_spent=0.1,
+        sigma=0.0,
+        size_limit_mb=1.0,
+        model_mb=0.5,
+        l1_residual=0.0,
+        seconds=seconds,
+        measurement=None,
+    )
+
+
+def shown(done: int, *, terminal: bool) -> str:
+    """Return what is on the screen after some rounds, in the midst of the run."""
+    # A terminal without colours, wide enough for a whole line.
+    screen = io.StringIO()
+    console = Console(
+        file=screen, force_terminal=terminal, color_system=None, width=200, markup=False
+    )
+    with progress(ROUNDS, console) as (on_stage, on_round):
+        on_stage("mechanism")
+        for index in range(done):
+            on_round(a_round(index, 60.0 * (index + 1)))
+    return screen.getvalue()
+
+
+def test_rounds_that_grow_dearer_are_expected_to_go_on_so() -> None:
+    growing = [1.0, 2.0, 3.0, 4.0]
+
+    assert seconds_left(growing, ROUNDS) == pytest.approx(5 + 6 + 7 + 8)
+    # The mean of the rounds done would have promised this.
+    assert seconds_left(growing, ROUNDS) > 4 * 2.5  # type: ignore[operator]
+
+
+def test_a_dear_first_round_promises_no_free_ones() -> None:
+    assert seconds_left([9.0, 1.0, 1.0, 1.0], ROUNDS) == pytest.approx(4 * 3.0)
+
+
+def test_nothing_is_promised_before_there_is_a_trend() -> None:
+    assert seconds_left([], ROUNDS) is None
+    assert seconds_left([1.0] * (ROUNDS_TO_ESTIMATE_FROM - 1), ROUNDS) is None
+    assert seconds_left([1.0] * ROUNDS_TO_ESTIMATE_FROM, ROUNDS) == pytest.approx(ROUNDS - 3)
+    # Of a run that ends before, the end is known.
+    assert seconds_left([1.0], 1) == 0
+
+
+@given(st.lists(st.floats(0, 1e4), min_size=3, max_size=30), st.integers(1, 30))
+def test_the_estimate_is_at_least_the_mean_of_the_rounds_done(
+    taken: list[float], more: int
+) -> None:
+    left = seconds_left(taken, len(taken) + more)
+
+    assert left is not None
+    assert math.isfinite(left)
+    assert left >= more * sum(taken) / len(taken) - 1e-6
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0:00"), (42, "0:42"), (725.2, "12:05"), (3723, "1:02:03")]
+)
+def test_durations_are_written_as_clocks(seconds: float, text: str) -> None:
+    assert clock(seconds) == text
+
+
+def test_a_terminal_shows_the_time_left() -> None:
+    screen = shown(4, terminal=True)
+
+    assert "4/8" in screen
+    assert "age x job from public" in screen
+    # Five to eight minutes are to come; the screen may be drawn a moment later.
+    assert "about 26:00 left" in screen or "about 25:59 left" in screen
+
+
+def test_a_terminal_shows_no_time_before_it_can_be_known() -> None:
+    assert "left" not in shown(ROUNDS_TO_ESTIMATE_FROM - 1, terminal=True)
+
+
+def test_a_file_gets_a_line_a_round() -> None:
+    lines = shown(4, terminal=False).splitlines()
+
+    assert [line.split(":")[0] for line in lines] == [f"round {n}/8" for n in range(1, 5)]
