@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jam_dagster.errors import InputError
+from jam_dagster.mechanisms.conditioning import condition_beliefs
 from jam_dagster.mechanisms.junction_tree import (
     BYTES_PER_CELL,
     MEGABYTE,
@@ -22,14 +23,22 @@ from jam_dagster.mechanisms.junction_tree import (
     calibrate,
     mask_of,
 )
+from jam_dagster.mechanisms.query_plan import largest_table
 from jam_dagster.mechanisms.sampling import sample_codes
 from jam_dagster.tables import Clique, Domain, EncodedTable
 from jam_dagster.tables.files import write_whole
+from jam_dagster.tables.impossible import codes_of
 
 if TYPE_CHECKING:
     from upath import UPath
 
-LARGEST_ANSWER_CELLS = 2**27
+LARGEST_TABLE_CELLS = 2**27
+"""Cells of the largest table that a marginal may take to compute: a gibibyte of float64."""
+
+Where = Mapping[str, object]
+"""For each attribute concerned a condition: a value, None for the null, for numeric attributes
+``{"from": x, "below": y}`` or ``{"bins": [0, 1]}``, or a list of these, of which one has to be
+met. All attributes' conditions have to be met together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,27 +123,116 @@ class FittedModel:
         Raises
         ------
         InputError
-            If an attribute is unknown or repeated, or the answer would have more than 2^27 cells.
+            If an attribute is unknown or repeated, or a table of more than 2^27 cells would be
+            needed: for the answer, or on the way to it (see `largest_table`). Nothing was
+            computed then.
         """
-        mask = self._mask(names)
-        if mask.bit_count() != len(names):
-            raise InputError(f"An attribute is repeated in {tuple(names)}.")
-        cells = self.domain.size(self.domain.canonical(names))
-        if cells > LARGEST_ANSWER_CELLS:
+        mask = self._mask_once(names)
+        cells = largest_table(self.tree, mask)
+        if cells > LARGEST_TABLE_CELLS:
+            answer_cells = self.domain.size(names)
+            if answer_cells == cells:
+                what = f"has {cells:,} cells"
+            else:
+                what = f"has {answer_cells:,} cells and takes a table of {cells:,} to compute"
             raise InputError(
-                f"The marginal over {tuple(names)} has {cells:,} cells, more than the "
-                f"{LARGEST_ANSWER_CELLS:,} that fit; ask for fewer attributes."
+                f"The marginal over {', '.join(names)} {what}, more than the"
+                f" {LARGEST_TABLE_CELLS:,} that fit: ask for fewer attributes, or count it in a"
+                " table that the model samples."
             )
         ascending = list(bits(mask))
         order = [ascending.index(self._position[name]) for name in names]
         answer: np.ndarray = self.calibrated.marginal(mask).transpose(order) * self.total
         return answer
 
+    def largest_table(self, names: Sequence[str]) -> int:
+        """Return the cells of the largest table that the marginal over `names` takes to compute.
+
+        It costs microseconds, whatever the size. A marginal inside a clique of the model takes no
+        more than its own cells; one that spans cliques is gathered through tables that also hold
+        attributes on the way.
+
+        Raises
+        ------
+        InputError
+            If an attribute is unknown or repeated.
+        """
+        return largest_table(self.tree, self._mask_once(names))
+
+    def _mask_once(self, names: Sequence[str]) -> int:
+        mask = self._mask(names)
+        if mask.bit_count() != len(names):
+            raise InputError(f"An attribute is repeated in {tuple(names)}.")
+        return mask
+
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
         """Return the marginals over many cliques; see `marginal`."""
         return {clique: self.marginal(clique) for clique in cliques}
 
-    def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
+    def probability(self, where: Where) -> float:
+        """Return the probability that a record of the model meets a condition.
+
+        Raises
+        ------
+        InputError
+            If `where` names an unknown attribute or value, or a bound that cuts through a bin.
+        """
+        return condition_beliefs(self.tree, self.calibrated.beliefs, self._evidence(where))[0]
+
+    def condition(self, where: Where) -> FittedModel:
+        """Return the model of those records that meet a condition.
+
+        Parameters
+        ----------
+        where
+            The condition, such as ``{"sex": "Female", "age": [30, 31]}`` or
+            ``{"age": {"from": 30, "below": 40}}``; see `Where`. In a domain without values (the
+            papers' form) they are the codes. Within a bin the model tells nothing, so a number
+            has to be its only value and a bound one of its edges.
+
+        Returns
+        -------
+        FittedModel
+            Over the same domain, with the same junction tree. Its total is the expected number of
+            records that meet the condition, so its marginals are the parts of this model's.
+
+        Raises
+        ------
+        InputError
+            If `where` names an unknown attribute or value, or a bound that cuts through a bin, or
+            no record of the model can meet it.
+        """
+        probability, _ = self._conditioned(where)
+        potentials = dict(self.potentials)
+        for position, allowed in self._evidence(where).items():
+            name = self.domain.names[position]
+            here = potentials.get((name,), np.zeros(len(allowed)))
+            potentials[name,] = np.where(allowed, here, -np.inf)
+        return FittedModel(self.domain, self.total * probability, potentials)
+
+    def _conditioned(self, where: Where) -> tuple[float, tuple[np.ndarray, ...]]:
+        evidence = self._evidence(where)
+        probability, beliefs = condition_beliefs(self.tree, self.calibrated.beliefs, evidence)
+        if not beliefs:
+            raise InputError(
+                f"The condition on {', '.join(where)} has probability zero in the model: no record"
+                " can meet it. Allow more values, or fewer attributes."
+            )
+        return probability, beliefs
+
+    def _evidence(self, where: Where) -> dict[int, np.ndarray]:
+        """Return for each attribute of a condition, by position, which of its codes meet it."""
+        evidence = {}
+        for name, condition in where.items():
+            attribute = self.domain.attribute(name)
+            allowed = np.zeros(attribute.size, dtype=bool)
+            allowed[list(codes_of(attribute, _plain(condition), of="the argument where"))] = True
+            evidence[self._position[name]] = allowed
+        return evidence
+
+    def sample(
+        self, rows: int, rng: np.random.Generator, where: Where | None = None
+    ) -> EncodedTable:
         """Draw a table whose marginals follow the model's as closely as whole rows can.
 
         Parameters
@@ -143,16 +241,34 @@ class FittedModel:
             How many records.
         rng
             Drives the rounding and the shuffling. It is post-processing: it costs no budget.
+        where
+            A condition that all records meet, as in `condition`: the table follows the model of
+            the records that meet it. None: no condition.
 
         Returns
         -------
         EncodedTable
             Codes over `domain`, in random order.
+
+        Raises
+        ------
+        InputError
+            If `rows` is below 1, or as `condition` does.
         """
         if rows < 1:
             raise InputError(f"The number of rows to sample must be at least 1, got {rows}.")
-        columns = sample_codes(self.tree, self.calibrated.beliefs, rows, rng)
-        return EncodedTable(self.domain, tuple(columns))
+        beliefs = self._conditioned(where)[1] if where else self.calibrated.beliefs
+        return EncodedTable(self.domain, tuple(sample_codes(self.tree, beliefs, rows, rng)))
+
+    def to_markov_random_field(self) -> Any:
+        """Return the model as Private-PGM's ``mbi.MarkovRandomField``.
+
+        Importing mbi and jax takes seconds. See
+        `jam_dagster.mechanisms.private_pgm.to_markov_random_field`.
+        """
+        from jam_dagster.mechanisms.private_pgm import to_markov_random_field
+
+        return to_markov_random_field(self)
 
     def save(self, directory: Path | UPath) -> None:
         """Write the model to a folder: ``model.json`` and ``potentials.npz``."""
@@ -187,3 +303,14 @@ class FittedModel:
             potentials = {c: stored[f"potential_{i}"] for i, c in enumerate(cliques)}
         domain = Domain.from_dict(description["domain"])
         return cls(domain, float(description["total"]), potentials)
+
+
+def _plain(condition: object) -> object:
+    """Return a condition with NumPy's numbers, texts and lists as Python's."""
+    if isinstance(condition, np.ndarray | np.generic):
+        return condition.tolist()
+    if isinstance(condition, list | tuple | set | frozenset | range):
+        return [_plain(item) for item in condition]
+    if isinstance(condition, Mapping):
+        return {key: _plain(item) for key, item in condition.items()}
+    return condition

@@ -6,6 +6,7 @@ import importlib
 import os
 from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -99,3 +100,50 @@ def estimate(
         for clique in fitted.potentials.cliques
     }
     return FittedModel(domain, float(total), potentials)
+
+
+def to_markov_random_field(model: FittedModel) -> Any:
+    """Return a fitted model as Private-PGM's own.
+
+    Parameters
+    ----------
+    model
+        The model.
+
+    Returns
+    -------
+    mbi.MarkovRandomField
+        Over a domain with the attributes' names and, as labels, what their cells are called. Its
+        potentials, marginals (in counts) and total are the model's. Cells that cannot occur,
+        declared or conditioned away, are minus infinity in the potentials, which mbi's answers
+        come from, and `constraints`, by which its sampler knows of them. An attribute that no
+        potential mentions has one of zeros, so that mbi answers and samples it too.
+    """
+    mbi = load_mbi()
+    potentials = {clique: np.asarray(table) for clique, table in model.potentials.items()}
+    for clique, impossible in model.domain.impossible_masks().items():
+        here = potentials.get(clique, np.zeros(impossible.shape))
+        potentials[clique] = np.where(impossible, -np.inf, here)
+    mentioned = {name for clique in potentials for name in clique}
+    for name in model.domain.names:
+        if name not in mentioned:
+            potentials[name,] = np.zeros(model.domain.sizes[name])
+
+    labels = [attribute.labels for attribute in model.domain.attributes]
+    domain = mbi.Domain(model.domain.names, model.domain.shape, labels)
+
+    def vector(tables: dict[Clique, np.ndarray]) -> Any:
+        factors = {q: mbi.Factor(domain.project(q), table) for q, table in tables.items()}
+        return mbi.CliqueVector(domain, list(factors), factors)
+
+    constraints = [
+        mbi.Constraint(domain.project(clique), invalid=np.argwhere(np.isneginf(table)))
+        for clique, table in potentials.items()
+        if np.isneginf(table).any()
+    ]
+    return mbi.MarkovRandomField(
+        potentials=vector(potentials),
+        marginals=vector(model.marginals(potentials)),
+        total=model.total,
+        constraints=tuple(constraints),
+    )

@@ -57,7 +57,9 @@ class ImpossibleCombination:
         )
 
 
-def codes_of(attribute: Attribute, condition: object) -> tuple[int, ...]:
+def codes_of(
+    attribute: Attribute, condition: object, *, of: str = "an impossible combination"
+) -> tuple[int, ...]:
     """Return the codes that meet a condition.
 
     Parameters
@@ -67,6 +69,8 @@ def codes_of(attribute: Attribute, condition: object) -> tuple[int, ...]:
     condition
         A value, None for the null, for numbers ``{"from": x, "below": y}`` or
         ``{"bins": [0, 1]}``, or a list of these, of which one has to be met.
+    of
+        What the condition belongs to, for the errors.
 
     Raises
     ------
@@ -76,11 +80,10 @@ def codes_of(attribute: Attribute, condition: object) -> tuple[int, ...]:
         No such value, a bound that cuts through a bin, or a condition that nothing meets.
     """
     items = condition if isinstance(condition, list | tuple) else [condition]
-    codes = {code for item in items for code in _item_codes(attribute, item)}
+    what = f"the condition on {attribute.name!r} of {of}"
+    codes = {code for item in items for code in _item_codes(what, attribute, item)}
     if not codes:
-        raise DomainError(
-            f"an impossible combination has a condition on {attribute.name!r} that no value meets"
-        )
+        raise DomainError(f"{of} has a condition on {attribute.name!r} that no value meets")
     return tuple(sorted(codes))
 
 
@@ -95,8 +98,7 @@ def condition_of(attribute: Attribute, codes: tuple[int, ...]) -> Any:
     return items[0] if len(items) == 1 and items[0] is not None else items
 
 
-def _item_codes(attribute: Attribute, item: object) -> list[int]:
-    what = f"the condition on {attribute.name!r} of an impossible combination"
+def _item_codes(what: str, attribute: Attribute, item: object) -> list[int]:
     if item is None:
         if attribute.null_code is None:
             raise DomainError(f"{what} is null, but the attribute is not nullable")
