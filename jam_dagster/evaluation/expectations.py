@@ -32,7 +32,7 @@ from jam_dagster.tables.attributes import CategoricalAttribute
 if TYPE_CHECKING:
     from jam_dagster.mechanisms.transcript import Transcript
     from jam_dagster.tables.domain import Domain
-    from jam_dagster.tables.encoded import MarginalSource
+    from jam_dagster.tables.marginals import MarginalSource
 
 __all__ = [
     "FALSE_ALARM_LEVEL",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.mechanisms.transcript import Transcript
     from jam_dagster.tables.domain import Attribute, Domain
-    from jam_dagster.tables.encoded import MarginalSource
+    from jam_dagster.tables.marginals import MarginalSource
 
 _VALUES_SHOWN = 12
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jam_dagster.evaluation.workload_error import WorkloadError
     from jam_dagster.mechanisms.transcript import Transcript
     from jam_dagster.tables.domain import Domain
-    from jam_dagster.tables.encoded import MarginalSource
+    from jam_dagster.tables.marginals import MarginalSource
 
 # A pair of more cells than this is too fine to be read as a heat map.
 _LARGEST_PAIR = 4096

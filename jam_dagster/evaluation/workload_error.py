@@ -13,7 +13,7 @@ who may see statistics of the private table, ``"off"`` does not look.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal, get_args
@@ -22,22 +22,19 @@ import numpy as np
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.privacy.sensitivity import mean_errors_l2
+from jam_dagster.tables.marginals import marginal_blocks
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.privacy.draws import Draws
     from jam_dagster.tables.domain import Clique, Domain
-    from jam_dagster.tables.encoded import MarginalSource
+    from jam_dagster.tables.marginals import MarginalSource
     from jam_dagster.tables.workload import Workload
 
 EvaluationMode = Literal["exact", "private", "off"]
 
 MEANS_STEP = "evaluation/means"
-
-# Marginals are counted in batches of at most this many cells, so that a workload of a thousand
-# marginals needs no more memory than one of ten (32 MB a table at eight bytes a cell).
-CELLS_PER_BATCH = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -300,7 +297,7 @@ def marginal_errors(
     dict
         An error for every clique, a fraction of the records, between 0 and 2.
     """
-    wanted = tuple(cliques)
+    wanted = tuple(dict.fromkeys(cliques))
     (errors,) = _marginal_errors(private, (table,), wanted)
     return dict(zip(wanted, errors.tolist(), strict=True))
 
@@ -346,34 +343,19 @@ def _marginal_errors(
     tables: Sequence[MarginalSource | IndependentTable],
     cliques: Sequence[Clique],
 ) -> np.ndarray:
-    """Return the errors of several tables, shape ``(tables, cliques)``, a batch at a time."""
+    """Return the errors of several tables, shape ``(tables, cliques)``, a block at a time."""
     errors = np.empty((len(tables), len(cliques)))
+    columns = {clique: column for column, clique in enumerate(cliques)}
     n = private.records
-    start = 0
-    for batch in _batches(private.domain, cliques):
-        truth = private.marginals(batch)
+    for truth in marginal_blocks(private, cliques):
         for row, table in enumerate(tables):
-            answers = table.marginals(batch)
-            for column, clique in enumerate(batch, start):
+            answers = table.marginals(truth)
+            for clique, counts in truth.items():
                 answer = answers[clique] * (n / table.records)
-                errors[row, column] = np.abs(truth[clique] - answer).sum() / n
-        start += len(batch)
+                errors[row, columns[clique]] = np.abs(counts - answer).sum() / n
+            # Not held while the next table's are counted.
+            del answers
     return errors
-
-
-def _batches(domain: Domain, cliques: Sequence[Clique]) -> Iterator[list[Clique]]:
-    """Cut the workload into runs of at most `CELLS_PER_BATCH` cells, at least one marginal each."""
-    batch: list[Clique] = []
-    cells = 0
-    for clique in cliques:
-        size = domain.size(clique)
-        if batch and cells + size > CELLS_PER_BATCH:
-            yield batch
-            batch, cells = [], 0
-        batch.append(clique)
-        cells += size
-    if batch:
-        yield batch
 
 
 def _weighted_mean(errors: np.ndarray, workload: Workload) -> float:

@@ -4,9 +4,10 @@ from jam_dagster.tables.attributes import Attribute, CategoricalAttribute, Numer
 from jam_dagster.tables.demo import census_domain, simulate_census
 from jam_dagster.tables.discretization import decode, encode
 from jam_dagster.tables.domain import Clique, Domain
-from jam_dagster.tables.encoded import EncodedTable, MarginalSource
+from jam_dagster.tables.encoded import EncodedTable
 from jam_dagster.tables.identification import draft_domain
 from jam_dagster.tables.impossible import ImpossibleCombination
+from jam_dagster.tables.marginals import MarginalSource, marginal_blocks
 from jam_dagster.tables.sources import (
     CsvSource,
     DemoSource,
@@ -42,6 +43,7 @@ __all__ = [
     "decode",
     "draft_domain",
     "encode",
+    "marginal_blocks",
     "simulate_census",
     "source_from_config",
     "stratified_split",

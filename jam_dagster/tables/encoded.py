@@ -1,10 +1,10 @@
-"""Tables of integer codes, and the marginals counted from them."""
+"""Tables of integer codes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,37 +12,7 @@ import pandas as pd
 
 from jam_dagster.errors import InputError, OutsideDomainError
 from jam_dagster.tables.domain import Clique, Domain
-
-Counts = npt.NDArray[np.int64]
-
-# Rows counted at a time: codes of that many fit the second-level cache.
-_BLOCK_ROWS = 1 << 16
-# Above this many cells a marginal is counted in one go: adding up blocks would cost more.
-_BLOCK_CELLS = 1 << 18
-# A marginal of more cells would take more than a gibibyte.
-_MAX_CELLS = 1 << 27
-
-
-class MarginalSource(Protocol):
-    """Anything that answers marginals: a table in memory, a database, a model."""
-
-    @property
-    def domain(self) -> Domain:
-        """The domain of the records."""
-        ...
-
-    @property
-    def records(self) -> int:
-        """Number of records."""
-        ...
-
-    def marginal(self, clique: Clique) -> npt.NDArray[Any]:
-        """Return the counts of a clique, an array of the shape of its sizes."""
-        ...
-
-    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, npt.NDArray[Any]]:
-        """Return the counts of several cliques by clique."""
-        ...
+from jam_dagster.tables.marginals import Counts, MarginalCounter
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +105,8 @@ class EncodedTable:
 
         Returns
         -------
-        int64 array of shape (size of each attribute of the clique)
+        int32 array of shape (size of each attribute of the clique); int64 where 2^31 records or
+        more could not be counted otherwise
 
         Raises
         ------
@@ -145,12 +116,7 @@ class EncodedTable:
         return self.marginals([clique])[tuple(clique)]
 
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, Counts]:
-        """Count several marginals, sharing the work on the prefixes that they have in common.
-
-        Cliques are visited in lexicographic order, so that for all triples that begin with
-        ``(a, b)`` the joint code of a and b is computed once (all pairs and triples of d
-        attributes: one addition and one count each). Beside the answers, memory is a few arrays
-        of the length of a block of rows.
+        """Count several marginals in one pass over the records (see `MarginalCounter`).
 
         Parameters
         ----------
@@ -166,73 +132,9 @@ class EncodedTable:
         InputError
             As `marginal`.
         """
-        wanted = list(dict.fromkeys(tuple(clique) for clique in cliques))
-        places = {self._places(clique): clique for clique in wanted}
-        ordered = sorted(places)
-        flat = {one: np.zeros(self._cells(one), dtype=np.int64) for one in ordered}
-        small = [one for one in ordered if len(flat[one]) <= _BLOCK_CELLS]
-        large = [one for one in ordered if len(flat[one]) > _BLOCK_CELLS]
-        for start in range(0, self.records, _BLOCK_ROWS):
-            self._count(small, slice(start, start + _BLOCK_ROWS), flat)
-        self._count(large, slice(None), flat)
-        shape = self.domain.shape
-        counts = {
-            places[one]: flat[one].reshape([shape[place] for place in one]) for one in ordered
-        }
-        return {clique: counts[clique] for clique in wanted}
-
-    def _count(
-        self, ordered: list[tuple[int, ...]], rows: slice, flat: dict[tuple[int, ...], Counts]
-    ) -> None:
-        if not ordered:
-            return
-        columns = {
-            place: self.columns[place][rows].astype(np.intp)
-            for place in sorted({place for clique in ordered for place in clique})
-        }
-        for clique, codes in _joint_codes(ordered, columns, self.domain.shape):
-            if clique:
-                flat[clique] += np.bincount(codes, minlength=len(flat[clique]))
-            else:
-                flat[clique] += len(self.columns[0][rows])
-
-    def _places(self, clique: Clique) -> tuple[int, ...]:
-        if self.domain.canonical(clique) != clique:
-            raise InputError(
-                f"marginal {clique} is not in the order of the domain: use"
-                f" {self.domain.canonical(clique)}"
-            )
-        return tuple(self.domain.positions[name] for name in clique)
-
-    def _cells(self, places: tuple[int, ...]) -> int:
-        clique = tuple(self.domain.names[place] for place in places)
-        cells = self.domain.size(clique)
-        if cells > _MAX_CELLS:
-            raise InputError(
-                f"the marginal of {', '.join(clique)} has {cells:,} cells, more than"
-                f" {_MAX_CELLS:,}: use fewer attributes, or fewer bins"
-            )
-        return cells
-
-
-def _joint_codes(
-    ordered: list[tuple[int, ...]],
-    columns: dict[int, npt.NDArray[np.intp]],
-    shape: tuple[int, ...],
-) -> Iterator[tuple[tuple[int, ...], npt.NDArray[np.intp]]]:
-    """Yield each clique with the joint code of its columns, reusing the codes of its prefix."""
-    prefix: tuple[int, ...] = ()
-    codes: list[npt.NDArray[np.intp]] = []
-    for clique in ordered:
-        common = 0
-        while common < min(len(prefix), len(clique) - 1) and prefix[common] == clique[common]:
-            common += 1
-        del codes[common:]
-        for depth in range(common, len(clique)):
-            column = columns[clique[depth]]
-            codes.append(codes[-1] * shape[clique[depth]] + column if depth else column)
-        prefix = clique
-        yield clique, codes[-1] if codes else np.empty(0, dtype=np.intp)
+        counter = MarginalCounter(self.domain, cliques, records=self.records)
+        counter.add(self.columns)
+        return counter.counts()
 
 
 def _smallest(column: npt.NDArray[Any], size: int, name: str) -> npt.NDArray[np.integer[Any]]:

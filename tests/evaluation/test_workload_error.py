@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from jam_dagster.evaluation import (
 )
 from jam_dagster.privacy.draws import Draws, MemoryStore
 from jam_dagster.privacy.seeded_noise import SeededNoise
-from jam_dagster.tables import Domain, EncodedTable, Workload
+from jam_dagster.tables import Domain, EncodedTable, Workload, marginal_blocks
 
 
 class Purse:
@@ -282,7 +283,7 @@ def test_bad_input_is_refused_before_any_charge(
     assert purse.charges == {}
 
 
-def test_batches_change_nothing_and_bound_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_change_nothing_and_bound_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     domain = Domain.from_sizes({f"x{i}": 20 for i in range(12)})
     private, public = random_table(domain, 300, 1), random_table(domain, 100, 2)
     cliques = Workload.all_k_way(domain, 3).cliques
@@ -290,13 +291,13 @@ def test_batches_change_nothing_and_bound_the_memory(monkeypatch: pytest.MonkeyP
     assert len(whole) == 220
 
     module = importlib.import_module("jam_dagster.evaluation.workload_error")
-    monkeypatch.setattr(module, "CELLS_PER_BATCH", 40_000)
+    monkeypatch.setattr(module, "marginal_blocks", partial(marginal_blocks, cells=80_000))
     tracemalloc.start()
     assert marginal_errors(private, public, cliques) == whole
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    # All marginals of one table at once would be 220 x 8,000 cells x 8 bytes = 14 MB.
-    assert peak < 4e6
+    # All marginals of one table at once would be 220 x 8,000 cells x 4 bytes = 7 MB.
+    assert peak < 2.5e6
 
 
 PAPER = {
