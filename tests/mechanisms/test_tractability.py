@@ -1,0 +1,168 @@
+"""The filter that is kept from round to round against the definition, and against mbi."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jam_dagster.mechanisms.junction_tree import mask_of, model_size_mb
+from jam_dagster.mechanisms.private_pgm import load_mbi
+from jam_dagster.mechanisms.scores import tractable
+from jam_dagster.mechanisms.tractability import BLOCK_BYTES, TractabilityFilter
+from jam_dagster.tables import Domain, Workload
+from jam_dagster.tables.domain import ImpossibleCombination
+
+MB = 8 / 2**20
+
+
+@st.composite
+def domains(draw, largest=8, widest=6):
+    sizes = draw(st.lists(st.integers(1, widest), min_size=1, max_size=largest))
+    # One value alone cannot be impossible; the first code of each attribute is, where declared.
+    free = Domain.from_sizes({f"a{i}": size for i, size in enumerate(sizes)})
+    cliques = draw(st.lists(cliques_of(free), max_size=2))
+    return Domain(
+        free.attributes,
+        impossible=tuple(
+            ImpossibleCombination(clique, tuple((0,) for _ in clique))
+            for clique in cliques
+            if free.size(clique) > 1
+        ),
+    )
+
+
+def cliques_of(domain, longest=3):
+    names = st.sets(st.sampled_from(domain.names), min_size=1, max_size=longest)
+    return names.map(domain.canonical)
+
+
+def closure(domain, longest=3):
+    return [c for length in range(1, longest + 1) for c in combinations(domain.names, length)]
+
+
+def size_mb(domain, cliques):
+    masks = [mask_of(domain.positions[name] for name in clique) for clique in cliques]
+    return model_size_mb(domain.shape, masks)
+
+
+@st.composite
+def runs(draw):
+    """A domain, candidates, and rounds of measured cliques with a limit each.
+
+    Limits lie at, or a cell below, the size of some model, where an error of one cell shows.
+    """
+    domain = draw(domains())
+    candidates = draw(st.lists(cliques_of(domain, longest=4), max_size=6)) + closure(domain)
+    measured: list = []
+    rounds = []
+    for clique in draw(st.lists(cliques_of(domain), max_size=5)):
+        rounds.append(list(measured))
+        measured.append(clique)
+    rounds.append(measured)
+    model = list(domain.impossible_masks())
+    limits = [
+        size_mb(domain, [*model, *now, draw(st.sampled_from(candidates))])
+        - draw(st.sampled_from([0, MB]))
+        for now in rounds
+    ]
+    return domain, candidates, list(zip(rounds, limits, strict=True))
+
+
+@given(runs())
+@settings(max_examples=200, deadline=None)
+def test_a_filter_kept_over_rounds_equals_the_definition(run):
+    domain, candidates, rounds = run
+    kept = TractabilityFilter(domain, candidates)
+    for measured, limit in rounds:
+        expected = tractable(domain, candidates, measured, limit)
+        assert kept.fitting(measured, limit) == expected
+        # The same model with other limits: sizes that were abandoned are taken up again.
+        for other in (limit / 2, limit * 2):
+            assert kept.fitting(measured, other) == tractable(domain, candidates, measured, other)
+
+
+@given(runs(), st.randoms(use_true_random=False))
+@settings(max_examples=100, deadline=None)
+def test_rounds_may_come_in_any_order(run, random):
+    domain, candidates, rounds = run
+    random.shuffle(rounds)
+    kept = TractabilityFilter(domain, candidates)
+    for measured, limit in rounds:
+        assert kept.fitting(measured, limit) == tractable(domain, candidates, measured, limit)
+
+
+@given(domains(largest=9, widest=7), st.data())
+@settings(max_examples=100, deadline=None)
+def test_sizes_equal_mbi(domain, data):
+    mbi = load_mbi()
+
+    measured = data.draw(st.lists(cliques_of(domain), max_size=6))
+    candidate = data.draw(cliques_of(domain))
+    theirs = mbi.junction_tree.hypothetical_model_size(
+        mbi.Domain(domain.names, domain.shape),
+        [*measured, *domain.impossible_masks(), candidate],
+    )
+    kept = TractabilityFilter(domain, [candidate])
+    inside = any(set(candidate) <= set(c) for c in (*measured, *domain.impossible_masks()))
+    assert kept.fitting(measured, theirs) == [0]
+    assert kept.fitting(measured, theirs - MB) == ([0] if inside else [])
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_one_tree_is_not_triangulated(size):
+    """With one value in the middle attribute it goes first, and its neighbours get an edge."""
+    domain = Domain.from_sizes({"b": 1, "a": 1, "c": 1, "d": size})
+    candidates = closure(domain, 2)
+    kept = TractabilityFilter(domain, candidates)
+    measured: list = []
+    for clique in [("b", "a"), ("b", "c"), ("b", "d")]:
+        for limit in range(3 * size + 3):
+            expected = tractable(domain, candidates, measured, limit * MB)
+            assert kept.fitting(measured, limit * MB) == expected
+        measured.append(clique)
+
+
+@pytest.mark.parametrize("attributes", [64, 65, 130])
+def test_many_attributes(attributes):
+    rng = np.random.default_rng(attributes)
+    sizes = rng.integers(1, 9, attributes)
+    domain = Domain.from_sizes({f"a{i}": int(size) for i, size in enumerate(sizes)})
+    drawn = [rng.choice(attributes, 3, replace=False) for _ in range(75)]
+    cliques = [domain.canonical([f"a{i}" for i in three]) for three in drawn]
+    candidates, measured = cliques[:25], cliques[25:]
+    kept = TractabilityFilter(domain, candidates)
+    for now in (15, 40, 50):
+        limits = [size_mb(domain, [*measured[:now], candidate]) for candidate in candidates]
+        limit = float(np.median(limits))
+        fitting = kept.fitting(measured[:now], limit)
+        assert fitting == tractable(domain, candidates, measured[:now], limit)
+        assert 0 < len(fitting) < len(candidates)
+
+
+def test_more_candidates_than_advance_side_by_side(monkeypatch):
+    monkeypatch.setattr("jam_dagster.mechanisms.tractability.BLOCK_BYTES", BLOCK_BYTES >> 13)
+    domain = Domain.from_sizes({f"a{i}": 2 + i % 3 for i in range(7)})
+    candidates = list(Workload.all_k_way(domain, 3).downward_closure())
+    measured = [("a0", "a1"), ("a1", "a2"), ("a2", "a3"), ("a4", "a5")]
+    kept = TractabilityFilter(domain, candidates)
+    for limit in range(0, 120, 10):
+        expected = tractable(domain, candidates, measured, limit * MB)
+        assert kept.fitting(measured, limit * MB) == expected
+
+
+def test_cells_beyond_exact_floats_fit_no_limit():
+    domain = Domain.from_sizes({f"a{i}": 1000 for i in range(6)})
+    candidates = [("a0", "a1"), tuple(domain.names[:5]), tuple(domain.names)]
+    kept = TractabilityFilter(domain, candidates)
+    assert kept.fitting([], float("inf")) == [0, 1]
+    assert kept.fitting([tuple(domain.names)], float("inf")) == [0, 1, 2]
+
+
+def test_no_candidates_and_no_limit():
+    domain = Domain.from_sizes({"a": 2, "b": 3})
+    assert TractabilityFilter(domain, []).fitting([], 1.0) == []
+    assert TractabilityFilter(domain, [("a",), ("a", "b")]).fitting([("a",)], 0.0) == [0]
