@@ -153,15 +153,16 @@ def _groups(
         # No row has a value yet: they are all alike, whatever their order.
         return None, np.array([0, rows]), ()
     sizes = shape[: len(given)]
-    group = np.ravel_multi_index(tuple(given), sizes)
+    last = math.prod(sizes) - 1
     order = _permutation(rows, rng)
-    group = group[order]
-    for shift in range(0, (math.prod(sizes) - 1).bit_length(), 16):
+    # In few bytes, for what follows reads it in the order of the permutation.
+    group = np.ravel_multi_index(tuple(given), sizes).astype(np.min_scalar_type(last))[order]
+    for shift in range(0, last.bit_length(), 16):
         # NumPy's stable sort of 16 bits is by radix, in linear time.
         step = np.argsort((group >> shift).astype(np.uint16), kind="stable")
         group, order = group[step], order[step]
-    first = np.flatnonzero(np.diff(group, prepend=-1))
-    return order, np.append(first, rows), np.unravel_index(group[first], sizes)
+    starts = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1], [True]]))
+    return order, starts, np.unravel_index(group[starts[:-1]].astype(np.intp), sizes)
 
 
 def _permutation(rows: int, rng: np.random.Generator) -> np.ndarray:
