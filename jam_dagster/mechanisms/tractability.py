@@ -106,7 +106,8 @@ class TractabilityFilter:
         fits = self._exact & np.less_equal(size, limit)
         for clique in self._sets.words(model).T:
             fits |= np.all(self._candidates & ~clique[:, None] == 0, axis=0)
-        return [int(number) for number in np.flatnonzero(fits)]
+        numbers: list[int] = np.flatnonzero(fits).tolist()
+        return numbers
 
     def _mask(self, clique: Clique) -> int:
         return mask_of(self._position[name] for name in clique)
@@ -180,8 +181,8 @@ class _Sets:
 
     def unpack(self, sets: Words) -> Flags:
         """Return which attributes sets hold, shape ``(n, attributes)``."""
-        inside: Flags = np.any(sets[:, :, None] & self.bit[:, None, :], axis=0)
-        return inside
+        rows = np.ascontiguousarray(sets.T, dtype="<u8").view(np.uint8)
+        return np.unpackbits(rows, axis=1, count=len(self.sizes), bitorder="little").view(np.bool_)
 
     def cells(self, sets: Words) -> Floats:
         """Return the cells of the marginals over sets, shape ``(words, n)``; exact below 2**53."""
@@ -202,8 +203,9 @@ class _Graph:
     adjacent
         The neighbours of each attribute, as masks.
     cells
-        Cells of the model's junction tree; like all numbers of cells here, cut off where floats
-        cease to be exact.
+        Cells of the junction tree; like all numbers of cells here, cut off where floats cease to
+        be exact. (A graph that is one tree has another, but there a candidate that adds no edge
+        lies inside a clique of the model.)
     apart
         The attributes without an edge to each attribute, shape ``(words, attributes)``.
     component
@@ -211,7 +213,8 @@ class _Graph:
     component_cells
         Cells of each component's maximal cliques.
     tree_cells
-        Cells of all edges, if one edge more makes the graph one tree; else None.
+        Cells of all edges, if one edge more can make the graph one tree, which is not
+        triangulated; else None.
     step
         When each attribute is eliminated.
     clique_cells
@@ -271,19 +274,14 @@ class _Graph:
         for number, mask in enumerate(components):
             component[list(bits(mask))] = number
         edges = sum(mask.bit_count() for mask in adjacent) // 2
-        cells, tree_cells = float(clique_cells.sum()), None
-        if edges == count - len(components) and len(components) <= 2:
+        tree_cells = None
+        if len(components) == 2 and edges == count - 2:
             pairs = ((a, b) for a in range(count) for b in bits(adjacent[a]) if a < b)
-            edge_cells = float(_cut(sum(sizes[a] * sizes[b] for a, b in pairs)))
-            # A graph that is one tree, with an edge, is not triangulated.
-            if len(components) == 2:
-                tree_cells = edge_cells
-            elif edges:
-                cells = edge_cells
+            tree_cells = float(_cut(sum(sizes[a] * sizes[b] for a, b in pairs)))
         everything = (1 << count) - 1
         return cls(
             adjacent,
-            cells,
+            float(clique_cells.sum()),
             sets.words([everything & ~(mask | 1 << a) for a, mask in enumerate(adjacent)]),
             component,
             np.bincount(component, clique_cells).astype(np.float64),
@@ -366,8 +364,8 @@ class _Graph:
 
         In place; `gone` holds for each row the attribute that is eliminated.
         """
-        rows, attributes = np.divmod(where, len(self.adjacent))
-        bit = self.sets.bit[:, attributes]
+        rows = where // len(self.adjacent)
+        bit = self.sets.bit[:, where - rows * len(self.adjacent)]
         flat = neighbours.reshape(self.sets.count, -1)
         grown = (flat[:, where] | clique[:, rows]) & ~(bit | gone[:, rows])
         flat[:, where] = grown
