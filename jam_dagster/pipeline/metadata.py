@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.mechanisms import Transcript
+    from jam_dagster.mechanisms.sampling import SamplingError
     from jam_dagster.tables import Attribute
 
 PREVIEW_ROWS = 8
@@ -132,6 +133,18 @@ _ROUND_COLUMNS = {
     "l1_residual": "||model - measured||_1 / n after the round.",
     "seconds": "How long the round took.",
 }
+
+
+def sampling_error_metadata(error: SamplingError) -> dict[str, dg.MetadataValue]:
+    """Return how far a synthetic table is from its model, as numbers, and what they mean."""
+    return {
+        "sampling_error_mean": dg.MetadataValue.float(error.mean),
+        "sampling_error_maximum": dg.MetadataValue.float(error.maximum),
+        "sampling_error_is": dg.MetadataValue.text(
+            "Mean and maximum over the measured marginals of ||synthetic - model||_1 / n: the error"
+            " of rounding the fitted model to whole rows. It is not an error against private data."
+        ),
+    }
 
 
 def preview(frame: pd.DataFrame, rows: int = PREVIEW_ROWS) -> dg.MarkdownMetadataValue:

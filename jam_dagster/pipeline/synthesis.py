@@ -9,6 +9,7 @@ import pandas as pd
 from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
 from jam_dagster.evaluation import plots, released_marginal
 from jam_dagster.mechanisms import Mechanism, Round, sampling_generator
+from jam_dagster.mechanisms.sampling import sampling_error
 from jam_dagster.pipeline.archive import DataFingerprint
 from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
 from jam_dagster.pipeline.identity import (
@@ -25,7 +26,12 @@ from jam_dagster.pipeline.ingestion import (
     private_step,
     spending,
 )
-from jam_dagster.pipeline.metadata import pictures, preview, rounds_table
+from jam_dagster.pipeline.metadata import (
+    pictures,
+    preview,
+    rounds_table,
+    sampling_error_metadata,
+)
 from jam_dagster.pipeline.spending import ResearchSpending
 from jam_dagster.privacy import Draws, epsilon_from_rho
 from jam_dagster.tables import Domain, EncodedTable, Workload, decode
@@ -174,6 +180,7 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
             metadata |= graph.table_metadata(name, jam_pgm.model.domain)
         if graph.tells_data(name):
             metadata["preview"] = preview(table)
+            metadata |= sampling_error_metadata(sampling_error(jam_pgm.model, encoded))
             metadata["compared_with_public"] = _comparisons(jam_pgm, encoded, public_discretized)
         else:
             metadata |= graph.withheld_note()

@@ -7,6 +7,7 @@ import pytest
 
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import FittedModel, sampling
+from jam_dagster.mechanisms.junction_tree import JunctionTree
 from jam_dagster.mechanisms.sampling import SamplingError, sampling_error
 from jam_dagster.tables import Domain, EncodedTable
 
@@ -128,10 +129,9 @@ def test_separators_of_more_than_16_bits_keep_their_rows_together():
 
 def test_beliefs_in_single_precision_are_summed_in_double():
     """300,000 cells summed in single precision would be off by rows, not by rounding."""
-    domain = Domain.from_sizes({"a": 3, "b": 100_000})
-    model = FittedModel(domain, 1.0, {("a", "b"): np.zeros((3, 100_000))})
-    beliefs = [belief.astype(np.float32) for belief in model.calibrated.beliefs]
-    columns = sampling.sample_codes(model.tree, beliefs, 300_000, np.random.default_rng(0))
+    tree = JunctionTree.build((3, 100_000), [0b11])
+    beliefs = [np.full((3, 100_000), 1 / 300_000, dtype=np.float32)]
+    columns = sampling.sample_codes(tree, beliefs, 300_000, np.random.default_rng(0))
     assert np.abs(np.bincount(columns[0]) - 100_000).max() < 2
 
 
