@@ -25,7 +25,11 @@ PYTEST := $(BIN)/python -m pytest --durations=15 --durations-min=1
 # Each worker imports jax and dagster anew: more than four take more memory than they save time.
 WORKERS ?= logical
 
-.PHONY: help demo dev test test-all lint format bench constraints clean
+# Ten seeds that no setting was chosen by.
+ERRORS := $(BIN)/python -m benchmarks.jam_pgm --first-seed 100 --seeds 10 --jobs 2
+
+.PHONY: help demo dev test test-all lint format bench bench-errors bench-scaling bench-kernels \
+  constraints clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -58,8 +62,23 @@ format: $(INSTALLED) ## rewrite the files in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(INSTALLED) ## JAM-PGM on the papers' splits, below JAM_DATA
-	$(BIN)/python -m benchmarks.jam_pgm --split titanic --rounds 10 --epsilon 1 10 --seeds 5
+bench: $(INSTALLED) ## whole runs on the papers' splits below JAM_DATA: time, memory, error
+	$(BIN)/python -m benchmarks.performance --noise numpy exact --out build/performance.csv
+
+bench-errors: $(INSTALLED) ## errors of ten seeds beside those of plain mirror descent, hours
+	for estimator in accelerated mirror_descent; do \
+	  $(ERRORS) --split titanic adult_pub025_01 --epsilon 0.1 1 10 \
+	    --estimator $$estimator --out build/errors-$$estimator.csv; \
+	  $(ERRORS) --split salary --epsilon 1 \
+	    --estimator $$estimator --out build/errors-$$estimator.csv; \
+	done
+	$(BIN)/python -m benchmarks.error_study build/errors-accelerated.csv build/errors-mirror_descent.csv
+
+bench-scaling: $(INSTALLED) ## cost against rows, attributes, rounds and size limit, hours
+	$(BIN)/python -m benchmarks.scaling --out build/scaling.csv --plot docs/images/growth.svg
+
+bench-kernels: $(INSTALLED) ## the inner loops, each by itself
+	$(BIN)/python -m pytest benchmarks/test_kernels.py --benchmark-columns=min,median,max,rounds
 
 constraints: ## reinstall the newest versions that fit, and write them to constraints.txt
 	$(MAKE) .venv/bin/python
