@@ -2,12 +2,13 @@
 
 from jam_dagster.tables.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from jam_dagster.tables.demo import census_domain, simulate_census
-from jam_dagster.tables.discretization import decode, encode
+from jam_dagster.tables.discretization import decode, encode, encode_chunks
 from jam_dagster.tables.domain import Clique, Domain
 from jam_dagster.tables.encoded import EncodedTable
 from jam_dagster.tables.identification import draft_domain
 from jam_dagster.tables.impossible import ImpossibleCombination
 from jam_dagster.tables.marginals import MarginalSource, marginal_blocks
+from jam_dagster.tables.parquet_table import ParquetTable, encode_parquet
 from jam_dagster.tables.sources import (
     CsvSource,
     DemoSource,
@@ -34,6 +35,7 @@ __all__ = [
     "MarginalSource",
     "NumericAttribute",
     "ParquetSource",
+    "ParquetTable",
     "Source",
     "SplitSource",
     "SqlSource",
@@ -43,6 +45,8 @@ __all__ = [
     "decode",
     "draft_domain",
     "encode",
+    "encode_chunks",
+    "encode_parquet",
     "marginal_blocks",
     "simulate_census",
     "source_from_config",

@@ -19,7 +19,10 @@ from jam_dagster.tables.values import LARGEST_INTEGER, exact_number, truth_of
 
 
 def each_value(
-    column: pd.Series[Any], function: Callable[[Any], Any], missing: Any
+    column: pd.Series[Any],
+    function: Callable[[Any], Any],
+    missing: Any,
+    dtype: npt.DTypeLike = object,
 ) -> npt.NDArray[Any]:
     """Apply a function to each value, computed once for values that are the same.
 
@@ -31,10 +34,12 @@ def each_value(
         What to compute of a value.
     missing
         What stands for a missing value.
+    dtype
+        Of the result.
 
     Returns
     -------
-    object array of shape (rows,)
+    array of shape (rows,)
     """
     distinct: Any
     if isinstance(column.dtype, pd.CategoricalDtype):
@@ -47,7 +52,7 @@ def each_value(
         distinct = [None if lost else value for value, lost in zip(distinct, null, strict=True)]
     else:
         places, distinct = pd.factorize(column)
-    results = np.empty(len(distinct) + 1, dtype=object)
+    results = np.empty(len(distinct) + 1, dtype)
     for place, value in enumerate(distinct):
         results[place] = missing if value is None else function(value)
     # The last one is for the -1 of missing values.
@@ -57,7 +62,7 @@ def each_value(
 
 def numbers_of(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
     """Return the number that each value is, NaN for a missing value and for what is no number."""
-    return each_value(column, _float, np.nan).astype(np.float64)
+    return each_value(column, _float, np.nan, np.float64)
 
 
 def _float(value: object) -> float:

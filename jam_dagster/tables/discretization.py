@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -24,6 +25,7 @@ from jam_dagster.tables.encoded import EncodedTable
 from jam_dagster.tables.withheld import withheld
 
 _EXAMPLES = 5
+_NO_ROWS = "the table has no rows: check the source and its query"
 
 
 def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> EncodedTable:
@@ -68,7 +70,7 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
     if not isinstance(table, pd.DataFrame):
         raise InputError(f"encode needs a pandas DataFrame, got {type(table).__name__}")
     if not len(table):
-        raise InputError("the table has no rows: check the source and its query")
+        raise InputError(_NO_ROWS)
     columns = []
     for attribute in domain.attributes:
         with withheld(f"encoding attribute {attribute.name!r}") if private else nullcontext():
@@ -76,6 +78,54 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
     encoded = EncodedTable(domain, tuple(columns))
     _check_impossible(encoded, private)
     return encoded
+
+
+def encode_chunks(
+    chunks: Iterable[pd.DataFrame], domain: Domain, *, private: bool = True
+) -> EncodedTable:
+    """Encode a table that comes in chunks; the result is that of `encode` for the whole.
+
+    Beside the codes, memory is that of one chunk and of one column of codes.
+
+    Parameters
+    ----------
+    chunks
+        Tables of one row a record, such as `ParquetSource.chunks` yields.
+    domain, private
+        As for `encode`.
+
+    Returns
+    -------
+    EncodedTable
+        The records of all chunks in their order.
+
+    Raises
+    ------
+    InputError, DomainError, OutsideDomainError
+        As for `encode`.
+    """
+    parts: list[list[npt.NDArray[np.integer[Any]]]] = [[] for _ in domain.names]
+    for encoded in each_encoded(chunks, domain, private=private):
+        for part, column in zip(parts, encoded.columns, strict=True):
+            part.append(column)
+    columns = []
+    for part in parts:
+        columns.append(np.concatenate(part))
+        part.clear()
+    return EncodedTable(domain, tuple(columns))
+
+
+def each_encoded(
+    chunks: Iterable[pd.DataFrame], domain: Domain, *, private: bool = True
+) -> Iterator[EncodedTable]:
+    """Yield each chunk of a table encoded; see `encode_chunks`."""
+    empty = True
+    for chunk in chunks:
+        if len(chunk):
+            yield encode(chunk, domain, private=private)
+            empty = False
+    if empty:
+        raise InputError(_NO_ROWS)
 
 
 def decode(encoded: EncodedTable, rng: np.random.Generator) -> pd.DataFrame:
@@ -145,7 +195,7 @@ def _category_codes(
         code = attribute.code_of(value)
         return -1 if code is None else code
 
-    codes = each_value(column, code_of, -1).astype(np.intp)
+    codes = each_value(column, code_of, -1, np.intp)
     outside = (codes < 0) & ~null
     if outside.any():
         remedy = (

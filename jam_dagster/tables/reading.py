@@ -6,10 +6,13 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import pandas as pd
 
 from jam_dagster.errors import JamError, SourceError
+
+T = TypeVar("T")
 
 
 def expand_variables(text: str) -> str:
@@ -33,9 +36,7 @@ def expand_variables(text: str) -> str:
     return re.sub(r"\$\{(\w+)\}", value_of, text)
 
 
-def reading(
-    what: str, private: bool, read: Callable[[], pd.DataFrame], secrets: Iterable[str] = ()
-) -> pd.DataFrame:
+def reading(what: str, private: bool, read: Callable[[], T], secrets: Iterable[str] = ()) -> T:
     """Call `read`; whatever it raises becomes a SourceError.
 
     Parameters
@@ -46,7 +47,7 @@ def reading(
         Whether to quote nothing of the original error, which may hold values, and to let no
         warning out, which may too.
     read
-        Reads the table.
+        Reads the table, or a part of it.
     secrets
         Texts, such as a password, that the message must not show.
     """

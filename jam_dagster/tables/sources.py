@@ -20,8 +20,9 @@ from jam_dagster.tables.configuration import (
     changed_fields,
     check_keys,
 )
+from jam_dagster.tables.csv_source import CsvSource
 from jam_dagster.tables.demo import simulate_census
-from jam_dagster.tables.file_sources import CsvSource, ParquetSource
+from jam_dagster.tables.parquet_source import ParquetSource
 from jam_dagster.tables.splits import check_split, stratified_split
 from jam_dagster.tables.sql_source import SqlSource
 from jam_dagster.tables.values import Value

@@ -1,4 +1,4 @@
-"""Tables from CSV and Parquet files, on disk or wherever fsspec reaches."""
+"""Tables from CSV files, on disk or wherever fsspec reaches."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_object_dtype
 
 from jam_dagster.errors import SourceError, SpecificationError
-from jam_dagster.tables.columns import each_value, exact_column, with_types
+from jam_dagster.tables.columns import each_value, with_types
 from jam_dagster.tables.configuration import changed_fields
 from jam_dagster.tables.reading import expand_variables, reading
 from jam_dagster.tables.values import exact_number
@@ -155,64 +154,9 @@ class CsvSource:
         return {"csv": self.path} | changed_fields(self, "path")
 
 
-@dataclass(frozen=True)
-class ParquetSource:
-    """A Parquet file or folder.
-
-    Parameters
-    ----------
-    path
-        A path or an fsspec URL; ``${VARIABLE}`` is expanded when the file is read.
-    """
-
-    path: str
-
-    @property
-    def restricted_because(self) -> str | None:
-        """None: see `Source.restricted_because`."""
-        return None
-
-    def read(self, *, private: bool) -> pd.DataFrame:
-        """Read the file (see `Source.read`); a named index becomes columns."""
-        path = expand_variables(self.path)
-        table = reading(self.describe(), private, lambda: _read_parquet(path))
-        if not table.columns.is_unique:
-            raise SourceError(f"{self.describe()} has two columns of the same name: rename one")
-        return table
-
-    def describe(self) -> str:
-        """Return ``Parquet file PATH``."""
-        return f"Parquet file {self.path}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the configuration."""
-        return {"parquet": self.path}
-
-
 def _one_column(lines: pd.DataFrame, name: str, missing: list[str]) -> pd.DataFrame:
     """Return the column under a header, given every line of the file, blank ones too."""
     written = lines[0].fillna("")
     filled = np.flatnonzero(written != "")
     column = written.iloc[filled[0] + 1 : filled[-1] + 1].reset_index(drop=True)
     return pd.DataFrame({name: column.mask(column.isin([*missing, ""]))})
-
-
-def _read_parquet(path: str) -> pd.DataFrame:
-    # By default integers with a gap become floats, which hold fewer digits.
-    gaps = {"integer_object_nulls": True}
-    table = pd.read_parquet(path, engine="pyarrow", to_pandas_kwargs=gaps)
-    index = table.index
-    names = [str(name) for name in index.names if name is not None]
-    if names and isinstance(index, pd.RangeIndex):
-        table = table.reset_index()
-    elif names:
-        columns = pd.read_parquet(
-            path, engine="pyarrow", columns=names, to_pandas_kwargs=gaps | {"ignore_metadata": True}
-        )
-        table = pd.concat([columns, table.reset_index(drop=True)], axis=1)
-    table = table.reset_index(drop=True)
-    for place in range(len(table.columns)):
-        column = table.iloc[:, place]
-        if is_object_dtype(column.dtype):
-            table.isetitem(place, exact_column(column).array)
-    return table

@@ -1,0 +1,262 @@
+"""A Parquet table in chunks: the same codes and counts as the whole, whatever its size."""
+
+import tracemalloc
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from pandas.api.types import is_object_dtype
+
+from jam_dagster.errors import DomainError, InputError, JamError, OutsideDomainError, SourceError
+from jam_dagster.tables import (
+    CategoricalAttribute,
+    Domain,
+    EncodedTable,
+    NumericAttribute,
+    ParquetSource,
+    ParquetTable,
+    decode,
+    encode,
+    encode_parquet,
+    marginal_blocks,
+    parquet_source,
+)
+from jam_dagster.tables.values import text_of
+
+SENTINEL = "zq81sentinel"
+AB = Domain((CategoricalAttribute("a", ("u", "v")), NumericAttribute("b", (0, 10, 20))))
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(parquet_source, "CHUNK_ROWS", 3)
+
+
+def write(path, columns, rows_in_a_group=4):
+    pq.write_table(pa.table(columns), path, row_group_size=rows_in_a_group)
+    return ParquetSource(str(path))
+
+
+def people(path, rows=10, **columns):
+    known = {"a": ["u", "v"] * (rows // 2), "b": list(np.arange(rows) % 20), "name": ["x"] * rows}
+    return write(path, known | columns)
+
+
+def all_cliques(domain):
+    return [
+        clique for k in range(len(domain.names) + 1) for clique in combinations(domain.names, k)
+    ]
+
+
+def assert_same(table, expected):
+    assert table.records == expected.records
+    cliques = all_cliques(expected.domain)
+    found, wanted = table.marginals(cliques), expected.marginals(cliques)
+    assert list(found) == cliques
+    for clique in cliques:
+        assert found[clique].dtype == wanted[clique].dtype
+        assert np.array_equal(found[clique], wanted[clique])
+
+
+@settings(max_examples=40)
+@given(st.from_type(EncodedTable), st.integers(0, 9), st.integers(1, 9))
+def test_any_table_counts_as_in_memory(tmp_path_factory, table, seed, rows_in_a_group):
+    values = decode(table, np.random.default_rng(seed))
+    # Parquet holds no column of several types; a text stands for what it writes.
+    for name in filter(lambda name: is_object_dtype(values[name]), values.columns):
+        values[name] = values[name].map(text_of, na_action="ignore")
+    path = tmp_path_factory.getbasetemp() / "any.parquet"
+    values.to_parquet(path, row_group_size=rows_in_a_group)
+    source = ParquetSource(str(path))
+    try:
+        expected = encode(source.read(private=True), table.domain)
+    except JamError:
+        # Such as a text that writes another value of the attribute as a number.
+        assume(False)
+    streamed = encode_parquet(source, table.domain, limit=0)
+    held = encode_parquet(source, table.domain)
+    assert isinstance(streamed, ParquetTable)
+    assert isinstance(held, EncodedTable)
+    assert all(map(np.array_equal, held.columns, expected.columns))
+    assert_same(streamed, expected)
+
+
+@pytest.mark.parametrize("rows_in_a_group", [1, 2, 3, 4, 100])
+def test_chunks_split_row_groups_and_lose_no_row(tmp_path, rows_in_a_group):
+    source = write(tmp_path / "t.parquet", {"a": list(range(10))}, rows_in_a_group)
+    chunks = list(source.chunks(["a"], private=True))
+    assert pd.concat(chunks)["a"].tolist() == list(range(10))
+    assert max(map(len, chunks)) <= 3
+    assert source.rows(private=True) == 10
+
+
+def test_what_is_held_depends_on_the_size_of_the_codes(tmp_path):
+    source = people(tmp_path / "t.parquet")
+    assert isinstance(encode_parquet(source, AB, limit=20), EncodedTable)
+    assert isinstance(encode_parquet(source, AB, limit=19), ParquetTable)
+    assert isinstance(encode_parquet(source, AB), EncodedTable)
+
+
+def test_a_folder_reads_as_in_memory(tmp_path):
+    for year in (2023, 2024):
+        (tmp_path / f"year={year}").mkdir()
+    columns = {"a": ["u", "v", "u", "v", None], "b": pa.array([1, 2, None, 4, 15], pa.int64())}
+    pq.write_table(pa.table(columns), tmp_path / "year=2023" / "one.parquet")
+    # Another type, and a column less.
+    narrow = {"b": pa.array([3, 19], pa.int16())}
+    pq.write_table(pa.table(narrow), tmp_path / "year=2024" / "two.parquet")
+    domain = Domain(
+        (
+            CategoricalAttribute("a", ("u", "v"), nullable=True),
+            NumericAttribute("b", (0, 10, 20), nullable=True),
+            CategoricalAttribute("year", (2023, 2024)),
+        )
+    )
+    source = ParquetSource(str(tmp_path))
+    assert source.rows(private=True) == 7
+    expected = encode(source.read(private=True), domain)
+    assert expected.marginal(("year",)).tolist() == [5, 2]
+    assert_same(encode_parquet(source, domain, limit=0), expected)
+
+
+@pytest.mark.parametrize("name", ["a", "b", "a.b"])
+@pytest.mark.parametrize("kind", ["column", "named index", "numbered index"])
+def test_columns_and_named_indices_are_found(tmp_path, name, kind):
+    table = pd.DataFrame({"a": ["u", "v"], "b": [1, 2], "a.b": ["x", "x"]}).drop(columns=name)
+    index = pd.RangeIndex(2, name=name)
+    if kind != "numbered index":
+        index = pd.Index([0, 1], name=name)
+    table.index = index
+    if kind == "column":
+        table = table.reset_index()
+    path = tmp_path / "t.parquet"
+    table.to_parquet(path)
+    source = ParquetSource(str(path))
+    domain = Domain((CategoricalAttribute(name, (0, 1)),))
+    assert encode_parquet(source, domain, limit=0).marginal((name,)).tolist() == [1, 1]
+
+
+def test_texts_are_read_once_for_every_place(tmp_path):
+    for kind in (pa.string(), pa.large_string()):
+        source = write(tmp_path / "t.parquet", {"a": pa.array(["u", "v"] * 5, kind)})
+        for chunk in source.chunks(["a"], private=True):
+            assert isinstance(chunk["a"].dtype, pd.CategoricalDtype)
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "message"),
+    [
+        ({"a": ["u"] * 9 + [SENTINEL]}, OutsideDomainError, "attribute 'a'"),
+        ({"b": [1] * 9 + [73194]}, OutsideDomainError, "attribute 'b'"),
+        ({"b": [1] * 9 + [None]}, OutsideDomainError, "attribute 'b' has missing values"),
+        ({"b": [SENTINEL] * 10}, OutsideDomainError, "attribute 'b' is numeric"),
+    ],
+)
+@pytest.mark.parametrize("limit", [0, 1000])
+def test_a_bad_value_in_the_last_row_group_is_told_by_its_attribute(
+    tmp_path, columns, error, message, limit
+):
+    source = people(tmp_path / "t.parquet", **columns)
+    with pytest.raises(error, match=message) as caught:
+        encode_parquet(source, AB, limit=limit)
+    assert SENTINEL not in str(caught.value)
+    assert "73194" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    if "b" in columns and None in columns["b"]:
+        return
+    # A public table's message helps with an example.
+    with pytest.raises(error, match=f"{SENTINEL}|73194"):
+        encode_parquet(source, AB, limit=limit, private=False)
+
+
+@pytest.mark.parametrize("limit", [0, 1000])
+def test_other_tables_that_are_refused(tmp_path, limit):
+    path = tmp_path / "t.parquet"
+    source = ParquetSource(str(path))
+    with pytest.raises(SourceError, match="no such file"):
+        encode_parquet(source, AB, limit=limit)
+    path.write_bytes(f"PAR1{SENTINEL}PAR1".encode())
+    with pytest.raises(SourceError, match="cannot read Parquet file") as caught:
+        encode_parquet(source, AB, limit=limit)
+    assert SENTINEL not in str(caught.value)
+    write(path, {SENTINEL: [1], "a": ["u"]})
+    with pytest.raises(DomainError, match="no column 'b': add it"):
+        encode_parquet(source, AB, limit=limit)
+    with pytest.raises(DomainError, match=rf"no column 'b' \(it has {SENTINEL}, a\)"):
+        encode_parquet(source, AB, limit=limit, private=False)
+    write(path, {"a": pa.array([], pa.string()), "b": pa.array([], pa.int64())})
+    with pytest.raises(InputError, match="the table has no rows"):
+        encode_parquet(source, AB, limit=limit)
+    pq.write_table(pa.table([["u"], ["v"], [1]], ["a", "a", "b"]), path)
+    with pytest.raises(SourceError, match="two columns of the same name"):
+        encode_parquet(source, AB, limit=limit)
+
+
+def test_a_file_that_is_cut_off_in_its_last_row_group(tmp_path):
+    path = tmp_path / "t.parquet"
+    source = people(path, rows=60)
+    content = bytearray(path.read_bytes())
+    footer = int.from_bytes(content[-8:-4], "little")
+    content[-footer - 200 : -footer - 8] = SENTINEL.encode().ljust(192, b"\xff")
+    path.write_bytes(content)
+    with pytest.raises(SourceError, match="cannot read Parquet file") as caught:
+        encode_parquet(source, AB, limit=0)
+    assert SENTINEL not in str(caught.value)
+
+
+def test_a_file_that_changes_is_noticed(tmp_path):
+    path = tmp_path / "t.parquet"
+    table = encode_parquet(people(path), AB, limit=0)
+    people(path, rows=12)
+    with pytest.raises(SourceError, match="changed while its marginals were counted"):
+        table.marginal(("a",))
+
+
+def test_every_call_is_one_pass(tmp_path, monkeypatch):
+    passes = []
+    chunks = ParquetSource.chunks
+    monkeypatch.setattr(
+        ParquetSource, "chunks", lambda self, *a, **k: passes.append(1) or chunks(self, *a, **k)
+    )
+    table = encode_parquet(people(tmp_path / "t.parquet"), AB, limit=0)
+    assert len(passes) == 1
+    table.marginals(all_cliques(AB))
+    assert len(passes) == 2
+    list(marginal_blocks(table, all_cliques(AB), cells=12))
+    assert len(passes) == 4
+
+
+def test_memory_does_not_grow_with_the_rows_of_a_row_group(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet_source, "CHUNK_ROWS", 1000)
+    monkeypatch.setattr(parquet_source, "_BUFFER_BYTES", 1 << 16)
+    domain = Domain(tuple(NumericAttribute(name, (0, 0.5, 1)) for name in "abcd"))
+    rng = np.random.default_rng(0)
+    arrow, python = [], []
+    for rows in (20_000, 200_000):
+        path = tmp_path / f"{rows}.parquet"
+        columns = pa.table({name: rng.random(rows) for name in domain.names})
+        plain = {"use_dictionary": False, "compression": "none", "data_page_size": 1 << 14}
+        pq.write_table(columns, path, row_group_size=rows, **plain)
+        del columns
+        source = ParquetSource(str(path))
+        before = pa.total_allocated_bytes()
+        arrow.append(
+            max(
+                pa.total_allocated_bytes() - before
+                for _ in source.chunks(domain.names, private=True)
+            )
+        )
+        table = encode_parquet(source, domain, limit=0)
+        tracemalloc.start()
+        assert table.marginals(combinations("abcd", 3))["a", "b", "c"].sum() == rows
+        python.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    # The larger one's values take 6.4 MB, its codes 0.8.
+    assert arrow[1] < 2 * arrow[0] < 2e6
+    assert python[1] < 2 * python[0] < 2e6
