@@ -19,7 +19,7 @@ Columns = Sequence[npt.NDArray[np.integer[Any]]]
 _Places = tuple[int, ...]
 
 # Rows counted at a time: the codes of that many fit the second-level cache.
-_BLOCK_ROWS = 1 << 15
+_BLOCK_ROWS = 1 << 16
 # A marginal of more cells would take more than half a gibibyte.
 _MAX_CELLS = 1 << 27
 
