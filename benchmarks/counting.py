@@ -1,0 +1,226 @@
+"""How long all marginals take to count, and how much memory: from codes, and from a Parquet file.
+
+    python -m benchmarks.counting --rows 10000000 --attributes 15
+    python -m benchmarks.counting --rows 32000 --attributes 60
+
+Tables are simulated (see `benchmarks.simulated`): the marginals are all of one to three attributes,
+575 of 15 attributes and 36,050 of 60. Every case is a process of its own:
+
+memory      the table's codes are in memory, and the counts are held;
+blocks      the same, but the counts are looked at block by block and let go;
+encoded     a Parquet file of texts and numbers is encoded in chunks, then as `memory`;
+streamed    the same file is validated, and then counted from the file;
+whole       the same file is read whole, then encoded, then as `memory`.
+
+The peak is that of the process, with about 110 MB for Python and its libraries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+# Nothing else: this process hands its own peak memory on to those that it starts.
+from benchmarks.process import RunFailedError, measure
+
+if TYPE_CHECKING:
+    from jam_dagster.tables import Clique, Domain, EncodedTable, MarginalSource, ParquetSource
+
+DEGREE = 3
+NUMERIC = 32
+"""Attributes of this many values are numbers in the file, and all others texts."""
+
+
+def domain_of(attributes: int) -> Domain:
+    """Return the domain of the simulated table, as values."""
+    from benchmarks.simulated import Population
+    from jam_dagster.tables import CategoricalAttribute, Domain, NumericAttribute
+
+    population = Population.of(attributes, seed=0)
+    return Domain(
+        tuple(
+            NumericAttribute(name, tuple(range(0, 3 * NUMERIC + 1, 3)), integer=True)
+            if size == NUMERIC
+            else CategoricalAttribute(name, tuple(f"value {code:02d}" for code in range(size)))
+            for name, size in zip(population.names, population.sizes, strict=True)
+        )
+    )
+
+
+def cliques_of(domain: Domain) -> tuple[Clique, ...]:
+    """Return all marginals of one to three attributes."""
+    from jam_dagster.tables import Workload
+
+    return Workload.all_k_way(domain, DEGREE).downward_closure()
+
+
+def simulate(rows: int, attributes: int) -> EncodedTable:
+    """Return the simulated table as codes."""
+    import numpy as np
+
+    from benchmarks.simulated import CHUNK, Population
+    from jam_dagster.tables import EncodedTable
+
+    population = Population.of(attributes, seed=0)
+    rng = np.random.default_rng(0)
+    columns = [np.empty(rows, dtype=np.uint8) for _ in population.names]
+    for start in range(0, rows, CHUNK):
+        chunk = population.draw(min(CHUNK, rows - start), rng)
+        for column, name in zip(columns, population.names, strict=True):
+            column[start : start + len(chunk)] = chunk[name]
+    return EncodedTable(domain_of(attributes), tuple(columns))
+
+
+def write_parquet(path: Path, rows: int, attributes: int, group_rows: int) -> None:
+    """Write the simulated table as values, in row groups of some rows."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from benchmarks.simulated import Population
+    from jam_dagster.tables import CategoricalAttribute
+
+    population = Population.of(attributes, seed=0)
+    rng = np.random.default_rng(0)
+    writer = None
+    for start in range(0, rows, group_rows):
+        codes = population.draw(min(group_rows, rows - start), rng)
+        arrays = [
+            pa.DictionaryArray.from_arrays(codes[one.name], list(one.values)).cast(pa.string())
+            if isinstance(one, CategoricalAttribute)
+            else pa.array(codes[one.name].to_numpy().astype(np.int64) * 3 + 1)
+            for one in domain_of(attributes).attributes
+        ]
+        table = pa.table(arrays, list(population.names))
+        writer = writer or pq.ParquetWriter(path, table.schema)
+        writer.write_table(table, row_group_size=group_rows)
+    if writer is not None:
+        writer.close()
+
+
+def count_in_memory(rows: int, attributes: int, path: Path) -> dict[str, float]:
+    """Return the seconds of counting what is in memory."""
+    return _counting(lambda: simulate(rows, attributes), "simulate")
+
+
+def count_in_blocks(rows: int, attributes: int, path: Path) -> dict[str, float]:
+    """Return the seconds of counting what is in memory, holding one block of marginals."""
+    from jam_dagster.tables import marginal_blocks
+
+    table = simulate(rows, attributes)
+    started = time.monotonic()
+    for counts in marginal_blocks(table, cliques_of(table.domain)):
+        assert all(one.sum() == rows for one in counts.values())
+    return {"count": time.monotonic() - started}
+
+
+def count_encoded(rows: int, attributes: int, path: Path) -> dict[str, float]:
+    """Return the seconds of encoding a file in chunks and counting."""
+    from jam_dagster.tables import encode_parquet
+
+    domain = domain_of(attributes)
+    return _counting(lambda: encode_parquet(_source(path), domain, limit=sys.maxsize), "encode")
+
+
+def count_streamed(rows: int, attributes: int, path: Path) -> dict[str, float]:
+    """Return the seconds of validating a file and of counting from it."""
+    from jam_dagster.tables import encode_parquet
+
+    domain = domain_of(attributes)
+    return _counting(lambda: encode_parquet(_source(path), domain, limit=0), "validate")
+
+
+def count_whole(rows: int, attributes: int, path: Path) -> dict[str, float]:
+    """Return the seconds of reading a file whole, encoding and counting."""
+    from jam_dagster.tables import encode
+
+    domain = domain_of(attributes)
+    return _counting(lambda: encode(_source(path).read(private=True), domain), "encode")
+
+
+CASES: dict[str, Callable[[int, int, Path], dict[str, float]]] = {
+    "memory": count_in_memory,
+    "blocks": count_in_blocks,
+    "encoded": count_encoded,
+    "streamed": count_streamed,
+    "whole": count_whole,
+}
+DEFAULT_CASES = ("memory", "blocks", "encoded", "streamed")
+
+
+def _source(path: Path) -> ParquetSource:
+    from jam_dagster.tables import ParquetSource
+
+    return ParquetSource(str(path))
+
+
+def _counting(open_table: Callable[[], MarginalSource], opening: str) -> dict[str, float]:
+    started = time.monotonic()
+    table = open_table()
+    opened = time.monotonic()
+    counts = table.marginals(cliques_of(table.domain))
+    ended = time.monotonic()
+    assert all(one.sum() == table.records for one in counts.values())
+    return {opening: opened - started, "count": ended - opened}
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Run the benchmark; return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.counting",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--attributes", type=int, default=15)
+    parser.add_argument("--group-rows", type=int, default=1_000_000, help="rows of a row group")
+    parser.add_argument("--cases", nargs="+", choices=list(CASES), default=DEFAULT_CASES)
+    parser.add_argument("--folder", type=Path, help="where the Parquet file is kept for next time")
+    parser.add_argument("--run", choices=["write", *CASES], help=argparse.SUPPRESS)
+    arguments = parser.parse_args(given)
+    sizes = f"{arguments.rows}-{arguments.attributes}-{arguments.group_rows}"
+    if arguments.run is not None:
+        path = arguments.folder / f"people-{sizes}.parquet"
+        if arguments.run == "write":
+            write_parquet(path, arguments.rows, arguments.attributes, arguments.group_rows)
+        else:
+            took = CASES[arguments.run](arguments.rows, arguments.attributes, path)
+            print(json.dumps(took))
+        return 0
+    print(f"{arguments.rows:,} rows, {arguments.attributes} attributes", flush=True)
+    with tempfile.TemporaryDirectory() as made:
+        folder = arguments.folder or Path(made)
+        folder.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "benchmarks.counting", "--folder", str(folder)]
+        for name in ("rows", "attributes", "group_rows"):
+            command += [f"--{name.replace('_', '-')}", str(getattr(arguments, name))]
+        try:
+            reads_file = {"encoded", "streamed", "whole"} & set(arguments.cases)
+            if reads_file and not (folder / f"people-{sizes}.parquet").exists():
+                measure([*command, "--run", "write"])
+            for case in arguments.cases:
+                measured = measure([*command, "--run", case])
+                steps = ", ".join(
+                    f"{name} {seconds:.1f} s"
+                    for name, seconds in json.loads(measured.output).items()
+                )
+                peak = measured.peak_bytes / 2**20
+                print(
+                    f"{case:9} {steps}; {measured.cpu_seconds:.1f} s CPU in all,"
+                    f" peak memory {peak:,.0f} MB",
+                    flush=True,
+                )
+        except RunFailedError as error:
+            print(error, file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,24 @@
+"""The benchmark of counting, on tables that take no time."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.counting import CASES, main, write_parquet
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_case_counts_every_record(tmp_path: Path, case: str) -> None:
+    path = tmp_path / "people.parquet"
+    write_parquet(path, 300, 4, group_rows=120)
+    seconds = CASES[case](300, 4, path)
+    assert "count" in seconds
+    assert min(seconds.values()) >= 0
+
+
+def test_the_command_prints_a_line_a_case(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--rows", "300", "--attributes", "3", "--cases", "blocks"]) == 0
+    heading, line = capsys.readouterr().out.splitlines()
+    assert heading == "300 rows, 3 attributes"
+    assert line.startswith("blocks")
+    assert line.endswith("MB")
