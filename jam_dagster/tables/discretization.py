@@ -74,7 +74,9 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
     columns = []
     for attribute in domain.attributes:
         with withheld(f"encoding attribute {attribute.name!r}") if private else nullcontext():
-            columns.append(_encode_column(_column(table, attribute, private), attribute, private))
+            codes = _encode_column(_column(table, attribute, private), attribute, private)
+        # As small as they stay, before the next ones come.
+        columns.append(codes.astype(np.min_scalar_type(attribute.size - 1)))
     encoded = EncodedTable(domain, tuple(columns))
     _check_impossible(encoded, private)
     return encoded
