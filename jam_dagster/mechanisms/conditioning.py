@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from jam_dagster.mechanisms.junction_tree import JunctionTree, spread, sum_to
+from jam_dagster.mechanisms.dense import spread, sum_to
+from jam_dagster.mechanisms.junction_tree import JunctionTree
 
 
 def condition_beliefs(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,12 +21,19 @@ from jam_dagster.errors import (
     LostDrawError,
     SpecificationError,
 )
+from jam_dagster.mechanisms.estimation import (
+    Convergence,
+    check_estimator,
+    make_estimator,
+)
+from jam_dagster.mechanisms.junction_tree import mask_of
 from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
 from jam_dagster.mechanisms.scores import candidate_scores, l1_distance, tractable
+from jam_dagster.mechanisms.tractability import TractabilityFilter
 from jam_dagster.mechanisms.transcript import Measurement, Origin, Round, Transcript
 from jam_dagster.privacy.sensitivity import JAM_SCORE
-from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
+from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
 
 if TYPE_CHECKING:
     from jam_dagster.privacy.draws import Draws
@@ -36,8 +44,8 @@ SMALLEST_RHO = 1e-12
 LARGEST_MARGINAL_CELLS = 2**27
 """A gibibyte of counts: no table counts, and no model answers, a larger marginal."""
 
-LARGEST_WORKLOAD_CELLS = 2**29
-"""Four gibibytes of counts: the private marginals are held for the whole run."""
+HELD_CELLS = 2**29
+"""Two gibibytes of counts: private marginals of more cells are counted anew in every round."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +61,14 @@ class JamPgm:
     size_limit_mb
         Largest junction tree, in megabytes of 8 bytes a cell. It is released in proportion to the
         budget spent.
+    estimator
+        How the model is fitted: ``accelerated``, ``mirror_descent`` or ``mbi``, see
+        `jam_dagster.mechanisms.estimation.make_estimator`.
     iterations
-        Mirror descent steps of each fit.
+        Most steps of a fit.
+    tolerance
+        Trades error for time: a fit of the accelerated estimator ends when its loss fell by less
+        than this share over 15 steps. The others take all `iterations`.
 
     Raises
     ------
@@ -65,7 +79,9 @@ class JamPgm:
     rounds: int = 30
     alpha: float = 0.8
     size_limit_mb: float = 80.0
+    estimator: str = "accelerated"
     iterations: int = 1000
+    tolerance: float = 0.03
 
     name: ClassVar[str] = "jam_pgm"
 
@@ -81,8 +97,7 @@ class JamPgm:
             raise SpecificationError(
                 f"size_limit_mb must be positive and finite, got {self.size_limit_mb}."
             )
-        if self.iterations < 1:
-            raise SpecificationError(f"iterations must be at least 1, got {self.iterations}.")
+        check_estimator(self.estimator, self.iterations, self.tolerance)
 
     def parameters(self) -> dict[str, Any]:
         """Return the settings as plain values."""
@@ -103,7 +118,7 @@ class JamPgm:
         Raises
         ------
         SpecificationError
-            If `rho` leaves nothing worth its noise to a round, or the workload's marginals are
+            If `rho` leaves nothing worth its noise to a round, or a marginal of the workload is
             too large to be counted.
         EmptyCandidateSetError
             If no marginal of the workload's downward closure fits the first round's size limit.
@@ -111,12 +126,11 @@ class JamPgm:
         self.check_budget(rho)
         sizes = {q: domain.size(q) for q in workload.downward_closure()}
         largest = max(sizes, key=sizes.__getitem__)
-        if sizes[largest] > LARGEST_MARGINAL_CELLS or sum(sizes.values()) > LARGEST_WORKLOAD_CELLS:
+        if sizes[largest] > LARGEST_MARGINAL_CELLS:
             raise SpecificationError(
-                f"The workload's marginals have {sum(sizes.values()):,} cells together and "
-                f"{sizes[largest]:,} in {' x '.join(largest)}; at most "
-                f"{LARGEST_WORKLOAD_CELLS:,} and {LARGEST_MARGINAL_CELLS:,} can be counted. Lower "
-                "the workload's degree, or give the attributes fewer values."
+                f"The workload's marginal {' x '.join(largest)} has {sizes[largest]:,} cells; at "
+                f"most {LARGEST_MARGINAL_CELLS:,} can be counted. Lower the workload's degree, or "
+                "give the attributes fewer values."
             )
         limit = self.size_limit_mb / self.rounds
         if not tractable(domain, list(sizes), [], limit):
@@ -209,14 +223,33 @@ class _Run:
         self.closure = list(closure)
         self.draws = draws
         self.scale = private.records / public.records
+        self.private = private
         self.public = public
-        self.counts = private.marginals(self.closure)
-        self.public_error = np.array(
-            [l1_distance(self.counts[q], public.marginal(q) * self.scale) for q in self.closure]
+        self.seconds = dict.fromkeys(("count", "filter", "answer", "select", "measure", "fit"), 0.0)
+        cells = {q: self.domain.size(q) for q in self.closure}
+        self.cells = np.array(list(cells.values()), dtype=np.float64)
+        self.masks = {mask_of(self.domain.positions[name] for name in q): q for q in self.closure}
+        self.number = {q: number for number, q in enumerate(self.closure)}
+        self.counts: dict[Clique, np.ndarray] | None = None
+        self.public_error = np.empty(len(self.closure))
+        with self._stage("count"):
+            if sum(cells.values()) <= HELD_CELLS:
+                self.counts = private.marginals(self.closure)
+            for block in self._private_counts(self.closure):
+                others = public.marginals(block)
+                for clique, counts in block.items():
+                    self.public_error[self.number[clique]] = l1_distance(
+                        counts, others[clique] * self.scale
+                    )
+        self.filter = TractabilityFilter(self.domain, self.closure)
+        self.estimator = make_estimator(
+            mechanism.estimator,
+            self.domain,
+            self.records,
+            iterations=mechanism.iterations,
+            tolerance=mechanism.tolerance,
         )
-        self.cells = np.array([self.domain.size(q) for q in self.closure], dtype=np.float64)
-        self.model = FittedModel.uniform(self.domain, self.records)
-        self.measurements: list[Measurement] = []
+        self.measured: list[Clique] = []
         self.rounds: list[Round] = []
 
     def size_limit_mb(self, index: int) -> float:
@@ -233,11 +266,12 @@ class _Run:
         """Select, measure and refit once; or say why the run ends here."""
         started = time.monotonic()
         limit = self.size_limit_mb(index)
-        measured = [m.clique for m in self.measurements]
-        fitting = tractable(self.domain, self.closure, measured, limit)
+        with self._stage("filter"):
+            fitting = self.filter.fitting(self.measured, limit)
         if not fitting:
             return "no candidate fits"
-        current_error = self._current_errors(fitting)
+        with self._stage("answer"):
+            current_error = self._current_errors(fitting)
         attempt = 0
         while True:
             attempt += 1
@@ -253,18 +287,26 @@ class _Run:
                 1 / math.sqrt(rho_measure),
             )
             try:
-                chosen = self.draws.select(
-                    _step(index, "select", attempt), scores, rho=rho_select, sensitivity=JAM_SCORE
-                )
+                with self._stage("select"):
+                    chosen = self.draws.select(
+                        _step(index, "select", attempt),
+                        scores,
+                        rho=rho_select,
+                        sensitivity=JAM_SCORE,
+                    )
                 break
             except LostDrawError:
                 # The lost selection counts as spent; this round starts again with what is left.
                 continue
         source: Origin = "private" if chosen < len(fitting) else "public"
         clique = self.closure[fitting[chosen % len(fitting)]]
-        measurement = self._measure(index, clique, source, rho_measure)
+        with self._stage("measure"):
+            measurement = self._measure(index, clique, source, rho_measure)
+        convergence = Convergence(0, math.nan)
         if measurement is not None:
-            self._refit(measurement)
+            self.measured.append(clique)
+            with self._stage("fit"):
+                convergence = self.estimator.add(measurement)
         done = Round(
             index=index,
             clique=clique,
@@ -275,21 +317,46 @@ class _Run:
             rho_spent=self.draws.spent,
             sigma=0.0 if measurement is None else measurement.sigma,
             size_limit_mb=limit,
-            model_mb=self.model.size_mb,
+            model_mb=self.estimator.model.size_mb,
             l1_residual=self._residual(measurement),
+            iterations=convergence.iterations,
+            loss=convergence.loss,
             seconds=time.monotonic() - started,
             measurement=measurement,
         )
         self.rounds.append(done)
         return done
 
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self.seconds[name] += time.monotonic() - started
+
+    def _private_counts(self, cliques: Sequence[Clique]) -> Iterator[Mapping[Clique, np.ndarray]]:
+        """Yield the private marginals, all at once where they are held, else block by block."""
+        if self.counts is not None:
+            yield (
+                self.counts
+                if len(cliques) == len(self.counts)
+                else {clique: self.counts[clique] for clique in cliques}
+            )
+        else:
+            yield from marginal_blocks(self.private, cliques)
+
     def _current_errors(self, fitting: Sequence[int]) -> np.ndarray:
-        errors = []
-        for number in fitting:
-            clique = self.closure[number]
-            errors.append(l1_distance(self.counts[clique], self.model.marginal(clique)))
-        self.model.calibrated.forget()
-        return np.array(errors)
+        errors = np.empty(len(self.closure))
+        calibrated, total = self.estimator.model.calibrated, self.records
+        masks = {q: mask for mask, q in self.masks.items()}
+        for block in self._private_counts([self.closure[number] for number in fitting]):
+            for mask, answer in calibrated.marginals(masks[clique] for clique in block):
+                clique = self.masks[mask]
+                errors[self.number[clique]] = l1_distance(block[clique], answer * total)
+        calibrated.forget()
+        return errors[fitting]
+
+    def _count(self, clique: Clique) -> np.ndarray:
+        return self.private.marginal(clique) if self.counts is None else self.counts[clique]
 
     def _measure(
         self, index: int, clique: Clique, source: Origin, rho: float
@@ -300,7 +367,7 @@ class _Run:
         try:
             noisy, sigma = self.draws.measure(
                 _step(index, "measure", 1),
-                self.counts[clique],
+                self._count(clique),
                 # The charge for the selection was rounded up: the last round may be a unit short.
                 rho=min(rho, self.draws.remaining),
             )
@@ -309,22 +376,10 @@ class _Run:
             return None
         return Measurement(clique, "private", noisy, sigma, index)
 
-    def _refit(self, measurement: Measurement) -> None:
-        from jam_dagster.mechanisms.private_pgm import estimate
-
-        self.measurements.append(measurement)
-        self.model = estimate(
-            self.domain,
-            self.measurements,
-            self.records,
-            iterations=self.mechanism.iterations,
-            warm_start=self.model,
-        )
-
     def _residual(self, measurement: Measurement | None) -> float:
         if measurement is None:
             return math.nan
-        fitted = self.model.marginal(measurement.clique)
+        fitted = self.estimator.model.marginal(measurement.clique)
         return l1_distance(fitted, measurement.values) / self.records
 
     def result(self, ended: str) -> MechanismResult:
@@ -340,7 +395,9 @@ class _Run:
             noise=self.draws.noise_name,
             releasable=self.draws.releasable,
         )
-        return MechanismResult(self.model, transcript)
+        return MechanismResult(
+            self.estimator.model.recalibrated(), transcript, seconds=self.seconds
+        )
 
 
 def _step(index: int, action: str, attempt: int) -> str:

@@ -1,4 +1,4 @@
-"""Junction trees over integer masks: model size, structure, calibration, answers.
+"""Junction trees over integer masks: model size, structure, and the ways through them.
 
 Attributes are positions 0..d-1 here, a clique is a sorted tuple of positions, and a set of
 attributes is the integer whose bits are those positions. Integers keep every order in this module
@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 Positions = tuple[int, ...]
+Route = tuple[int, tuple[tuple[int, int], ...], int]
 
 BYTES_PER_CELL = 8
 MEGABYTE = 2**20
@@ -191,6 +190,98 @@ class JunctionTree:
             masks[child, parent] = above
         return masks
 
+    @cached_property
+    def _routes(self) -> dict[int, Route]:
+        return {}
+
+    @cached_property
+    def _passages(self) -> dict[tuple[int, int, int], Route]:
+        return {}
+
+    def route(self, mask: int) -> Route:
+        """Return where and how the marginal over `mask` is gathered.
+
+        Returns
+        -------
+        tuple
+            The clique; its neighbours that lead to attributes of `mask` outside the clique, each
+            with those attributes; and the attributes of the clique that are asked for or lead to
+            a neighbour. No neighbours if a clique holds all of `mask`, the smallest one then.
+        """
+        if mask not in self._routes:
+            homes = [i for i, clique in enumerate(self.masks) if clique & mask == mask]
+            if homes:
+                home = min(homes, key=lambda i: cells_of(self.masks[i], self.sizes))
+                self._routes[mask] = (home, (), mask)
+            else:
+                routes = [self._route_from(root, -1, mask) for root in range(len(self.masks))]
+                self._routes[mask] = min(
+                    routes,
+                    key=lambda route: (
+                        max(part.bit_count() for _, part in route[1]),
+                        cells_of(route[2], self.sizes),
+                    ),
+                )
+        return self._routes[mask]
+
+    def passage(self, source: int, clique: int, part: int) -> Route:
+        """Return how P(part | separator) is gathered at `clique`, seen from `source`.
+
+        Returns
+        -------
+        tuple
+            The separator, and the neighbours and attributes as for `route`.
+        """
+        key = (source, clique, part)
+        if key not in self._passages:
+            separator = self.masks[source] & self.masks[clique]
+            _, branches, here = self._route_from(clique, source, part)
+            self._passages[key] = (separator, branches, here | separator)
+        return self._passages[key]
+
+    def sums_needed(self, mask: int) -> Iterator[tuple[int, int]]:
+        """Yield the cliques and attributes whose sums the marginal over `mask` is made of."""
+        root, branches, here = self.route(mask)
+        yield root, here
+        pending = [(root, *branch) for branch in branches]
+        while pending:
+            source, clique, part = pending.pop()
+            separator, branches, here = self.passage(source, clique, part)
+            yield clique, here
+            yield clique, separator
+            pending += [(clique, *branch) for branch in branches]
+
+    def _route_from(self, clique: int, source: int, mask: int) -> Route:
+        here = mask & self.masks[clique]
+        branches = self._lifted(clique, clique, source, mask & ~self.masks[clique])
+        for neighbour, _ in branches:
+            here |= self.masks[clique] & self.masks[neighbour]
+        return clique, tuple(branches), here
+
+    def _lifted(self, clique: int, at: int, source: int, outside: int) -> list[tuple[int, int]]:
+        """Return the cliques beyond `at` that give the attributes `outside` to `clique`.
+
+        Where all that a far clique shares with the ones before it is in `clique` too, the ones
+        before it have nothing to say about it: the far clique is asked instead of them, through
+        a smaller separator.
+        """
+        branches = []
+        for neighbour in self.neighbours[at]:
+            if neighbour == source or not (part := outside & self.beyond[at, neighbour]):
+                continue
+            beyond = self._lifted(clique, neighbour, at, part & ~self.masks[neighbour])
+            lifted = [
+                branch
+                for branch in beyond
+                if not self.masks[branch[0]] & self.masks[neighbour] & ~self.masks[clique]
+            ]
+            branches += lifted
+            for _, far in lifted:
+                part &= ~far
+            if part:
+                branches.append((neighbour, part))
+        return branches
+
     def shape(self, mask: int) -> tuple[int, ...]:
         """Return the shape of the marginal over `mask`, attributes ascending."""
         return tuple(self.sizes[position] for position in bits(mask))
@@ -199,221 +290,3 @@ class JunctionTree:
     def cells(self) -> int:
         """Number of cells of all cliques together."""
         return sum(cells_of(mask, self.sizes) for mask in self.masks)
-
-
-def sum_to(table: np.ndarray, mask: int, kept: int) -> np.ndarray:
-    """Sum a table over `mask` down to the attributes in `kept`."""
-    axes = tuple(axis for axis, position in enumerate(bits(mask)) if not kept >> position & 1)
-    summed: np.ndarray = table.sum(axis=axes) if axes else table
-    return summed
-
-
-def spread(table: np.ndarray, mask: int, onto: int) -> np.ndarray:
-    """Reshape a table over `mask` so that it broadcasts against tables over `onto`."""
-    shape = iter(table.shape)
-    return table.reshape([next(shape) if mask >> position & 1 else 1 for position in bits(onto)])
-
-
-def _log_sum(table: np.ndarray, mask: int, kept: int) -> np.ndarray:
-    """Sum in log space, keeping minus infinity where a whole slice is impossible."""
-    axes = tuple(axis for axis, position in enumerate(bits(mask)) if not kept >> position & 1)
-    if not axes:
-        return table
-    top = table.max(axis=axes, keepdims=True)
-    top = np.where(np.isneginf(top), 0.0, top)
-    with np.errstate(divide="ignore"):
-        summed: np.ndarray = np.log(np.exp(table - top).sum(axis=axes)) + top.reshape(
-            [n for axis, n in enumerate(top.shape) if axis not in axes]
-        )
-    return summed
-
-
-def calibrate(
-    tree: JunctionTree, potentials: Sequence[tuple[int, np.ndarray]]
-) -> tuple[np.ndarray, ...]:
-    """Compute the marginal distribution of every clique by belief propagation.
-
-    Parameters
-    ----------
-    tree
-        A junction tree in which every potential lies inside a clique.
-    potentials
-        Pairs of a mask and a log potential, attributes ascending; minus infinity forbids a cell.
-
-    Returns
-    -------
-    tuple of ndarray
-        For each clique its probabilities, attributes ascending, summing to one.
-
-    Notes
-    -----
-    Messages are sums in log space. The downward message divides out the upward one; where that is
-    zero the clique below is impossible whatever the quotient, so any finite value serves.
-    """
-    beliefs = [np.zeros(tree.shape(mask)) for mask in tree.masks]
-    for mask, potential in potentials:
-        home = min(
-            (i for i, clique in enumerate(tree.masks) if clique & mask == mask),
-            key=lambda i: beliefs[i].size,
-        )
-        beliefs[home] += spread(potential, mask, tree.masks[home])
-    upward: dict[int, np.ndarray] = {}
-    for parent, child in reversed(tree.edges):
-        separator = tree.masks[parent] & tree.masks[child]
-        upward[child] = _log_sum(beliefs[child], tree.masks[child], separator)
-        beliefs[parent] += spread(upward[child], separator, tree.masks[parent])
-    for parent, child in tree.edges:
-        separator = tree.masks[parent] & tree.masks[child]
-        total = _log_sum(beliefs[parent], tree.masks[parent], separator)
-        message = total - np.where(np.isneginf(upward[child]), 0.0, upward[child])
-        beliefs[child] += spread(message, separator, tree.masks[child])
-    for belief in beliefs:
-        np.exp(belief - belief.max(), out=belief)
-        belief /= belief.sum()
-    return tuple(beliefs)
-
-
-class Calibrated:
-    """Answers marginal queries from a calibrated junction tree.
-
-    Parameters
-    ----------
-    tree
-        The junction tree.
-    beliefs
-        Its cliques' probabilities, as `calibrate` returns them.
-
-    Notes
-    -----
-    A marginal inside a clique is a sum. One that spans cliques is gathered at the clique that
-    splits its attributes best, through conditionals P(attributes | separator) that are kept: all
-    three-way marginals of a model share a few hundred of them.
-    """
-
-    def __init__(self, tree: JunctionTree, beliefs: Sequence[np.ndarray]) -> None:
-        self.tree = tree
-        self.beliefs = tuple(beliefs)
-        self._sums: dict[tuple[int, int], np.ndarray] = {}
-        self._conditionals: dict[tuple[int, int, int], np.ndarray] = {}
-
-    def marginal(self, mask: int) -> np.ndarray:
-        """Return the probabilities of the marginal over `mask`, attributes ascending."""
-        homes = [i for i, clique in enumerate(self.tree.masks) if clique & mask == mask]
-        if homes:
-            home = min(homes, key=lambda i: self.beliefs[i].size)
-            return sum_to(self.beliefs[home], self.tree.masks[home], mask)
-        root = self._root(mask)
-        branches = self._branches(root, -1, mask)
-        here = self._needed(root, branches, mask)
-        return self._gather(self._sum(root, here), here, root, branches, mask)
-
-    def forget(self) -> None:
-        """Drop the intermediate tables, whose memory may exceed the model's."""
-        self._sums.clear()
-        self._conditionals.clear()
-
-    def _sum(self, clique: int, kept: int) -> np.ndarray:
-        key = (clique, kept)
-        if key not in self._sums:
-            self._sums[key] = sum_to(self.beliefs[clique], self.tree.masks[clique], kept)
-        return self._sums[key]
-
-    def _root(self, mask: int) -> int:
-        """Return the clique from which the largest branch holds the fewest attributes."""
-
-        def spread_over(root: int) -> tuple[int, int]:
-            branches = self._branches(root, -1, mask)
-            here = self._needed(root, branches, mask)
-            return max(part.bit_count() for _, part in branches), cells_of(here, self.tree.sizes)
-
-        return min(range(len(self.tree.masks)), key=spread_over)
-
-    def _branches(self, clique: int, came_from: int, mask: int) -> list[tuple[int, int]]:
-        """Return the neighbours that lead to attributes of `mask` outside `clique`, with them."""
-        outside = mask & ~self.tree.masks[clique]
-        return [
-            (neighbour, part)
-            for neighbour in self.tree.neighbours[clique]
-            if neighbour != came_from and (part := outside & self.tree.beyond[clique, neighbour])
-        ]
-
-    def _needed(self, clique: int, branches: Sequence[tuple[int, int]], mask: int) -> int:
-        """Return the attributes of a clique that are asked for or lead to a branch."""
-        here = mask & self.tree.masks[clique]
-        for neighbour, _ in branches:
-            here |= self.tree.masks[clique] & self.tree.masks[neighbour]
-        return here
-
-    def _conditional(self, source: int, clique: int, part: int) -> np.ndarray:
-        """Return P(part | separator) beyond the edge; axes: the separator's, then the part's."""
-        key = (source, clique, part)
-        if key in self._conditionals:
-            return self._conditionals[key]
-        separator = self.tree.masks[source] & self.tree.masks[clique]
-        branches = self._branches(clique, source, part)
-        here = separator | self._needed(clique, branches, part)
-        joint = self._sum(clique, here)
-        evidence = spread(self._sum(clique, separator), separator, here)
-        table = np.divide(joint, evidence, out=np.zeros_like(joint), where=evidence > 0)
-        gathered = self._gather(table, here, clique, branches, separator | part)
-        order = [*bits(separator), *bits(part)]
-        ascending = list(bits(separator | part))
-        self._conditionals[key] = gathered.transpose([ascending.index(p) for p in order])
-        return self._conditionals[key]
-
-    def _gather(
-        self,
-        table: np.ndarray,
-        here: int,
-        clique: int,
-        branches: Sequence[tuple[int, int]],
-        wanted: int,
-    ) -> np.ndarray:
-        """Multiply a table with its branches' conditionals and sum to the wanted attributes."""
-        left = [(self.tree.masks[clique] & self.tree.masks[n], n, part) for n, part in branches]
-
-        def kept_after(branch: tuple[int, int, int]) -> int:
-            kept = wanted
-            for other in left:
-                if other is not branch:
-                    kept |= other[0]
-            return here & kept
-
-        while left:
-            branch = min(left, key=lambda b: cells_of(kept_after(b) | b[2], self.tree.sizes))
-            separator, neighbour, part = branch
-            keep = kept_after(branch)
-            conditional = self._conditional(clique, neighbour, part)
-            table = _join(table, here, conditional, separator, part, keep)
-            here = keep | part
-            left.remove(branch)
-        return sum_to(table, here, wanted)
-
-
-def _join(
-    table: np.ndarray, here: int, conditional: np.ndarray, separator: int, part: int, keep: int
-) -> np.ndarray:
-    """Return ``sum table(here) * conditional(part | separator)`` over ``here`` less ``keep``.
-
-    What is summed lies in the separator. The sum runs as one matrix product for each value of the
-    separator's kept attributes; einsum would go cell by cell.
-    """
-    groups, rest, summed, fresh = (
-        list(bits(mask)) for mask in (separator & keep, keep & ~separator, separator & ~keep, part)
-    )
-    size = dict(zip(bits(here), table.shape, strict=True))
-    size |= dict(zip([*bits(separator), *fresh], conditional.shape, strict=True))
-
-    def matrices(array: np.ndarray, axes: list[int], *parts: list[int]) -> np.ndarray:
-        order = [axes.index(position) for positions in parts for position in positions]
-        shape = [math.prod(size[position] for position in positions) for positions in parts]
-        return array.transpose(order).reshape(shape)
-
-    product = np.matmul(
-        matrices(table, list(bits(here)), groups, rest, summed),
-        matrices(conditional, [*bits(separator), *fresh], groups, summed, fresh),
-    )
-    order = [*groups, *rest, *fresh]
-    joined = product.reshape([size[position] for position in order])
-    ascending: np.ndarray = joined.transpose([order.index(p) for p in sorted(order)])
-    return ascending

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster.errors import InputError
+from jam_dagster.mechanisms.answers import Calibrated
+from jam_dagster.mechanisms.belief_propagation import calibrate
 from jam_dagster.mechanisms.conditioning import condition_beliefs
 from jam_dagster.mechanisms.junction_tree import (
     BYTES_PER_CELL,
     MEGABYTE,
-    Calibrated,
     JunctionTree,
     bits,
-    calibrate,
     mask_of,
 )
 from jam_dagster.mechanisms.query_plan import largest_table
@@ -64,6 +64,26 @@ class FittedModel:
     def uniform(cls, domain: Domain, total: float) -> FittedModel:
         """Return the model that spreads `total` evenly over the possible cells of the domain."""
         return cls(domain, float(total), {})
+
+    @classmethod
+    def with_beliefs(
+        cls,
+        domain: Domain,
+        total: float,
+        potentials: Mapping[Clique, np.ndarray],
+        calibrated: Calibrated,
+    ) -> FittedModel:
+        """Return a model whose beliefs are known, so that nothing need be propagated."""
+        model = cls(domain, float(total), potentials)
+        vars(model).update(tree=calibrated.tree, calibrated=calibrated)
+        return model
+
+    def recalibrated(self) -> FittedModel:
+        """Return the model with beliefs propagated from its potentials alone, as `load` gives it.
+
+        What a fit hands over differs from them by rounding, which is enough to sample other rows.
+        """
+        return type(self)(self.domain, self.total, self.potentials)
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
@@ -202,13 +222,15 @@ class FittedModel:
             If `where` names an unknown attribute or value, or a bound that cuts through a bin, or
             no record of the model can meet it.
         """
-        probability, _ = self._conditioned(where)
+        probability, beliefs = self._conditioned(where)
         potentials = dict(self.potentials)
         for position, allowed in self._evidence(where).items():
             name = self.domain.names[position]
             here = potentials.get((name,), np.zeros(len(allowed)))
             potentials[name,] = np.where(allowed, here, -np.inf)
-        return FittedModel(self.domain, self.total * probability, potentials)
+        return FittedModel.with_beliefs(
+            self.domain, self.total * probability, potentials, Calibrated(self.tree, beliefs)
+        )
 
     def _conditioned(self, where: Where) -> tuple[float, tuple[np.ndarray, ...]]:
         evidence = self._evidence(where)
@@ -293,10 +315,10 @@ class FittedModel:
         InputError
             If the folder does not hold a model.
         """
-        path = directory / "model.json"
-        if not path.exists():
-            raise InputError(f"{directory} holds no model.json; give a folder that save() wrote.")
-        description = json.loads(path.read_text())
+        for name in ("model.json", "potentials.npz"):
+            if not (directory / name).exists():
+                raise InputError(f"{directory} holds no {name}; give a folder that save() wrote.")
+        description = json.loads((directory / "model.json").read_text())
         cliques = [tuple(clique) for clique in description["cliques"]]
         packed = io.BytesIO((directory / "potentials.npz").read_bytes())
         with np.load(packed, allow_pickle=False) as stored:

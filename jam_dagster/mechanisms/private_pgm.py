@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from jam_dagster.mechanisms.estimation import Convergence
 from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.transcript import Measurement
 from jam_dagster.tables import Clique, Domain
@@ -27,6 +28,46 @@ def load_mbi() -> ModuleType:
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_enable_compilation_cache", False)
     return importlib.import_module("mbi")
+
+
+class PrivatePgm:
+    """Private-PGM's mirror descent, in its own package; an `Estimator`.
+
+    Parameters
+    ----------
+    domain
+        The attributes. Its impossible combinations are fixed zeros of the model.
+    total
+        n, the number of records.
+    iterations
+        Mirror descent steps of each fit, rounded up to a multiple of 50.
+    """
+
+    def __init__(self, domain: Domain, total: float, *, iterations: int) -> None:
+        self.iterations = iterations
+        self._measurements: list[Measurement] = []
+        self._model = FittedModel.uniform(domain, total)
+
+    @property
+    def model(self) -> FittedModel:
+        """The model of all measurements so far."""
+        return self._model
+
+    def add(self, measurement: Measurement) -> Convergence:
+        """Take one more measurement into account; see `Estimator.add`."""
+        self._measurements.append(measurement)
+        self._model = estimate(
+            self._model.domain,
+            self._measurements,
+            self._model.total,
+            iterations=self.iterations,
+            warm_start=self._model,
+        )
+        squares = 0.0
+        for measured in self._measurements:
+            residual = self._model.marginal(measured.clique) - measured.values
+            squares += float(np.vdot(residual, residual))
+        return Convergence(self.iterations, squares / (2 * self._model.total**2))
 
 
 def estimate(

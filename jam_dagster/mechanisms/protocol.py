@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jam_dagster.errors import DomainError
+from jam_dagster.mechanisms.estimation import make_estimator
 from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.transcript import Round, Transcript
 from jam_dagster.tables import Domain, MarginalSource, Workload
@@ -19,10 +20,19 @@ OnRound = Callable[[Round], None]
 
 @dataclass(frozen=True, eq=False)
 class MechanismResult:
-    """A fitted model and the transcript from which it can be refitted."""
+    """A fitted model and the transcript from which it can be refitted.
+
+    Attributes
+    ----------
+    model, transcript
+        What was released.
+    seconds
+        Wall-clock time of each stage of the run.
+    """
 
     model: FittedModel
     transcript: Transcript
+    seconds: Mapping[str, float] = field(default_factory=dict, kw_only=True)
 
 
 class Mechanism(Protocol):
@@ -70,18 +80,20 @@ def refit(transcript: Transcript, domain: Domain) -> FittedModel:
     DomainError
         If `domain` is not the transcript's.
     """
-    from jam_dagster.mechanisms.private_pgm import estimate
-
     if domain.digest != transcript.domain_digest:
         raise DomainError(
             "This transcript belongs to another domain "
             f"(digest {transcript.domain_digest[:12]}, given {domain.digest[:12]}); "
             "give the domain that was stored with it."
         )
-    model = FittedModel.uniform(domain, transcript.records)
-    iterations = int(transcript.parameters["iterations"])
-    seen = []
+    settings = transcript.parameters
+    estimator = make_estimator(
+        settings["estimator"],
+        domain,
+        transcript.records,
+        iterations=settings["iterations"],
+        tolerance=settings["tolerance"],
+    )
     for measurement in transcript.measurements:
-        seen.append(measurement)
-        model = estimate(domain, seen, transcript.records, iterations=iterations, warm_start=model)
-    return model
+        estimator.add(measurement)
+    return estimator.model.recalibrated()

@@ -72,6 +72,9 @@ class Round:
         The limit that candidates had to meet and the size of the model refitted.
     l1_residual
         ``||model - measured||_1 / n`` after the refit; NaN without a measurement.
+    iterations, loss
+        How the refit converged: its steps, and the sum over all measurements so far of
+        ``||model - measured||_2^2 / (2 n^2)``. 0 and NaN without a measurement.
     seconds
         Time that the round took.
     measurement
@@ -89,6 +92,8 @@ class Round:
     size_limit_mb: float
     model_mb: float
     l1_residual: float
+    iterations: int
+    loss: float
     seconds: float
     measurement: Measurement | None = field(repr=False)
 
@@ -99,7 +104,7 @@ class Round:
         return (
             f"round {self.index + 1}/{rounds}: {' x '.join(self.clique)} from {self.source} "
             f"({cost}{lost}); {self.candidates} candidates, model {self.model_mb:.2f} MB, "
-            f"rho spent {self.rho_spent:.4g}, {self.seconds:.1f} s"
+            f"{self.iterations} steps, rho spent {self.rho_spent:.4g}, {self.seconds:.1f} s"
         )
 
 
@@ -166,6 +171,8 @@ class Transcript:
                 "size_limit_mb": r.size_limit_mb,
                 "model_mb": r.model_mb,
                 "l1_residual": r.l1_residual,
+                "iterations": r.iterations,
+                "loss": r.loss,
                 "seconds": r.seconds,
             }
             for r in self.rounds
@@ -180,7 +187,7 @@ class Transcript:
             described = {k: v for k, v in vars(r).items() if k != "measurement"}
             described["measured"] = r.measurement is not None
             if r.measurement is None:
-                described["l1_residual"] = None
+                described["l1_residual"] = described["loss"] = None
             rounds.append(described)
             if r.measurement is not None:
                 tables[f"round_{r.index}"] = r.measurement.values
@@ -223,7 +230,7 @@ class Transcript:
                         described["index"],
                     )
                 else:
-                    described["l1_residual"] = math.nan
+                    described["l1_residual"] = described["loss"] = math.nan
                 rounds.append(Round(clique=clique, measurement=measurement, **described))
         return cls(rounds=tuple(rounds), **description)
 

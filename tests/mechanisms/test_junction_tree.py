@@ -6,16 +6,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jam_dagster.mechanisms.answers import Calibrated
+from jam_dagster.mechanisms.belief_propagation import calibrate
+from jam_dagster.mechanisms.dense import spread, sum_to
 from jam_dagster.mechanisms.junction_tree import (
-    Calibrated,
     JunctionTree,
     bits,
-    calibrate,
     mask_of,
     maximal,
     model_size_mb,
-    spread,
-    sum_to,
 )
 from jam_dagster.mechanisms.private_pgm import load_mbi
 

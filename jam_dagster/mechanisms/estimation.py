@@ -1,0 +1,364 @@
+"""Fitting the graphical model to measurements: Private-PGM's problem, solved by mirror descent.
+
+McKenna, Sheldon, Miklau 2019: "Graphical-model based estimation and inference for differential
+privacy", Algorithm 1. The model of maximum entropy that minimizes
+
+    L(mu) = sum_i ||mu_i - y_i||_2^2 / 2
+
+has log potentials on the measured cliques only; mirror descent moves them against the gradient of
+L in the marginals mu.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+import numpy as np
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.mechanisms.answers import Calibrated
+from jam_dagster.mechanisms.belief_propagation import Beliefs
+from jam_dagster.mechanisms.dense import ascending
+from jam_dagster.mechanisms.junction_tree import JunctionTree, cells_of, mask_of, maximal
+from jam_dagster.mechanisms.kernels import Table
+from jam_dagster.mechanisms.model import FittedModel
+from jam_dagster.mechanisms.transcript import Measurement
+from jam_dagster.tables import Domain
+
+EstimatorName = Literal["accelerated", "mirror_descent", "mbi"]
+
+WINDOW = 15
+"""Steps over which the tolerance asks for improvement."""
+
+MEMORY = 10
+"""A step may not rise above the largest loss of this many before it: Barzilai-Borwein steps are
+short of monotone, and forcing them to be costs most of their speed."""
+
+FROZEN = 1e-6
+"""Expected records below which a cell that is pushed down stays: zero is where it is."""
+
+RESIDUAL = 0.01
+"""A fit has arrived when the L2 norm of all its residuals is this part of a record."""
+
+LONGEST_STEP = 30.0
+"""Largest change of a log potential in one step: e^30 is within what can be taken back."""
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """How a fit ended.
+
+    Attributes
+    ----------
+    iterations
+        Propagations that it took.
+    loss
+        ``sum_i ||mu_i - y_i||_2^2 / (2 n^2)`` of the model that was kept.
+    """
+
+    iterations: int
+    loss: float
+
+
+class Estimator(Protocol):
+    """Fits the model anew after every measurement, from where the last fit ended."""
+
+    @property
+    def model(self) -> FittedModel:
+        """The model of all measurements so far."""
+        ...
+
+    def add(self, measurement: Measurement) -> Convergence:
+        """Take one more measurement into account. All are weighted alike, whatever their noise."""
+        ...
+
+
+def check_estimator(name: str, iterations: int, tolerance: float) -> None:
+    """Raise SpecificationError if a setting of the fits is out of range."""
+    if name not in get_args(EstimatorName):
+        raise SpecificationError(
+            f"estimator must be one of {', '.join(get_args(EstimatorName))}, got {name!r}."
+        )
+    if iterations < 1:
+        raise SpecificationError(f"iterations must be at least 1, got {iterations}.")
+    if not 0 <= tolerance < 1:
+        raise SpecificationError(
+            f"tolerance must be at least 0 and below 1, got {tolerance}: a fit ends when its loss "
+            f"fell by less than this share over {WINDOW} steps."
+        )
+
+
+def make_estimator(
+    name: str, domain: Domain, total: float, *, iterations: int, tolerance: float
+) -> Estimator:
+    """Return the estimator of that name, without measurements.
+
+    Parameters
+    ----------
+    name
+        ``accelerated``: mirror descent with Barzilai-Borwein steps that ends by `tolerance`.
+        ``mirror_descent``: Private-PGM's own line search, always `iterations` steps.
+        ``mbi``: the same in Private-PGM's package, compiled anew for every round.
+    domain
+        The attributes. Its impossible combinations are fixed zeros of the model.
+    total
+        n, the number of records.
+    iterations
+        Most steps of a fit.
+    tolerance
+        A fit ends when its best loss fell by less than this share over 15 steps, or when its
+        residuals are a hundredth of a record.
+
+    Raises
+    ------
+    SpecificationError
+        If a setting is out of range.
+    """
+    check_estimator(name, iterations, tolerance)
+    if name == "mbi":
+        from jam_dagster.mechanisms.private_pgm import PrivatePgm
+
+        return PrivatePgm(domain, total, iterations=iterations)
+    return MirrorDescent(
+        domain, total, iterations=iterations, tolerance=tolerance if name == "accelerated" else None
+    )
+
+
+class MirrorDescent:
+    """Mirror descent on beliefs that stay calibrated from step to step and from fit to fit.
+
+    Parameters
+    ----------
+    domain, total, iterations
+        As for `make_estimator`.
+    tolerance
+        As for `make_estimator`; None for Private-PGM's line search, without early stopping.
+    """
+
+    def __init__(
+        self, domain: Domain, total: float, *, iterations: int, tolerance: float | None
+    ) -> None:
+        self.domain = domain
+        self.total = float(total)
+        self.iterations = iterations
+        self.tolerance = tolerance
+        self._position = {name: i for i, name in enumerate(domain.names)}
+        self._impossible = [self._mask(clique) for clique in domain.impossible_masks()]
+        # Of each measured clique, in the order of first measurement: how often it was measured,
+        # the sum of its measurements as fractions, and the sum of their squares.
+        self._measured: dict[int, tuple[int, Table, float]] = {}
+        self._beliefs: Beliefs | None = None
+        self._theta = np.empty(0)
+        self._step_size: float | None = None
+        self._model = FittedModel.uniform(domain, total)
+
+    @property
+    def model(self) -> FittedModel:
+        """The model of all measurements so far."""
+        return self._model
+
+    def _mask(self, clique: Sequence[str]) -> int:
+        return mask_of(self._position[name] for name in clique)
+
+    def add(self, measurement: Measurement) -> Convergence:
+        """Take one more measurement into account; see `Estimator.add`."""
+        mask = self._mask(measurement.clique)
+        fractions = np.asarray(measurement.values, dtype=np.float64) / self.total
+        times, summed, squares = self._measured.get(mask, (0, np.zeros(()), 0.0))
+        self._measured[mask] = (
+            times + 1,
+            summed + fractions,
+            squares + float(np.vdot(fractions, fractions)),
+        )
+        beliefs = self._on_tree(new_clique=times == 0)
+        problem = self._problem(beliefs)
+        if self.tolerance is None:
+            convergence = _line_search(problem, self._theta, self.iterations, self._smoothness())
+        else:
+            start = self._step_size or 2.0 / self._smoothness()
+            convergence, self._step_size = _barzilai_borwein(
+                problem,
+                self._theta,
+                start,
+                iterations=self.iterations,
+                tolerance=self.tolerance,
+                records=self.total,
+            )
+        self._model = self._fitted(beliefs)
+        return convergence
+
+    def _on_tree(self, *, new_clique: bool) -> Beliefs:
+        """Return beliefs on a tree that holds every measured clique, those of the last model."""
+        if not new_clique and self._beliefs is not None:
+            return self._beliefs
+        old = self._model.calibrated
+        factors = list(self._measured)
+        tree = JunctionTree.build(self.domain.shape, [*factors, *self._impossible])
+        if tree == old.tree:
+            tree = old.tree
+        kept = dict(zip(old.tree.masks, old.beliefs, strict=True))
+        # The last model's own marginals: the new clique's potential is still zero.
+        tables = [kept[mask] if mask in kept else old.marginal(mask) for mask in tree.masks]
+        old.forget()
+        self._beliefs = Beliefs(tree, tables, factors)
+        self._theta = np.concatenate(
+            [self._theta, np.zeros(self._beliefs.cells[-1] - self._theta.size)]
+        )
+        return self._beliefs
+
+    def _problem(self, beliefs: Beliefs) -> _Problem:
+        targets, weights = np.empty_like(self._theta), np.empty_like(self._theta)
+        constant = 0.0
+        for number, (times, summed, squares) in enumerate(self._measured.values()):
+            target = beliefs.factor(targets, number)
+            ascending(target.table, target.axes)[...] = summed / times
+            beliefs.factor(weights, number).table[...] = times
+            constant += (squares - float(np.vdot(summed, summed)) / times) / 2
+        return _Problem(beliefs, targets, weights, constant)
+
+    def _smoothness(self) -> float:
+        """Return the largest eigenvalue of the loss over tables of the maximal measured cliques.
+
+        Each measurement of a marginal m inside a clique C adds |C| / |m|, at the uniform vector.
+        """
+        sizes = self.domain.shape
+        largest = maximal(self._measured)
+        sums = dict.fromkeys(largest, 0.0)
+        for mask, (times, _, _) in self._measured.items():
+            home = next(clique for clique in largest if clique & mask == mask)
+            sums[home] += times * cells_of(home, sizes) / cells_of(mask, sizes)
+        return max(sums.values())
+
+    def _fitted(self, beliefs: Beliefs) -> FittedModel:
+        potentials = {}
+        for number, axes in enumerate(beliefs.axes):
+            clique = tuple(self.domain.names[position] for position in sorted(axes))
+            table = beliefs.factor(self._theta, number).table
+            potentials[clique] = ascending(table, axes).copy()
+        return FittedModel.with_beliefs(
+            self.domain, self.total, potentials, Calibrated(beliefs.tree, beliefs.beliefs)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """The loss of marginals, in fractions of the records.
+
+    Attributes
+    ----------
+    beliefs
+        Where the marginals come from.
+    targets, weights
+        For each cell of the marginals the mean of its measurements, and their number.
+    constant
+        What repeated measurements of a clique differ from their mean.
+    """
+
+    beliefs: Beliefs
+    targets: Table
+    weights: Table
+    constant: float
+
+    def loss(self, marginals: Table) -> float:
+        residual = marginals - self.targets
+        return float(np.dot(self.weights * residual, residual)) / 2 + self.constant
+
+    def gradient(self, marginals: Table) -> Table:
+        return self.weights * (marginals - self.targets)
+
+
+def _line_search(
+    problem: _Problem, theta: Table, iterations: int, smoothness: float
+) -> Convergence:
+    """Descend as Private-PGM does: a step that falls short of Armijo's rule is not taken."""
+    beliefs = problem.beliefs
+    marginals = beliefs.marginals.copy()
+    loss = problem.loss(marginals)
+    step_size = 2.0 / smoothness
+    refused = np.zeros_like(theta)
+    for _ in range(iterations):
+        gradient = problem.gradient(marginals)
+        step = -step_size * gradient
+        trial = beliefs.update(step - refused)
+        trial_loss = problem.loss(trial)
+        if loss - trial_loss >= 0.5 * step_size * float(np.dot(gradient, marginals - trial)):
+            theta += step
+            marginals[:], loss = trial, trial_loss
+            refused[:] = 0.0
+            step_size *= 1.01
+        else:
+            refused = step
+            step_size *= 0.5
+    beliefs.update(-refused)
+    return Convergence(iterations, loss)
+
+
+def _barzilai_borwein(
+    problem: _Problem,
+    theta: Table,
+    step_size: float,
+    *,
+    iterations: int,
+    tolerance: float,
+    records: float,
+) -> tuple[Convergence, float]:
+    """Descend with steps as long as the last one showed to be right.
+
+    The loss is smooth relative to the entropy: along the last step it behaved as if its smoothness
+    were ``<d mu, d g> / <d theta, d mu>``, the quotient of the growth of loss and entropy. One
+    over that is the next step's size (Barzilai and Borwein 1988, in the mirror map's geometry).
+
+    Returns
+    -------
+    tuple
+        The convergence, and the step size to begin the next fit with. `theta` and the beliefs are
+        those of the least loss.
+    """
+    beliefs = problem.beliefs
+    marginals = beliefs.marginals.copy()
+    loss = best = problem.loss(marginals)
+    best_theta = theta.copy()
+    recent = deque([loss], maxlen=MEMORY)
+    history = deque([loss], maxlen=WINDOW + 1)
+    starts = beliefs.cells[:-1]
+    lengths = np.diff(beliefs.cells)
+    arrived = (RESIDUAL / records) ** 2 / 2
+    taken = 0
+    while taken < iterations and best > arrived:
+        gradient = problem.gradient(marginals)
+        direction = -gradient
+        direction[(marginals < FROZEN / records) & (direction < 0)] = 0.0
+        # A constant added to a potential changes no probability; it would only drift.
+        direction -= np.repeat(np.add.reduceat(direction, starts) / lengths, lengths)
+        largest = float(np.abs(direction).max())
+        if largest == 0.0:
+            break
+        step_size = min(step_size, LONGEST_STEP / largest)
+        step = step_size * direction
+        trial = beliefs.update(step)
+        taken += 1
+        while (trial_loss := problem.loss(trial)) > max(recent) and taken < iterations:
+            step_size *= 0.25
+            trial = beliefs.update(-0.75 * step)
+            step *= 0.25
+            taken += 1
+        theta += step
+        moved = trial - marginals
+        curvature = float(np.dot(problem.weights * moved, moved))
+        growth = float(np.dot(step, moved))
+        if curvature > 0 and growth > 0:
+            step_size = growth / curvature
+        marginals[:], loss = trial, trial_loss
+        recent.append(loss)
+        if loss < best:
+            best = loss
+            best_theta[:] = theta
+        history.append(best)
+        if len(history) > WINDOW and history[0] - best < tolerance * history[0]:
+            break
+    beliefs.update(best_theta - theta)
+    theta[:] = best_theta
+    return Convergence(taken, best), step_size

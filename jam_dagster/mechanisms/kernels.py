@@ -1,0 +1,230 @@
+"""Programs of dense-table operations, run in C where it was compiled, else in NumPy.
+
+A program is a list of operations on fixed arrays, planned once and run many times. One call runs
+all of it, so that Python's cost does not grow with the number of tables.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Table = npt.NDArray[np.float64]
+Axes = tuple[int, ...]
+
+MOST = 32
+"""Most axes, sources or targets of an operation, as in kernels.c."""
+
+LIBRARY = Path(__file__).with_name("_kernels.so")
+
+
+class Mode(IntEnum):
+    """What an operation does with its table."""
+
+    READ = 0
+    """Leave it as it is; the targets receive the sums of table times sources."""
+    SCALE = 1
+    """Multiply it by the sources."""
+    ASSIGN = 2
+    """Set it to the product of the sources."""
+    RATIO = 3
+    """Set it to the first source over the second, zero where both are."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A contiguous table and the attribute of each of its axes."""
+
+    table: Table
+    axes: Axes
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One pass over a table.
+
+    Attributes
+    ----------
+    mode
+        What is done with the table.
+    of
+        The table. The axes of sources and targets are some of its axes, in the same order.
+    sources
+        What it is multiplied with.
+    targets
+        What the result is summed onto; their old values are lost.
+    """
+
+    mode: Mode
+    of: Operand
+    sources: tuple[Operand, ...] = ()
+    targets: tuple[Operand, ...] = ()
+
+
+class _Struct(ctypes.Structure):
+    _fields_ = [
+        ("table", ctypes.c_void_p),
+        ("mode", ctypes.c_int64),
+        ("factor", ctypes.c_double),
+        ("axes", ctypes.c_int64),
+        ("sizes", ctypes.c_void_p),
+        ("sources", ctypes.c_int64),
+        ("source", ctypes.c_void_p),
+        ("source_strides", ctypes.c_void_p),
+        ("targets", ctypes.c_int64),
+        ("target", ctypes.c_void_p),
+        ("target_strides", ctypes.c_void_p),
+        ("target_cells", ctypes.c_void_p),
+        ("row", ctypes.c_void_p),
+    ]
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """Return the compiled kernels; None where there are none, or ``JAM_KERNELS=numpy`` is set."""
+    if os.environ.get("JAM_KERNELS") == "numpy" or not LIBRARY.exists():
+        return None
+    try:
+        loaded = ctypes.CDLL(str(LIBRARY))
+    except OSError:
+        # Compiled for another machine: the NumPy way is slower, and right.
+        return None
+    loaded.jam_run.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+    loaded.jam_run.restype = None
+    return loaded
+
+
+@dataclass
+class Program:
+    """Operations that are run in order, again and again.
+
+    Parameters
+    ----------
+    operations
+        What to do. Every array must stay where it is.
+    compiled
+        Whether to run in C; by default where it can be.
+    """
+
+    operations: Sequence[Operation]
+    compiled: bool | None = None
+    _factors: list[float] = field(init=False, repr=False)
+    _structs: Any = field(init=False, repr=False, default=None)
+    _kept: list[Any] = field(init=False, repr=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.operations = [part for whole in self.operations for part in _split(whole)]
+        self._factors = [1.0] * len(self.operations)
+        loaded = library()
+        if loaded is not None and self.compiled is not False:
+            self._run = loaded.jam_run
+            self._structs = (_Struct * len(self.operations))()
+            for struct, operation in zip(self._structs, self.operations, strict=True):
+                self._fill(struct, operation)
+
+    def run(self, factors: dict[int, float] | None = None) -> None:
+        """Run all operations; `factors` multiplies the tables of some, by number."""
+        if self._structs is None:
+            for number, operation in enumerate(self.operations):
+                _run_in_numpy(operation, (factors or {}).get(number, 1.0))
+            return
+        for number, factor in (factors or {}).items():
+            self._structs[number].factor = factor
+        self._run(ctypes.addressof(self._structs), len(self._structs))
+
+    def _fill(self, struct: _Struct, operation: Operation) -> None:
+        def keep(array: npt.NDArray[Any]) -> int:
+            self._kept.append(array)
+            return array.ctypes.data
+
+        def pointers(operands: Sequence[Operand]) -> int:
+            return keep(np.array([keep(o.table) for o in operands], dtype=np.uintp))
+
+        def strides(operands: Sequence[Operand]) -> int:
+            rows = [_strides(operand, operation.of.axes) for operand in operands]
+            return keep(np.array(rows, dtype=np.int64))
+
+        struct.table = keep(operation.of.table)
+        struct.mode = int(operation.mode)
+        struct.factor = 1.0
+        sizes = operation.of.table.shape
+        if operation.mode is Mode.RATIO:
+            sizes = (operation.of.table.size,)
+        struct.axes = len(sizes)
+        struct.sizes = keep(np.array(sizes, dtype=np.int64))
+        struct.sources = len(operation.sources)
+        struct.source = pointers(operation.sources)
+        struct.source_strides = strides(operation.sources)
+        struct.targets = len(operation.targets)
+        struct.target = pointers(operation.targets)
+        struct.target_strides = strides(operation.targets)
+        cells = [operand.table.size for operand in operation.targets]
+        struct.target_cells = keep(np.array(cells, dtype=np.int64))
+        struct.row = keep(np.empty(sizes[-1] if sizes else 1))
+
+
+def _split(operation: Operation) -> list[Operation]:
+    """Return operations that do the same with at most `MOST` sources and targets each."""
+    parts = []
+    mode, sources, targets = operation.mode, operation.sources, operation.targets
+    while len(sources) > MOST:
+        if mode is Mode.READ:
+            raise ValueError(f"a table that is only read has at most {MOST} sources")
+        parts.append(Operation(mode, operation.of, sources[:MOST]))
+        mode, sources = Mode.SCALE, sources[MOST:]
+    parts.append(Operation(mode, operation.of, sources, targets[:MOST]))
+    for start in range(MOST, len(targets), MOST):
+        again = sources if mode is Mode.READ else ()
+        parts.append(Operation(Mode.READ, operation.of, again, targets[start : start + MOST]))
+    return parts
+
+
+def _strides(operand: Operand, axes: Axes) -> list[int]:
+    """Return the stride in cells along each of `axes`, 0 where the operand lacks it."""
+    stride, step = {}, 1
+    for axis, size in zip(reversed(operand.axes), reversed(operand.table.shape), strict=True):
+        stride[axis] = step
+        step *= size
+    return [stride.get(axis, 0) for axis in axes]
+
+
+def _run_in_numpy(operation: Operation, factor: float) -> None:
+    table, axes = operation.of.table, operation.of.axes
+    if operation.mode is Mode.RATIO:
+        above, below = (source.table for source in operation.sources)
+        table[...] = 0.0
+        np.divide(above, below, out=table, where=below > 0)
+        return
+    product = table
+    if operation.mode is Mode.ASSIGN:
+        table[...] = factor
+    elif factor != 1.0:
+        product = _onto(operation, table * factor)
+    for source in operation.sources:
+        spread = source.table.reshape(
+            [n if a in source.axes else 1 for a, n in zip(axes, table.shape, strict=True)]
+        )
+        if product is table and operation.mode is Mode.READ:
+            product = table * spread
+        else:
+            np.multiply(product, spread, out=product)
+    for target in operation.targets:
+        lost = tuple(i for i, axis in enumerate(axes) if axis not in target.axes)
+        target.table[...] = product.sum(axis=lost) if lost else product
+
+
+def _onto(operation: Operation, product: Table) -> Table:
+    """Return the product, in the table's own memory unless the table is only read."""
+    if operation.mode is Mode.READ:
+        return product
+    operation.of.table[...] = product
+    return operation.of.table
