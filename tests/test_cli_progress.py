@@ -29,6 +29,8 @@ def a_round(index: int, seconds: float) -> Round:
         size_limit_mb=1.0,
         model_mb=0.5,
         l1_residual=0.0,
+        iterations=15,
+        loss=0.0,
         seconds=seconds,
         measurement=None,
     )

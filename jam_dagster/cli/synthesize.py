@@ -125,9 +125,25 @@ def synthesize(
     size_limit_mb: Annotated[
         float, typer.Option(rich_help_panel=MECHANISM, help="The largest model, in megabytes.")
     ] = 80.0,
+    estimator: Annotated[
+        Literal["accelerated", "mirror_descent", "mbi"],
+        typer.Option(
+            rich_help_panel=MECHANISM,
+            help="How the model is fitted: `accelerated`; `mirror_descent`, the plain rule to "
+            "verify it with, slower; or `mbi`, Private-PGM's own, minutes to hours.",
+        ),
+    ] = "accelerated",
     iterations: Annotated[
-        int, typer.Option(rich_help_panel=MECHANISM, help="The steps of every fit.")
+        int, typer.Option(rich_help_panel=MECHANISM, help="The most steps of a fit.")
     ] = 1000,
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            rich_help_panel=MECHANISM,
+            help="Trades error for time: an accelerated fit ends when 15 steps lowered its loss "
+            "by less than this share. 0 takes all the iterations.",
+        ),
+    ] = 0.03,
     seed: Annotated[
         int,
         typer.Option(
@@ -217,7 +233,9 @@ def synthesize(
                 rounds=rounds,
                 alpha=alpha,
                 size_limit_mb=size_limit_mb,
+                estimator=estimator,
                 iterations=iterations,
+                tolerance=tolerance,
                 degree=degree,
                 seed=seed,
                 noise=noise,

@@ -18,6 +18,7 @@ import dagster as dg
 from jam_dagster.errors import SpecificationError
 from jam_dagster.evaluation.workload_error import EvaluationMode
 from jam_dagster.mechanisms import JamPgm
+from jam_dagster.mechanisms.estimation import EstimatorName
 from jam_dagster.pipeline.configuration import Configured
 from jam_dagster.privacy import EVALUATION_SHARE, Budget, NoiseName
 from jam_dagster.tables import Domain, Source, Workload
@@ -127,14 +128,27 @@ class MechanismSpec(Configured):
     rounds: Annotated[int, _doc("T, the number of rounds")] = 30
     alpha: Annotated[float, _doc("share of a round's budget that measures, rest selects")] = 0.8
     size_limit_mb: Annotated[float, _doc("largest junction tree of the model, in MB")] = 80.0
-    iterations: Annotated[int, _doc("mirror-descent iterations a fit")] = 1000
+    estimator: Annotated[
+        EstimatorName,
+        _doc("accelerated, mirror_descent (plain, to verify with) or mbi (Private-PGM's, slow)"),
+    ] = "accelerated"
+    iterations: Annotated[int, _doc("most steps of a fit")] = 1000
+    tolerance: Annotated[
+        float,
+        _doc(
+            "trades error for time: an accelerated fit ends when 15 steps lowered its loss by less"
+            " than this share; 0 takes all iterations"
+        ),
+    ] = 0.03
 
     def __post_init__(self) -> None:
         _one_of(self.name, ("jam_pgm",), "mechanism.name")
         _whole(self, "rounds", "mechanism.rounds", least=1)
         _number(self, "alpha", "mechanism.alpha")
         _number(self, "size_limit_mb", "mechanism.size_limit_mb")
+        _one_of(self.estimator, get_args(EstimatorName), "mechanism.estimator")
         _whole(self, "iterations", "mechanism.iterations", least=1)
+        _number(self, "tolerance", "mechanism.tolerance")
         try:
             self.build()
         except SpecificationError as error:
@@ -146,7 +160,9 @@ class MechanismSpec(Configured):
             rounds=self.rounds,
             alpha=self.alpha,
             size_limit_mb=self.size_limit_mb,
+            estimator=self.estimator,
             iterations=self.iterations,
+            tolerance=self.tolerance,
         )
 
 

@@ -12,6 +12,7 @@ from jam_dagster.privacy import EVALUATION_SHARE, Budget, NoiseName
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms import JamPgm
+    from jam_dagster.mechanisms.estimation import EstimatorName
     from jam_dagster.tables import Source
 
 
@@ -29,9 +30,13 @@ class SynthesisRequest:
         The privacy budget of the whole release.
     domain
         A domain file; None drafts the domain from the public table.
-    rounds, alpha, size_limit_mb, iterations
-        The parameters of JAM-PGM: T, the measuring part of a round's budget, the largest model,
-        and the steps of every fit.
+    rounds, alpha, size_limit_mb
+        The parameters of JAM-PGM: T, the measuring part of a round's budget, and the largest
+        model.
+    estimator, iterations, tolerance
+        How the model is fitted: ``"accelerated"``, ``"mirror_descent"`` or ``"mbi"``; the most
+        steps of a fit; and the share of its loss that 15 steps of the accelerated one must win
+        for it to go on.
     degree
         The workload is all marginals of this many attributes.
     seed
@@ -67,7 +72,9 @@ class SynthesisRequest:
     rounds: int = 30
     alpha: float = 0.8
     size_limit_mb: float = 80.0
+    estimator: EstimatorName = "accelerated"
     iterations: int = 1000
+    tolerance: float = 0.03
     degree: int = 3
     seed: int = 0
     noise: NoiseName = "exact"
@@ -139,7 +146,9 @@ class SynthesisRequest:
             rounds=self.rounds,
             alpha=self.alpha,
             size_limit_mb=self.size_limit_mb,
+            estimator=self.estimator,
             iterations=self.iterations,
+            tolerance=self.tolerance,
         )
 
     @property

@@ -12,7 +12,7 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -54,7 +54,7 @@ class Synthesis:
     errors
         The workload errors.
     seconds
-        Wall-clock time of every stage.
+        Wall-clock time of every stage and, as ``mechanism.fit``, of the parts of a stage.
     peak_memory_mb
         The most memory that the process ever held, in 2^20 bytes.
     rho_budget, rho_spent
@@ -124,8 +124,12 @@ class Stopwatch:
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - begun
 
+    def add_parts(self, stage: str, seconds: Mapping[str, float]) -> None:
+        """Note what the parts of a stage took."""
+        self.seconds |= {f"{stage}.{part}": taken for part, taken in seconds.items()}
+
     def total(self) -> dict[str, float]:
-        """Return the time since the start and of every stage."""
+        """Return the time since the start, of every stage and of the parts of stages."""
         return {"total": time.monotonic() - self.started, **self.seconds}
 
 
@@ -213,6 +217,7 @@ def synthesize(
                 private, public, workload, funds.draws(MECHANISM), on_round=on_round
             )
             model, transcript = result.model, result.transcript
+            watch.add_parts("mechanism", result.seconds)
             model.save(folder.model)
             transcript.save(folder.transcript)
         funds.close(MECHANISM)

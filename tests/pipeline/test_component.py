@@ -15,6 +15,7 @@ import jam_dagster
 from jam_dagster.errors import PrivacyLabelError, SpecificationError
 from jam_dagster.pipeline import SyntheticRelease
 from jam_dagster.pipeline.component import domain_from_config
+from jam_dagster.pipeline.specification import MechanismSpec
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 
 # Dagster marks its own use of these as beta.
@@ -121,6 +122,11 @@ BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
     "delta of 1": (lambda a: a["privacy"].update(delta=1), ["privacy.delta"]),
     "noise": (lambda a: a["privacy"].update(noise="laplace"), ["privacy.noise", "exact, numpy"]),
     "rounds": (lambda a: a["mechanism"].update(rounds=0), ["mechanism.rounds"]),
+    "estimator": (
+        lambda a: a["mechanism"].update(estimator="newton"),
+        ["mechanism.estimator", "accelerated, mirror_descent, mbi"],
+    ),
+    "tolerance": (lambda a: a["mechanism"].update(tolerance=2), ["mechanism.tolerance", "below 1"]),
     "mode": (lambda a: a["evaluation"].update(mode="rough"), ["evaluation.mode"]),
     "workload": (lambda a: a.update(workload={"cliques": [["twon"]]}), ["twon", "town"]),
     "own label": (lambda a: a.update(tags={"jam/privacy": "public"}), ["jam/privacy"]),
@@ -196,5 +202,6 @@ def test_scaffolded_release_loads() -> None:
             made = tree.load_component(path)
     assert isinstance(made, SyntheticRelease)
     assert made.release == "mine"
-    assert made.mechanism.rounds == 30
+    # What it spells out are the defaults.
+    assert made.mechanism == MechanismSpec()
     assert made.evaluation.mode == "private"

@@ -71,7 +71,11 @@ def test_edition_may_be_a_number() -> None:
         ({"rounds": 1.5}, "rounds"),
         ({"alpha": 1}, "alpha"),
         ({"size_limit_mb": 0}, "size_limit_mb"),
+        ({"estimator": "newton"}, "estimator must be one of accelerated, mirror_descent, mbi"),
         ({"iterations": 0}, "iterations"),
+        ({"tolerance": -0.1}, "tolerance"),
+        ({"tolerance": 1}, "tolerance"),
+        ({"tolerance": "loose"}, "tolerance must be a number"),
         ({"name": "aim"}, "name"),
     ],
 )
@@ -144,7 +148,9 @@ CHANGES: dict[str, dict[str, Any]] = {
     "rounds": {"mechanism": MechanismSpec(rounds=29)},
     "alpha": {"mechanism": MechanismSpec(alpha=0.5)},
     "size limit": {"mechanism": MechanismSpec(size_limit_mb=40)},
+    "estimator": {"mechanism": MechanismSpec(estimator="mirror_descent")},
     "iterations": {"mechanism": MechanismSpec(iterations=999)},
+    "tolerance": {"mechanism": MechanismSpec(tolerance=0.01)},
     "workload": {"workload": WorkloadSpec(degree=1)},
     "share": {"evaluation": EvaluationSpec(share=0.1)},
     "mode": {"evaluation": EvaluationSpec(mode="exact")},
@@ -179,7 +185,7 @@ def test_digest_is_pinned() -> None:
     assert spec().digest(DOMAIN) == PINNED
 
 
-PINNED = "cc05bd82ddfafcac91181bdf82118c5c1fe10fa1590959cd50dc7a65d6488246"
+PINNED = "a2a3d6540ba07697f8d5dddb70cb358963d4f6b8c53815c4baed6de1a7cf54a9"
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-7, 1e6])
