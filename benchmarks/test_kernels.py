@@ -134,6 +134,8 @@ def test_fitting_round_by_round(benchmark: Benchmark, case: Case) -> None:
                 size_limit_mb=LIMIT_MB,
                 model_mb=0.0,
                 l1_residual=0.0,
+                iterations=0,
+                loss=0.0,
                 seconds=0.0,
                 measurement=Measurement(clique, "private", noisy, sigma, index),
             )
