@@ -5,8 +5,8 @@
 
 Each run is one process, `jam-dagster synthesize`, from its start to its end: interpreter, imports,
 reading, mechanism, sampling, evaluation. One run that does not count comes first, so that the files
-are in the cache. Seconds are wall-clock time, memory is the peak of the process (GB of 10^9 bytes),
-errors are mean L1 errors of the workload's marginals as fractions of n, of the synthetic table and
+are in the cache. Seconds are wall-clock time; where they far exceed those of the processor (cpu s),
+other work had the cores. Memory is the peak of the process (GB of 10^9 bytes). Errors are mean L1 errors of the workload's marginals as fractions of n, of the synthetic table and
 of the public one. Beside each figure stands what it should not exceed on two cores.
 """
 
@@ -134,7 +134,7 @@ def describe(row: Mapping[str, Any]) -> str:
     }
     return (
         f"{row['split']}, epsilon {row['epsilon']:g}, {row['noise']} noise, seed {row['seed']}: "
-        f"{row['wall_s']:.2f} s, {row['peak_gb']:.2f} GB, error {row['error']:.4f} (public "
+        f"{row['wall_s']:.2f} s ({row['cpu_s']:.2f} of CPU), {row['peak_gb']:.2f} GB, error {row['error']:.4f} (public "
         f"{row['public']:.4f})\n    {describe_stages(by_stage)}"
     )
 
@@ -149,7 +149,17 @@ def table(rows: Sequence[Mapping[str, Any]], *, with_targets: bool) -> str:
     with_targets
         Whether they were run in the setting of the targets; what exceeds one is marked with ``!``.
     """
-    heads = ("split", "epsilon", "noise", "runs", "wall s", "at most", "peak GB", "at most")
+    heads = (
+        "split",
+        "epsilon",
+        "noise",
+        "runs",
+        "cpu s",
+        "wall s",
+        "at most",
+        "peak GB",
+        "at most",
+    )
     lines = [(*heads, "error", "public", "private / public picks")]
     cells: dict[tuple[str, float, str], list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -168,6 +178,7 @@ def table(rows: Sequence[Mapping[str, Any]], *, with_targets: bool) -> str:
                 f"{epsilon:g}",
                 noise,
                 str(len(runs)),
+                f"{statistics.median(row['cpu_s'] for row in runs):.1f}",
                 _marked(wall, target.seconds if target else None, "{:.1f}"),
                 f"{target.seconds:g}" if target else "",
                 _marked(peak, target.gigabytes if target else None, "{:.2f}"),

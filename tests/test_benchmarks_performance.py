@@ -105,8 +105,8 @@ def test_the_start_is_what_the_stages_leave() -> None:
 
 def run_of(split: str, epsilon: float, wall: float, peak: float, error: float) -> dict[str, Any]:
     picks = {"private_picks": 2, "public_picks": 1}
-    run = {"split": split, "epsilon": epsilon, "noise": "numpy", "wall_s": wall, "peak_gb": peak}
-    return {**run, **picks, "error": error, "public": 0.5}
+    run = {"split": split, "epsilon": epsilon, "noise": "numpy", "peak_gb": peak}
+    return {**run, **picks, "wall_s": wall, "cpu_s": wall / 2, "error": error, "public": 0.5}
 
 
 def cells(line: str) -> list[str]:
@@ -119,7 +119,7 @@ def test_a_row_is_a_setting_beside_its_target() -> None:
     line = cells(table(rows, with_targets=True).splitlines()[1])
 
     # The median time, the largest memory, the mean error.
-    expected = ["titanic", "1", "numpy", "3", "2.0", "4", "0.50", "0.8", "0.2000", "0.5000"]
+    expected = ["titanic", "1", "numpy", "3", "1.0", "2.0", "4", "0.50", "0.8", "0.2000", "0.5000"]
     assert line == [*expected, "2.0/1.0"]
 
 
@@ -186,7 +186,7 @@ def test_targets_are_for_the_setting_that_they_were_set_for(
     main(["--split", "titanic", "--epsilon", "1", "--rounds", "10"])
 
     line = capsys.readouterr().out.splitlines()[-1]
-    assert cells(line)[4:6] == ["2.5", "0.50"]
+    assert cells(line)[4:7] == ["2.0", "2.5", "0.50"]
 
 
 def test_without_the_data_it_says_what_to_do(
