@@ -170,7 +170,8 @@ class FittedModel:
 
         It costs microseconds, whatever the size. A marginal inside a clique of the model takes no
         more than its own cells; one that spans cliques is gathered through tables that also hold
-        attributes on the way.
+        attributes on the way. Several tables are held at a time: in a tree of a dozen cliques up
+        to eight times the largest.
 
         Raises
         ------
