@@ -6,8 +6,9 @@
 Each run is one process, `jam-dagster synthesize`, from its start to its end: interpreter, imports,
 reading, mechanism, sampling, evaluation. One run that does not count comes first, so that the files
 are in the cache. Seconds are wall-clock time; where they far exceed those of the processor (cpu s),
-other work had the cores. Memory is the peak of the process (GB of 10^9 bytes). Errors are mean L1 errors of the workload's marginals as fractions of n, of the synthetic table and
-of the public one. Beside each figure stands what it should not exceed on two cores.
+other work had the cores. Memory is the peak of the process (GB of 10^9 bytes). Errors are mean L1
+errors of the workload's marginals as fractions of n, of the synthetic table and of the public one.
+Beside time and memory stands what they should not exceed on two cores.
 """
 
 from __future__ import annotations
@@ -134,8 +135,9 @@ def describe(row: Mapping[str, Any]) -> str:
     }
     return (
         f"{row['split']}, epsilon {row['epsilon']:g}, {row['noise']} noise, seed {row['seed']}: "
-        f"{row['wall_s']:.2f} s ({row['cpu_s']:.2f} of CPU), {row['peak_gb']:.2f} GB, error {row['error']:.4f} (public "
-        f"{row['public']:.4f})\n    {describe_stages(by_stage)}"
+        f"{row['wall_s']:.2f} s ({row['cpu_s']:.2f} of CPU), {row['peak_gb']:.2f} GB, "
+        f"error {row['error']:.4f} (public {row['public']:.4f})\n"
+        f"    {describe_stages(by_stage)}"
     )
 
 
