@@ -63,19 +63,23 @@ format: $(INSTALLED) ## rewrite the files in the project's style
 	$(BIN)/ruff format .
 
 bench: $(INSTALLED) ## whole runs on the papers' splits below JAM_DATA: time, memory, error
-	$(BIN)/python -m benchmarks.performance --noise numpy exact --out build/performance.csv
+	$(BIN)/python -m benchmarks.performance --noise numpy exact --out out/performance.csv
 
 bench-errors: $(INSTALLED) ## errors of ten seeds beside those of plain mirror descent, hours
 	for estimator in accelerated mirror_descent; do \
 	  $(ERRORS) --split titanic adult_pub025_01 --epsilon 0.1 1 10 \
-	    --estimator $$estimator --out build/errors-$$estimator.csv; \
+	    --estimator $$estimator --out out/errors-$$estimator.csv; \
 	  $(ERRORS) --split salary --epsilon 1 \
-	    --estimator $$estimator --out build/errors-$$estimator.csv; \
+	    --estimator $$estimator --out out/errors-$$estimator.csv; \
+	  $(ERRORS) --split titanic adult_pub025_01 --epsilon 1 10 --all-private \
+	    --estimator $$estimator --out out/errors-private-$$estimator.csv; \
 	done
-	$(BIN)/python -m benchmarks.error_study build/errors-accelerated.csv build/errors-mirror_descent.csv
+	for study in errors errors-private; do \
+	  $(BIN)/python -m benchmarks.error_study out/$$study-accelerated.csv out/$$study-mirror_descent.csv; \
+	done
 
 bench-scaling: $(INSTALLED) ## cost against rows, attributes, rounds and size limit, hours
-	$(BIN)/python -m benchmarks.scaling --out build/scaling.csv --plot docs/images/growth.svg
+	$(BIN)/python -m benchmarks.scaling --out out/scaling.csv --plot docs/images/growth.svg
 
 bench-kernels: $(INSTALLED) ## the inner loops, each by itself
 	$(BIN)/python -m pytest benchmarks/test_kernels.py --benchmark-columns=min,median,max,rounds

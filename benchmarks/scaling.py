@@ -1,7 +1,7 @@
 """How cost grows with rows, attributes, rounds and the size limit, on simulated tables.
 
     python -m benchmarks.scaling
-    python -m benchmarks.scaling --sweep rows attributes --out build/mine.csv --plot build/mine.svg
+    python -m benchmarks.scaling --sweep rows attributes --out out/mine.csv --plot out/mine.svg
     python -m benchmarks.scaling --quick
 
 One of the four varies while the others stay at 100,000 rows, 15 attributes, 30 rounds and 80 MB.
@@ -234,7 +234,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
         help="what one run may allocate (nine tenths of the machine's memory)",
     )
     parser.add_argument("--retry", action="store_true", help="repeat what failed before")
-    parser.add_argument("--out", type=Path, help="the CSV file (build/scaling.csv)")
+    parser.add_argument("--out", type=Path, help="the CSV file (out/scaling.csv)")
     parser.add_argument("--plot", type=Path, help="the .svg or .png file (beside the CSV file)")
     return parser.parse_args(given)
 
@@ -244,7 +244,7 @@ def main(given: Sequence[str] | None = None) -> int:
     arguments = _arguments(given)
     sweeps, base = (QUICK_SWEEPS, QUICK_BASE) if arguments.quick else (SWEEPS, BASE)
     sweeps = {axis: sweeps[axis] for axis in arguments.sweep}
-    out = arguments.out or Path("build", "scaling-quick.csv" if arguments.quick else "scaling.csv")
+    out = arguments.out or Path("out", "scaling-quick.csv" if arguments.quick else "scaling.csv")
     plot = arguments.plot or out.with_suffix(".svg")
     if plot.suffix not in (".svg", ".png"):
         print(f"--plot {plot}: a plot ends in .svg or .png.", file=sys.stderr)
