@@ -32,15 +32,19 @@ from jam_dagster.synthesis.funding import Funding, Funds, LedgerFunding, Researc
 from jam_dagster.tables import (
     Domain,
     EncodedTable,
+    MarginalSource,
+    ParquetSource,
     Workload,
     decode,
     draft_domain,
     encode,
+    encode_parquet,
     withheld,
 )
 
 if TYPE_CHECKING:
     from jam_dagster.synthesis.request import SynthesisRequest
+    from jam_dagster.tables import Source
 
 MECHANISM, EVALUATION = "mechanism", "evaluation"
 
@@ -189,11 +193,7 @@ def synthesize(
     folder.check_free_for(described)
     funding.check(folder)
 
-    with watch.stage("read"), withheld("reading the private table"):
-        private_records = request.private.read(private=True)
-    with watch.stage("encode"), withheld("encoding the private table"):
-        private = encode(private_records, domain, private=True)
-        del private_records
+    private = _private_table(request.private, domain, watch)
     _check_rows(private, "private")
     folder.check_records(private.records)
 
@@ -283,7 +283,18 @@ def synthesize(
     )
 
 
-def _check_rows(table: EncodedTable, name: str) -> None:
+def _private_table(source: Source, domain: Domain, watch: Stopwatch) -> MarginalSource:
+    """Return the private table, once every record of it lies in the domain."""
+    if isinstance(source, ParquetSource):
+        with watch.stage("encode"), withheld("reading and encoding the private table"):
+            return encode_parquet(source, domain, private=True)
+    with watch.stage("read"), withheld("reading the private table"):
+        records = source.read(private=True)
+    with watch.stage("encode"), withheld("encoding the private table"):
+        return encode(records, domain, private=True)
+
+
+def _check_rows(table: MarginalSource, name: str) -> None:
     if table.records == 0:
         raise InputError(f"The {name} table has no rows: give a table that has.")
 
@@ -347,7 +358,7 @@ def _facts(request: SynthesisRequest, funding: Funding) -> ReleaseFacts:
 
 def _evaluate(
     request: SynthesisRequest,
-    private: EncodedTable,
+    private: MarginalSource,
     synthetic: EncodedTable,
     public: EncodedTable,
     workload: Workload,

@@ -1,0 +1,82 @@
+"""`jam-dagster synthesize` with a private table in a Parquet file, held or left there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from jam_dagster.privacy import Ledger
+from jam_dagster.synthesis import run as steps
+from jam_dagster.tables import ParquetSource, encode_parquet, parquet_source
+from tests.cli_bench import NOISY, RELEASE, RESEARCH, Run, synthesize
+
+LIMITS = pytest.mark.parametrize("limit", [0, 1_000_000], ids=["streamed", "held"])
+
+
+def _limit(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    monkeypatch.setattr(steps, "encode_parquet", partial(encode_parquet, limit=limit))
+    monkeypatch.setattr(parquet_source, "CHUNK_ROWS", 30)
+
+
+def _as_parquet(last_job: int | None = None) -> str:
+    frame = pd.read_csv("priv.csv")
+    if last_job is not None:
+        frame.loc[len(frame) - 1, "job"] = last_job
+    frame.to_parquet("priv.parquet", row_group_size=50)
+    return "priv.parquet"
+
+
+@LIMITS
+def test_the_release_is_that_of_the_same_table_in_a_csv_file(
+    run: Run, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    _limit(monkeypatch, limit)
+    wanted = json.loads(run(*synthesize(*RESEARCH, "--json")).stdout)
+
+    result = run(*synthesize(*RESEARCH, "--out", "again", "--json", private=_as_parquet()))
+
+    assert result.exit_code == 0, result.output
+    made = json.loads(result.stdout)
+    assert made["rows"] == 200
+    assert made["workload_error"] == wanted["workload_error"]
+    assert Path("again/synthetic.csv").read_bytes() == Path("out/synthetic.csv").read_bytes()
+
+
+@LIMITS
+def test_a_bad_value_in_the_last_row_group_is_found_before_any_charge(
+    run: Run, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    _limit(monkeypatch, limit)
+    events = Ledger("ledger.db").events()
+
+    result = run(*synthesize(*RELEASE, *NOISY, private=_as_parquet(last_job=73194)))
+
+    assert result.exit_code == 2
+    assert "attribute 'job'" in result.stderr
+    assert "73194" not in result.output
+    assert Ledger("ledger.db").events() == events
+
+
+def test_a_large_table_is_never_read_whole(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    _limit(monkeypatch, 0)
+    passes = []
+    chunks = ParquetSource.chunks
+
+    def counted(source: ParquetSource, *given: Any, **named: Any) -> Iterator[pd.DataFrame]:
+        passes.append(source)
+        return chunks(source, *given, **named)
+
+    monkeypatch.setattr(ParquetSource, "chunks", counted)
+    monkeypatch.setattr(ParquetSource, "read", lambda *_, **__: pytest.fail("read whole"))
+
+    result = run(*synthesize(*RESEARCH, private=_as_parquet()))
+
+    assert result.exit_code == 0, result.output
+    # Validated, counted for the mechanism, for the independent table and for the errors.
+    assert len(passes) == 4
