@@ -137,8 +137,8 @@ class MarginalCounter:
         Parameters
         ----------
         columns
-            Codes, one array of shape (records,) for each attribute of the domain. They are not
-            checked: codes outside the domain are counted somewhere.
+            Codes of the domain, one array of shape (records,) for each attribute, as the columns
+            of an `EncodedTable` are.
         """
         rows = len(columns[0])
         ones = np.ones(min(rows, _BLOCK_ROWS), self._dtype)

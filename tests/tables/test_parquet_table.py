@@ -3,6 +3,7 @@
 import tracemalloc
 from itertools import combinations
 
+import fsspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -139,6 +140,17 @@ def test_columns_and_named_indices_are_found(tmp_path, name, kind):
     source = ParquetSource(str(path))
     domain = Domain((CategoricalAttribute(name, (0, 1)),))
     assert encode_parquet(source, domain, limit=0).marginal((name,)).tolist() == [1, 1]
+
+
+def test_files_that_fsspec_reaches(monkeypatch, tmp_path):
+    people(tmp_path / "t.parquet")
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/people/t.parquet", (tmp_path / "t.parquet").read_bytes())
+    monkeypatch.setenv("PEOPLE", "memory://people")
+    for path in ("${PEOPLE}/t.parquet", "${PEOPLE}", f"file://{tmp_path}/t.parquet"):
+        source = ParquetSource(path)
+        expected = encode(source.read(private=True), AB)
+        assert_same(encode_parquet(source, AB, limit=0), expected)
 
 
 def test_texts_are_read_once_for_every_place(tmp_path):
