@@ -73,22 +73,19 @@ def grouped(masks: Sequence[int], clique: int, sizes: Sequence[int]) -> list[tup
 
 
 def sums_onto(
-    table: np.ndarray, mask: int, wanted: Sequence[int], sizes: Sequence[int]
-) -> Iterator[tuple[int, np.ndarray]]:
+    whole: Operand, mask: int, wanted: Sequence[int], sizes: Sequence[int]
+) -> Iterator[tuple[int, Operand]]:
     """Sum a table over `mask` onto each of some masks inside it, in one pass over it.
 
     Yields
     ------
     tuple
-        Each of `wanted` and its table, attributes ascending.
+        Each of `wanted` and its table, axes in `layout` order.
     """
-    axes = layout(mask, sizes)
-    order = [sorted(axes).index(position) for position in axes]
-    whole = Operand(np.ascontiguousarray(table.transpose(order)), axes)
 
     def empty(one: int) -> Operand:
-        its = layout(one, sizes)
-        return Operand(np.empty([sizes[a] for a in its]), its)
+        axes = layout(one, sizes)
+        return Operand(np.empty([sizes[axis] for axis in axes]), axes)
 
     sums = [empty(one) for one in wanted]
     groups = grouped(wanted, mask, sizes)
@@ -103,5 +100,4 @@ def sums_onto(
             if len(group) > 1
         ]
     Program(operations).run()
-    for one, summed in zip(wanted, sums, strict=True):
-        yield one, ascending(summed.table, summed.axes)
+    yield from zip(wanted, sums, strict=True)

@@ -197,8 +197,6 @@ class MirrorDescent:
         old = self._model.calibrated
         factors = list(self._measured)
         tree = JunctionTree.build(self.domain.shape, [*factors, *self._impossible])
-        if tree == old.tree:
-            tree = old.tree
         kept = dict(zip(old.tree.masks, old.beliefs, strict=True))
         # The last model's own marginals: the new clique's potential is still zero.
         tables = [kept[mask] if mask in kept else old.marginal(mask) for mask in tree.masks]
@@ -238,9 +236,10 @@ class MirrorDescent:
             clique = tuple(self.domain.names[position] for position in sorted(axes))
             table = beliefs.factor(self._theta, number).table
             potentials[clique] = ascending(table, axes).copy()
-        return FittedModel.with_beliefs(
-            self.domain, self.total, potentials, Calibrated(beliefs.tree, beliefs.beliefs)
-        )
+        last = self._model.calibrated
+        routes = last.routes if last.tree == beliefs.tree else None
+        calibrated = Calibrated(beliefs.tree, beliefs.beliefs, routes)
+        return FittedModel.with_beliefs(self.domain, self.total, potentials, calibrated)
 
 
 @dataclass(frozen=True, eq=False)

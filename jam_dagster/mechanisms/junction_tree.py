@@ -1,4 +1,4 @@
-"""Junction trees over integer masks: model size, structure, and the ways through them.
+"""Junction trees over integer masks: their size and structure.
 
 Attributes are positions 0..d-1 here, a clique is a sorted tuple of positions, and a set of
 attributes is the integer whose bits are those positions. Integers keep every order in this module
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 Positions = tuple[int, ...]
-Route = tuple[int, tuple[tuple[int, int], ...], int]
 
 BYTES_PER_CELL = 8
 MEGABYTE = 2**20
@@ -189,98 +188,6 @@ class JunctionTree:
                     above |= below[sibling]
             masks[child, parent] = above
         return masks
-
-    @cached_property
-    def _routes(self) -> dict[int, Route]:
-        return {}
-
-    @cached_property
-    def _passages(self) -> dict[tuple[int, int, int], Route]:
-        return {}
-
-    def route(self, mask: int) -> Route:
-        """Return where and how the marginal over `mask` is gathered.
-
-        Returns
-        -------
-        tuple
-            The clique; its neighbours that lead to attributes of `mask` outside the clique, each
-            with those attributes; and the attributes of the clique that are asked for or lead to
-            a neighbour. No neighbours if a clique holds all of `mask`, the smallest one then.
-        """
-        if mask not in self._routes:
-            homes = [i for i, clique in enumerate(self.masks) if clique & mask == mask]
-            if homes:
-                home = min(homes, key=lambda i: cells_of(self.masks[i], self.sizes))
-                self._routes[mask] = (home, (), mask)
-            else:
-                routes = [self._route_from(root, -1, mask) for root in range(len(self.masks))]
-                self._routes[mask] = min(
-                    routes,
-                    key=lambda route: (
-                        max(part.bit_count() for _, part in route[1]),
-                        cells_of(route[2], self.sizes),
-                    ),
-                )
-        return self._routes[mask]
-
-    def passage(self, source: int, clique: int, part: int) -> Route:
-        """Return how P(part | separator) is gathered at `clique`, seen from `source`.
-
-        Returns
-        -------
-        tuple
-            The separator, and the neighbours and attributes as for `route`.
-        """
-        key = (source, clique, part)
-        if key not in self._passages:
-            separator = self.masks[source] & self.masks[clique]
-            _, branches, here = self._route_from(clique, source, part)
-            self._passages[key] = (separator, branches, here | separator)
-        return self._passages[key]
-
-    def sums_needed(self, mask: int) -> Iterator[tuple[int, int]]:
-        """Yield the cliques and attributes whose sums the marginal over `mask` is made of."""
-        root, branches, here = self.route(mask)
-        yield root, here
-        pending = [(root, *branch) for branch in branches]
-        while pending:
-            source, clique, part = pending.pop()
-            separator, branches, here = self.passage(source, clique, part)
-            yield clique, here
-            yield clique, separator
-            pending += [(clique, *branch) for branch in branches]
-
-    def _route_from(self, clique: int, source: int, mask: int) -> Route:
-        here = mask & self.masks[clique]
-        branches = self._lifted(clique, clique, source, mask & ~self.masks[clique])
-        for neighbour, _ in branches:
-            here |= self.masks[clique] & self.masks[neighbour]
-        return clique, tuple(branches), here
-
-    def _lifted(self, clique: int, at: int, source: int, outside: int) -> list[tuple[int, int]]:
-        """Return the cliques beyond `at` that give the attributes `outside` to `clique`.
-
-        Where all that a far clique shares with the ones before it is in `clique` too, the ones
-        before it have nothing to say about it: the far clique is asked instead of them, through
-        a smaller separator.
-        """
-        branches = []
-        for neighbour in self.neighbours[at]:
-            if neighbour == source or not (part := outside & self.beyond[at, neighbour]):
-                continue
-            beyond = self._lifted(clique, neighbour, at, part & ~self.masks[neighbour])
-            lifted = [
-                branch
-                for branch in beyond
-                if not self.masks[branch[0]] & self.masks[neighbour] & ~self.masks[clique]
-            ]
-            branches += lifted
-            for _, far in lifted:
-                part &= ~far
-            if part:
-                branches.append((neighbour, part))
-        return branches
 
     def shape(self, mask: int) -> tuple[int, ...]:
         """Return the shape of the marginal over `mask`, attributes ascending."""

@@ -138,6 +138,39 @@ static void ratio(const operation *op) {
     for (int64_t j = 0; j < n; j++) op->table[j] = below[j] > 0.0 ? above[j] / below[j] : 0.0;
 }
 
+/* product[kept, fresh] = sum over the rest of table's axes of table[...] * other[..., fresh].
+ * Strides are in cells along the axes of the table; fresh is the last axis of other and product. */
+WIDEST void jam_contract(
+    const double *table, int64_t axes, const int64_t *sizes,
+    const double *other, const int64_t *other_strides,
+    double *product, const int64_t *product_strides, int64_t product_cells, int64_t fresh
+) {
+    const int64_t last = axes - 1;
+    const int64_t n = axes ? sizes[last] : 1;
+    const int64_t along_other = axes ? other_strides[last] : 0;
+    const int64_t along_product = axes ? product_strides[last] : 0;
+    int64_t rows = 1;
+    for (int64_t a = 0; a < last; a++) rows *= sizes[a];
+    memset(product, 0, (size_t)product_cells * sizeof(double));
+    int64_t index[MOST] = {0};
+    for (int64_t r = 0; r < rows; r++, table += n) {
+        for (int64_t i = 0; i < n; i++) {
+            const double share = table[i];
+            if (share == 0.0) continue;
+            const double *restrict from = other + i * along_other;
+            double *restrict to = product + i * along_product;
+            for (int64_t j = 0; j < fresh; j++) to[j] += share * from[j];
+        }
+        for (int64_t a = last - 1; a >= 0; a--) {
+            const int64_t back = ++index[a] < sizes[a] ? 0 : sizes[a];
+            other += other_strides[a] - back * other_strides[a];
+            product += product_strides[a] - back * product_strides[a];
+            if (!back) break;
+            index[a] = 0;
+        }
+    }
+}
+
 void jam_run(const operation *operations, int64_t count) {
 #if defined(__SSE2__)
     /* Probabilities below 1e-308 are zero: arithmetic on them would be a hundred times slower. */

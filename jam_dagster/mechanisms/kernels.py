@@ -7,6 +7,7 @@ all of it, so that Python's cost does not grow with the number of tables.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -100,6 +101,13 @@ def library() -> ctypes.CDLL | None:
         return None
     loaded.jam_run.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     loaded.jam_run.restype = None
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    loaded.jam_contract.argtypes = [
+        *(pointer, number, pointer),
+        *(pointer, pointer),
+        *(pointer, pointer, number, number),
+    ]
+    loaded.jam_contract.restype = None
     return loaded
 
 
@@ -170,6 +178,73 @@ class Program:
         cells = [operand.table.size for operand in operation.targets]
         struct.target_cells = keep(np.array(cells, dtype=np.int64))
         struct.row = keep(np.empty(sizes[-1] if sizes else 1))
+
+
+def contract(table: Operand, other: Operand, keep: Axes, fresh: Axes) -> Operand:
+    """Multiply a table with another, and sum out what is not kept.
+
+    Parameters
+    ----------
+    table
+        Any table.
+    other
+        Its axes are some of the table's, then `fresh`.
+    keep
+        The axes of the table that stay, in its order.
+    fresh
+        Axes that the table lacks.
+
+    Returns
+    -------
+    Operand
+        ``sum table * other``, axes `keep` and `fresh`.
+    """
+    sizes = dict(zip(table.axes, table.table.shape, strict=True))
+    sizes |= dict(zip(other.axes, other.table.shape, strict=True))
+    product = Operand(np.empty([sizes[axis] for axis in (*keep, *fresh)]), (*keep, *fresh))
+    loaded = library()
+    if loaded is None or len(table.axes) > MOST:
+        product.table[...] = _contract_in_numpy(table, other, keep, fresh)
+        return product
+    shape = np.array(table.table.shape, dtype=np.int64)
+    other_strides = np.array(_strides(other, table.axes), dtype=np.int64)
+    product_strides = np.array(_strides(product, table.axes), dtype=np.int64)
+    loaded.jam_contract(
+        table.table.ctypes.data,
+        len(shape),
+        shape.ctypes.data,
+        other.table.ctypes.data,
+        other_strides.ctypes.data,
+        product.table.ctypes.data,
+        product_strides.ctypes.data,
+        product.table.size,
+        math.prod(sizes[axis] for axis in fresh),
+    )
+    return product
+
+
+def _contract_in_numpy(table: Operand, other: Operand, keep: Axes, fresh: Axes) -> Table:
+    """Multiply one matrix for each value of the axes that both have and that are kept."""
+    both = [axis for axis in keep if axis in other.axes]
+    rest = [axis for axis in keep if axis not in other.axes]
+    summed = [axis for axis in other.axes if axis not in keep and axis not in fresh]
+    alone = [axis for axis in table.axes if axis not in keep and axis not in other.axes]
+    sizes = dict(zip(table.axes, table.table.shape, strict=True))
+    sizes |= dict(zip(other.axes, other.table.shape, strict=True))
+
+    def matrices(operand: Operand, *parts: Sequence[int]) -> Table:
+        order = [operand.axes.index(axis) for axes in parts for axis in axes]
+        shape = [math.prod(sizes[axis] for axis in axes) for axes in parts]
+        return operand.table.transpose(order).reshape(shape)
+
+    lean = table
+    if alone:
+        lost = tuple(table.axes.index(axis) for axis in alone)
+        lean = Operand(table.table.sum(axis=lost), tuple(a for a in table.axes if a not in alone))
+    products = np.matmul(matrices(lean, both, rest, summed), matrices(other, both, summed, fresh))
+    order = [*both, *rest, *fresh]
+    table_like: Table = products.reshape([sizes[axis] for axis in order])
+    return table_like.transpose([order.index(axis) for axis in (*keep, *fresh)])
 
 
 def _split(operation: Operation) -> list[Operation]:

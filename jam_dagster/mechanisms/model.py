@@ -23,7 +23,7 @@ from jam_dagster.mechanisms.junction_tree import (
     bits,
     mask_of,
 )
-from jam_dagster.mechanisms.query_plan import largest_table
+from jam_dagster.mechanisms.routes import Routes
 from jam_dagster.mechanisms.sampling import sample_codes
 from jam_dagster.tables import Clique, Domain, EncodedTable
 from jam_dagster.tables.files import write_whole
@@ -75,7 +75,7 @@ class FittedModel:
     ) -> FittedModel:
         """Return a model whose beliefs are known, so that nothing need be propagated."""
         model = cls(domain, float(total), potentials)
-        vars(model).update(tree=calibrated.tree, calibrated=calibrated)
+        vars(model).update(tree=calibrated.tree, routes=calibrated.routes, calibrated=calibrated)
         return model
 
     def recalibrated(self) -> FittedModel:
@@ -120,12 +120,17 @@ class FittedModel:
         return JunctionTree.build(self.domain.shape, masks)
 
     @cached_property
+    def routes(self) -> Routes:
+        """How marginals are gathered from the tree."""
+        return Routes(self.tree)
+
+    @cached_property
     def calibrated(self) -> Calibrated:
         """The junction tree with every clique's probabilities."""
         potentials = [(self._mask(clique), table) for clique, table in self.potentials.items()]
         for clique, impossible in self.domain.impossible_masks().items():
             potentials.append((self._mask(clique), np.where(impossible, -np.inf, 0.0)))
-        return Calibrated(self.tree, calibrate(self.tree, potentials))
+        return Calibrated(self.tree, calibrate(self.tree, potentials), self.routes)
 
     def marginal(self, names: Sequence[str]) -> np.ndarray:
         """Return the model's marginal over `names`, in the order given.
@@ -148,7 +153,7 @@ class FittedModel:
             computed then.
         """
         mask = self._mask_once(names)
-        cells = largest_table(self.tree, mask)
+        cells = self.routes.largest_table(mask)
         if cells > LARGEST_TABLE_CELLS:
             answer_cells = self.domain.size(names)
             if answer_cells == cells:
@@ -178,7 +183,7 @@ class FittedModel:
         InputError
             If an attribute is unknown or repeated.
         """
-        return largest_table(self.tree, self._mask_once(names))
+        return self.routes.largest_table(self._mask_once(names))
 
     def _mask_once(self, names: Sequence[str]) -> int:
         mask = self._mask(names)
@@ -230,7 +235,10 @@ class FittedModel:
             here = potentials.get((name,), np.zeros(len(allowed)))
             potentials[name,] = np.where(allowed, here, -np.inf)
         return FittedModel.with_beliefs(
-            self.domain, self.total * probability, potentials, Calibrated(self.tree, beliefs)
+            self.domain,
+            self.total * probability,
+            potentials,
+            Calibrated(self.tree, beliefs, self.routes),
         )
 
     def _conditioned(self, where: Where) -> tuple[float, tuple[np.ndarray, ...]]:

@@ -10,7 +10,7 @@ import pytest
 from jam_dagster.mechanisms.answers import Calibrated
 from jam_dagster.mechanisms.belief_propagation import calibrate
 from jam_dagster.mechanisms.junction_tree import JunctionTree, cells_of
-from jam_dagster.mechanisms.query_plan import largest_table
+from jam_dagster.mechanisms.routes import Routes
 
 WIDE = (30, 30, 20, 20, 20)
 # Three cliques over the two attributes of 30 values and one of 20 each: to join two of the last
@@ -31,7 +31,7 @@ CHAIN = [0b00011, 0b00110, 0b01100, 0b11000]
     ids=["whole clique", "in a clique", "through a separator", "chain", "independent"],
 )
 def test_largest_table_is_what_the_structure_says(sizes, cliques, wanted, cells):
-    assert largest_table(JunctionTree.build(sizes, cliques), wanted) == cells
+    assert Routes(JunctionTree.build(sizes, cliques)).largest_table(wanted) == cells
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_memory_that_a_marginal_takes_is_foretold(sizes, cliques, wanted):
     rng = np.random.default_rng(0)
     potentials = [(mask, rng.normal(size=tree.shape(mask))) for mask in cliques]
     calibrated = Calibrated(tree, calibrate(tree, potentials))
-    foretold = 8 * largest_table(tree, wanted)
+    foretold = 8 * Routes(tree).largest_table(wanted)
     assert foretold >= 8 * cells_of(wanted, sizes)
     tracemalloc.start()
     calibrated.marginal(wanted)
