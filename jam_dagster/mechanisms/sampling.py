@@ -121,6 +121,7 @@ def sample_codes(
     of one group, or of 2^20 if that is more.
     """
     columns: dict[int, np.ndarray] = {}
+    order: np.ndarray | None
     visits = [(0, 0)] + [(child, tree.masks[parent]) for parent, child in tree.edges]
     for clique, parent_mask in visits:
         mask = tree.masks[clique]
@@ -130,7 +131,11 @@ def sample_codes(
             continue
         ascending = list(bits(mask))
         table = beliefs[clique].transpose([ascending.index(p) for p in known + fresh])
-        order, starts, present = _groups([columns[p] for p in known], table.shape, rows, rng)
+        if columns:
+            order, starts, present = _groups([columns[p] for p in known], table.shape, rows, rng)
+        else:
+            # No row has a value yet: they are all alike, whatever their order.
+            order, starts, present = None, np.array([0, rows]), ()
         for p in fresh:
             columns[p] = np.empty(rows, dtype=np.min_scalar_type(tree.sizes[p] - 1))
         shape = [tree.sizes[p] for p in fresh]
@@ -143,18 +148,17 @@ def sample_codes(
 
 def _groups(
     given: Sequence[np.ndarray], shape: Sequence[int], rows: int, rng: np.random.Generator
-) -> tuple[np.ndarray | None, np.ndarray, tuple[np.ndarray, ...]]:
+) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
     """Put rows that agree on the given columns together, in random order within each group.
 
-    Returns the order of the rows (None: as they are), where each group starts in it and, last, the
+    Returns the order of the rows, where each group starts in it and, last, the
     number of rows, and the codes of the groups, an array for each column.
     """
+    order = _permutation(rows, rng)
     if not given:
-        # No row has a value yet: they are all alike, whatever their order.
-        return None, np.array([0, rows]), ()
+        return order, np.array([0, rows]), ()
     sizes = shape[: len(given)]
     last = math.prod(sizes) - 1
-    order = _permutation(rows, rng)
     # In few bytes, for what follows reads it in the order of the permutation.
     group = np.ravel_multi_index(tuple(given), sizes).astype(np.min_scalar_type(last))[order]
     for shift in range(0, last.bit_length(), 16):

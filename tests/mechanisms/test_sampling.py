@@ -45,6 +45,16 @@ def test_sampling_is_not_tuned_to_the_period_of_an_attribute():
     np.testing.assert_array_equal(rows.marginal(("x",)), 1)
 
 
+def test_parts_of_the_model_that_share_nothing_are_sampled_independently():
+    """Each part's rows come cell after cell; joined as they come they would be one order."""
+    domain = Domain.from_sizes({"a": 2, "b": 2, "c": 2})
+    independent = FittedModel(domain, 1.0, {(name,): np.zeros(2) for name in domain.names})
+    rows = independent.sample(10_000, np.random.default_rng(0))
+    for pair in (("a", "b"), ("a", "c"), ("b", "c")):
+        # Hypergeometric: the sd of a cell is 25 rows, six of them fail once in 5e8.
+        assert np.abs(rows.marginal(pair) - 2500).max() < 150
+
+
 def test_sampling_covers_single_rows_and_other_totals(model):
     assert model.sample(1, np.random.default_rng(0)).records == 1
     rows = model.sample(10_000, np.random.default_rng(0))
