@@ -27,6 +27,8 @@ from jam_dagster.tables import (
     SqlSource,
     draft_domain,
     encode,
+    encode_chunks,
+    parquet_source,
 )
 
 
@@ -160,7 +162,7 @@ def test_any_record_of_a_csv_file_of_one_column(tmp_path_factory, records, place
     assert_one_changes(read, records, place, new)
 
 
-@pytest.mark.parametrize(
+PARQUET_KINDS = pytest.mark.parametrize(
     ("kind", "value"),
     [
         (pa.int64(), integers),
@@ -173,6 +175,9 @@ def test_any_record_of_a_csv_file_of_one_column(tmp_path_factory, records, place
     ],
     ids=["int64", "uint64", "float64", "bool", "string", "dictionary", "decimal"],
 )
+
+
+@PARQUET_KINDS
 @settings(max_examples=60)
 @given(st.data())
 def test_any_record_of_a_parquet_file(tmp_path_factory, kind, value, data):
@@ -188,6 +193,31 @@ def test_any_record_of_a_parquet_file(tmp_path_factory, kind, value, data):
     place, new = data.draw(st.integers(0, 11)), data.draw(value)
     assert_one_changes(lambda rows: read_parquet(path, rows, kind), records, place, new)
     assert_one_changes(read_again, records, place, new)
+
+
+@PARQUET_KINDS
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_chunks_of_a_parquet_file_are_read_as_the_whole(tmp_path_factory, kind, value, data):
+    # A chunk's column may have another dtype than the whole one.
+    path = tmp_path_factory.getbasetemp() / "chunks.parquet"
+    records = data.draw(st.lists(st.none() | value, min_size=1, max_size=12))
+    try:
+        whole = read_parquet(path, records, kind)
+    except (JamError, pa.ArrowException):
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet_source, "CHUNK_ROWS", data.draw(st.integers(2, 6)))
+        chunks = list(ParquetSource(str(path)).chunks(["a"], private=True))
+    for attribute in attributes(records):
+        domain = Domain((attribute,))
+        try:
+            expected = encode(whole, domain)
+        except JamError as error:
+            with pytest.raises(type(error)):
+                encode_chunks(chunks, domain)
+        else:
+            assert changed(expected, encode_chunks(chunks, domain)) == 0
 
 
 sqlite_values = st.none() | integers | st.floats(0, 9) | cells
