@@ -14,16 +14,18 @@ if TYPE_CHECKING:
 
     from jam_dagster.mechanisms import Round
 
-ROUNDS_TO_ESTIMATE_FROM = 3
-"""Of two rounds the first may have loaded what the second found; a trend needs one more."""
+ROUNDS_TO_ESTIMATE_FROM = 5
+"""A line through fewer says more about one slow round than about how cost grows."""
 
 
 def seconds_left(taken: Sequence[float], rounds: int) -> float | None:
     """Estimate how long the rounds that are still to come will take.
 
     The model grows from round to round and its cost with it, so the mean of the rounds done would
-    promise too much. The estimate follows the straight line that fits them best; where the line
-    falls, because the first rounds also loaded libraries, it follows their mean.
+    promise too much: on the JAM paper's tables half of what it takes. The estimate follows the
+    straight line that fits them best, which is right on average; where the line falls, it follows
+    their mean. What will be measured decides how the model grows, so in the first half an estimate
+    may well be off by a factor of three.
 
     Parameters
     ----------
