@@ -25,6 +25,9 @@ Axes = tuple[int, ...]
 MOST = 32
 """Most axes, sources or targets of an operation, as in kernels.c."""
 
+VERSION = 1
+"""Of the interface between this module and kernels.c."""
+
 LIBRARY = Path(__file__).with_name("_kernels.so")
 
 
@@ -96,8 +99,10 @@ def library() -> ctypes.CDLL | None:
         return None
     try:
         loaded = ctypes.CDLL(str(LIBRARY))
-    except OSError:
-        # Compiled for another machine: the NumPy way is slower, and right.
+        if loaded.jam_version() != VERSION:
+            return None
+    except (OSError, AttributeError):
+        # Compiled for another machine, or an earlier version: NumPy is slower, and right.
         return None
     loaded.jam_run.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     loaded.jam_run.restype = None
