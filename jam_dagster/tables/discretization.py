@@ -83,16 +83,18 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
 
 
 def encode_chunks(
-    chunks: Iterable[pd.DataFrame], domain: Domain, *, private: bool = True
+    chunks: Iterable[pd.DataFrame], domain: Domain, *, records: int, private: bool = True
 ) -> EncodedTable:
     """Encode a table that comes in chunks; the result is that of `encode` for the whole.
 
-    Beside the codes, memory is that of one chunk and of one column of codes.
+    Beside the codes, memory is that of one chunk.
 
     Parameters
     ----------
     chunks
         Tables of one row a record, such as `ParquetSource.chunks` yields.
+    records
+        Number of rows of all chunks together.
     domain, private
         As for `encode`.
 
@@ -104,17 +106,22 @@ def encode_chunks(
     Raises
     ------
     InputError, DomainError, OutsideDomainError
-        As for `encode`.
+        As for `encode`; InputError also if there are more or fewer rows than `records`.
     """
-    parts: list[list[npt.NDArray[np.integer[Any]]]] = [[] for _ in domain.names]
+    columns = tuple(np.empty(records, np.min_scalar_type(size - 1)) for size in domain.shape)
+    seen = 0
     for encoded in each_encoded(chunks, domain, private=private):
-        for part, column in zip(parts, encoded.columns, strict=True):
-            part.append(column)
-    columns = []
-    for part in parts:
-        columns.append(np.concatenate(part))
-        part.clear()
-    return EncodedTable(domain, tuple(columns))
+        rows = slice(seen, seen + encoded.records)
+        seen += encoded.records
+        if seen <= records:
+            for column, codes in zip(columns, encoded.columns, strict=True):
+                column[rows] = codes
+    if seen != records:
+        raise InputError(
+            "the table has another number of rows than when it was opened: run again when nobody"
+            " writes to it"
+        )
+    return EncodedTable(domain, columns)
 
 
 def each_encoded(

@@ -108,7 +108,9 @@ def encode_parquet(
     SourceError, InputError, DomainError, OutsideDomainError
         As for `ParquetTable`.
     """
+    records = source.rows(private=private)
     record_bytes = sum(np.min_scalar_type(size - 1).itemsize for size in domain.shape)
-    if source.rows(private=private) * record_bytes > limit:
+    if records * record_bytes > limit:
         return ParquetTable(domain, source, private)
-    return encode_chunks(source.chunks(domain.names, private=private), domain, private=private)
+    chunks = source.chunks(domain.names, private=private)
+    return encode_chunks(chunks, domain, records=records, private=private)

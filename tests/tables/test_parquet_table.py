@@ -23,6 +23,7 @@ from jam_dagster.tables import (
     ParquetTable,
     decode,
     encode,
+    encode_chunks,
     encode_parquet,
     marginal_blocks,
     parquet_source,
@@ -228,6 +229,13 @@ def test_a_file_that_changes_is_noticed(tmp_path):
     people(path, rows=12)
     with pytest.raises(SourceError, match="changed while its marginals were counted"):
         table.marginal(("a",))
+
+
+@pytest.mark.parametrize("records", [9, 11])
+def test_chunks_of_another_number_of_rows_are_refused(tmp_path, records):
+    chunks = people(tmp_path / "t.parquet").chunks(AB.names, private=True)
+    with pytest.raises(InputError, match="another number of rows"):
+        encode_chunks(chunks, AB, records=records)
 
 
 def test_every_call_is_one_pass(tmp_path, monkeypatch):
