@@ -23,7 +23,7 @@ from jam_dagster.mechanisms.answers import Calibrated
 from jam_dagster.mechanisms.belief_propagation import Beliefs
 from jam_dagster.mechanisms.dense import ascending
 from jam_dagster.mechanisms.junction_tree import JunctionTree, cells_of, mask_of, maximal
-from jam_dagster.mechanisms.kernels import Table
+from jam_dagster.mechanisms.kernels import Table, one_thread
 from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.transcript import Measurement
 from jam_dagster.tables import Domain
@@ -175,18 +175,20 @@ class MirrorDescent:
         )
         beliefs = self._on_tree(new_clique=times == 0)
         problem = self._problem(beliefs)
-        if self.tolerance is None:
-            convergence = _line_search(problem, self._theta, self.iterations, self._smoothness())
-        else:
-            start = self._step_size or 2.0 / self._smoothness()
-            convergence, self._step_size = _barzilai_borwein(
-                problem,
-                self._theta,
-                start,
-                iterations=self.iterations,
-                tolerance=self.tolerance,
-                records=self.total,
-            )
+        with one_thread():
+            if self.tolerance is None:
+                convergence = _line_search(
+                    problem, self._theta, self.iterations, self._smoothness()
+                )
+            else:
+                convergence, self._step_size = _barzilai_borwein(
+                    problem,
+                    self._theta,
+                    self._step_size or 2.0 / self._smoothness(),
+                    iterations=self.iterations,
+                    tolerance=self.tolerance,
+                    records=self.total,
+                )
         self._model = self._fitted(beliefs)
         return convergence
 

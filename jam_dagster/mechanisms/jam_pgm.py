@@ -27,6 +27,7 @@ from jam_dagster.mechanisms.estimation import (
     make_estimator,
 )
 from jam_dagster.mechanisms.junction_tree import mask_of
+from jam_dagster.mechanisms.kernels import one_thread
 from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
 from jam_dagster.mechanisms.scores import candidate_scores, l1_distance, tractable
@@ -270,7 +271,7 @@ class _Run:
             fitting = self.filter.fitting(self.measured, limit)
         if not fitting:
             return "no candidate fits"
-        with self._stage("answer"):
+        with self._stage("answer"), one_thread():
             current_error = self._current_errors(fitting)
         attempt = 0
         while True:

@@ -10,6 +10,7 @@ import ctypes
 import math
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import ThreadpoolController
 
 Table = npt.NDArray[np.float64]
 Axes = tuple[int, ...]
@@ -114,6 +116,17 @@ def library() -> ctypes.CDLL | None:
     ]
     loaded.jam_contract.restype = None
     return loaded
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Keep BLAS to one thread: its products here are small, and its idle threads spin."""
+    limited: AbstractContextManager[object] = _thread_pools().limit(limits=1, user_api="blas")
+    return limited
 
 
 @dataclass
