@@ -83,7 +83,8 @@ def test_the_estimate_is_at_least_the_mean_of_the_rounds_done(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.4, "0:00"), (42, "0:42"), (725.2, "12:05"), (3723, "1:02:03")]
+    ("seconds", "text"),
+    [(0, "0:00"), (0.4, "0:01"), (42, "0:42"), (725.2, "12:06"), (3723, "1:02:03")],
 )
 def test_durations_are_written_as_clocks(seconds: float, text: str) -> None:
     assert clock(seconds) == text

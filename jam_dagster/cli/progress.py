@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -53,8 +54,8 @@ def seconds_left(taken: Sequence[float], rounds: int) -> float | None:
 
 
 def clock(seconds: float) -> str:
-    """Return a duration as people read it: ``0:42``, ``12:05`` or ``1:02:03``."""
-    minutes, rest = divmod(round(seconds), 60)
+    """Return a duration, to the second begun, as people read it: ``0:42`` or ``1:02:03``."""
+    minutes, rest = divmod(math.ceil(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
