@@ -98,6 +98,26 @@ def test_a_seed_makes_the_same_table_in_another_process(run: Run) -> None:
     assert tables[0] == tables[1]
 
 
+def test_research_loads_nothing_that_it_does_not_use(run: Run) -> None:
+    # Every run is a process of its own, and each of these takes from a tenth of a second to
+    # several: a whole small run takes less than one.
+    unused = ["jax", "mbi", "opendp", "sqlalchemy", "great_expectations", "altair", "jinja2"]
+    code = (
+        "import sys; from jam_dagster.cli import app; app(sys.argv[1:], standalone_mode=False); "
+        f"print([name for name in {unused} if name in sys.modules])"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", code, *map(str, synthesize(*RESEARCH, "--json"))],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "[]"
+
+
 def test_evaluation_can_be_off(run: Run) -> None:
     result = run(*synthesize(*RESEARCH, "--evaluate", "off", "--json"))
 
