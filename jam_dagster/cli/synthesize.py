@@ -143,7 +143,7 @@ def synthesize(
             help="Trades error for time: an accelerated fit ends when 15 steps lowered its loss "
             "by less than this share. 0 takes all the iterations.",
         ),
-    ] = 0.03,
+    ] = 0.1,
     seed: Annotated[
         int,
         typer.Option(

@@ -11,6 +11,7 @@ L in the marginals mu.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ MEMORY = 10
 short of monotone, and forcing them to be costs most of their speed."""
 
 FROZEN = 1e-6
-"""Expected records below which a cell that is pushed down stays: zero is where it is."""
+"""Expected records below which a cell that is pushed down stays: zero is where it belongs."""
 
 RESIDUAL = 0.01
 """A fit has arrived when the L2 norm of all its residuals is this part of a record."""
@@ -152,7 +153,7 @@ class MirrorDescent:
         self._measured: dict[int, tuple[int, Table, float]] = {}
         self._beliefs: Beliefs | None = None
         self._theta = np.empty(0)
-        self._step_size: float | None = None
+        self._step_size = 0.0
         self._model = FittedModel.uniform(domain, total)
 
     @property
@@ -178,13 +179,15 @@ class MirrorDescent:
         with one_thread():
             if self.tolerance is None:
                 convergence = _line_search(
-                    problem, self._theta, self.iterations, self._smoothness()
+                    problem, self._theta, self.iterations, self._smoothness(), self.total
                 )
             else:
+                shortest = 1.0 / self._smoothness()
                 convergence, self._step_size = _barzilai_borwein(
                     problem,
                     self._theta,
-                    self._step_size or 2.0 / self._smoothness(),
+                    max(self._step_size, shortest),
+                    shortest=shortest,
                     iterations=self.iterations,
                     tolerance=self.tolerance,
                     records=self.total,
@@ -228,7 +231,8 @@ class MirrorDescent:
         largest = maximal(self._measured)
         sums = dict.fromkeys(largest, 0.0)
         for mask, (times, _, _) in self._measured.items():
-            home = next(clique for clique in largest if clique & mask == mask)
+            homes = [clique for clique in largest if clique & mask == mask]
+            home = min(homes, key=lambda clique: cells_of(clique, sizes))
             sums[home] += times * cells_of(home, sizes) / cells_of(mask, sizes)
         return max(sums.values())
 
@@ -272,9 +276,12 @@ class _Problem:
 
 
 def _line_search(
-    problem: _Problem, theta: Table, iterations: int, smoothness: float
+    problem: _Problem, theta: Table, iterations: int, smoothness: float, records: float
 ) -> Convergence:
-    """Descend as Private-PGM does: a step that falls short of Armijo's rule is not taken."""
+    """Descend as Private-PGM does: a step that falls short of Armijo's rule is not taken.
+
+    It works in counts: its step is ours over n, and so is the decrease that it asks for.
+    """
     beliefs = problem.beliefs
     marginals = beliefs.marginals.copy()
     loss = problem.loss(marginals)
@@ -285,7 +292,8 @@ def _line_search(
         step = -step_size * gradient
         trial = beliefs.update(step - refused)
         trial_loss = problem.loss(trial)
-        if loss - trial_loss >= 0.5 * step_size * float(np.dot(gradient, marginals - trial)):
+        promised = 0.5 * step_size / records * float(np.dot(gradient, marginals - trial))
+        if loss - trial_loss >= promised:
             theta += step
             marginals[:], loss = trial, trial_loss
             refused[:] = 0.0
@@ -302,6 +310,7 @@ def _barzilai_borwein(
     theta: Table,
     step_size: float,
     *,
+    shortest: float,
     iterations: int,
     tolerance: float,
     records: float,
@@ -329,11 +338,12 @@ def _barzilai_borwein(
     arrived = (RESIDUAL / records) ** 2 / 2
     taken = 0
     while taken < iterations and best > arrived:
-        gradient = problem.gradient(marginals)
-        direction = -gradient
+        direction = -problem.gradient(marginals)
+        # Only differences between cells matter. Taken from the model's mean, they vanish where a
+        # cell is as it should be, and a cell at zero that is below the mean is one.
+        means = np.add.reduceat(marginals * direction, starts)
+        direction -= np.repeat(means, lengths)
         direction[(marginals < FROZEN / records) & (direction < 0)] = 0.0
-        # A constant added to a potential changes no probability; it would only drift.
-        direction -= np.repeat(np.add.reduceat(direction, starts) / lengths, lengths)
         largest = float(np.abs(direction).max())
         if largest == 0.0:
             break
@@ -341,7 +351,12 @@ def _barzilai_borwein(
         step = step_size * direction
         trial = beliefs.update(step)
         taken += 1
-        while (trial_loss := problem.loss(trial)) > max(recent) and taken < iterations:
+        # A step of one over the smoothness never raises the loss, but for rounding.
+        while (
+            (trial_loss := problem.loss(trial)) > max(recent)
+            and step_size > shortest
+            and taken < iterations
+        ):
             step_size *= 0.25
             trial = beliefs.update(-0.75 * step)
             step *= 0.25
@@ -350,8 +365,7 @@ def _barzilai_borwein(
         moved = trial - marginals
         curvature = float(np.dot(problem.weights * moved, moved))
         growth = float(np.dot(step, moved))
-        if curvature > 0 and growth > 0:
-            step_size = growth / curvature
+        step_size = max(growth / curvature, shortest) if curvature > 0 else 2 * step_size
         marginals[:], loss = trial, trial_loss
         recent.append(loss)
         if loss < best:
@@ -360,6 +374,13 @@ def _barzilai_borwein(
         history.append(best)
         if len(history) > WINDOW and history[0] - best < tolerance * history[0]:
             break
-    beliefs.update(best_theta - theta)
+    _move(beliefs, best_theta - theta)
     theta[:] = best_theta
     return Convergence(taken, best), step_size
+
+
+def _move(beliefs: Beliefs, change: Table) -> None:
+    """Change the potentials by any amount, in steps that can be represented."""
+    steps = max(1, math.ceil(float(np.abs(change).max()) / LONGEST_STEP))
+    for _ in range(steps):
+        beliefs.update(change / steps)

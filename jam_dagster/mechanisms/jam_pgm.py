@@ -82,7 +82,7 @@ class JamPgm:
     size_limit_mb: float = 80.0
     estimator: str = "accelerated"
     iterations: int = 1000
-    tolerance: float = 0.03
+    tolerance: float = 0.1
 
     name: ClassVar[str] = "jam_pgm"
 

@@ -198,7 +198,9 @@ class Program:
         struct.row = keep(np.empty(sizes[-1] if sizes else 1))
 
 
-def contract(table: Operand, other: Operand, keep: Axes, fresh: Axes) -> Operand:
+def contract(
+    table: Operand, other: Operand, keep: Axes, fresh: Axes, *, compiled: bool | None = None
+) -> Operand:
     """Multiply a table with another, and sum out what is not kept.
 
     Parameters
@@ -211,6 +213,8 @@ def contract(table: Operand, other: Operand, keep: Axes, fresh: Axes) -> Operand
         The axes of the table that stay, in its order.
     fresh
         Axes that the table lacks.
+    compiled
+        Whether to run in C; by default where it can be.
 
     Returns
     -------
@@ -221,7 +225,7 @@ def contract(table: Operand, other: Operand, keep: Axes, fresh: Axes) -> Operand
     sizes |= dict(zip(other.axes, other.table.shape, strict=True))
     product = Operand(np.empty([sizes[axis] for axis in (*keep, *fresh)]), (*keep, *fresh))
     loaded = library()
-    if loaded is None or len(table.axes) > MOST:
+    if loaded is None or compiled is False or len(table.axes) > MOST:
         product.table[...] = _contract_in_numpy(table, other, keep, fresh)
         return product
     shape = np.array(table.table.shape, dtype=np.int64)
@@ -298,26 +302,16 @@ def _run_in_numpy(operation: Operation, factor: float) -> None:
         np.divide(above, below, out=table, where=below > 0)
         return
     product = table
+    out = np.empty_like(table) if operation.mode is Mode.READ else table
     if operation.mode is Mode.ASSIGN:
-        table[...] = factor
-    elif factor != 1.0:
-        product = _onto(operation, table * factor)
+        table[...] = 1.0
+    if factor != 1.0:
+        product = np.multiply(product, factor, out=out)
     for source in operation.sources:
         spread = source.table.reshape(
             [n if a in source.axes else 1 for a, n in zip(axes, table.shape, strict=True)]
         )
-        if product is table and operation.mode is Mode.READ:
-            product = table * spread
-        else:
-            np.multiply(product, spread, out=product)
+        product = np.multiply(product, spread, out=out)
     for target in operation.targets:
         lost = tuple(i for i, axis in enumerate(axes) if axis not in target.axes)
         target.table[...] = product.sum(axis=lost) if lost else product
-
-
-def _onto(operation: Operation, product: Table) -> Table:
-    """Return the product, in the table's own memory unless the table is only read."""
-    if operation.mode is Mode.READ:
-        return product
-    operation.of.table[...] = product
-    return operation.of.table

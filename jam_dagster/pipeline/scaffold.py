@@ -29,7 +29,7 @@ class SyntheticReleaseScaffolder(Scaffolder):
                     "size_limit_mb": 80.0,
                     "estimator": "accelerated",
                     "iterations": 1000,
-                    "tolerance": 0.03,
+                    "tolerance": 0.1,
                 },
                 "workload": {"degree": 3},
                 "evaluation": {"mode": "private", "share": EVALUATION_SHARE},

@@ -139,7 +139,7 @@ class MechanismSpec(Configured):
             "trades error for time: an accelerated fit ends when 15 steps lowered its loss by less"
             " than this share; 0 takes all iterations"
         ),
-    ] = 0.03
+    ] = 0.1
 
     def __post_init__(self) -> None:
         _one_of(self.name, ("jam_pgm",), "mechanism.name")

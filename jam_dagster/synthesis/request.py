@@ -74,7 +74,7 @@ class SynthesisRequest:
     size_limit_mb: float = 80.0
     estimator: EstimatorName = "accelerated"
     iterations: int = 1000
-    tolerance: float = 0.03
+    tolerance: float = 0.1
     degree: int = 3
     seed: int = 0
     noise: NoiseName = "exact"

@@ -1,0 +1,220 @@
+"""The three estimators: what all of them owe, and what tells them apart."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.mechanisms import Measurement
+from jam_dagster.mechanisms.estimation import MirrorDescent, check_estimator, make_estimator
+from jam_dagster.mechanisms.private_pgm import PrivatePgm
+from jam_dagster.tables import Domain
+from jam_dagster.tables.domain import ImpossibleCombination
+
+NATIVE = ("accelerated", "mirror_descent")
+ALL = (*NATIVE, "mbi")
+
+
+def fitted(name, domain, measurements, total, *, iterations=1000, tolerance=0.0):
+    estimator = make_estimator(name, domain, total, iterations=iterations, tolerance=tolerance)
+    endings = [estimator.add(measurement) for measurement in measurements]
+    return estimator.model, endings
+
+
+def exact(table, *cliques):
+    return [
+        Measurement(clique, "public", table.marginal(clique).astype(float), 0.0, i)
+        for i, clique in enumerate(cliques)
+    ]
+
+
+def noisy(domain, cliques, *, seed, sd=30.0, mean=20.0):
+    rng = np.random.default_rng(seed)
+    return [
+        Measurement(q, "private", rng.normal(mean, sd, [domain.sizes[a] for a in q]), sd, i)
+        for i, q in enumerate(cliques)
+    ]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_consistent_measurements_are_met(name, domain, private):
+    cliques = [("a", "b"), ("b", "c")]
+    model, endings = fitted(name, domain, exact(private, *cliques), private.records)
+    for clique in cliques:
+        np.testing.assert_allclose(model.marginal(clique), private.marginal(clique), atol=0.05)
+    assert endings[-1].loss < 1e-5
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_before_the_first_measurement_the_model_is_uniform(name, domain):
+    model, _ = fitted(name, domain, [], 12)
+    np.testing.assert_allclose(model.marginal(("a", "b")), 2)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_measurements_weigh_alike_whatever_their_noise(name, domain):
+    """Two measurements of one marginal meet halfway, though one claims far less noise."""
+    low = Measurement(("a",), "private", np.array([40.0, 60.0]), 100.0, 0)
+    high = Measurement(("a",), "private", np.array([60.0, 40.0]), 0.1, 1)
+    model, endings = fitted(name, domain, [low, high], 100)
+    np.testing.assert_allclose(model.marginal(("a",)), [50, 50], atol=0.1)
+    # Half of 10^2 in each of four cells, over n^2.
+    assert endings[-1].loss == pytest.approx(0.5 * 4 * 10**2 / 100**2, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_impossible_combinations_stay_zero_whatever_is_measured(name, domain, private):
+    constrained = Domain(
+        domain.attributes, impossible=(ImpossibleCombination(("a", "c"), ((0,), (0,))),)
+    )
+    model, _ = fitted(
+        name, constrained, exact(private, ("a", "b"), ("b", "c")), private.records, iterations=300
+    )
+    assert model.marginal(("a", "c"))[0, 0] == 0
+    assert model.marginal(("a", "c")).sum() == pytest.approx(private.records)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_loss_is_that_of_the_model(name, domain):
+    measurements = noisy(domain, [("a", "b"), ("b", "c"), ("a", "b"), ("c",)], seed=0)
+    model, endings = fitted(name, domain, measurements, 120, iterations=50)
+    squares = sum(
+        np.square(model.marginal(measured.clique) - measured.values).sum()
+        for measured in measurements
+    )
+    assert endings[-1].loss == pytest.approx(squares / (2 * 120**2), rel=1e-9)
+
+
+CLIQUES = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d"), ("b", "c"), ("d",), ("a", "b", "c")]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_plain_mirror_descent_takes_the_steps_that_private_pgm_takes(seed):
+    """Refused steps, repeated measurements, nested cliques, warm starts: all as mbi has them."""
+    domain = Domain.from_sizes({"a": 3, "b": 4, "c": 2, "d": 5})
+    ours = MirrorDescent(domain, 300, iterations=50, tolerance=None)
+    theirs = PrivatePgm(domain, 300, iterations=50)
+    for measurement in noisy(domain, CLIQUES, seed=seed, sd=10.0):
+        ending, expected = ours.add(measurement), theirs.add(measurement)
+        assert ending.iterations == expected.iterations == 50
+        assert ending.loss == pytest.approx(expected.loss, rel=1e-9)
+        np.testing.assert_allclose(
+            ours.model.marginal(domain.names), theirs.model.marginal(domain.names), atol=1e-7
+        )
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=15, deadline=None)
+def test_accelerated_arrives_where_plain_mirror_descent_is_going(seed):
+    """The problem is convex: the least loss is one, whoever finds it."""
+    domain = Domain.from_sizes({"a": 3, "b": 4, "c": 2, "d": 5})
+    measurements = noisy(domain, CLIQUES, seed=seed, sd=10.0)
+    plain, _ = fitted("mirror_descent", domain, measurements, 300)
+    _, endings = fitted("accelerated", domain, measurements, 300, iterations=500)
+    least = sum(
+        np.square(plain.marginal(m.clique) - m.values).sum() for m in measurements
+    ) / (2 * 300**2)
+    assert endings[-1].loss <= least * 1.01
+
+
+def test_a_larger_tolerance_takes_fewer_steps_and_leaves_more_loss():
+    domain = Domain.from_sizes({"a": 6, "b": 7, "c": 8})
+    measurements = noisy(domain, [("a", "b"), ("b", "c"), ("a", "c")], seed=0)
+    taken, left = [], []
+    for tolerance in (0.5, 0.1, 0.001, 0.0):
+        _, endings = fitted("accelerated", domain, measurements, 500, tolerance=tolerance)
+        taken.append(sum(ending.iterations for ending in endings))
+        left.append(endings[-1].loss)
+    assert taken == sorted(taken)
+    assert len(set(taken)) == 4
+    assert left[0] >= left[1] >= left[2] >= left[3] * (1 - 1e-9)
+
+
+def test_a_fit_stops_at_once_where_nothing_is_left_to_fit(domain, private):
+    """A marginal that the model already gives is measured: its residual is below a record's part."""
+    estimator = make_estimator("accelerated", domain, 12, iterations=1000, tolerance=0.1)
+    uniform = Measurement(("a", "b"), "public", np.full((2, 3), 2.0), 0.0, 0)
+    assert estimator.add(uniform).iterations == 0
+    # Met once, a marginal that is measured again needs no more than a touch.
+    public = exact(private, ("b", "c"))[0]
+    assert estimator.add(public).iterations > 20
+    estimator = make_estimator("accelerated", domain, 12, iterations=1000, tolerance=0.0)
+    estimator.add(public)
+    assert estimator.add(public).iterations < 20
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_model_answers_as_its_potentials_say(name):
+    """The beliefs that a fit hands over are those that propagation from the potentials gives."""
+    domain = Domain.from_sizes({"a": 3, "b": 4, "c": 2, "d": 5})
+    measurements = noisy(domain, CLIQUES, seed=3, sd=80.0)
+    model, _ = fitted(name, domain, measurements, 300, iterations=200, tolerance=0.01)
+    again = model.recalibrated()
+    assert "calibrated" in vars(model)
+    assert "calibrated" not in vars(again)
+    np.testing.assert_allclose(
+        model.marginal(domain.names), again.marginal(domain.names), atol=1e-8
+    )
+
+
+def test_cells_without_records_neither_stall_the_fit_nor_drive_potentials_off(domain):
+    """A cell far below zero has no model: its potential must not run away toward it."""
+    values = np.array([[500.0, -300.0, 200.0], [-300.0, 400.0, -300.0]])
+    measurement = Measurement(("a", "b"), "private", values, 300.0, 0)
+    model, _ = fitted("accelerated", domain, [measurement], 1000, iterations=2000)
+    fit = model.marginal(("a", "b"))
+    assert fit[values < 0].max() < 1e-3
+    np.testing.assert_allclose(fit[values > 0], [1400 / 3, 500 / 3, 1100 / 3], rtol=1e-3)
+    assert np.ptp(model.potentials["a", "b"]) < 100
+
+
+FIT = """
+import numpy as np
+from jam_dagster.mechanisms import Measurement
+from jam_dagster.mechanisms.estimation import make_estimator
+from jam_dagster.tables import Domain
+domain = Domain.from_sizes({"income": 3, "age": 4, "sex": 2, "race": 3})
+rng = np.random.default_rng(0)
+estimator = make_estimator("accelerated", domain, 600, iterations=100, tolerance=0.1)
+for i, c in enumerate([("income", "age"), ("age", "sex"), ("sex", "race"), ("income", "sex")]):
+    values = rng.normal(50, 10, [domain.sizes[a] for a in c])
+    estimator.add(Measurement(c, "private", values, 1.0, i))
+print(estimator.model.marginal(domain.names).tobytes().hex())
+import sys
+assert not {"jax", "mbi"} & set(sys.modules)
+"""
+
+
+def test_fit_is_the_same_in_processes_with_other_hash_seeds_and_loads_no_jax():
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", FIT],
+            env={"PYTHONHASHSEED": seed, "PATH": ""},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings_", "named"),
+    [
+        (("adam", 10, 0.1), "accelerated, mirror_descent, mbi"),
+        (("mbi", 0, 0.1), "iterations"),
+        (("accelerated", 10, 1.0), "tolerance"),
+        (("accelerated", 10, -0.1), "tolerance"),
+        (("accelerated", 10, float("nan")), "tolerance"),
+    ],
+)
+def test_settings_out_of_range_are_named(settings_, named):
+    with pytest.raises(SpecificationError, match=named):
+        check_estimator(*settings_)
