@@ -18,7 +18,7 @@ SOURCE = Path("jam_dagster/mechanisms/kernels.c")
 LIBRARY = Path("jam_dagster/mechanisms/_kernels.so")
 
 # The same sums on every machine: no multiplication is fused with an addition.
-FLAGS = ["-O3", "-std=gnu11", "-shared", "-fPIC", "-ffp-contract=off"]
+FLAGS = ["-O3", "-std=gnu11", "-shared", "-fPIC", "-pthread", "-ffp-contract=off"]
 
 # Some C libraries cannot choose among several versions of a function when they load it.
 VARIANTS: list[list[str]] = [[], ["-DONE_VERSION"]]

@@ -166,6 +166,10 @@ class MirrorDescent:
 
     def add(self, measurement: Measurement) -> Convergence:
         """Take one more measurement into account; see `Estimator.add`."""
+        with one_thread():
+            return self._add(measurement)
+
+    def _add(self, measurement: Measurement) -> Convergence:
         mask = self._mask(measurement.clique)
         fractions = np.asarray(measurement.values, dtype=np.float64) / self.total
         times, summed, squares = self._measured.get(mask, (0, np.zeros(()), 0.0))
@@ -176,22 +180,21 @@ class MirrorDescent:
         )
         beliefs = self._on_tree(new_clique=times == 0)
         problem = self._problem(beliefs)
-        with one_thread():
-            if self.tolerance is None:
-                convergence = _line_search(
-                    problem, self._theta, self.iterations, self._smoothness(), self.total
-                )
-            else:
-                shortest = 1.0 / self._smoothness()
-                convergence, self._step_size = _barzilai_borwein(
-                    problem,
-                    self._theta,
-                    max(self._step_size, shortest),
-                    shortest=shortest,
-                    iterations=self.iterations,
-                    tolerance=self.tolerance,
-                    records=self.total,
-                )
+        if self.tolerance is None:
+            convergence = _line_search(
+                problem, self._theta, self.iterations, self._smoothness(), self.total
+            )
+        else:
+            shortest = 1.0 / self._smoothness()
+            convergence, self._step_size = _barzilai_borwein(
+                problem,
+                self._theta,
+                max(self._step_size, shortest),
+                shortest=shortest,
+                iterations=self.iterations,
+                tolerance=self.tolerance,
+                records=self.total,
+            )
         self._model = self._fitted(beliefs)
         return convergence
 

@@ -167,28 +167,6 @@ class JunctionTree:
             around[child].append(parent)
         return tuple(tuple(sorted(numbers)) for numbers in around)
 
-    @cached_property
-    def beyond(self) -> dict[tuple[int, int], int]:
-        """For each directed edge ``(u, v)`` the mask of all attributes on v's side."""
-        children: dict[int, list[int]] = {i: [] for i in range(len(self.masks))}
-        for parent, child in self.edges:
-            children[parent].append(child)
-        below = list(self.masks)
-        for parent, child in reversed(self.edges):
-            below[parent] |= below[child]
-        masks: dict[tuple[int, int], int] = {}
-        for parent, child in self.edges:
-            masks[parent, child] = below[child]
-            above = self.masks[parent]
-            above_edge = next((edge for edge in self.edges if edge[1] == parent), None)
-            if above_edge is not None:
-                above |= masks[parent, above_edge[0]]
-            for sibling in children[parent]:
-                if sibling != child:
-                    above |= below[sibling]
-            masks[child, parent] = above
-        return masks
-
     def shape(self, mask: int) -> tuple[int, ...]:
         """Return the shape of the marginal over `mask`, attributes ascending."""
         return tuple(self.sizes[position] for position in bits(mask))

@@ -2,6 +2,7 @@
  * others in one pass over memory. Plain C without dependencies; kernels.py is its only caller and
  * has the same operations in NumPy for where no compiler was at hand. */
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -18,12 +19,15 @@
 #endif
 
 /* Raised with every change of what kernels.py hands over: an old library is then left alone. */
-int64_t jam_version(void) { return 1; }
+int64_t jam_version(void) { return 2; }
 
 enum { READ = 0, SCALE = 1, ASSIGN = 2, RATIO = 3 };
 
 /* No operation has more axes, sources or targets; kernels.py splits those that would. */
 #define MOST 32
+
+/* Cells from which on a second thread is worth its start. */
+#define LARGE 262144
 
 /* Strides are in cells, one for each axis of the table, 0 along axes that the other table lacks.
  * A table is contiguous, so the stride of its last axis is 1, and that of the others' is 0 or 1. */
@@ -40,6 +44,7 @@ typedef struct {
     double *const *target;
     const int64_t *target_strides;
     const int64_t *target_cells;
+    double *const *spare;
     double *row;
 } operation;
 
@@ -62,14 +67,12 @@ static inline double sum_row(const double *row, int64_t n) {
 }
 
 /* table *= factor * product of sources (SCALE), the product alone (ASSIGN), or as if (READ);
- * each target = the sum of the result over the axes that the target lacks. */
+ * each target += the sum of the result over the axes that the target lacks. */
 WIDEST static void scale_and_sum(const operation *op) {
     const int64_t last = op->axes - 1;
     const int64_t n = op->axes ? op->sizes[last] : 1;
     int64_t rows = 1;
     for (int64_t a = 0; a < last; a++) rows *= op->sizes[a];
-    for (int64_t t = 0; t < op->targets; t++)
-        memset(op->target[t], 0, (size_t)op->target_cells[t] * sizeof(double));
 
     const double *in[MOST];
     double *out[MOST];
@@ -135,6 +138,85 @@ WIDEST static void scale_and_sum(const operation *op) {
     }
 }
 
+/* Runs two halves of some work at once. Numbers too small for full precision are zero meanwhile:
+ * arithmetic on them would be a hundred times slower. */
+typedef struct {
+    void (*work)(void *);
+    void *part;
+} task;
+
+static void run_task(const task *one) {
+#if defined(__SSE2__)
+    const unsigned int control = _mm_getcsr();
+    _mm_setcsr(control | 0x8040);
+#endif
+    one->work(one->part);
+#if defined(__SSE2__)
+    _mm_setcsr(control);
+#endif
+}
+
+static void *thread_task(void *one) {
+    run_task(one);
+    return NULL;
+}
+
+static void run_both(task first, task second) {
+    pthread_t thread;
+    const int started = !pthread_create(&thread, NULL, thread_task, &second);
+    run_task(&first);
+    if (started)
+        pthread_join(thread, NULL);
+    else
+        run_task(&second);
+}
+
+static void scale_and_sum_part(void *op) { scale_and_sum(op); }
+
+/* Splits the first axis that can be split. The second half sums onto tables of its own where both
+ * would sum onto the same cells, so the result does not depend on which half is quicker. */
+static void scale_and_sum_halves(const operation *op, int64_t axis) {
+    const double *sources[MOST];
+    double *targets[MOST];
+    int64_t first_sizes[MOST], second_sizes[MOST];
+    operation first = *op, second = *op;
+    const int64_t half = op->sizes[axis] / 2;
+    int64_t step = 1;
+    for (int64_t a = op->axes - 1; a > axis; a--) step *= op->sizes[a];
+    memcpy(first_sizes, op->sizes, (size_t)op->axes * sizeof(int64_t));
+    memcpy(second_sizes, op->sizes, (size_t)op->axes * sizeof(int64_t));
+    first_sizes[axis] = half;
+    second_sizes[axis] -= half;
+    first.sizes = first_sizes;
+    second.sizes = second_sizes;
+    second.table += half * step;
+    second.row += op->sizes[op->axes - 1];
+    for (int64_t s = 0; s < op->sources; s++)
+        sources[s] = op->source[s] + half * op->source_strides[s * op->axes + axis];
+    for (int64_t t = 0; t < op->targets; t++) {
+        const int64_t stride = op->target_strides[t * op->axes + axis];
+        targets[t] = stride ? op->target[t] + half * stride : op->spare[t];
+        if (!stride) memset(targets[t], 0, (size_t)op->target_cells[t] * sizeof(double));
+    }
+    second.source = sources;
+    second.target = targets;
+    run_both((task){scale_and_sum_part, &first}, (task){scale_and_sum_part, &second});
+    for (int64_t t = 0; t < op->targets; t++)
+        if (targets[t] == op->spare[t]) add_row(op->target[t], op->spare[t], op->target_cells[t]);
+}
+
+static void run_operation(const operation *op) {
+    for (int64_t t = 0; t < op->targets; t++)
+        memset(op->target[t], 0, (size_t)op->target_cells[t] * sizeof(double));
+    int64_t axis = 0, cells = 1;
+    for (int64_t a = 0; a < op->axes; a++) cells *= op->sizes[a];
+    while (axis < op->axes && op->sizes[axis] == 1) axis++;
+    if (cells >= LARGE && axis < op->axes - 1)
+        scale_and_sum_halves(op, axis);
+    else
+        run_task(&(task){scale_and_sum_part, (void *)op});
+}
+
 /* table = source[0] / source[1], zero where both are: a cell that has no mass stays without. */
 static void ratio(const operation *op) {
     const double *above = op->source[0], *below = op->source[1];
@@ -142,28 +224,76 @@ static void ratio(const operation *op) {
     for (int64_t j = 0; j < n; j++) op->table[j] = below[j] > 0.0 ? above[j] / below[j] : 0.0;
 }
 
+/* Eight numbers side by side; the compiler makes of them what the machine has. */
+typedef double eight __attribute__((vector_size(64), aligned(8), may_alias));
+
+#ifndef ONE_VERSION
+static inline __attribute__((always_inline)) void add_products_32(
+    double *to, const double *shares, const double *from, int64_t stride, int64_t n
+) {
+    eight a = *(eight *)to, b = *(eight *)(to + 8), c = *(eight *)(to + 16), d = *(eight *)(to + 24);
+    for (int64_t i = 0; i < n; i++, from += stride) {
+        const double share = shares[i];
+        a += share * *(const eight *)from;
+        b += share * *(const eight *)(from + 8);
+        c += share * *(const eight *)(from + 16);
+        d += share * *(const eight *)(from + 24);
+    }
+    *(eight *)to = a, *(eight *)(to + 8) = b, *(eight *)(to + 16) = c, *(eight *)(to + 24) = d;
+}
+#endif
+
+static inline __attribute__((always_inline)) void add_products_8(
+    double *to, const double *shares, const double *from, int64_t stride, int64_t n
+) {
+    eight a = *(eight *)to;
+    for (int64_t i = 0; i < n; i++, from += stride) a += shares[i] * *(const eight *)from;
+    *(eight *)to = a;
+}
+
 /* product[kept, fresh] = sum over the rest of table's axes of table[...] * other[..., fresh].
  * Strides are in cells along the axes of the table; fresh is the last axis of other and product. */
-WIDEST void jam_contract(
-    const double *table, int64_t axes, const int64_t *sizes,
-    const double *other, const int64_t *other_strides,
-    double *product, const int64_t *product_strides, int64_t product_cells, int64_t fresh
-) {
+typedef struct {
+    const double *table;
+    int64_t axes;
+    const int64_t *sizes;
+    const double *other;
+    const int64_t *other_strides;
+    double *product;
+    const int64_t *product_strides;
+    int64_t fresh;
+} contraction;
+
+WIDEST static void contract(const contraction *of) {
+    const int64_t axes = of->axes, fresh = of->fresh;
+    const int64_t *sizes = of->sizes;
+    const int64_t *other_strides = of->other_strides, *product_strides = of->product_strides;
+    const double *table = of->table, *other = of->other;
+    double *product = of->product;
     const int64_t last = axes - 1;
     const int64_t n = axes ? sizes[last] : 1;
     const int64_t along_other = axes ? other_strides[last] : 0;
     const int64_t along_product = axes ? product_strides[last] : 0;
     int64_t rows = 1;
     for (int64_t a = 0; a < last; a++) rows *= sizes[a];
-    memset(product, 0, (size_t)product_cells * sizeof(double));
     int64_t index[MOST] = {0};
     for (int64_t r = 0; r < rows; r++, table += n) {
-        for (int64_t i = 0; i < n; i++) {
+        int64_t done = 0;
+        if (!along_product) {
+            /* All of the row goes to one place, which stays in registers. */
+#ifndef ONE_VERSION
+            for (; done + 32 <= fresh; done += 32)
+                add_products_32(product + done, table, other + done, along_other, n);
+#endif
+            for (; done + 8 <= fresh; done += 8)
+                add_products_8(product + done, table, other + done, along_other, n);
+        }
+        for (int64_t i = 0; done < fresh && i < n; i++) {
             const double share = table[i];
             if (share == 0.0) continue;
             const double *restrict from = other + i * along_other;
             double *restrict to = product + i * along_product;
-            for (int64_t j = 0; j < fresh; j++) to[j] += share * from[j];
+            for (int64_t j = done; j < fresh; j++) to[j] += share * from[j];
         }
         for (int64_t a = last - 1; a >= 0; a--) {
             const int64_t back = ++index[a] < sizes[a] ? 0 : sizes[a];
@@ -175,19 +305,37 @@ WIDEST void jam_contract(
     }
 }
 
+static void contract_part(void *of) { contract(of); }
+
+void jam_contract(
+    const double *table, int64_t axes, const int64_t *sizes,
+    const double *other, const int64_t *other_strides,
+    double *product, const int64_t *product_strides, int64_t product_cells, int64_t fresh
+) {
+    memset(product, 0, (size_t)product_cells * sizeof(double));
+    int64_t products = fresh;
+    for (int64_t a = 0; a < axes; a++) products *= sizes[a];
+    contraction first = {
+        table, axes, sizes, other, other_strides, product, product_strides, fresh
+    };
+    if (products < 8 * LARGE || fresh < 16) {
+        run_task(&(task){contract_part, &first});
+        return;
+    }
+    /* Each half has columns of its own, in whole blocks. */
+    contraction second = first;
+    first.fresh = fresh / 16 * 8;
+    second.other += first.fresh;
+    second.product += first.fresh;
+    second.fresh -= first.fresh;
+    run_both((task){contract_part, &first}, (task){contract_part, &second});
+}
+
 void jam_run(const operation *operations, int64_t count) {
-#if defined(__SSE2__)
-    /* Probabilities below 1e-308 are zero: arithmetic on them would be a hundred times slower. */
-    const unsigned int control = _mm_getcsr();
-    _mm_setcsr(control | 0x8040);
-#endif
     for (int64_t i = 0; i < count; i++) {
         if (operations[i].mode == RATIO)
             ratio(&operations[i]);
         else
-            scale_and_sum(&operations[i]);
+            run_operation(&operations[i]);
     }
-#if defined(__SSE2__)
-    _mm_setcsr(control);
-#endif
 }

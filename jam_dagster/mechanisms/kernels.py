@@ -27,8 +27,11 @@ Axes = tuple[int, ...]
 MOST = 32
 """Most axes, sources or targets of an operation, as in kernels.c."""
 
-VERSION = 1
+VERSION = 2
 """Of the interface between this module and kernels.c."""
+
+LARGE = 2**18
+"""Cells from which on two threads share an operation, as in kernels.c."""
 
 LIBRARY = Path(__file__).with_name("_kernels.so")
 
@@ -90,6 +93,7 @@ class _Struct(ctypes.Structure):
         ("target", ctypes.c_void_p),
         ("target_strides", ctypes.c_void_p),
         ("target_cells", ctypes.c_void_p),
+        ("spare", ctypes.c_void_p),
         ("row", ctypes.c_void_p),
     ]
 
@@ -195,7 +199,11 @@ class Program:
         struct.target_strides = strides(operation.targets)
         cells = [operand.table.size for operand in operation.targets]
         struct.target_cells = keep(np.array(cells, dtype=np.int64))
-        struct.row = keep(np.empty(sizes[-1] if sizes else 1))
+        # What a second thread sums onto, and a row for each thread.
+        large = operation.of.table.size >= LARGE
+        spare = [keep(np.empty(n)) if large else 0 for n in cells]
+        struct.spare = keep(np.array(spare, dtype=np.uintp))
+        struct.row = keep(np.empty(2 * (sizes[-1] if sizes else 1)))
 
 
 def contract(
@@ -228,21 +236,24 @@ def contract(
     if loaded is None or compiled is False or len(table.axes) > MOST:
         product.table[...] = _contract_in_numpy(table, other, keep, fresh)
         return product
-    shape = np.array(table.table.shape, dtype=np.int64)
-    other_strides = np.array(_strides(other, table.axes), dtype=np.int64)
-    product_strides = np.array(_strides(product, table.axes), dtype=np.int64)
+    rank = len(table.axes)
     loaded.jam_contract(
-        table.table.ctypes.data,
-        len(shape),
-        shape.ctypes.data,
-        other.table.ctypes.data,
-        other_strides.ctypes.data,
-        product.table.ctypes.data,
-        product_strides.ctypes.data,
+        _address(table.table),
+        rank,
+        (ctypes.c_int64 * rank)(*table.table.shape),
+        _address(other.table),
+        (ctypes.c_int64 * rank)(*_strides(other, table.axes)),
+        _address(product.table),
+        (ctypes.c_int64 * rank)(*_strides(product, table.axes)),
         product.table.size,
         math.prod(sizes[axis] for axis in fresh),
     )
     return product
+
+
+def _address(table: Table) -> int:
+    address: int = table.__array_interface__["data"][0]
+    return address
 
 
 def _contract_in_numpy(table: Operand, other: Operand, keep: Axes, fresh: Axes) -> Table:

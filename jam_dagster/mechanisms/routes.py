@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
-from jam_dagster.mechanisms.junction_tree import JunctionTree, cells_of
+from jam_dagster.mechanisms.junction_tree import JunctionTree, bits, cells_of
+
+SHARED = 10
+"""How many of the marginals asked for use the conditional of a single attribute, about."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Routes:
 
     Notes
     -----
-    A marginal that spans cliques is gathered at the clique that splits its attributes best. Where
+    A marginal that spans cliques is gathered at the clique where that takes the least work. Where
     all that a far clique shares with the ones before it is in the gathering clique too, the ones
     before it have nothing to say about it: the far clique is asked instead, through a smaller
     separator.
@@ -65,6 +69,7 @@ class Routes:
         self.tree = tree
         self._routes: dict[int, Route] = {}
         self._passages: dict[tuple[int, int, int], Route] = {}
+        self._shares: dict[tuple[int, int, int], float] = {}
         self._cells: dict[int, int] = {}
 
     def route(self, mask: int) -> Route:
@@ -76,8 +81,8 @@ class Routes:
                 home = min(homes, key=lambda i: self.cells(masks[i]))
                 self._routes[mask] = Route(home, mask, ())
             else:
-                root = min(range(len(masks)), key=lambda i: self._imbalance(i, mask))
-                self._routes[mask] = self._planned(root, mask, mask & masks[root])
+                routes = [self._planned(i, mask, mask & masks[i]) for i in range(len(masks))]
+                self._routes[mask] = min(routes, key=self._cost)
         return self._routes[mask]
 
     def passage(self, separator: int, clique: int, part: int) -> Route:
@@ -124,20 +129,37 @@ class Routes:
             self._cells[mask] = cells_of(mask, self.tree.sizes)
         return self._cells[mask]
 
-    def _imbalance(self, root: int, mask: int) -> tuple[int, int]:
-        """Return the attributes in the largest branch, and the cells that gathering begins with."""
-        branches = self._branches(root, root, mask & ~self.tree.masks[root])
-        here = mask & self.tree.masks[root]
-        for clique, _ in branches:
-            here |= self.tree.masks[root] & self.tree.masks[clique]
-        return max(part.bit_count() for _, part in branches), self.cells(here)
+    def _cost(self, route: Route) -> float:
+        """Return the products that a route takes, those of its conditionals included.
+
+        A conditional of one attribute serves many marginals, so each bears a share of it.
+        """
+        cost = float(self._products(route))
+        for step, passage in self.passages(route):
+            key = (step.separator, step.clique, step.part)
+            if key not in self._shares:
+                divided = 2 * self.cells(step.separator | step.part)
+                own = self._products(passage) + divided
+                alone = step.part.bit_count() == 1
+                deeper = self._cost(passage) - self._products(passage)
+                self._shares[key] = own / (SHARED if alone else 1) + deeper
+            cost += self._shares[key]
+        return cost
+
+    def _products(self, route: Route) -> int:
+        """Return the products that the steps of a route take, given their conditionals."""
+        products, here = 0, route.here
+        for step in route.steps:
+            products += self.cells(here) * self.cells(step.part)
+            here = step.keep | step.part
+        return products
 
     def _planned(self, clique: int, wanted: int, here: int) -> Route:
         """Plan the gathering of `wanted` at a clique: small tables first."""
         masks = self.tree.masks
         left = [
             (beyond, part, masks[clique] & masks[beyond])
-            for beyond, part in self._branches(clique, clique, wanted & ~masks[clique])
+            for beyond, part in self._branches(clique, wanted).items()
         ]
         for _, _, separator in left:
             here |= separator
@@ -158,20 +180,33 @@ class Routes:
             attributes = keep | part
         return Route(clique, here, tuple(steps))
 
-    def _branches(self, clique: int, at: int, outside: int) -> list[tuple[int, int]]:
-        """Return the cliques beyond `at` that give the attributes `outside` to `clique`.
-
-        An attribute that `at` lacks is on one side of it, so the walk never turns back.
-        """
-        masks, beyond = self.tree.masks, self.tree.beyond
-        branches = []
-        for neighbour in self.tree.neighbours[at]:
-            part = outside & beyond[at, neighbour]
-            if rest := part & ~masks[neighbour]:
-                for far, given in self._branches(clique, neighbour, rest):
-                    if not masks[far] & masks[neighbour] & ~masks[clique]:
-                        branches.append((far, given))
-                        part &= ~given
-            if part:
-                branches.append((neighbour, part))
+    def _branches(self, clique: int, wanted: int) -> dict[int, int]:
+        """Return the cliques that give the attributes that `clique` lacks, each with its part."""
+        branches: dict[int, int] = {}
+        for position in bits(wanted & ~self.tree.masks[clique]):
+            giver = self._givers[clique][position]
+            branches[giver] = branches.get(giver, 0) | 1 << position
         return branches
+
+    @cached_property
+    def _givers(self) -> list[dict[int, int]]:
+        """For each clique, and each attribute that it lacks, the clique that it is asked from."""
+        return [self._givers_to(clique) for clique in range(len(self.tree.masks))]
+
+    def _givers_to(self, clique: int) -> dict[int, int]:
+        masks, neighbours = self.tree.masks, self.tree.neighbours
+        givers: dict[int, int] = {}
+        known = masks[clique]
+        # Outward from the clique, with the way back: each attribute is met first where it is near.
+        paths = [(clique, neighbour) for neighbour in neighbours[clique]]
+        for path in paths:
+            end = path[-1]
+            giver = end
+            for before in reversed(path[1:-1]):
+                if masks[giver] & masks[before] & ~masks[clique]:
+                    giver = before
+            for position in bits(masks[end] & ~known):
+                givers[position] = giver
+            known |= masks[end]
+            paths += [(*path, beyond) for beyond in neighbours[end] if beyond != path[-2]]
+        return givers
