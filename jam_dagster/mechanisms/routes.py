@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from jam_dagster.mechanisms.junction_tree import JunctionTree, bits, cells_of
 
@@ -12,8 +12,7 @@ SHARED = 10
 """How many of the marginals asked for use the conditional of a single attribute, about."""
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One product on the way to a marginal.
 
     Attributes
@@ -32,8 +31,7 @@ class Step:
     keep: int
 
 
-@dataclass(frozen=True)
-class Route:
+class Route(NamedTuple):
     """A marginal's way: a clique's table over some attributes, and the steps that follow.
 
     Attributes
@@ -125,9 +123,10 @@ class Routes:
 
     def cells(self, mask: int) -> int:
         """Return the number of cells of the marginal over a mask."""
-        if mask not in self._cells:
-            self._cells[mask] = cells_of(mask, self.tree.sizes)
-        return self._cells[mask]
+        cells = self._cells.get(mask)
+        if cells is None:
+            cells = self._cells[mask] = cells_of(mask, self.tree.sizes)
+        return cells
 
     def _cost(self, route: Route) -> float:
         """Return the products that a route takes, those of its conditionals included.
@@ -166,15 +165,14 @@ class Routes:
         steps = []
         attributes = here
         while left:
-            sizes = []
+            choices = []
             for number, (_, part, _) in enumerate(left):
                 keep = wanted
-                for other, (_, _, separator) in enumerate(left):
-                    if other != number:
-                        keep |= separator
+                for other in left[:number] + left[number + 1 :]:
+                    keep |= other[2]
                 keep &= attributes
-                sizes.append((self.cells(keep | part), number, keep))
-            _, number, keep = min(sizes)
+                choices.append((self.cells(keep | part), number, keep))
+            _, number, keep = min(choices)
             beyond, part, separator = left.pop(number)
             steps.append(Step(beyond, part, separator, keep))
             attributes = keep | part
@@ -198,7 +196,7 @@ class Routes:
         givers: dict[int, int] = {}
         known = masks[clique]
         # Outward from the clique, with the way back: each attribute is met first where it is near.
-        paths = [(clique, neighbour) for neighbour in neighbours[clique]]
+        paths: list[tuple[int, ...]] = [(clique, n) for n in neighbours[clique]]
         for path in paths:
             end = path[-1]
             giver = end
