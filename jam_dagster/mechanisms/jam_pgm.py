@@ -30,7 +30,7 @@ from jam_dagster.mechanisms.junction_tree import mask_of
 from jam_dagster.mechanisms.kernels import one_thread
 from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
-from jam_dagster.mechanisms.scores import candidate_scores, l1_distance, tractable
+from jam_dagster.mechanisms.scores import candidate_scores, l1_distance
 from jam_dagster.mechanisms.tractability import TractabilityFilter
 from jam_dagster.mechanisms.transcript import Measurement, Origin, Round, Transcript
 from jam_dagster.privacy.sensitivity import JAM_SCORE
@@ -134,7 +134,7 @@ class JamPgm:
                 "give the attributes fewer values."
             )
         limit = self.size_limit_mb / self.rounds
-        if not tractable(domain, list(sizes), [], limit):
+        if not TractabilityFilter(domain, list(sizes)).fitting([], limit):
             empty = FittedModel.uniform(domain, 1.0).size_mb
             raise EmptyCandidateSetError(
                 f"No marginal of the workload fits the first round's model size limit of "

@@ -111,12 +111,6 @@ def _is_tree(adjacent: Sequence[int]) -> bool:
     return reached.bit_count() == count
 
 
-def model_size_mb(sizes: Sequence[int], cliques: Iterable[int]) -> float:
-    """Return the size of the junction tree of `cliques` in megabytes (8 bytes a cell)."""
-    cells = sum(cells_of(mask, sizes) for mask in triangulate(sizes, cliques))
-    return cells * BYTES_PER_CELL / MEGABYTE
-
-
 @dataclass(frozen=True)
 class JunctionTree:
     """A tree of maximal cliques with the running intersection property.

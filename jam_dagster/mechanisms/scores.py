@@ -1,14 +1,10 @@
-"""JAM-PGM's candidate set and joint scores: Algorithm 2, lines 6 to 8."""
+"""JAM-PGM's joint scores: Algorithm 2, lines 7 and 8."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
 
 import numpy as np
-
-from jam_dagster.mechanisms.junction_tree import mask_of, model_size_mb
-from jam_dagster.tables import Clique, Domain
 
 MEAN_ABSOLUTE_NORMAL = math.sqrt(2 / math.pi)
 """E|z| of a standard normal z: what noise of sigma 1 adds to the L1 error of a cell."""
@@ -49,41 +45,3 @@ def candidate_scores(
     """
     private = current_error - MEAN_ABSOLUTE_NORMAL * sigma * cells
     return np.concatenate([private, current_error - public_error])
-
-
-def tractable(
-    domain: Domain, candidates: Sequence[Clique], measured: Iterable[Clique], limit_mb: float
-) -> list[int]:
-    """Return the numbers of the candidates that the model could take on.
-
-    Parameters
-    ----------
-    domain
-        The attributes; the cliques of its impossible combinations are part of the model.
-    candidates
-        The marginals to choose from.
-    measured
-        The cliques measured so far.
-    limit_mb
-        Largest junction tree allowed, in megabytes of 8 bytes a cell.
-
-    Returns
-    -------
-    list of int
-        Candidates inside a clique of the model, which cost nothing, and those with which the
-        junction tree stays within the limit.
-    """
-    position = {name: i for i, name in enumerate(domain.names)}
-
-    def mask(clique: Clique) -> int:
-        return mask_of(position[name] for name in clique)
-
-    model = [mask(clique) for clique in (*measured, *domain.impossible_masks())]
-    fitting = []
-    for number, candidate in enumerate(candidates):
-        wanted = mask(candidate)
-        if any(wanted & clique == wanted for clique in model) or (
-            model_size_mb(domain.shape, [*model, wanted]) <= limit_mb
-        ):
-            fitting.append(number)
-    return fitting

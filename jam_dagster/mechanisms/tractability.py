@@ -1,7 +1,8 @@
 """Which candidates the model could take on, kept from round to round.
 
-The definition is `jam_dagster.mechanisms.scores.tractable`: one triangulation for each candidate.
-This module finds the same candidates with much less work:
+A candidate inside a clique of the model costs nothing. Any other one fits if the junction tree of
+the measured cliques, the declared impossible combinations and itself stays within the limit
+(Algorithm 2, line 6). One triangulation for each candidate would tell; this is much less work:
 
 - The junction tree depends on the graph alone, and a candidate adds to it a clique on those of its
   attributes that are not adjacent to all its others. Candidates with the same such attributes
@@ -50,7 +51,7 @@ BLOCK_BYTES = 2**20
 
 
 class TractabilityFilter:
-    """Finds the candidates that the model could take on, as `tractable` does.
+    """Finds the candidates that the model could take on.
 
     Parameters
     ----------

@@ -133,3 +133,12 @@ def test_groups_hold_every_mask_under_a_union_that_is_small(sizes, masks):
         largest = max(cells_of(masks[number], sizes) for number in members)
         small = max(cells_of(clique, sizes) // SMALLER, largest)
         assert cells_of(union, sizes) <= small or cells_of(clique, sizes) <= SMALL_CLIQUE
+
+
+def test_potentials_of_thousands_do_not_underflow():
+    """Fits drift to potentials of a thousand and more; plain products would vanish."""
+    tree = JunctionTree.build((2, 2, 2), [0b011, 0b110])
+    shift = np.array([[-1500.0, 1500.0], [1500.0, -1500.0]])
+    beliefs = calibrate(tree, [(0b011, shift), (0b110, shift)])
+    for belief in beliefs:
+        np.testing.assert_allclose(belief, [[0, 0.5], [0.5, 0]], atol=1e-12)

@@ -117,9 +117,9 @@ def test_accelerated_arrives_where_plain_mirror_descent_is_going(seed):
     measurements = noisy(domain, CLIQUES, seed=seed, sd=10.0)
     plain, _ = fitted("mirror_descent", domain, measurements, 300)
     _, endings = fitted("accelerated", domain, measurements, 300, iterations=500)
-    least = sum(
-        np.square(plain.marginal(m.clique) - m.values).sum() for m in measurements
-    ) / (2 * 300**2)
+    least = sum(np.square(plain.marginal(m.clique) - m.values).sum() for m in measurements) / (
+        2 * 300**2
+    )
     assert endings[-1].loss <= least * 1.01
 
 
@@ -137,7 +137,7 @@ def test_a_larger_tolerance_takes_fewer_steps_and_leaves_more_loss():
 
 
 def test_a_fit_stops_at_once_where_nothing_is_left_to_fit(domain, private):
-    """A marginal that the model already gives is measured: its residual is below a record's part."""
+    """The model already gives what is measured: its residual is less than a part of a record."""
     estimator = make_estimator("accelerated", domain, 12, iterations=1000, tolerance=0.1)
     uniform = Measurement(("a", "b"), "public", np.full((2, 3), 2.0), 0.0, 0)
     assert estimator.add(uniform).iterations == 0

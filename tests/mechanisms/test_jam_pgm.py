@@ -168,7 +168,7 @@ def test_no_candidate_later_ends_the_run_early_and_the_release_stands(
         run(domain, private, public, workload, draws)
     spent = account.spent
 
-    fitting = iter([range(len(CLOSURE))])
+    fitting = iter([range(len(CLOSURE))] * 2)
     monkeypatch.setattr(jam_pgm.TractabilityFilter, "fitting", lambda *_: list(next(fitting, [])))
     _, _, draws = scripted([], store=store, account=account)
     result = run(domain, private, public, workload, draws)

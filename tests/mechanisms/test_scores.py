@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jam_dagster.mechanisms.scores import candidate_scores, l1_distance, tractable
+from jam_dagster.mechanisms.scores import candidate_scores, l1_distance
 from jam_dagster.privacy.sensitivity import JAM_SCORE
-from jam_dagster.tables import Domain
-from jam_dagster.tables.domain import ImpossibleCombination
 
 
 def test_scores_by_hand():
@@ -74,35 +71,3 @@ def test_a_search_over_neighbours_reaches_the_sensitivity():
         moved = np.abs(score_of(before, model, public) - score_of(after, model, public)).max()
         largest = max(largest, moved)
     assert largest == JAM_SCORE == 4
-
-
-@pytest.fixture
-def wide():
-    return Domain.from_sizes({"a": 10, "b": 20, "c": 30, "d": 2})
-
-
-MB = 8 / 2**20
-
-
-def test_limit_counts_the_whole_junction_tree(wide):
-    candidates = [("a",), ("a", "b"), ("b", "c"), ("a", "b", "c")]
-    # Alone, (a, b) makes a model of 200 + 30 + 2 cells, (b, c) one of 600 + 10 + 2.
-    assert tractable(wide, candidates, [], 232 * MB) == [0, 1]
-    assert tractable(wide, candidates, [], 612 * MB) == [0, 1, 2]
-    assert tractable(wide, candidates, [], 61 * MB) == []
-    # Beside (a, b), (b, c) makes 200 + 600 + 2.
-    assert tractable(wide, candidates, [("a", "b")], 801 * MB) == [0, 1]
-    assert tractable(wide, candidates, [("a", "b")], 802 * MB) == [0, 1, 2]
-
-
-def test_what_lies_inside_a_clique_of_the_model_is_always_tractable(wide):
-    candidates = [("a",), ("a", "b"), ("a", "c"), ("a", "d")]
-    assert tractable(wide, candidates, [("a", "b", "c")], 0.0) == [0, 1, 2]
-
-
-def test_impossible_combinations_count_toward_the_size(wide):
-    fixed = ImpossibleCombination(("b", "c"), ((0,), (0,)))
-    constrained = Domain(wide.attributes, impossible=(fixed,))
-    # (a, d) beside the fixed zeros over (b, c): 600 + 20 cells.
-    assert tractable(constrained, [("a", "d")], [], 619 * MB) == []
-    assert tractable(constrained, [("a", "d")], [], 620 * MB) == [0]

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jam_dagster.mechanisms.junction_tree import mask_of, model_size_mb
+from jam_dagster.mechanisms.junction_tree import JunctionTree, mask_of
 from jam_dagster.mechanisms.private_pgm import load_mbi
-from jam_dagster.mechanisms.scores import tractable
 from jam_dagster.mechanisms.tractability import BLOCK_BYTES, TractabilityFilter
 from jam_dagster.tables import Domain, Workload
 from jam_dagster.tables.domain import ImpossibleCombination
@@ -46,7 +45,18 @@ def closure(domain, longest=3):
 
 def size_mb(domain, cliques):
     masks = [mask_of(domain.positions[name] for name in clique) for clique in cliques]
-    return model_size_mb(domain.shape, masks)
+    return JunctionTree.build(domain.shape, masks).cells * MB
+
+
+def tractable(domain, candidates, measured, limit_mb):
+    """The definition: the junction tree of the model with each candidate."""
+    model = [*measured, *domain.impossible_masks()]
+    return [
+        number
+        for number, candidate in enumerate(candidates)
+        if any(set(candidate) <= set(clique) for clique in model)
+        or size_mb(domain, [*model, candidate]) <= limit_mb
+    ]
 
 
 @st.composite
@@ -166,3 +176,32 @@ def test_no_candidates_and_no_limit():
     domain = Domain.from_sizes({"a": 2, "b": 3})
     assert TractabilityFilter(domain, []).fitting([], 1.0) == []
     assert TractabilityFilter(domain, [("a",), ("a", "b")]).fitting([("a",)], 0.0) == [0]
+
+
+@pytest.fixture
+def wide():
+    return Domain.from_sizes({"a": 10, "b": 20, "c": 30, "d": 2})
+
+
+def test_limit_counts_the_whole_junction_tree(wide):
+    candidates = [("a",), ("a", "b"), ("b", "c"), ("a", "b", "c")]
+    # Alone, (a, b) makes a model of 200 + 30 + 2 cells, (b, c) one of 600 + 10 + 2.
+    assert TractabilityFilter(wide, candidates).fitting([], 232 * MB) == [0, 1]
+    assert TractabilityFilter(wide, candidates).fitting([], 612 * MB) == [0, 1, 2]
+    assert TractabilityFilter(wide, candidates).fitting([], 61 * MB) == []
+    # Beside (a, b), (b, c) makes 200 + 600 + 2.
+    assert TractabilityFilter(wide, candidates).fitting([("a", "b")], 801 * MB) == [0, 1]
+    assert TractabilityFilter(wide, candidates).fitting([("a", "b")], 802 * MB) == [0, 1, 2]
+
+
+def test_what_lies_inside_a_clique_of_the_model_is_always_tractable(wide):
+    candidates = [("a",), ("a", "b"), ("a", "c"), ("a", "d")]
+    assert TractabilityFilter(wide, candidates).fitting([("a", "b", "c")], 0.0) == [0, 1, 2]
+
+
+def test_impossible_combinations_count_toward_the_size(wide):
+    fixed = ImpossibleCombination(("b", "c"), ((0,), (0,)))
+    constrained = Domain(wide.attributes, impossible=(fixed,))
+    # (a, d) beside the fixed zeros over (b, c): 600 + 20 cells.
+    assert TractabilityFilter(constrained, [("a", "d")]).fitting([], 619 * MB) == []
+    assert TractabilityFilter(constrained, [("a", "d")]).fitting([], 620 * MB) == [0]

@@ -297,17 +297,17 @@ def test_draws_of_another_dataset_stand_in_no_grants_way(drawn: Bench) -> None:
 def test_what_a_failed_run_charged_stays_and_the_next_run_goes_on_from_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from jam_dagster.mechanisms import private_pgm
+    from jam_dagster.mechanisms.estimation import MirrorDescent
 
-    fit, fits = private_pgm.estimate, []
+    fit, fits = MirrorDescent.add, []
 
-    def fails_in_the_second_round(*args: Any, **options: Any) -> Any:
+    def fails_in_the_second_round(*args: Any) -> Any:
         fits.append(1)
         if len(fits) == 2:
             raise ValueError("SENTINEL")
-        return fit(*args, **options)
+        return fit(*args)
 
-    monkeypatch.setattr(private_pgm, "estimate", fails_in_the_second_round)
+    monkeypatch.setattr(MirrorDescent, "add", fails_in_the_second_round)
     told = failure(bench.run(UP_TO_SYNTHETIC))
     assert "PrivateStepError" in told
     assert "SENTINEL" not in told
@@ -315,7 +315,7 @@ def test_what_a_failed_run_charged_stays_and_the_next_run_goes_on_from_it(
     assert len(charged) >= 2
     assert "returned" not in bench.kinds()
 
-    monkeypatch.setattr(private_pgm, "estimate", fit)
+    monkeypatch.setattr(MirrorDescent, "add", fit)
     result = bench.run(UP_TO_SYNTHETIC)
     assert result.success, failure(result)
     steps = [event.step for event in bench.events() if event.kind.value == "charged"]

@@ -1,0 +1,99 @@
+"""Answers from a calibrated junction tree, against brute force and against mbi."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jam_dagster.mechanisms import JamPgm
+from jam_dagster.mechanisms.answers import Calibrated
+from jam_dagster.mechanisms.belief_propagation import calibrate
+from jam_dagster.mechanisms.dense import spread, sum_to
+from jam_dagster.mechanisms.junction_tree import JunctionTree, bits, mask_of, maximal
+from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
+from jam_dagster.tables import Workload
+from tests.mechanisms.test_junction_tree import structures
+
+
+@given(structures(largest=6, widest=3), st.integers(0, 2**32 - 1), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_every_marginal_equals_brute_force(structure, seed, forbid):
+    sizes, cliques = structure
+    rng = np.random.default_rng(seed)
+    potentials = [
+        (mask_of(c), rng.normal(0, 5, [sizes[p] for p in c])) for c in maximal_cliques(cliques)
+    ]
+    if forbid and potentials and potentials[0][1].size > 1:
+        potentials[0][1].flat[0] = -np.inf
+    everything = mask_of(range(len(sizes)))
+    joint = np.zeros(sizes)
+    for mask, potential in potentials:
+        joint = joint + spread(potential, mask, everything)
+    joint = np.exp(joint - joint.max())
+    joint /= joint.sum()
+
+    tree = JunctionTree.build(sizes, [mask for mask, _ in potentials])
+    calibrated = Calibrated(tree, calibrate(tree, potentials))
+    answers = dict(calibrated.marginals(range(1, everything + 1)))
+    assert sorted(answers) == list(range(1, everything + 1))
+    for wanted, answer in answers.items():
+        expected = sum_to(joint, everything, wanted)
+        np.testing.assert_allclose(answer, expected, atol=1e-12)
+        np.testing.assert_allclose(calibrated.marginal(wanted), expected, atol=1e-12)
+
+
+def maximal_cliques(cliques):
+    return [tuple(bits(mask)) for mask in maximal(mask_of(c) for c in cliques)]
+
+
+def test_marginals_inside_others_asked_for_are_summed_from_them(monkeypatch):
+    tree = JunctionTree.build((2, 3, 4, 5), [0b0011, 0b0110, 0b1100])
+    rng = np.random.default_rng(0)
+    potentials = [(mask, rng.normal(size=tree.shape(mask))) for mask in tree.masks]
+    calibrated = Calibrated(tree, calibrate(tree, potentials))
+    gathered = []
+    gather = Calibrated._gather
+    monkeypatch.setattr(
+        Calibrated, "_gather", lambda self, route: gathered.append(route) or gather(self, route)
+    )
+    masks = [mask_of(c) for n in (1, 2, 3) for c in combinations(range(4), n)]
+    answers = dict(calibrated.marginals(masks))
+    assert set(answers) == set(masks)
+    whole = calibrated.marginal(0b1111)
+    for mask, answer in answers.items():
+        np.testing.assert_allclose(answer, sum_to(whole, 0b1111, mask), atol=1e-14)
+    # Four answers of three attributes, and the conditionals on their ways.
+    assert len([route for route in gathered if not route.steps]) < len(masks)
+
+
+def test_forgetting_loses_nothing_but_time():
+    tree = JunctionTree.build((2, 3, 4), [0b011, 0b110])
+    potentials = [(0b011, np.arange(6.0).reshape(2, 3)), (0b110, np.ones((3, 4)))]
+    calibrated = Calibrated(tree, calibrate(tree, potentials))
+    before = calibrated.marginal(0b101)
+    calibrated.forget()
+    np.testing.assert_array_equal(calibrated.marginal(0b101), before)
+
+
+@pytest.mark.slow
+def test_answers_of_a_real_run_equal_those_of_private_pgm(jam_data):
+    from benchmarks.splits import load_split
+
+    split = load_split("adult_pub025_01")
+    draws = Draws(SeededNoise(0), UnledgeredAccount(1.0))
+    model = (
+        JamPgm(rounds=8)
+        .run(split.private, split.public, Workload.all_k_way(split.domain, 3), draws)
+        .model
+    )
+    theirs = model.to_markov_random_field()
+    rng = np.random.default_rng(0)
+    triples = list(combinations(split.domain.names, 3))
+    chosen = [triples[i] for i in rng.choice(len(triples), 25, replace=False)]
+    for clique in [*chosen, *model.cliques]:
+        expected = np.asarray(theirs.project(clique).values)
+        np.testing.assert_allclose(model.marginal(clique), expected, atol=1e-6)
