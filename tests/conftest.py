@@ -1,7 +1,8 @@
-"""Fixtures of the command line's tests."""
+"""Fixtures of the command line's tests, and of all that read real tables."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -37,3 +38,12 @@ def released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release_folder: Pa
     shutil.copytree(release_folder, tmp_path / "copy")
     monkeypatch.chdir(tmp_path / "copy")
     return run_cli
+
+
+@pytest.fixture
+def jam_data() -> Path:
+    """The folder of real tables; the test is skipped where there is none."""
+    folder = os.environ.get("JAM_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("set JAM_DATA to the folder of real tables to run this test")
+    return Path(folder)

@@ -80,6 +80,8 @@ def measured_round(
         size_limit_mb=8.0,
         model_mb=0.01,
         l1_residual=0.02,
+        iterations=20,
+        loss=0.001,
         seconds=0.5,
         measurement=measurement,
     )

@@ -185,7 +185,7 @@ def test_digest_is_pinned() -> None:
     assert spec().digest(DOMAIN) == PINNED
 
 
-PINNED = "a2a3d6540ba07697f8d5dddb70cb358963d4f6b8c53815c4baed6de1a7cf54a9"
+PINNED = ""
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-7, 1e6])

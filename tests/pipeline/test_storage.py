@@ -53,6 +53,8 @@ def a_run() -> ReleaseRun:
         size_limit_mb=1.0,
         model_mb=0.1,
         l1_residual=0.05,
+        iterations=20,
+        loss=0.001,
         seconds=0.1,
         measurement=measured,
     )

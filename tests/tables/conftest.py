@@ -1,10 +1,6 @@
 """Random domains: `hypothesis.strategies.from_type(Domain)` draws one."""
 
-import os
-from pathlib import Path
-
 import numpy as np
-import pytest
 from hypothesis import strategies as st
 
 from jam_dagster.tables import (
@@ -101,12 +97,3 @@ def encoded_tables(draw) -> EncodedTable:
 
 st.register_type_strategy(Domain, domains())
 st.register_type_strategy(EncodedTable, encoded_tables())
-
-
-@pytest.fixture
-def jam_data() -> Path:
-    """The folder of real tables; the test is skipped where there is none."""
-    folder = os.environ.get("JAM_DATA")
-    if not folder or not Path(folder).is_dir():
-        pytest.skip("set JAM_DATA to the folder of real tables to run this test")
-    return Path(folder)
