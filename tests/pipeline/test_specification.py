@@ -185,7 +185,7 @@ def test_digest_is_pinned() -> None:
     assert spec().digest(DOMAIN) == PINNED
 
 
-PINNED = ""
+PINNED = "a32ff966bdeb5d4212bf62eed1c951b0e91e7b331eff5663108c5d9e31bd6337"
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-7, 1e6])
