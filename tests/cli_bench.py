@@ -15,7 +15,16 @@ from jam_dagster.privacy import Ledger
 
 PEOPLE = {"age": 4, "sex": 2, "job": 3, "income": 2}
 QUICK = ("--rounds", "2", "--iterations", "20", "--degree", "2", "--no-checks")
-KEYS = ["workload_error", "seconds", "peak_memory_mb", "rho", "picks", "rows", "releasable"]
+KEYS = [
+    "workload_error",
+    "sampling_error",
+    "seconds",
+    "peak_memory_mb",
+    "rho",
+    "picks",
+    "rows",
+    "releasable",
+]
 
 Run = Callable[..., Result]
 

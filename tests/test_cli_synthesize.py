@@ -44,6 +44,7 @@ def test_research_prints_one_object_with_the_promised_keys(run: Run) -> None:
     parts = sum(seconds for name, seconds in made["seconds"].items() if "." in name)
     assert 0 < parts <= timed["mechanism"] + 0.01
     assert 0.5 * made["seconds"]["total"] < stages <= made["seconds"]["total"] + 0.01
+    assert 0 < made["sampling_error"] < 0.5
     assert made["peak_memory_mb"] > 50
     assert made["rho"]["budget"] == pytest.approx(0.0149730577, abs=1e-9)
     assert 0 < made["rho"]["spent"] <= made["rho"]["budget"]

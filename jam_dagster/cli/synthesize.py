@@ -285,6 +285,7 @@ def _print_summary(made: Synthesis, delta: float) -> None:
     for name, error in errors.to_dict().items():
         if error is not None:
             lines[f"Error, {name}"] = f"{error['mean']:.4f}"
+    lines["Rounding to rows"] = f"{made.sampling_error:.4f}, from the model to the table"
     if made.data_docs is not None:
         passed = sum(check.passed for check in made.checks)
         lines["Checks"] = f"{passed} of {len(made.checks)} passed: {made.data_docs}"

@@ -152,6 +152,24 @@ class FittedModel:
             needed: for the answer, or on the way to it (see `largest_table`). Nothing was
             computed then.
         """
+        (answer,) = self.marginals([tuple(names)]).values()
+        return answer
+
+    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
+        """Return many marginals, which share the work; see `marginal`."""
+        asked = [tuple(clique) for clique in cliques]
+        masks = [self._answerable(names) for names in asked]
+        answers = dict(self.calibrated.marginals(masks))
+        self.calibrated.forget()
+        ordered = {}
+        for names, mask in zip(asked, masks, strict=True):
+            ascending = list(bits(mask))
+            order = [ascending.index(self._position[name]) for name in names]
+            ordered[names] = answers[mask].transpose(order) * self.total
+        return ordered
+
+    def _answerable(self, names: Sequence[str]) -> int:
+        """Return the mask of a marginal, or raise if it is too large to be computed."""
         mask = self._mask_once(names)
         cells = self.routes.largest_table(mask)
         if cells > LARGEST_TABLE_CELLS:
@@ -165,10 +183,7 @@ class FittedModel:
                 f" {LARGEST_TABLE_CELLS:,} that fit: ask for fewer attributes, or count it in a"
                 " table that the model samples."
             )
-        ascending = list(bits(mask))
-        order = [ascending.index(self._position[name]) for name in names]
-        answer: np.ndarray = self.calibrated.marginal(mask).transpose(order) * self.total
-        return answer
+        return mask
 
     def largest_table(self, names: Sequence[str]) -> int:
         """Return the cells of the largest table that the marginal over `names` takes to compute.
@@ -190,10 +205,6 @@ class FittedModel:
         if mask.bit_count() != len(names):
             raise InputError(f"An attribute is repeated in {tuple(names)}.")
         return mask
-
-    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
-        """Return the marginals over many cliques; see `marginal`."""
-        return {clique: self.marginal(clique) for clique in cliques}
 
     def probability(self, where: Where) -> float:
         """Return the probability that a record of the model meets a condition.

@@ -74,9 +74,9 @@ def sampling_error(
             " whose total is not zero."
         )
     scale = table.records / model.total
-    counts = table.marginals(wanted)
+    counts, expected = table.marginals(wanted), model.marginals(wanted)
     errors = [
-        float(np.abs(counts[clique] - model.marginal(clique) * scale).sum()) / table.records
+        float(np.abs(counts[clique] - expected[clique] * scale).sum()) / table.records
         for clique in wanted
     ]
     return SamplingError(sum(errors) / len(errors), max(errors))

@@ -27,6 +27,7 @@ from jam_dagster.evaluation import WorkloadError, workload_error
 from jam_dagster.evaluation.expectations import ExpectationResult, validate
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
 from jam_dagster.mechanisms import FittedModel, Round, sampling_generator
+from jam_dagster.mechanisms.sampling import sampling_error
 from jam_dagster.synthesis.folder import ReleaseFolder
 from jam_dagster.synthesis.funding import Funding, Funds, LedgerFunding, ResearchFunding
 from jam_dagster.tables import (
@@ -57,6 +58,9 @@ class Synthesis:
     ----------
     errors
         The workload errors.
+    sampling_error
+        How far the synthetic table is from the model, for want of half rows: the mean L1 error of
+        the marginals that the model was fitted to, a fraction of the rows.
     seconds
         Wall-clock time of every stage and, as ``mechanism.fit``, of the parts of a stage.
     peak_memory_mb
@@ -80,6 +84,7 @@ class Synthesis:
     """
 
     errors: WorkloadError
+    sampling_error: float
     seconds: dict[str, float]
     peak_memory_mb: float
     rho_budget: float
@@ -96,6 +101,7 @@ class Synthesis:
         """Return plain values, as ``synthesize --json`` prints them."""
         return {
             "workload_error": self.errors.to_dict(),
+            "sampling_error": self.sampling_error,
             "seconds": {name: round(seconds, 3) for name, seconds in self.seconds.items()},
             "peak_memory_mb": round(self.peak_memory_mb, 1),
             "rho": {"budget": self.rho_budget, "spent": self.rho_spent},
@@ -231,6 +237,7 @@ def synthesize(
             else np.random.default_rng(request.seed)
         )
         synthetic = model.sample(private.records, rng)
+        rounding = sampling_error(model, synthetic)
         table = decode(synthetic, rng)
         table.to_csv(folder.table, index=False)
 
@@ -269,6 +276,7 @@ def synthesize(
 
     return Synthesis(
         errors=errors,
+        sampling_error=rounding.mean,
         seconds=watch.total(),
         peak_memory_mb=peak_memory_mb(),
         rho_budget=request.budget().rho,
