@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -15,21 +17,65 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import jam_dagster
+from jam_dagster.mechanisms import kernels
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """Build the wheel as an index would get it, with the installed build backend, offline."""
-    folder = tmp_path_factory.mktemp("wheel")
+def build_wheel(folder: Path, compiler: str | None = None) -> zipfile.ZipFile:
+    """Build the wheel of a copy of the project, with the installed build backend, offline."""
+    copy = folder / "project"
+    copy.mkdir()
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    built = shutil.ignore_patterns("_kernels.so", "__pycache__")
+    shutil.copytree(ROOT / "jam_dagster", copy / "jam_dagster", ignore=built)
     build = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
     subprocess.run(
-        [sys.executable, "-c", build, str(folder)], cwd=ROOT, check=True, capture_output=True
+        [sys.executable, "-c", build, str(folder)],
+        cwd=copy,
+        check=True,
+        capture_output=True,
+        env=os.environ | ({} if compiler is None else {"CC": compiler}),
     )
     (path,) = folder.glob("*.whl")
     return zipfile.ZipFile(path)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """Build the wheel as an index would get it."""
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def plain_wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """Build the wheel where there is no compiler."""
+    return build_wheel(tmp_path_factory.mktemp("plain"), compiler="/nonexistent/cc")
+
+
+KERNELS = "jam_dagster/mechanisms/_kernels.so"
+
+
+def test_without_a_compiler_the_wheel_is_for_every_platform(plain_wheel: zipfile.ZipFile) -> None:
+    assert str(plain_wheel.filename).endswith("-py3-none-any.whl")
+    assert KERNELS not in plain_wheel.namelist()
+    assert KERNELS.replace("_kernels.so", "kernels.py") in plain_wheel.namelist()
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler (cc)")
+def test_with_a_compiler_the_wheel_holds_kernels_that_load(
+    wheel: zipfile.ZipFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not str(wheel.filename).endswith("-any.whl")
+    monkeypatch.setattr(kernels, "LIBRARY", Path(wheel.extract(KERNELS, tmp_path)))
+    monkeypatch.delenv("JAM_KERNELS", raising=False)
+    kernels.library.cache_clear()
+    try:
+        assert kernels.library() is not None
+    finally:
+        kernels.library.cache_clear()
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
