@@ -236,10 +236,17 @@ def test_candidates_do_not_depend_on_the_private_table(domain, public, workload)
         assert noise.selections[0]["scores"].shape == (2 * len(CLOSURE),)
 
 
-def test_refit_from_the_transcript_equals_the_model(domain, private, public, workload, tmp_path):
+@pytest.mark.parametrize("estimator", ["accelerated", "mirror_descent", "mbi"])
+def test_refit_from_the_transcript_equals_the_model(
+    domain, private, public, workload, tmp_path, estimator
+):
     draws = Draws(SeededNoise(0), UnledgeredAccount(1.0))
-    result = run(domain, private, public, workload, draws)
+    result = run(domain, private, public, workload, draws, estimator=estimator)
     result.transcript.save(tmp_path)
+    taken = [r.iterations for r in result.transcript.rounds]
+    if estimator == "accelerated":
+        assert max(taken) < JamPgm().iterations
+    assert Transcript.load(tmp_path).to_frame()["iterations"].tolist() == taken
     again = refit(Transcript.load(tmp_path), domain)
     for q in CLOSURE:
         np.testing.assert_array_equal(again.marginal(q), result.model.marginal(q))
