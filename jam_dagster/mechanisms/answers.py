@@ -11,6 +11,9 @@ from jam_dagster.mechanisms.junction_tree import JunctionTree, bits, cells_of
 from jam_dagster.mechanisms.kernels import Operand, Table, contract
 from jam_dagster.mechanisms.routes import Route, Routes
 
+HELD_CELLS = 2**27
+"""A gibibyte: what several answers may share at a time."""
+
 
 class Calibrated:
     """Answers marginal queries from a calibrated junction tree.
@@ -38,8 +41,8 @@ class Calibrated:
         self.tree = tree
         self.beliefs = tuple(beliefs)
         self.routes = Routes(tree) if routes is None else routes
-        self._sums: dict[tuple[int, int], Operand] = {}
-        self._conditionals: dict[tuple[int, int, int], Operand] = {}
+        self._sums: dict[tuple[int, ...], Operand] = {}
+        self._conditionals: dict[tuple[int, ...], Operand] = {}
 
     def marginal(self, mask: int) -> np.ndarray:
         """Return the probabilities of the marginal over `mask`, attributes ascending."""
@@ -50,32 +53,53 @@ class Calibrated:
         """Yield each mask with its marginal, attributes ascending, in an order of its own.
 
         A marginal that lies inside another one asked for is summed from it. Only what several
-        answers share is held, so that a reader who drops each answer never holds them all.
+        answers share is held, and no more than `HELD_CELLS` of it, so that a reader who drops each
+        answer never holds them all.
         """
         wanted = list(dict.fromkeys(masks))
         inside = _inside(wanted, self.tree.sizes)
         derived: dict[int, list[int]] = {mask: [] for mask in wanted if mask not in inside}
         for mask, larger in inside.items():
             derived[larger].append(mask)
-        self._sum_all(key for mask in derived for key in self.routes.sums_needed(mask))
-        for mask, smaller in derived.items():
-            gathered = self._gather(self.routes.route(mask))
-            answer = ascending(gathered.table, gathered.axes)
-            yield mask, answer
-            for one in smaller:
-                yield one, sum_to(answer, mask, one)
+        for batch in self._batches(derived):
+            self._sum_all(key for mask in batch for key in self.routes.tables(mask))
+            for mask in batch:
+                gathered = self._gather(self.routes.route(mask))
+                answer = ascending(gathered.table, gathered.axes)
+                yield mask, answer
+                for one in derived[mask]:
+                    yield one, sum_to(answer, mask, one)
+
+    def _batches(self, masks: Iterable[int]) -> Iterator[list[int]]:
+        """Part the masks so that what the answers of a part share stays within bounds."""
+        batch: list[int] = []
+        known: set[tuple[int, ...]] = set()
+        held = 0
+        for mask in masks:
+            tables = self.routes.tables(mask)
+            more = sum(cells for key, cells in tables.items() if key not in known)
+            if batch and held + more > HELD_CELLS:
+                yield batch
+                self.forget()
+                batch, known, held = [], set(), 0
+                more = sum(tables.values())
+            batch.append(mask)
+            known |= tables.keys()
+            held += more
+        if batch:
+            yield batch
 
     def forget(self) -> None:
         """Drop the intermediate tables, whose memory may exceed the model's."""
         self._sums.clear()
         self._conditionals.clear()
 
-    def _sum_all(self, keys: Iterable[tuple[int, int]]) -> None:
+    def _sum_all(self, keys: Iterable[tuple[int, ...]]) -> None:
         """Sum the cliques onto all that will be needed of them, in one pass over each."""
         wanted: dict[int, set[int]] = {}
-        for clique, kept in keys:
-            if (clique, kept) not in self._sums:
-                wanted.setdefault(clique, set()).add(kept)
+        for key in keys:
+            if len(key) == 2 and key not in self._sums:
+                wanted.setdefault(key[0], set()).add(key[1])
         for clique, masks in sorted(wanted.items()):
             whole = _as_laid_out(self.beliefs[clique], self.tree.masks[clique], self.tree.sizes)
             for mask, table in sums_onto(

@@ -67,6 +67,7 @@ class Routes:
         self.tree = tree
         self._routes: dict[int, Route] = {}
         self._passages: dict[tuple[int, int, int], Route] = {}
+        self._tables: dict[int, dict[tuple[int, ...], int]] = {}
         self._shares: dict[tuple[int, int, int], float] = {}
         self._cells: dict[int, int] = {}
 
@@ -96,15 +97,24 @@ class Routes:
         for step in route.steps:
             yield step, self.passage(step.separator, step.clique, step.part)
 
-    def sums_needed(self, mask: int) -> Iterator[tuple[int, int]]:
-        """Yield the cliques and attributes whose sums the marginal over `mask` is made of."""
-        pending = [self.route(mask)]
-        while pending:
-            route = pending.pop()
-            yield route.clique, route.here
-            for step, passage in self.passages(route):
-                yield step.clique, step.separator
-                pending.append(passage)
+    def tables(self, mask: int) -> dict[tuple[int, ...], int]:
+        """Return the tables that the marginal over `mask` shares with others, and their cells.
+
+        Of a sum the key is the clique and its attributes, of a conditional that of its passage.
+        """
+        if mask not in self._tables:
+            shared: dict[tuple[int, ...], int] = {}
+            pending = [self.route(mask)]
+            while pending:
+                route = pending.pop()
+                shared[route.clique, route.here] = self.cells(route.here)
+                for step, passage in self.passages(route):
+                    shared[step.clique, step.separator] = self.cells(step.separator)
+                    key = (step.separator, step.clique, step.part)
+                    shared[key] = self.cells(step.separator | step.part)
+                    pending.append(passage)
+            self._tables[mask] = shared
+        return self._tables[mask]
 
     def largest_table(self, mask: int) -> int:
         """Return the cells of the largest table that the marginal over `mask` takes to compute.

@@ -70,6 +70,28 @@ def test_marginals_inside_others_asked_for_are_summed_from_them(monkeypatch):
     assert len([route for route in gathered if not route.steps]) < len(masks)
 
 
+@pytest.mark.parametrize("held", [1, 40, 400])
+def test_what_answers_share_is_held_within_bounds(held, monkeypatch):
+    tree = JunctionTree.build((4, 3, 4, 3, 4), [0b00011, 0b00110, 0b01100, 0b11000])
+    rng = np.random.default_rng(0)
+    potentials = [(mask, rng.normal(size=tree.shape(mask))) for mask in tree.masks]
+    beliefs = calibrate(tree, potentials)
+    masks = [mask_of(c) for n in (2, 3) for c in combinations(range(5), n)]
+    expected = dict(Calibrated(tree, beliefs).marginals(masks))
+    monkeypatch.setattr("jam_dagster.mechanisms.answers.HELD_CELLS", held)
+    calibrated = Calibrated(tree, beliefs)
+    largest, answers = 0, {}
+    for mask, answer in calibrated.marginals(masks):
+        shared = [*calibrated._sums.values(), *calibrated._conditionals.values()]
+        largest = max(largest, sum(one.table.size for one in shared))
+        answers[mask] = answer
+    assert answers.keys() == expected.keys()
+    for mask, answer in answers.items():
+        np.testing.assert_allclose(answer, expected[mask], atol=1e-15)
+    single = max(sum(calibrated.routes.tables(mask).values()) for mask in masks)
+    assert largest <= max(held, single)
+
+
 def test_forgetting_loses_nothing_but_time():
     tree = JunctionTree.build((2, 3, 4), [0b011, 0b110])
     potentials = [(0b011, np.arange(6.0).reshape(2, 3)), (0b110, np.ones((3, 4)))]
