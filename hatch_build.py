@@ -39,21 +39,23 @@ class CompiledKernels(BuildHookInterface):  # type: ignore[type-arg]
         build_data["artifacts"].append(str(LIBRARY))
 
     def _compile(self, root: Path) -> bool:
-        compiler = shlex.split(os.environ.get("CC", "cc"))
+        compiler = os.environ.get("CC") or "cc"
         # Written beside and moved: a process that runs keeps the library that it has loaded.
         written = root / LIBRARY.with_suffix(".new")
         for variant in VARIANTS:
-            command = [*compiler, *FLAGS, *variant, str(root / SOURCE), "-o", str(written)]
+            options = [*FLAGS, *variant, str(root / SOURCE), "-o", str(written)]
             try:
+                command = [*shlex.split(compiler), *options]
                 subprocess.run(command, check=True, capture_output=True, text=True)
-            except FileNotFoundError:
-                self.app.display_warning(
-                    f"No C compiler ({compiler[0]}) was found: the kernels will run in NumPy."
-                )
-                break
             except subprocess.CalledProcessError as failed:
                 self.app.display_warning(f"{shlex.join(command)} failed:\n{failed.stderr}")
                 continue
+            except (OSError, ValueError) as failed:
+                self.app.display_warning(
+                    f"The C compiler {compiler!r} cannot be run ({failed}): the kernels will run "
+                    "in NumPy."
+                )
+                break
             written.replace(root / LIBRARY)
             return True
         (root / LIBRARY).unlink(missing_ok=True)

@@ -112,7 +112,7 @@ def progress(
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeLeftColumn(),
-        TextColumn("{task.fields[chosen]}"),
+        TextColumn("{task.fields[chosen]}", markup=False),
     )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("read", total=rounds, chosen="", due=None)

@@ -142,7 +142,7 @@ def _as_laid_out(belief: np.ndarray, mask: int, sizes: Sequence[int]) -> Operand
 def _inside(masks: Sequence[int], sizes: Sequence[int]) -> dict[int, int]:
     """Return for masks that lie inside one with an attribute more the largest that they lie in."""
     known = set(masks)
-    most = max(mask.bit_count() for mask in masks)
+    most = max((mask.bit_count() for mask in masks), default=0)
     everything = 0
     for mask in masks:
         everything |= mask

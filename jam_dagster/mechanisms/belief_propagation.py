@@ -113,10 +113,9 @@ class Beliefs:
         self.marginals = np.empty(self.cells[-1])
         self._change = np.empty(self.cells[-1])
         self._clique_axes = [layout(mask, sizes) for mask in tree.masks]
+        # Copies: the model that the beliefs come from stays as it is.
         self._tables = [
-            np.ascontiguousarray(
-                belief.transpose([sorted(axes).index(position) for position in axes])
-            )
+            np.array(belief.transpose([sorted(axes).index(a) for a in axes]), order="C")
             for belief, axes in zip(beliefs, self._clique_axes, strict=True)
         ]
         self._plan()

@@ -38,14 +38,18 @@ MEMORY = 10
 """A step may not rise above the largest loss of this many before it: Barzilai-Borwein steps are
 short of monotone, and forcing them to be costs most of their speed."""
 
-FROZEN = 1e-6
-"""Expected records below which a cell that is pushed down stays: zero is where it belongs."""
+FLOOR = 1e-6
+"""Expected records to which one step may push a cell down, and below which none does: that is as
+good as zero, and not so far that the way back would take more steps than a fit has patience for."""
 
 RESIDUAL = 0.01
 """A fit has arrived when the L2 norm of all its residuals is this part of a record."""
 
 LONGEST_STEP = 30.0
-"""Largest change of a log potential in one step: e^30 is within what can be taken back."""
+"""Largest change of a log potential in one step."""
+
+LONGEST_STEPS = 300.0
+"""Largest sum of the changes of all factors: what they multiply a cell by can be taken back."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +87,14 @@ def check_estimator(name: str, iterations: int, tolerance: float) -> None:
         raise SpecificationError(
             f"estimator must be one of {', '.join(get_args(EstimatorName))}, got {name!r}."
         )
-    if iterations < 1:
-        raise SpecificationError(f"iterations must be at least 1, got {iterations}.")
-    if not 0 <= tolerance < 1:
+    if isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1:
         raise SpecificationError(
-            f"tolerance must be at least 0 and below 1, got {tolerance}: a fit ends when its loss "
-            f"fell by less than this share over {WINDOW} steps."
+            f"iterations must be a whole number, at least 1, got {iterations!r}."
+        )
+    if not isinstance(tolerance, int | float) or not 0 <= tolerance < 1:
+        raise SpecificationError(
+            f"tolerance must be at least 0 and below 1, got {tolerance!r}: a fit ends when its "
+            f"loss fell by less than this share over {WINDOW} steps."
         )
 
 
@@ -292,6 +298,7 @@ def _line_search(
     refused = np.zeros_like(theta)
     for _ in range(iterations):
         gradient = problem.gradient(marginals)
+        step_size = min(step_size, _longest(beliefs, gradient))
         step = -step_size * gradient
         trial = beliefs.update(step - refused)
         trial_loss = problem.loss(trial)
@@ -339,6 +346,7 @@ def _barzilai_borwein(
     starts = beliefs.cells[:-1]
     lengths = np.diff(beliefs.cells)
     arrived = (RESIDUAL / records) ** 2 / 2
+    floor = math.log(FLOOR / records)
     taken = 0
     while taken < iterations and best > arrived:
         direction = -problem.gradient(marginals)
@@ -346,17 +354,17 @@ def _barzilai_borwein(
         # cell is as it should be, and a cell at zero that is below the mean is one.
         means = np.add.reduceat(marginals * direction, starts)
         direction -= np.repeat(means, lengths)
-        direction[(marginals < FROZEN / records) & (direction < 0)] = 0.0
-        largest = float(np.abs(direction).max())
-        if largest == 0.0:
+        with np.errstate(divide="ignore"):
+            lowest = np.minimum(floor - np.log(marginals), 0.0)
+        if not np.any(np.where(lowest < 0.0, direction, np.maximum(direction, 0.0))):
             break
-        step_size = min(step_size, LONGEST_STEP / largest)
-        step = step_size * direction
+        step_size = min(step_size, _longest(beliefs, direction))
+        step = np.maximum(step_size * direction, lowest)
         trial = beliefs.update(step)
         taken += 1
         # A step of one over the smoothness never raises the loss, but for rounding.
         while (
-            (trial_loss := problem.loss(trial)) > max(recent)
+            not (trial_loss := problem.loss(trial)) <= max(recent)
             and step_size > shortest
             and taken < iterations
         ):
@@ -382,8 +390,15 @@ def _barzilai_borwein(
     return Convergence(taken, best), step_size
 
 
+def _longest(beliefs: Beliefs, direction: Table) -> float:
+    """Return the longest step in a direction whose effect on a cell can be represented."""
+    largest = np.maximum.reduceat(np.abs(direction), beliefs.cells[:-1])
+    most, together = float(largest.max()), float(largest.sum())
+    return min(LONGEST_STEP / most, LONGEST_STEPS / together) if most > 0.0 else math.inf
+
+
 def _move(beliefs: Beliefs, change: Table) -> None:
     """Change the potentials by any amount, in steps that can be represented."""
-    steps = max(1, math.ceil(float(np.abs(change).max()) / LONGEST_STEP))
+    steps = max(1, math.ceil(1.0 / _longest(beliefs, change)))
     for _ in range(steps):
         beliefs.update(change / steps)

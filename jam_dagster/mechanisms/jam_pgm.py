@@ -236,11 +236,11 @@ class _Run:
         with self._stage("count"):
             if sum(cells.values()) <= HELD_CELLS:
                 self.counts = private.marginals(self.closure)
-            for block in self._private_counts(self.closure):
-                others = public.marginals(block)
-                for clique, counts in block.items():
+            for others in marginal_blocks(public, self.closure):
+                held = self.counts or private.marginals(others)
+                for clique, values in others.items():
                     self.public_error[self.number[clique]] = l1_distance(
-                        counts, others[clique] * self.scale
+                        held[clique], values * self.scale
                     )
         self.filter = TractabilityFilter(self.domain, self.closure)
         self.estimator = make_estimator(

@@ -147,27 +147,34 @@ class Program:
 
     operations: Sequence[Operation]
     compiled: bool | None = None
-    _factors: list[float] = field(init=False, repr=False)
+    _numbers: list[int] = field(init=False, repr=False)
     _structs: Any = field(init=False, repr=False, default=None)
     _kept: list[Any] = field(init=False, repr=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        self.operations = [part for whole in self.operations for part in _split(whole)]
-        self._factors = [1.0] * len(self.operations)
+        parts: list[Operation] = []
+        self._numbers = []
+        for whole in self.operations:
+            self._numbers.append(len(parts))
+            parts += _split(whole)
+        self.operations = parts
         loaded = library()
-        if loaded is not None and self.compiled is not False:
+        # A table of that many axes of two values and more fits no memory.
+        narrow = all(len(_long(part.of)) <= MOST for part in parts)
+        if loaded is not None and self.compiled is not False and narrow:
             self._run = loaded.jam_run
             self._structs = (_Struct * len(self.operations))()
             for struct, operation in zip(self._structs, self.operations, strict=True):
                 self._fill(struct, operation)
 
     def run(self, factors: dict[int, float] | None = None) -> None:
-        """Run all operations; `factors` multiplies the tables of some, by number."""
+        """Run all operations; `factors` multiplies the tables of some, by number as given."""
+        by_part = {self._numbers[number]: factor for number, factor in (factors or {}).items()}
         if self._structs is None:
             for number, operation in enumerate(self.operations):
-                _run_in_numpy(operation, (factors or {}).get(number, 1.0))
+                _run_in_numpy(operation, by_part.get(number, 1.0))
             return
-        for number, factor in (factors or {}).items():
+        for number, factor in by_part.items():
             self._structs[number].factor = factor
         self._run(ctypes.addressof(self._structs), len(self._structs))
 
@@ -180,15 +187,16 @@ class Program:
             return keep(np.array([keep(o.table) for o in operands], dtype=np.uintp))
 
         def strides(operands: Sequence[Operand]) -> int:
-            rows = [_strides(operand, operation.of.axes) for operand in operands]
+            rows = [_strides(operand, axes) for operand in operands]
             return keep(np.array(rows, dtype=np.int64))
 
         struct.table = keep(operation.of.table)
         struct.mode = int(operation.mode)
         struct.factor = 1.0
-        sizes = operation.of.table.shape
+        axes = _long(operation.of)
+        sizes = [n for n in operation.of.table.shape if n > 1]
         if operation.mode is Mode.RATIO:
-            sizes = (operation.of.table.size,)
+            sizes = [operation.of.table.size]
         struct.axes = len(sizes)
         struct.sizes = keep(np.array(sizes, dtype=np.int64))
         struct.sources = len(operation.sources)
@@ -232,19 +240,19 @@ def contract(
     sizes = dict(zip(table.axes, table.table.shape, strict=True))
     sizes |= dict(zip(other.axes, other.table.shape, strict=True))
     product = Operand(np.empty([sizes[axis] for axis in (*keep, *fresh)]), (*keep, *fresh))
-    loaded = library()
-    if loaded is None or compiled is False or len(table.axes) > MOST:
+    loaded, axes = library(), _long(table)
+    if loaded is None or compiled is False or len(axes) > MOST:
         product.table[...] = _contract_in_numpy(table, other, keep, fresh)
         return product
-    rank = len(table.axes)
+    counted = ctypes.c_int64 * len(axes)
     loaded.jam_contract(
         _address(table.table),
-        rank,
-        (ctypes.c_int64 * rank)(*table.table.shape),
+        len(axes),
+        counted(*(sizes[axis] for axis in axes)),
         _address(other.table),
-        (ctypes.c_int64 * rank)(*_strides(other, table.axes)),
+        counted(*_strides(other, axes)),
         _address(product.table),
-        (ctypes.c_int64 * rank)(*_strides(product, table.axes)),
+        counted(*_strides(product, axes)),
         product.table.size,
         math.prod(sizes[axis] for axis in fresh),
     )
@@ -294,6 +302,12 @@ def _split(operation: Operation) -> list[Operation]:
         again = sources if mode is Mode.READ else ()
         parts.append(Operation(Mode.READ, operation.of, again, targets[start : start + MOST]))
     return parts
+
+
+def _long(operand: Operand) -> Axes:
+    """Return the axes along which there is more than one cell."""
+    shape = operand.table.shape
+    return tuple(axis for axis, size in zip(operand.axes, shape, strict=True) if size > 1)
 
 
 def _strides(operand: Operand, axes: Axes) -> list[int]:

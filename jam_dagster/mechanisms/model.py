@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -297,8 +298,10 @@ class FittedModel:
         InputError
             If `rows` is below 1, or as `condition` does.
         """
-        if rows < 1:
-            raise InputError(f"The number of rows to sample must be at least 1, got {rows}.")
+        if not isinstance(rows, int | np.integer) or rows < 1:
+            raise InputError(
+                f"The number of rows to sample must be a whole number, at least 1, got {rows!r}."
+            )
         beliefs = self._conditioned(where)[1] if where else self.calibrated.beliefs
         return EncodedTable(self.domain, tuple(sample_codes(self.tree, beliefs, rows, rng)))
 
@@ -338,13 +341,19 @@ class FittedModel:
         for name in ("model.json", "potentials.npz"):
             if not (directory / name).exists():
                 raise InputError(f"{directory} holds no {name}; give a folder that save() wrote.")
-        description = json.loads((directory / "model.json").read_text())
-        cliques = [tuple(clique) for clique in description["cliques"]]
         packed = io.BytesIO((directory / "potentials.npz").read_bytes())
-        with np.load(packed, allow_pickle=False) as stored:
-            potentials = {c: stored[f"potential_{i}"] for i, c in enumerate(cliques)}
-        domain = Domain.from_dict(description["domain"])
-        return cls(domain, float(description["total"]), potentials)
+        try:
+            description = json.loads((directory / "model.json").read_text())
+            cliques = [tuple(clique) for clique in description["cliques"]]
+            with np.load(packed, allow_pickle=False) as stored:
+                potentials = {c: stored[f"potential_{i}"] for i, c in enumerate(cliques)}
+            domain = Domain.from_dict(description["domain"])
+            return cls(domain, float(description["total"]), potentials)
+        except (ValueError, KeyError, TypeError, zipfile.BadZipFile) as damaged:
+            raise InputError(
+                f"The model in {directory} is damaged ({type(damaged).__name__}); refit it from "
+                "its transcript, or restore the folder."
+            ) from damaged
 
 
 def _plain(condition: object) -> object:

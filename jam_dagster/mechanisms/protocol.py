@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jam_dagster.errors import DomainError
+from jam_dagster.errors import DomainError, InputError
 from jam_dagster.mechanisms.estimation import make_estimator
 from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.transcript import Round, Transcript
@@ -79,6 +79,8 @@ def refit(transcript: Transcript, domain: Domain) -> FittedModel:
     ------
     DomainError
         If `domain` is not the transcript's.
+    InputError
+        If the transcript does not say how the model was fitted.
     """
     if domain.digest != transcript.domain_digest:
         raise DomainError(
@@ -87,6 +89,12 @@ def refit(transcript: Transcript, domain: Domain) -> FittedModel:
             "give the domain that was stored with it."
         )
     settings = transcript.parameters
+    missing = [name for name in ("estimator", "iterations", "tolerance") if name not in settings]
+    if missing:
+        raise InputError(
+            f"This transcript does not say with which {missing[0]} its model was fitted: it comes "
+            "from an earlier version. Load the model that was stored beside it instead."
+        )
     estimator = make_estimator(
         settings["estimator"],
         domain,

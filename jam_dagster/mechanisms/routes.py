@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import NamedTuple
 
 from jam_dagster.mechanisms.junction_tree import JunctionTree, bits, cells_of
@@ -68,6 +67,7 @@ class Routes:
         self._routes: dict[int, Route] = {}
         self._passages: dict[tuple[int, int, int], Route] = {}
         self._tables: dict[int, dict[tuple[int, ...], int]] = {}
+        self._givers: dict[int, dict[int, int]] = {}
         self._shares: dict[tuple[int, int, int], float] = {}
         self._cells: dict[int, int] = {}
 
@@ -190,16 +190,17 @@ class Routes:
 
     def _branches(self, clique: int, wanted: int) -> dict[int, int]:
         """Return the cliques that give the attributes that `clique` lacks, each with its part."""
-        branches: dict[int, int] = {}
+        givers, branches = self._givers_of(clique), dict[int, int]()
         for position in bits(wanted & ~self.tree.masks[clique]):
-            giver = self._givers[clique][position]
+            giver = givers[position]
             branches[giver] = branches.get(giver, 0) | 1 << position
         return branches
 
-    @cached_property
-    def _givers(self) -> list[dict[int, int]]:
-        """For each clique, and each attribute that it lacks, the clique that it is asked from."""
-        return [self._givers_to(clique) for clique in range(len(self.tree.masks))]
+    def _givers_of(self, clique: int) -> dict[int, int]:
+        """Return for each attribute that a clique lacks the clique that it is asked from."""
+        if clique not in self._givers:
+            self._givers[clique] = self._givers_to(clique)
+        return self._givers[clique]
 
     def _givers_to(self, clique: int) -> dict[int, int]:
         masks, neighbours = self.tree.masks, self.tree.neighbours

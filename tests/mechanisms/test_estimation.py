@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -133,7 +134,8 @@ def test_a_larger_tolerance_takes_fewer_steps_and_leaves_more_loss():
         left.append(endings[-1].loss)
     assert taken == sorted(taken)
     assert len(set(taken)) == 4
-    assert left[0] >= left[1] >= left[2] >= left[3] * (1 - 1e-9)
+    assert left[0] > left[1] > left[2]
+    assert left[3] == pytest.approx(left[2], rel=1e-2)
 
 
 def test_a_fit_stops_at_once_where_nothing_is_left_to_fit(domain, private):
@@ -218,3 +220,56 @@ def test_fit_is_the_same_in_processes_with_other_hash_seeds_and_loads_no_jax():
 def test_settings_out_of_range_are_named(settings_, named):
     with pytest.raises(SpecificationError, match=named):
         check_estimator(*settings_)
+
+
+@pytest.mark.parametrize("name", NATIVE)
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_far_above_the_records_leaves_a_model_that_stands(name, seed):
+    """Steps are as long as they can be taken back: nothing overflows, whatever was measured."""
+    domain = Domain.from_sizes({"a": 3, "b": 4, "c": 2, "d": 5})
+    measurements = noisy(domain, CLIQUES, seed=seed, sd=1e4, mean=0.0)
+    model, endings = fitted(name, domain, measurements, 10, iterations=300, tolerance=0.1)
+    answer = model.marginal(domain.names)
+    assert np.isfinite(answer).all()
+    assert np.isfinite([ending.loss for ending in endings]).all()
+    np.testing.assert_allclose(answer.sum(), 10)
+    np.testing.assert_allclose(answer, model.recalibrated().marginal(domain.names), atol=1e-6)
+
+
+@pytest.mark.parametrize("zeros", [1, 2, 3])
+def test_a_category_that_the_public_table_lacks_comes_back(zeros):
+    """Public marginals say nobody, a private one then says 30%: the fit must find the way back."""
+    names = ["a", "b", "c"][:zeros]
+    domain = Domain.from_sizes(dict.fromkeys([*names, "z"], 3))
+    nobody = np.array([0.0, 600.0, 400.0])
+    measurements = [Measurement((n,), "public", nobody, 0.0, i) for i, n in enumerate(names)]
+    joint = np.zeros([3] * zeros)
+    joint[(0,) * zeros], joint[(1,) * zeros], joint[(2,) * zeros] = 300.0, 420.0, 280.0
+    measurements.append(Measurement(tuple(names), "private", joint, 1.0, zeros))
+    model, _ = fitted("accelerated", domain, measurements, 1000, tolerance=0.1)
+    best, _ = fitted("mirror_descent", domain, measurements, 1000)
+    expected = best.marginal(tuple(names))[(0,) * zeros]
+    assert expected > 15
+    assert model.marginal(tuple(names))[(0,) * zeros] > 0.7 * expected
+
+
+def test_a_model_stays_as_it_is_when_the_estimator_goes_on(domain, private):
+    estimator = make_estimator("accelerated", domain, 12, iterations=100, tolerance=0.1)
+    estimator.add(exact(private, ("a", "b"))[0])
+    kept = estimator.model
+    before = kept.marginal(("a", "b"))
+    estimator.add(Measurement(("a", "b"), "public", np.full((2, 3), 2.0), 0.0, 1))
+    estimator.add(exact(private, ("b", "c"))[0])
+    np.testing.assert_array_equal(kept.marginal(("a", "b")), before)
+
+
+def test_more_factors_than_an_operation_takes(domain):
+    """Forty cliques inside one, and the beliefs stay normalised."""
+    wide = Domain.from_sizes({f"x{i}": 2 for i in range(9)})
+    cliques = [q for n in (1, 2) for q in combinations(wide.names, n)]
+    whole = Measurement(wide.names, "public", np.full([2] * 9, 1.0), 0.0, 0)
+    model, endings = fitted(
+        "accelerated", wide, [whole, *noisy(wide, cliques, seed=0, mean=200, sd=20)], 512
+    )
+    assert np.isfinite(endings[-1].loss)
+    np.testing.assert_allclose(model.marginal(wide.names[:1]).sum(), 512)

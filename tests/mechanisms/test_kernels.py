@@ -161,3 +161,30 @@ def test_without_a_library_that_fits_numpy_takes_over(found, tmp_path, monkeypat
         np.testing.assert_array_equal(a.table, [1, 4])
     finally:
         kernels.library.cache_clear()
+
+
+@pytest.mark.skipif(kernels.library() is None, reason="no kernels were compiled")
+def test_axes_of_one_value_do_not_count_toward_the_most():
+    shape = [1] * 20 + [2, 3] + [1] * 20 + [2]
+    axes = tuple(range(len(shape)))
+    rng = np.random.default_rng(0)
+    table, source = (Operand(rng.random(shape), axes) for _ in range(2))
+    target = Operand(np.zeros([shape[a] for a in axes[5:21]]), axes[5:21])
+    expected = table.table * source.table
+    Program([Operation(Mode.SCALE, table, (source,), (target,))], True).run()
+    np.testing.assert_allclose(table.table, expected)
+    np.testing.assert_allclose(target.table.ravel(), expected.reshape(2, 6).sum(axis=1))
+    product = contract(table, source, axes[:21], ())
+    np.testing.assert_allclose(
+        product.table.ravel(), (expected * source.table).reshape(2, 6).sum(axis=1)
+    )
+
+
+@pytest.mark.parametrize("compiled", WAYS)
+def test_factors_find_their_operation_where_others_were_split(compiled):
+    many = tuple(Operand(np.array([1.0, 1.0]), (0,)) for _ in range(MOST + 5))
+    a, b = Operand(np.ones(2), (0,)), Operand(np.ones(2), (0,))
+    program = Program([Operation(Mode.SCALE, a, many), Operation(Mode.SCALE, b, (), ())], compiled)
+    program.run({1: 3.0})
+    np.testing.assert_array_equal(a.table, 1)
+    np.testing.assert_array_equal(b.table, 3)
