@@ -80,7 +80,13 @@ class Routes:
                 home = min(homes, key=lambda i: self.cells(masks[i]))
                 self._routes[mask] = Route(home, mask, ())
             else:
-                routes = [self._planned(i, mask, mask & masks[i]) for i in range(len(masks))]
+                routes = []
+                for clique in range(len(masks)):
+                    branches = self._branches(clique, mask)
+                    # Where all comes through one branch, the clique that it leads to is nearer.
+                    if len(branches) > 1 or mask & masks[clique]:
+                        here = mask & masks[clique]
+                        routes.append(self._planned(clique, mask, here, branches))
                 self._routes[mask] = min(routes, key=self._cost)
         return self._routes[mask]
 
@@ -89,7 +95,8 @@ class Routes:
         key = (separator, clique, part)
         if key not in self._passages:
             here = separator | part & self.tree.masks[clique]
-            self._passages[key] = self._planned(clique, separator | part, here)
+            branches = self._branches(clique, part)
+            self._passages[key] = self._planned(clique, separator | part, here, branches)
         return self._passages[key]
 
     def passages(self, route: Route) -> Iterator[tuple[Step, Route]]:
@@ -163,12 +170,12 @@ class Routes:
             here = step.keep | step.part
         return products
 
-    def _planned(self, clique: int, wanted: int, here: int) -> Route:
+    def _planned(self, clique: int, wanted: int, here: int, branches: dict[int, int]) -> Route:
         """Plan the gathering of `wanted` at a clique: small tables first."""
         masks = self.tree.masks
         left = [
             (beyond, part, masks[clique] & masks[beyond])
-            for beyond, part in self._branches(clique, wanted).items()
+            for beyond, part in branches.items()
         ]
         for _, _, separator in left:
             here |= separator
