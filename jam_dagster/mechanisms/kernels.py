@@ -30,6 +30,9 @@ MOST = 32
 VERSION = 2
 """Of the interface between this module and kernels.c."""
 
+BLOCK = 8
+"""Columns that are added side by side, as in kernels.c."""
+
 LARGE = 2**18
 """Cells from which on two threads share an operation, as in kernels.c."""
 
@@ -244,6 +247,15 @@ def contract(
     if loaded is None or compiled is False or len(axes) > MOST:
         product.table[...] = _contract_in_numpy(table, other, keep, fresh)
         return product
+    columns = math.prod(sizes[axis] for axis in fresh)
+    summed = [axis for axis in axes if axis not in keep]
+    if summed and axes[-1] in keep and columns >= BLOCK and table.table.size * columns > LARGE:
+        # Along a summed axis the inner loop adds in registers; a copy is cheap beside it.
+        inner = max(summed, key=lambda axis: (sizes[axis], axis))
+        order = [axis for axis in table.axes if axis != inner] + [inner]
+        moved = table.table.transpose([table.axes.index(axis) for axis in order])
+        table = Operand(np.ascontiguousarray(moved), tuple(order))
+        axes = _long(table)
     counted = ctypes.c_int64 * len(axes)
     loaded.jam_contract(
         _address(table.table),
@@ -254,7 +266,7 @@ def contract(
         _address(product.table),
         counted(*_strides(product, axes)),
         product.table.size,
-        math.prod(sizes[axis] for axis in fresh),
+        columns,
     )
     return product
 

@@ -173,10 +173,7 @@ class Routes:
     def _planned(self, clique: int, wanted: int, here: int, branches: dict[int, int]) -> Route:
         """Plan the gathering of `wanted` at a clique: small tables first."""
         masks = self.tree.masks
-        left = [
-            (beyond, part, masks[clique] & masks[beyond])
-            for beyond, part in branches.items()
-        ]
+        left = [(beyond, part, masks[clique] & masks[beyond]) for beyond, part in branches.items()]
         for _, _, separator in left:
             here |= separator
         steps = []
