@@ -82,10 +82,9 @@ class Routes:
             else:
                 routes = []
                 for clique in range(len(masks)):
-                    branches = self._branches(clique, mask)
-                    # Where all comes through one branch, the clique that it leads to is nearer.
-                    if len(branches) > 1 or mask & masks[clique]:
-                        here = mask & masks[clique]
+                    here, branches = mask & masks[clique], self._branches(clique, mask)
+                    # A clique with none of the attributes is of use only between some of them.
+                    if here or sum(bool(masks[c] & masks[clique]) for c in branches) > 1:
                         routes.append(self._planned(clique, mask, here, branches))
                 self._routes[mask] = min(routes, key=self._cost)
         return self._routes[mask]
