@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from jam_dagster.mechanisms import FittedModel
 from jam_dagster.tables import Domain, EncodedTable
 
 
@@ -53,3 +54,13 @@ def private(domain: Domain) -> EncodedTable:
 @pytest.fixture
 def public(domain: Domain) -> EncodedTable:
     return table(domain, [(0, 0, 0), (0, 1, 1), (1, 2, 1), (1, 2, 0)])
+
+
+@pytest.fixture
+def model(domain: Domain) -> FittedModel:
+    rng = np.random.default_rng(0)
+    return FittedModel(
+        domain,
+        1000.0,
+        {("a", "b"): rng.normal(0, 1, (2, 3)), ("b", "c"): rng.normal(0, 1, (3, 2))},
+    )

@@ -15,16 +15,6 @@ from jam_dagster.tables import CategoricalAttribute, Domain, NumericAttribute
 from jam_dagster.tables.domain import ImpossibleCombination
 
 
-@pytest.fixture
-def model(domain):
-    rng = np.random.default_rng(0)
-    return FittedModel(
-        domain,
-        1000.0,
-        {("a", "b"): rng.normal(0, 1, (2, 3)), ("b", "c"): rng.normal(0, 1, (3, 2))},
-    )
-
-
 def test_marginals_sum_to_the_total_and_follow_the_order_asked(model):
     joint = model.marginal(("a", "b", "c"))
     assert joint.sum() == pytest.approx(1000)

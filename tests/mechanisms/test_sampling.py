@@ -12,16 +12,6 @@ from jam_dagster.mechanisms.sampling import SamplingError, sampling_error
 from jam_dagster.tables import Domain, EncodedTable
 
 
-@pytest.fixture
-def model(domain):
-    rng = np.random.default_rng(0)
-    return FittedModel(
-        domain,
-        1000.0,
-        {("a", "b"): rng.normal(0, 1, (2, 3)), ("b", "c"): rng.normal(0, 1, (3, 2))},
-    )
-
-
 def test_sampling_rounds_as_closely_as_rows_allow(model):
     """A cell takes all of its whole strata, and may miss or take the two that it shares."""
     rows = model.sample(1000, np.random.default_rng(2))
