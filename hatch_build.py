@@ -12,6 +12,7 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
+from hatchling.builders.config import BuilderConfig
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCE = Path("jam_dagster/mechanisms/kernels.c")
@@ -24,7 +25,7 @@ FLAGS = ["-O3", "-std=gnu11", "-shared", "-fPIC", "-pthread", "-ffp-contract=off
 VARIANTS: list[list[str]] = [[], ["-DONE_VERSION"]]
 
 
-class CompiledKernels(BuildHookInterface):  # type: ignore[type-arg]
+class CompiledKernels(BuildHookInterface[BuilderConfig]):
     """Adds the compiled kernels to wheels and editable installations."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
