@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
-from jam_dagster.privacy.sensitivity import mean_errors_l2
 from jam_dagster.tables.marginals import marginal_blocks
 
 if TYPE_CHECKING:
@@ -166,6 +165,7 @@ def workload_error(
     *,
     mode: EvaluationMode,
     draws: Draws | None = None,
+    records: int | None = None,
 ) -> WorkloadError:
     """Measure how well a synthetic and a public table answer a workload.
 
@@ -184,6 +184,9 @@ def workload_error(
         reads nothing.
     draws
         What pays for mode ``"private"``: the evaluation's own account, all of which is spent.
+    records
+        n as the release measured it; needed in mode ``"private"`` where the number of private
+        records is not public. The error is then a fraction of this n.
 
     Returns
     -------
@@ -193,7 +196,8 @@ def workload_error(
     Raises
     ------
     SpecificationError
-        If the mode is unknown, or is ``"private"`` and there are no draws to pay with.
+        If the mode is unknown, or is ``"private"`` and there are no draws to pay with, or the
+        number of records is private and was not measured.
     DomainError
         If the tables are not over one domain.
     InputError
@@ -218,12 +222,19 @@ def workload_error(
             "evaluation in mode 'private' is charged like every other draw: give it the draws of "
             "the evaluation's account, or choose mode 'off'."
         )
-    errors = _marginal_errors(private, (synthetic, public), workload.cliques)
+    if draws.neighbours.records_public:
+        records = private.records
+    elif records is None:
+        raise SpecificationError(
+            "the number of private records is not public here: give the number that the release "
+            "measured (its transcript has it)."
+        )
+    errors = _marginal_errors(private, (synthetic, public), workload.cliques, records)
     rho = draws.total
     means, sigma = draws.means(
         MEANS_STEP,
         np.array([_weighted_mean(row, workload) for row in errors]),
-        l2_sensitivity=mean_errors_l2(private.records, means=len(errors)),
+        l2_sensitivity=draws.neighbours.mean_errors_l2(records, means=len(errors)),
         rho=rho,
     )
     noisy = [TableError(float(mean)) for mean in means]
@@ -342,11 +353,12 @@ def _marginal_errors(
     private: MarginalSource,
     tables: Sequence[MarginalSource | IndependentTable],
     cliques: Sequence[Clique],
+    records: int | None = None,
 ) -> np.ndarray:
     """Return the errors of several tables, shape ``(tables, cliques)``, a block at a time."""
     errors = np.empty((len(tables), len(cliques)))
     columns = {clique: column for column, clique in enumerate(cliques)}
-    n = private.records
+    n = private.records if records is None else records
     for truth in marginal_blocks(private, cliques):
         for row, table in enumerate(tables):
             answers = table.marginals(truth)

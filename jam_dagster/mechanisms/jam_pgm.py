@@ -33,7 +33,7 @@ from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
 from jam_dagster.mechanisms.scores import candidate_scores, l1_distance
 from jam_dagster.mechanisms.tractability import TractabilityFilter
 from jam_dagster.mechanisms.transcript import Measurement, Origin, Round, Transcript
-from jam_dagster.privacy.sensitivity import JAM_SCORE
+from jam_dagster.privacy.accounting import gaussian_sigma
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
 
 if TYPE_CHECKING:
@@ -220,10 +220,10 @@ class _Run:
     ) -> None:
         self.mechanism = mechanism
         self.domain: Domain = private.domain
-        self.records = private.records
+        self.records = draws.records(private.records)
         self.closure = list(closure)
         self.draws = draws
-        self.scale = private.records / public.records
+        self.scale = self.records / public.records
         self.private = private
         self.public = public
         self.seconds = dict.fromkeys(("count", "filter", "answer", "select", "measure", "fit"), 0.0)
@@ -285,7 +285,7 @@ class _Run:
                 current_error,
                 self.public_error[fitting],
                 self.cells[fitting],
-                1 / math.sqrt(rho_measure),
+                gaussian_sigma(self.draws.neighbours.marginal_l2, rho_measure),
             )
             try:
                 with self._stage("select"):
@@ -293,7 +293,7 @@ class _Run:
                         _step(index, "select", attempt),
                         scores,
                         rho=rho_select,
-                        sensitivity=JAM_SCORE,
+                        sensitivity=self.draws.neighbours.jam_score,
                     )
                 break
             except LostDrawError:
@@ -393,6 +393,8 @@ class _Run:
             rho_spent=self.draws.spent,
             rounds=tuple(self.rounds),
             ended=ended,
+            neighbours=self.draws.neighbours,
+            calls=self.draws.calls,
             noise=self.draws.noise_name,
             releasable=self.draws.releasable,
         )

@@ -40,8 +40,8 @@ def candidate_scores(
 
     Notes
     -----
-    Replacing one person moves each L1 error by at most 2, so a score by at most 4
-    (`jam_dagster.privacy.sensitivity.JAM_SCORE`).
+    Replacing one record moves each L1 error by at most 2, so a score by at most 4
+    (`jam_dagster.privacy.sensitivity.JAM_SCORE`; `Neighbours.jam_score` for other neighbours).
     """
     private = current_error - MEAN_ABSOLUTE_NORMAL * sigma * cells
     return np.concatenate([private, current_error - public_error])

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from jam_dagster.errors import InputError
+from jam_dagster.privacy.noise_calls import NoiseCall
+from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 from jam_dagster.tables import Clique
 from jam_dagster.tables.files import write_whole
 
@@ -119,7 +121,8 @@ class Transcript:
     domain_digest
         Digest of the domain that the cliques refer to.
     records
-        n, the number of private records (public under replace-one neighbours).
+        n, the number of private records: as it is where neighbouring tables share it, else as it
+        was measured, with noise.
     rho_budget
         What the run was given.
     rho_spent
@@ -130,6 +133,10 @@ class Transcript:
         ``all rounds``, ``no candidate fits`` or ``budget exhausted``.
     noise, releasable
         The noise backend, and whether its outcomes may leave.
+    neighbours
+        Which tables the run must not let anybody tell apart.
+    calls
+        Every draw that the run paid for, in order, lost ones included.
     """
 
     mechanism: str
@@ -142,6 +149,8 @@ class Transcript:
     ended: str
     noise: str
     releasable: bool
+    neighbours: Neighbours = REPLACE_ONE
+    calls: tuple[NoiseCall, ...] = ()
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
@@ -192,6 +201,8 @@ class Transcript:
             if r.measurement is not None:
                 tables[f"round_{r.index}"] = r.measurement.values
         description = {k: v for k, v in vars(self).items() if k not in ("rounds", "picks")}
+        description["neighbours"] = self.neighbours.to_dict()
+        description["calls"] = [call.to_dict() for call in self.calls]
         description["rounds"] = rounds
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **tables)
@@ -232,7 +243,9 @@ class Transcript:
                 else:
                     described["l1_residual"] = described["loss"] = math.nan
                 rounds.append(Round(clique=clique, measurement=measurement, **described))
-        return cls(rounds=tuple(rounds), **description)
+        neighbours = Neighbours(**description.pop("neighbours", {}))
+        calls = tuple(NoiseCall(**call) for call in description.pop("calls", ()))
+        return cls(rounds=tuple(rounds), neighbours=neighbours, calls=calls, **description)
 
 
 def sampling_generator(transcript: Transcript) -> np.random.Generator:

@@ -23,8 +23,15 @@ from jam_dagster.privacy.accounting import (
 from jam_dagster.privacy.draws import DirectoryStore, Draws, MemoryStore, OutcomeStore
 from jam_dagster.privacy.exact_noise import ExactNoise
 from jam_dagster.privacy.noise import Noise, NoiseName, make_noise
+from jam_dagster.privacy.noise_calls import NoiseCall
 from jam_dagster.privacy.seeded_noise import SeededNoise
-from jam_dagster.privacy.sensitivity import JAM_SCORE, MARGINAL_L1, MARGINAL_L2
+from jam_dagster.privacy.sensitivity import (
+    JAM_SCORE,
+    MARGINAL_L1,
+    MARGINAL_L2,
+    REPLACE_ONE,
+    Neighbours,
+)
 
 if TYPE_CHECKING:
     from jam_dagster.privacy.balance import Balance
@@ -38,6 +45,7 @@ __all__ = [
     "JAM_SCORE",
     "MARGINAL_L1",
     "MARGINAL_L2",
+    "REPLACE_ONE",
     "Account",
     "Balance",
     "Budget",
@@ -49,7 +57,9 @@ __all__ = [
     "Ledger",
     "LedgerAccount",
     "MemoryStore",
+    "Neighbours",
     "Noise",
+    "NoiseCall",
     "NoiseName",
     "OutcomeStore",
     "Release",

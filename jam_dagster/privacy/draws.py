@@ -10,14 +10,24 @@ from __future__ import annotations
 import io
 import json
 import math
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from jam_dagster.errors import LostDrawError
-from jam_dagster.privacy.accounting import UNITS_PER_RHO, rho_within, units_down, units_up
+from jam_dagster.errors import LostDrawError, SpecificationError
+from jam_dagster.privacy.accounting import (
+    UNITS_PER_RHO,
+    exponential_epsilon,
+    rho_within,
+    units_down,
+    units_up,
+)
 from jam_dagster.privacy.noise import check_counts, check_sensitivity, check_values
+from jam_dagster.privacy.noise_calls import DrawKind, NoiseCall
+from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 from jam_dagster.tables.files import write_whole
 
 if TYPE_CHECKING:
@@ -27,6 +37,9 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.noise import Noise
 
 Outcome = dict[str, Any]
+
+RECORDS_SHARE = 0.05
+"""The part of a mechanism's budget that measures the number of rows, where that is private."""
 
 
 class OutcomeStore(Protocol):
@@ -101,6 +114,16 @@ class Draws:
         The share of the release's reservation that pays.
     store
         Where outcomes are kept. A draw found here is returned without a charge.
+    neighbours
+        Which tables the release must not be able to tell apart: it decides how much noise every
+        draw has.
+    records_share
+        The part of the account that measures the number of rows, where that is private.
+
+    Raises
+    ------
+    SpecificationError
+        If `records_share` is out of range.
 
     Notes
     -----
@@ -109,11 +132,31 @@ class Draws:
     run that made them did.
     """
 
-    def __init__(self, noise: Noise, account: Account, store: OutcomeStore | None = None) -> None:
+    def __init__(
+        self,
+        noise: Noise,
+        account: Account,
+        store: OutcomeStore | None = None,
+        *,
+        neighbours: Neighbours = REPLACE_ONE,
+        records_share: float = RECORDS_SHARE,
+    ) -> None:
+        if not 0.0 < records_share < 1.0:
+            raise SpecificationError(
+                f"records_share must lie between 0 and 1, both excluded, got {records_share!r}"
+            )
+        self.neighbours = neighbours
+        self.records_share = records_share
         self._noise = noise
         self._account = account
         self._store: OutcomeStore = MemoryStore() if store is None else store
         self._units_of: dict[str, int] = {}
+        self._calls: dict[str, NoiseCall] = {}
+
+    @property
+    def calls(self) -> tuple[NoiseCall, ...]:
+        """What was asked of the noise so far, in order, lost draws included."""
+        return tuple(self._calls.values())
 
     @property
     def noise_name(self) -> str:
@@ -173,12 +216,13 @@ class Draws:
         # What cannot be drawn from must fail before it is charged.
         scores = check_values(scores, name="scores")
         check_sensitivity(sensitivity)
-        stored = self._open(step, rho)
-        if stored is not None:
-            return int(stored["index"])
-        index = self._noise.select(scores, rho, sensitivity, step)
-        self._store.put(step, {"index": int(index), "rho": rho})
-        return index
+        stored = self._open(step, rho, "exponential mechanism", sensitivity, scores.size)
+        if stored is None:
+            index = self._noise.select(scores, rho, sensitivity, step)
+            stored = {"index": int(index), "rho": rho}
+            self._store.put(step, stored)
+        self._note(step, exponential_epsilon(rho))
+        return int(stored["index"])
 
     def measure(self, step: str, counts: np.ndarray, *, rho: float) -> tuple[np.ndarray, float]:
         """Measure a marginal with discrete Gaussian noise.
@@ -190,8 +234,8 @@ class Draws:
         counts
             The marginal, integer counts of any shape.
         rho
-            What the measurement may cost; the noise has ``sigma^2 = 1 / rho``, since replacing a
-            person changes a marginal by sqrt 2 in L2.
+            What the measurement may cost; with replace-one neighbours, where a marginal moves by
+            sqrt 2 in L2, the noise has ``sigma^2 = 1 / rho``.
 
         Returns
         -------
@@ -204,13 +248,52 @@ class Draws:
             As for `select`.
         """
         counts = check_counts(counts)
-        stored = self._open(step, rho)
+        return self._measure(step, counts, self.neighbours.marginal_l2, rho)
+
+    def records(self, records: int) -> int:
+        """Return the number of rows, measured where it is private.
+
+        Parameters
+        ----------
+        records
+            n, as it is.
+
+        Returns
+        -------
+        int
+            n where it is public; else n with discrete Gaussian noise of ``sigma = k / sqrt(2 rho)``
+            for k rows a person, at least 1, with rho the `records_share` of what is left. A
+            measurement that was lost is made again, from what is left then.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the account does not hold what it says.
+        """
+        if self.neighbours.records_public:
+            return records
+        counts = np.array([records], dtype=np.int64)
+        for attempt in count(1):
+            step = "records" if attempt == 1 else f"records-{attempt}"
+            rho = self.records_share * self.remaining
+            try:
+                noisy, _ = self._measure(step, counts, self.neighbours.records, rho)
+            except LostDrawError:
+                continue
+            return max(1, int(noisy[0]))
+        raise AssertionError("unreachable")
+
+    def _measure(
+        self, step: str, counts: np.ndarray, l2_sensitivity: float, rho: float
+    ) -> tuple[np.ndarray, float]:
+        stored = self._open(step, rho, "discrete Gaussian", l2_sensitivity, counts.size)
         if stored is None:
-            values, sigma = self._noise.gaussian_counts(counts, rho, step)
-            self._store.put(step, {"values": values, "sigma": float(sigma), "rho": rho})
-        else:
-            values, sigma = stored["values"], float(stored["sigma"])
-        return values.astype(np.float64), sigma
+            values, sigma = self._noise.gaussian_counts(counts, l2_sensitivity, rho, step)
+            stored = {"values": values, "sigma": float(sigma), "rho": rho}
+            self._store.put(step, stored)
+        sigma = float(stored["sigma"])
+        self._note(step, sigma)
+        return np.asarray(stored["values"], dtype=np.float64), sigma
 
     def means(
         self, step: str, values: np.ndarray, *, l2_sensitivity: float, rho: float
@@ -240,21 +323,29 @@ class Draws:
         """
         values = check_values(values, name="values")
         check_sensitivity(l2_sensitivity)
-        stored = self._open(step, rho)
+        stored = self._open(step, rho, "Gaussian", l2_sensitivity, values.size)
         if stored is None:
             noisy, sigma = self._noise.gaussian_values(values, l2_sensitivity, rho, step)
-            self._store.put(step, {"values": noisy, "sigma": float(sigma), "rho": rho})
-        else:
-            noisy, sigma = stored["values"], float(stored["sigma"])
-        return noisy, sigma
+            stored = {"values": noisy, "sigma": float(sigma), "rho": rho}
+            self._store.put(step, stored)
+        sigma = float(stored["sigma"])
+        self._note(step, sigma)
+        return np.asarray(stored["values"]), sigma
 
-    def _open(self, step: str, rho: float) -> Outcome | None:
+    def _note(self, step: str, scale: float) -> None:
+        self._calls[step] = replace(self._calls[step], scale=scale, lost=False)
+
+    def _open(
+        self, step: str, rho: float, kind: DrawKind, sensitivity: float, cells: int
+    ) -> Outcome | None:
         """Return the stored outcome of a step, or charge it and return None."""
         stored = self._store.get(step)
+        charged = None if stored is not None else self._account.charged(step)
+        paid = float(stored["rho"]) if stored is not None else (charged or rho)
+        self._calls[step] = NoiseCall(step, kind, paid, sensitivity, None, cells, lost=True)
         if stored is not None:
             self._units_of[step] = units_up(float(stored["rho"]))
             return stored
-        charged = self._account.charged(step)
         if charged is not None:
             # The amount came through a float, which may have lost a unit of what was charged.
             self._units_of[step] = units_up(math.nextafter(charged, math.inf))

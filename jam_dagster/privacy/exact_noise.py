@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from jam_dagster.errors import SpecificationError
 from jam_dagster.privacy.accounting import check_rho, exponential_epsilon, gaussian_sigma
 from jam_dagster.privacy.noise import check_counts, check_sensitivity, check_values
-from jam_dagster.privacy.sensitivity import MARGINAL_L2
 
 CHUNK_CELLS = 65_536
 """Cells handed to OpenDP at a time: it takes Python lists, about 100 bytes a cell."""
@@ -56,7 +55,7 @@ class ExactNoise:
         return True
 
     def gaussian_counts(
-        self, counts: NDArray[np.int64], rho: float, step: str
+        self, counts: NDArray[np.int64], l2_sensitivity: float, rho: float, step: str
     ) -> tuple[NDArray[np.int64], float]:
         """Add discrete Gaussian noise to a marginal; see `Noise.gaussian_counts`.
 
@@ -64,8 +63,9 @@ class ExactNoise:
         chunks together are the mechanism whose privacy map was checked for the whole vector.
         """
         counts = check_counts(counts)
+        distance = check_sensitivity(l2_sensitivity)
         measurement, sigma = _calibrated(
-            _integer_gaussian, gaussian_sigma(MARGINAL_L2, rho), MARGINAL_L2, rho
+            _integer_gaussian, gaussian_sigma(distance, rho), distance, rho
         )
         flat = counts.ravel()
         noisy = np.empty(flat.shape, dtype=np.int64)

@@ -39,14 +39,16 @@ class Noise(Protocol):
         ...
 
     def gaussian_counts(
-        self, counts: NDArray[np.int64], rho: float, step: str
+        self, counts: NDArray[np.int64], l2_sensitivity: float, rho: float, step: str
     ) -> tuple[NDArray[np.int64], float]:
         """Add discrete Gaussian noise to a marginal.
 
         Parameters
         ----------
         counts : int64 array of any shape
-            Counts of one marginal, L2 sensitivity ``sqrt(2)``.
+            Counts of one marginal.
+        l2_sensitivity : float
+            By how much the counts can move between neighbours, in L2.
         rho : float
             What the draw costs.
         step : str
@@ -57,7 +59,7 @@ class Noise(Protocol):
         noisy : int64 array of the same shape
             Counts plus noise; may be negative.
         sigma : float
-            Scale of the noise in counts, ``1 / sqrt(rho)``.
+            Scale of the noise in counts, ``l2_sensitivity / sqrt(2 rho)``.
 
         Raises
         ------

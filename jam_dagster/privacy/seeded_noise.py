@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from jam_dagster.errors import SpecificationError
 from jam_dagster.privacy.accounting import exponential_epsilon, gaussian_sigma
 from jam_dagster.privacy.noise import check_counts, check_sensitivity, check_values
-from jam_dagster.privacy.sensitivity import MARGINAL_L2
 
 
 @dataclass(frozen=True)
@@ -52,11 +51,11 @@ class SeededNoise:
         return False
 
     def gaussian_counts(
-        self, counts: NDArray[np.int64], rho: float, step: str
+        self, counts: NDArray[np.int64], l2_sensitivity: float, rho: float, step: str
     ) -> tuple[NDArray[np.int64], float]:
         """Add discrete Gaussian noise to a marginal; see `Noise.gaussian_counts`."""
         counts = check_counts(counts)
-        sigma = gaussian_sigma(MARGINAL_L2, rho)
+        sigma = gaussian_sigma(check_sensitivity(l2_sensitivity), rho)
         noise = discrete_gaussian(self._generator(step), sigma, counts.size)
         return counts + noise.reshape(counts.shape), sigma
 

@@ -1,15 +1,20 @@
-"""Sensitivities under replace-one neighbours: the one place where they are stated.
+"""Sensitivities: the one place where they are stated.
 
-Two tables are neighbours if they have the same number of records n and differ in one record
-(bounded differential privacy), so n is public. Below, D and D' are neighbours that differ in
-the record x of D and x' of D'; q(D) is the vector of counts of one marginal.
+By default two tables are neighbours if they have the same number of records n and differ in one
+record (replace-one, bounded differential privacy), so n is public. The constants below are those
+of this relation: D and D' are neighbours that differ in the record x of D and x' of D'; q(D) is
+the vector of counts of one marginal. `Neighbours` has them for the other relations.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 from jam_dagster.errors import SpecificationError
+
+Relation = Literal["replace_one", "add_remove"]
 
 MARGINAL_L1 = 2.0
 """L1 sensitivity of one marginal, in counts.
@@ -36,46 +41,139 @@ it is reached.
 """
 
 
-def mean_error(records: int) -> float:
-    """Sensitivity of a mean workload error, as a fraction.
-
-    Definition 2.8: ``sum_q w_q ||q(D) - q(S) n / |S|||_1 / n`` with weights that add up to 1. By
-    the triangle inequality each norm moves by at most ``MARGINAL_L1`` counts, so the mean moves
-    by at most ``2 / n``.
+@dataclass(frozen=True)
+class Neighbours:
+    """Which two tables a release must not be able to tell apart, and what follows from it.
 
     Parameters
     ----------
-    records : int
-        n, the number of private records.
+    relation : {"replace_one", "add_remove"}
+        Whether neighbours differ in the rows of one person replaced by another's, or in the rows
+        of one person who is in one table only.
+    max_rows : int
+        k, the most rows that one person has.
 
     Raises
     ------
     SpecificationError
-        If `records` is not positive.
+        If the relation is unknown, or `max_rows` is not a positive whole number.
+
+    Notes
+    -----
+    =====================  =============  ==========
+    sensitivity            replace-one    add/remove
+    =====================  =============  ==========
+    marginal, L1           2 k            k
+    marginal, L2           sqrt(2) k      k
+    score of JAM-PGM       4 k            2 k
+    number of rows         k (0 if k = 1) k
+    =====================  =============  ==========
+
+    All k rows may lie in one cell, so the L2 norm grows with k and not with its root. Where a
+    person has exactly one row and is replaced, the number of rows stays what it is.
     """
-    if records < 1:
-        raise SpecificationError(f"the number of records must be positive, got {records!r}")
-    return MARGINAL_L1 / records
+
+    relation: Relation = "replace_one"
+    max_rows: int = 1
+
+    def __post_init__(self) -> None:
+        if self.relation not in get_args(Relation):
+            raise SpecificationError(
+                f"the neighbours must be one of {', '.join(get_args(Relation))}, "
+                f"got {self.relation!r}"
+            )
+        whole = isinstance(self.max_rows, int) and not isinstance(self.max_rows, bool)
+        if not whole or self.max_rows < 1:
+            raise SpecificationError(
+                f"max_rows must be a whole number of 1 or more, got {self.max_rows!r}"
+            )
+
+    @property
+    def records_public(self) -> bool:
+        """Whether the number of rows n is the same in neighbouring tables, hence public."""
+        return self.relation == "replace_one" and self.max_rows == 1
+
+    @property
+    def marginal_l1(self) -> float:
+        """L1 sensitivity of one marginal, in counts."""
+        whole = MARGINAL_L1 if self.relation == "replace_one" else 1.0
+        return whole * self.max_rows
+
+    @property
+    def marginal_l2(self) -> float:
+        """L2 sensitivity of one marginal, in counts."""
+        if self.relation == "add_remove":
+            return float(self.max_rows)
+        if self.max_rows == 1:
+            return MARGINAL_L2
+        # The product of floats may be below sqrt(2) k.
+        return math.nextafter(MARGINAL_L2 * self.max_rows, math.inf)
+
+    @property
+    def jam_score(self) -> float:
+        """Sensitivity of JAM-PGM's score, in counts; see `JAM_SCORE`."""
+        return 2.0 * self.marginal_l1
+
+    @property
+    def records(self) -> float:
+        """Sensitivity of the number of rows; 0 where it is public."""
+        return 0.0 if self.records_public else float(self.max_rows)
+
+    def mean_error(self, records: int) -> float:
+        """Sensitivity of a mean workload error, as a fraction.
+
+        Definition 2.8: ``sum_q w_q ||q(D) - q(S) n / |S|||_1 / n`` with weights that add up to 1.
+        By the triangle inequality each norm moves by at most `marginal_l1` counts. n is public or,
+        where it is not, a measured number that both neighbours are divided by.
+
+        Parameters
+        ----------
+        records : int
+            n, the number of private records, or its measured value.
+
+        Raises
+        ------
+        SpecificationError
+            If `records` is not positive.
+        """
+        if records < 1:
+            raise SpecificationError(f"the number of records must be positive, got {records!r}")
+        return self.marginal_l1 / records
+
+    def mean_errors_l2(self, records: int, means: int) -> float:
+        """L2 sensitivity of several mean workload errors released together, as a fraction.
+
+        Each of the `means` moves by at most `mean_error`; for the synthetic and the public table
+        together and replace-one neighbours, ``2 sqrt(2) / n``.
+
+        Parameters
+        ----------
+        records : int
+            n, the number of private records, or its measured value.
+        means : int
+            How many means the vector holds.
+
+        Raises
+        ------
+        SpecificationError
+            If `records` or `means` is not positive.
+        """
+        if means < 1:
+            raise SpecificationError(f"the number of means must be positive, got {means!r}")
+        return self.mean_error(records) * math.sqrt(means)
+
+    def describe(self) -> str:
+        """Return the relation in words, as certificates and reports tell it."""
+        whose = (
+            "one record" if self.max_rows == 1 else f"one person's rows, at most {self.max_rows}"
+        )
+        how = "replaced" if self.relation == "replace_one" else "added or removed"
+        return f"{whose}, {how}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the relation as plain values."""
+        return {"relation": self.relation, "max_rows": self.max_rows}
 
 
-def mean_errors_l2(records: int, means: int) -> float:
-    """L2 sensitivity of several mean workload errors released together, as a fraction.
-
-    Each of the `means` moves by at most ``2 / n``, so the vector moves by at most
-    ``2 sqrt(means) / n``; for the synthetic and the public table together, ``2 sqrt(2) / n``.
-
-    Parameters
-    ----------
-    records : int
-        n, the number of private records.
-    means : int
-        How many means the vector holds.
-
-    Raises
-    ------
-    SpecificationError
-        If `records` or `means` is not positive.
-    """
-    if means < 1:
-        raise SpecificationError(f"the number of means must be positive, got {means!r}")
-    return mean_error(records) * math.sqrt(means)
+REPLACE_ONE = Neighbours()
+"""One record replaced by another: the relation of the papers, and the default."""

@@ -28,7 +28,7 @@ class ScriptedNoise:
         )
         return index
 
-    def gaussian_counts(self, counts, rho, step):
+    def gaussian_counts(self, counts, l2_sensitivity, rho, step):
         self.measurements.append({"counts": counts.copy(), "rho": rho, "step": step})
         return counts.copy(), 1 / np.sqrt(rho)
 

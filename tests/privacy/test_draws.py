@@ -27,7 +27,7 @@ class Recorder:
     def charge(self, step, rho):
         self.calls.append(("charge", step, rho))
 
-    def gaussian_counts(self, counts, rho, step):
+    def gaussian_counts(self, counts, l2_sensitivity, rho, step):
         self.calls.append(("draw", step, rho))
         return counts, 1.0
 

@@ -67,7 +67,7 @@ def fit_of_gaussian(sample: np.ndarray, sigma: float) -> float:
 @backends
 def test_discrete_gaussian_noise(noise, sigma):
     truth = np.full((150, 200), 7, dtype=np.int64)
-    noisy, reported = noise.gaussian_counts(truth, 1 / sigma**2, "step")
+    noisy, reported = noise.gaussian_counts(truth, MARGINAL_L2, 1 / sigma**2, "step")
     assert noisy.dtype == np.int64
     assert noisy.shape == truth.shape
     assert reported == pytest.approx(sigma, rel=1e-12)
@@ -166,7 +166,7 @@ def test_opendp_agrees_that_the_charge_covers_the_noise(rho):
     integers = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float)
     reals = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l2_distance(T=float)
 
-    _, sigma = ExactNoise().gaussian_counts(np.zeros(1, dtype=np.int64), rho, "step")
+    _, sigma = ExactNoise().gaussian_counts(np.zeros(1, dtype=np.int64), MARGINAL_L2, rho, "step")
     assert dp.m.make_gaussian(*integers, sigma).map(MARGINAL_L2) <= rho
     assert sigma == pytest.approx(1 / math.sqrt(rho), rel=1e-12)
 
@@ -195,12 +195,14 @@ def test_counts_beyond_32_bits_and_in_chunks_keep_their_places(noise, monkeypatc
     monkeypatch.setattr(exact_noise, "CHUNK_CELLS", 7)
     counts = np.arange(60, dtype=np.int64).reshape(3, 4, 5) * 2**40
     # At rho = 9000 the noise is zero but for one draw in e^4500.
-    noisy, _ = noise.gaussian_counts(counts, 9_000.0, "step")
+    noisy, _ = noise.gaussian_counts(counts, MARGINAL_L2, 9_000.0, "step")
     np.testing.assert_array_equal(noisy, counts)
 
 
 def test_small_integer_dtypes_do_not_overflow():
-    noisy, _ = SeededNoise(0).gaussian_counts(np.full(100, 255, dtype=np.uint8), 1e-6, "step")
+    noisy, _ = SeededNoise(0).gaussian_counts(
+        np.full(100, 255, dtype=np.uint8), MARGINAL_L2, 1e-6, "step"
+    )
     assert noisy.dtype == np.int64
     assert np.abs(noisy - 255).max() > 300
 
@@ -209,11 +211,11 @@ def test_seeded_noise_depends_on_seed_and_step_alone():
     counts = np.zeros(40, dtype=np.int64)
 
     def draw(seed, step):
-        return SeededNoise(seed).gaussian_counts(counts, 1e-3, step)[0].tolist()
+        return SeededNoise(seed).gaussian_counts(counts, MARGINAL_L2, 1e-3, step)[0].tolist()
 
     noise = SeededNoise(1)
     noise.select(SCORES, 1.0, JAM_SCORE, "another step before it")
-    assert noise.gaussian_counts(counts, 1e-3, "a")[0].tolist() == draw(1, "a")
+    assert noise.gaussian_counts(counts, MARGINAL_L2, 1e-3, "a")[0].tolist() == draw(1, "a")
     assert draw(1, "a") != draw(1, "b")
     assert draw(1, "a") != draw(2, "a")
 
@@ -221,7 +223,8 @@ def test_seeded_noise_depends_on_seed_and_step_alone():
 def test_seeded_noise_repeats_in_another_process():
     script = (
         "import numpy as np; from jam_dagster.privacy.seeded_noise import SeededNoise as S;"
-        "print(S(5).gaussian_counts(np.zeros(9, dtype=np.int64), 1e-4, 'round-001/measure')[0]"
+        "print(S(5).gaussian_counts(np.zeros(9, dtype=np.int64), 2**.5, 1e-4, 'round-001/measure')"
+        "[0]"
         ".tolist())"
     )
     said = subprocess.run(
@@ -231,13 +234,17 @@ def test_seeded_noise_repeats_in_another_process():
         text=True,
         check=True,
     ).stdout
-    here = SeededNoise(5).gaussian_counts(np.zeros(9, dtype=np.int64), 1e-4, "round-001/measure")
+    here = SeededNoise(5).gaussian_counts(
+        np.zeros(9, dtype=np.int64), 2**0.5, 1e-4, "round-001/measure"
+    )
     assert said.strip() == str(here[0].tolist())
 
 
 def test_exact_noise_does_not_repeat():
     counts = np.zeros(40, dtype=np.int64)
-    first, second = (ExactNoise().gaussian_counts(counts, 1e-6, "step")[0] for _ in range(2))
+    first, second = (
+        ExactNoise().gaussian_counts(counts, MARGINAL_L2, 1e-6, "step")[0] for _ in range(2)
+    )
     assert first.tolist() != second.tolist()  # equal with chance below 1e-100
 
 
@@ -264,7 +271,7 @@ def test_make_noise():
 @pytest.mark.parametrize("rho", [0.0, -1.0, math.nan, math.inf, "1"])
 def test_rho_out_of_range(noise, rho):
     with pytest.raises(SpecificationError, match=r"rho must be .* got"):
-        noise.gaussian_counts(np.zeros(2, dtype=np.int64), rho, "step")
+        noise.gaussian_counts(np.zeros(2, dtype=np.int64), MARGINAL_L2, rho, "step")
     with pytest.raises(SpecificationError, match=r"rho must be .* got"):
         noise.gaussian_values(np.zeros(2), 1.0, rho, "step")
     with pytest.raises(SpecificationError, match=r"rho must be .* got"):
@@ -289,8 +296,8 @@ def test_inputs_that_are_no_statistics(noise):
     with pytest.raises(SpecificationError, match=r"scores must be .*not empty, got shape \(0,\)"):
         noise.select(np.array([]), 1.0, 4.0, "step")
     with pytest.raises(SpecificationError, match=r"counts must not be empty, got shape \(0, 3\)"):
-        noise.gaussian_counts(np.zeros((0, 3), dtype=np.int64), 1.0, "step")
+        noise.gaussian_counts(np.zeros((0, 3), dtype=np.int64), MARGINAL_L2, 1.0, "step")
     with pytest.raises(SpecificationError, match="counts must be integers, got dtype float64"):
-        noise.gaussian_counts(np.array([1.5]), 1.0, "step")
+        noise.gaussian_counts(np.array([1.5]), MARGINAL_L2, 1.0, "step")
     with pytest.raises(SpecificationError, match="scores must be numbers, got dtype object"):
         noise.select(np.array(["a", None], dtype=object), 1.0, 4.0, "step")

@@ -6,14 +6,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.privacy.sensitivity import (
     JAM_SCORE,
     MARGINAL_L1,
     MARGINAL_L2,
-    mean_error,
-    mean_errors_l2,
+    REPLACE_ONE,
+    Neighbours,
 )
 from tests.privacy.neighbours import largest_change, marginal, neighbours
 
@@ -104,12 +106,12 @@ def mean_workload_errors(tables):
 
 def test_mean_error():
     found = largest_change(mean_workload_errors(1), SIZES)
-    assert 0.9 * mean_error(RECORDS) < found <= mean_error(RECORDS) + 1e-12
+    assert 0.9 * REPLACE_ONE.mean_error(RECORDS) < found <= REPLACE_ONE.mean_error(RECORDS) + 1e-12
 
 
 def test_two_mean_errors_together():
     found = largest_change(mean_workload_errors(2), SIZES, norm="l2")
-    claimed = mean_errors_l2(RECORDS, 2)
+    claimed = REPLACE_ONE.mean_errors_l2(RECORDS, 2)
     assert claimed == pytest.approx(2 * math.sqrt(2) / RECORDS)
     assert 0.9 * claimed < found <= claimed + 1e-12
 
@@ -117,9 +119,45 @@ def test_two_mean_errors_together():
 @pytest.mark.parametrize("records", [0, -3])
 def test_mean_error_needs_records(records):
     with pytest.raises(SpecificationError, match=f"records must be positive, got {records}"):
-        mean_error(records)
+        REPLACE_ONE.mean_error(records)
 
 
 def test_mean_errors_need_a_mean():
     with pytest.raises(SpecificationError, match="means must be positive, got 0"):
-        mean_errors_l2(10, 0)
+        REPLACE_ONE.mean_errors_l2(10, 0)
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "l1", "l2", "score", "rows"),
+    [
+        (REPLACE_ONE, 2, math.sqrt(2), 4, 0),
+        (Neighbours("add_remove"), 1, 1, 2, 1),
+        (Neighbours("replace_one", 3), 6, 3 * math.sqrt(2), 12, 3),
+        (Neighbours("add_remove", 3), 3, 3, 6, 3),
+    ],
+)
+def test_neighbours_scale_every_sensitivity(neighbours, l1, l2, score, rows):
+    assert neighbours.marginal_l1 == l1
+    assert neighbours.marginal_l2 == pytest.approx(l2, rel=1e-15)
+    assert neighbours.jam_score == score
+    assert neighbours.records == rows
+    assert neighbours.records_public == (rows == 0)
+    assert neighbours.mean_error(100) == l1 / 100
+
+
+@given(st.integers(1, 10**6))
+def test_the_l2_sensitivity_of_k_rows_is_never_below_the_real_one(k):
+    assert Fraction(Neighbours("replace_one", k).marginal_l2) ** 2 >= 2 * k**2
+
+
+@pytest.mark.parametrize(
+    ("relation", "rows", "said"),
+    [
+        ("bounded", 1, "neighbours"),
+        ("add_remove", 0, "max_rows"),
+        ("replace_one", True, "max_rows"),
+    ],
+)
+def test_neighbours_refuse_what_they_do_not_know(relation, rows, said):
+    with pytest.raises(SpecificationError, match=said):
+        Neighbours(relation, rows)

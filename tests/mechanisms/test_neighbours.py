@@ -1,0 +1,116 @@
+"""Other neighbours than replace-one: more noise, a measured n, and a transcript that says so."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from jam_dagster.mechanisms import JamPgm, Transcript
+from jam_dagster.privacy import (
+    REPLACE_ONE,
+    Draws,
+    MemoryStore,
+    Neighbours,
+    SeededNoise,
+    UnledgeredAccount,
+)
+from jam_dagster.tables import EncodedTable, Workload
+
+RELATIONS = [
+    REPLACE_ONE,
+    Neighbours("add_remove"),
+    Neighbours("replace_one", 3),
+    Neighbours("add_remove", 4),
+]
+
+
+class Seen(SeededNoise):
+    """Seeded noise that remembers which sensitivities it was told."""
+
+    def gaussian_counts(self, counts, l2_sensitivity, rho, step):
+        seen.append((step, l2_sensitivity))
+        return super().gaussian_counts(counts, l2_sensitivity, rho, step)
+
+    def select(self, scores, rho, sensitivity, step):
+        seen.append((step, sensitivity))
+        return super().select(scores, rho, sensitivity, step)
+
+
+seen: list[tuple[str, float]] = []
+
+
+def run(private, public, neighbours, *, rounds=3, rho=0.5, **funds):
+    draws = Draws(Seen(1), UnledgeredAccount(rho), neighbours=neighbours, **funds)
+    workload = Workload.all_k_way(private.domain, 2)
+    return JamPgm(rounds=rounds, size_limit_mb=1).run(private, public, workload, draws)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS, ids=str)
+def test_every_draw_has_the_sensitivity_of_the_relation(private, public, neighbours):
+    seen.clear()
+    result = run(private, public, neighbours, rounds=8)
+    told = {"select": set(), "measure": set(), "records": set()}
+    for step, sensitivity in seen:
+        told[step.rpartition("/")[2]].add(sensitivity)
+    assert told["select"] == {neighbours.jam_score}
+    assert told["measure"] == {neighbours.marginal_l2}
+    assert told["records"] == (set() if neighbours.records_public else {neighbours.records})
+    assert [(call.step, call.sensitivity) for call in result.transcript.calls] == seen
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS, ids=str)
+def test_the_calls_add_up_to_what_was_spent(private, public, neighbours):
+    transcript = run(private, public, neighbours).transcript
+    assert math.fsum(call.rho for call in transcript.calls) == pytest.approx(transcript.rho_spent)
+    assert transcript.rho_spent <= transcript.rho_budget
+    for call in transcript.calls:
+        if call.kind == "discrete Gaussian":
+            assert call.scale == pytest.approx(call.sensitivity / math.sqrt(2 * call.rho))
+        else:
+            assert call.scale == pytest.approx(math.sqrt(8 * call.rho))
+
+
+def test_a_private_number_of_rows_is_measured_from_its_share(private, public):
+    neighbours = Neighbours("add_remove", 2)
+    transcript = run(private, public, neighbours, rho=0.5, records_share=0.2).transcript
+    first = transcript.calls[0]
+    assert (first.step, first.rho) == ("records", pytest.approx(0.1))
+    assert first.scale == pytest.approx(2 / math.sqrt(2 * 0.1))
+    assert transcript.records != private.records  # chance of a zero draw: 9%, with this seed none
+    assert transcript.neighbours == neighbours
+
+
+def test_nothing_but_the_noise_knows_how_many_rows_there_are(private, public):
+    """Frozen outcomes, a neighbouring table with a row more: the same transcript and model."""
+    neighbours = Neighbours("add_remove")
+    store = MemoryStore()
+    one = run(private, public, neighbours, store=store)
+    columns = tuple(np.append(column, 0) for column in private.columns)
+    other = run(EncodedTable(private.domain, columns), public, neighbours, store=store)
+    assert other.transcript.records == one.transcript.records
+    assert other.transcript.calls == one.transcript.calls
+    assert other.model.total == one.model.total
+    for clique in one.model.cliques:
+        np.testing.assert_array_equal(other.model.marginal(clique), one.model.marginal(clique))
+
+
+def test_a_lost_number_of_rows_is_measured_again_from_what_is_left(private, public):
+    account = UnledgeredAccount(0.5)
+    account.charge("records", 0.1)
+    draws = Draws(SeededNoise(0), account, neighbours=Neighbours("add_remove"), records_share=0.5)
+    assert draws.records(12) >= 1
+    first, second = draws.calls
+    assert (first.step, first.lost, first.scale) == ("records", True, None)
+    assert second.step == "records-2"
+    assert second.rho == pytest.approx(0.5 * 0.4)
+    assert draws.spent == pytest.approx(0.1 + 0.2)
+
+
+def test_calls_and_neighbours_are_saved_with_the_transcript(private, public, tmp_path):
+    transcript = run(private, public, Neighbours("replace_one", 2)).transcript
+    transcript.save(tmp_path)
+    again = Transcript.load(tmp_path)
+    assert again.neighbours == transcript.neighbours
+    assert again.calls == transcript.calls
