@@ -18,7 +18,7 @@ import yaml
 from jam_dagster.cli.synthesize import synthesize as command
 from jam_dagster.evaluation import EvaluationMode
 from jam_dagster.mechanisms.estimation import EstimatorName
-from jam_dagster.privacy import EVALUATION_SHARE, Ledger, NoiseName
+from jam_dagster.privacy import EVALUATION_SHARE, DirectoryStore, Ledger, NoiseName
 from jam_dagster.synthesis import SynthesisRequest
 from jam_dagster.synthesis import run as steps
 from jam_dagster.tables import CsvSource, EncodedTable, decode
@@ -313,6 +313,26 @@ def test_a_release_that_was_interrupted_goes_on_without_paying_twice(released: R
     assert result.exit_code == 0, result.output
     assert Ledger("ledger.db").events() == events
     assert Path("out/synthetic.csv").read_bytes() == table
+
+
+def test_a_release_that_died_before_its_first_outcome_goes_on(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(store: DirectoryStore, step: str, outcome: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DirectoryStore, "put", die)
+        assert run(*synthesize(*RELEASE, *NOISY)).exit_code == 130
+    (release,) = Ledger("ledger.db").releases()
+    assert release.spent > 0
+
+    result = run(*synthesize(*RELEASE, *NOISY, "--json"))
+
+    assert result.exit_code == 0, result.output
+    assert (
+        json.loads(result.stdout)["rho"]["spent"] == release.spent <= sum(release.shares.values())
+    )
 
 
 def test_a_lost_evaluation_does_not_withhold_the_table(released: Run) -> None:

@@ -130,6 +130,10 @@ class Draws:
     `spent` counts the draws that this object was asked for, paid now or by an earlier run of the
     same release. A run that finds its first draws stored therefore divides its budget just as the
     run that made them did.
+
+    A draw that was charged but never stored is lost, and stays charged: exact noise would draw
+    something else, and whoever saw both would have seen more than was paid for. Noise that is
+    `Noise.repeatable` gives what was paid for once more, without a charge.
     """
 
     def __init__(
@@ -211,7 +215,8 @@ class Draws:
         BudgetExceededError
             If the account does not hold `rho`.
         LostDrawError
-            If the draw was charged by an earlier run that never stored it.
+            If the draw was charged by an earlier run that never stored it, unless the noise
+            repeats it.
         """
         # What cannot be drawn from must fail before it is charged.
         scores = check_values(scores, name="scores")
@@ -338,14 +343,21 @@ class Draws:
     def _open(
         self, step: str, rho: float, kind: DrawKind, sensitivity: float, cells: int
     ) -> Outcome | None:
-        """Return the stored outcome of a step, or charge it and return None."""
+        """Return the stored outcome of a step, or None once it is paid for and may be drawn."""
         stored = self._store.get(step)
         charged = None if stored is not None else self._account.charged(step)
-        paid = float(stored["rho"]) if stored is not None else (charged or rho)
+        repeats = charged is not None and self._repeats(charged, rho)
+        if stored is not None:
+            paid = float(stored["rho"])
+        else:
+            paid = rho if charged is None or repeats else charged
         self._calls[step] = NoiseCall(step, kind, paid, sensitivity, None, cells, lost=True)
         if stored is not None:
             self._units_of[step] = units_up(float(stored["rho"]))
             return stored
+        if repeats:
+            self._units_of[step] = units_up(rho)
+            return None
         if charged is not None:
             # The amount came through a float, which may have lost a unit of what was charged.
             self._units_of[step] = units_up(math.nextafter(charged, math.inf))
@@ -356,3 +368,11 @@ class Draws:
         self._account.charge(step, rho)
         self._units_of[step] = units_up(rho)
         return None
+
+    def _repeats(self, charged: float, rho: float) -> bool:
+        """Return whether a draw would give once more what was paid for, and nothing besides.
+
+        At another price it would be another draw: the same noise at another scale, added to the
+        same counts, gives these away.
+        """
+        return self._noise.repeatable and rho_within(units_up(rho)) == charged

@@ -54,6 +54,11 @@ class ExactNoise:
         """True."""
         return True
 
+    @property
+    def repeatable(self) -> bool:
+        """False: each draw is a new one, and a second one would have to be paid."""
+        return False
+
     def gaussian_counts(
         self, counts: NDArray[np.int64], l2_sensitivity: float, rho: float, step: str
     ) -> tuple[NDArray[np.int64], float]:

@@ -26,6 +26,8 @@ class Noise(Protocol):
         ``"exact"`` or ``"numpy"``.
     releasable : bool
         Whether what is made with this noise may leave the house.
+    repeatable : bool
+        Whether the same draw, made again, gives the same answer in any process.
     """
 
     @property
@@ -36,6 +38,11 @@ class Noise(Protocol):
     @property
     def releasable(self) -> bool:
         """Whether what is made with this noise may be released."""
+        ...
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a draw of the same step with the same arguments always gives the same answer."""
         ...
 
     def gaussian_counts(

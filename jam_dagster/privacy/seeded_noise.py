@@ -50,6 +50,11 @@ class SeededNoise:
         """False: a seed can be guessed, and floating-point noise leaks."""
         return False
 
+    @property
+    def repeatable(self) -> bool:
+        """True."""
+        return True
+
     def gaussian_counts(
         self, counts: NDArray[np.int64], l2_sensitivity: float, rho: float, step: str
     ) -> tuple[NDArray[np.int64], float]:

@@ -164,6 +164,8 @@ class ReleaseFolder:
             self._discard()
         # Whole or not at all: a release that cannot be told from another could not go on.
         write_whole(self.release, (json.dumps(release, indent=2) + "\n").encode())
+        if release["noise"] == "exact":
+            self.draws.mkdir(exist_ok=True)
 
     def _belongs_to(self, release: dict[str, Any]) -> bool:
         if release["noise"] != "exact" or not self.release.exists():
@@ -179,6 +181,15 @@ class ReleaseFolder:
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
+
+    @property
+    def keeps_draws(self) -> bool:
+        """Whether charged draws are kept here, be it that none was stored yet.
+
+        A run that was killed after its first charge and before its first outcome leaves an empty
+        folder, and goes on there. A folder that someone removed is another matter.
+        """
+        return self.draws.is_dir()
 
     @property
     def has_draws(self) -> bool:

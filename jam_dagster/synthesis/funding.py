@@ -154,7 +154,7 @@ class LedgerFunding:
                 f"{folder.draws} holds draws that the ledger {self._ledger.path} never charged: "
                 "give the ledger that did, or another --out."
             )
-        if charged and not folder.has_draws:
+        if charged and not folder.keeps_draws:
             raise InputError(
                 f"The ledger {self._ledger.path} has already charged the {self._key}, and --out "
                 f"{folder.path} does not hold its draws: give the folder that does, which costs "

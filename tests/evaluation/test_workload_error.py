@@ -41,7 +41,9 @@ class Purse:
 
 
 class RecordingNoise(SeededNoise):
-    """Seeded noise that keeps what it was asked."""
+    """Seeded noise that keeps what it was asked, and like exact noise repeats nothing."""
+
+    repeatable = False
 
     def __init__(self) -> None:
         super().__init__(3)

@@ -18,6 +18,7 @@ class ScriptedNoise:
     choices: list[int]
     name: str = "scripted"
     releasable: bool = False
+    repeatable: bool = False
     selections: list[dict] = field(default_factory=list)
     measurements: list[dict] = field(default_factory=list)
 

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import BudgetExceededError, LostDrawError
-from jam_dagster.privacy import DirectoryStore, Draws, MemoryStore, SeededNoise, UnledgeredAccount
+from jam_dagster.privacy import (
+    DirectoryStore,
+    Draws,
+    ExactNoise,
+    Ledger,
+    MemoryStore,
+    ReleaseKey,
+    SeededNoise,
+    UnledgeredAccount,
+)
 
 COUNTS = np.array([[3, 0], [5, 7]])
 
@@ -16,6 +25,7 @@ class Recorder:
 
     name = "recorder"
     releasable = True
+    repeatable = False
     reserved = 1.0
 
     def __init__(self):
@@ -79,13 +89,69 @@ def test_a_refused_charge_draws_nothing(kind):
 
 @pytest.mark.parametrize("kind", range(3))
 def test_a_charged_draw_without_an_outcome_is_lost_and_still_counts(kind):
-    account = UnledgeredAccount(1.0)
-    account.charge("s", 0.25)
-    draws = Draws(SeededNoise(0), account, MemoryStore())
-    with pytest.raises(LostDrawError, match="s was charged"):
+    """At the price that was paid, too: exact noise would draw something else."""
+    for charged in (0.1, 0.25):
+        account, recorder = UnledgeredAccount(1.0), Recorder()
+        account.charge("s", charged)
+        draws = Draws(recorder, account, MemoryStore())
+        with pytest.raises(LostDrawError, match="s was charged"):
+            list(each_draw(draws, "s"))[kind]()
+        assert recorder.calls == []
+        assert account.spent == pytest.approx(charged)
+        assert draws.spent == pytest.approx(charged)
+
+
+def test_only_seeded_noise_repeats():
+    assert SeededNoise(0).repeatable
+    assert not ExactNoise().repeatable
+
+
+@pytest.fixture(params=["memory", "ledger"])
+def account(request, tmp_path):
+    if request.param == "memory":
+        return UnledgeredAccount(1.0)
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.grant("people", epsilon=10.0, delta=1e-9)
+    return ledger.open_release(ReleaseKey("people", "x", "s"), {"all": 1.0}).account("all")
+
+
+@pytest.mark.parametrize("kind", range(3))
+def test_seeded_noise_repeats_what_was_charged_without_a_charge(kind, account):
+    uninterrupted = Draws(SeededNoise(3), UnledgeredAccount(1.0))
+    expected = list(each_draw(uninterrupted, "s"))[kind]()
+    account.charge("s", 0.1)
+    store = MemoryStore()
+    for _ in range(2):  # repeated once, and then found in the store
+        draws = Draws(SeededNoise(3), account, store)
+        given = list(each_draw(draws, "s"))[kind]()
+        pairs = zip(given, expected, strict=True) if kind != 1 else [(given, expected)]
+        for one, other in pairs:
+            np.testing.assert_array_equal(one, other)
+        assert store.get("s") is not None
+        assert draws.remaining == uninterrupted.remaining
+        assert account.charged("s") == pytest.approx(0.1)
+        assert account.spent == account.charged("s")
+
+
+@pytest.mark.parametrize("kind", range(3))
+@pytest.mark.parametrize("charged", [0.1 - 1e-14, 0.1 + 1e-14, 0.025, 0.4])
+def test_seeded_noise_repeats_nothing_at_another_price(kind, account, charged):
+    """Two answers with one noise at two scales would tell the counts."""
+    account.charge("s", charged)
+    draws = Draws(SeededNoise(3), account, MemoryStore())
+    with pytest.raises(LostDrawError):
         list(each_draw(draws, "s"))[kind]()
-    assert account.spent == pytest.approx(0.25)
-    assert draws.spent == pytest.approx(0.25)
+    assert draws.spent == pytest.approx(charged)
+
+
+@pytest.mark.parametrize("rho", [1e-12, 0.1, 0.0149730577 / 7, 7.9, 8.1, 41.0 / 3, 2500.0])
+def test_the_price_is_recognised_at_any_size(rho):
+    """Amounts come back from the ledger through floats, further apart than its units from 8 on."""
+    account = UnledgeredAccount(3 * rho)
+    account.charge("s", rho)
+    draws = Draws(SeededNoise(0), account)
+    draws.select("s", np.zeros(2), rho=rho, sensitivity=1)
+    assert draws.spent == pytest.approx(rho, abs=1e-14)
 
 
 @pytest.fixture(params=["memory", "directory"])
