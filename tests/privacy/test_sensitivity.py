@@ -3,6 +3,7 @@
 import itertools
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.mechanisms.scores import candidate_scores, l1_distance
 from jam_dagster.privacy.sensitivity import (
     JAM_SCORE,
     MARGINAL_L1,
@@ -17,7 +19,7 @@ from jam_dagster.privacy.sensitivity import (
     REPLACE_ONE,
     Neighbours,
 )
-from tests.privacy.neighbours import largest_change, marginal, neighbours
+from tests.privacy.neighbours import RELATIONS, largest_change, marginal, neighbours
 
 SIZES = (3, 2, 4)
 CLIQUES = [c for k in (1, 2, 3) for c in itertools.combinations(range(3), k)]
@@ -30,56 +32,85 @@ def random_counts(rng, attributes, total=RECORDS):
     return total * rng.dirichlet(np.full(math.prod(shape), 10 ** rng.uniform(-2, 0))).reshape(shape)
 
 
-def test_neighbours_differ_in_at_most_one_row():
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_neighbours_differ_in_one_person(relation, rows):
     rng = np.random.default_rng(0)
-    changed = [
-        int(np.any(a != b, axis=1).sum())
-        for a, b in neighbours(SIZES, records=RECORDS, pairs=200, rng=rng)
-    ]
-    assert set(changed) == {0, 1}
+    pairs = neighbours(SIZES, records=RECORDS, pairs=300, rng=rng, relation=relation, rows=rows)
+    removed, added = set(), set()
+    for table, other in pairs:
+        assert table.min() >= 0
+        assert other.min() >= 0
+        removed.add(int(np.maximum(table - other, 0).sum()))
+        added.add(int(np.maximum(other - table, 0).sum()))
+    assert removed == added == set(range(rows + 1))
 
 
+def reached(relation, rows):
+    """The L1 and L2 sensitivity of a marginal and that of JAM's score, times rows a person."""
+    if relation == "replace-one":
+        return rows * MARGINAL_L1, rows * MARGINAL_L2, rows * JAM_SCORE
+    return rows, rows, 2 * rows
+
+
+every_relation = pytest.mark.parametrize("relation", RELATIONS)
+rows_a_person = pytest.mark.parametrize("rows", [1, 3])
+
+
+@every_relation
+@rows_a_person
 @pytest.mark.parametrize("attributes", CLIQUES)
-def test_marginal(attributes):
+def test_marginal(attributes, rows, relation):
     def draw(rng):
-        return lambda rows: marginal(rows, SIZES, attributes)
+        return lambda joint: marginal(joint, attributes)
 
-    assert largest_change(draw, SIZES, norm="l1", pairs=500) == MARGINAL_L1
-    assert largest_change(draw, SIZES, norm="l2", pairs=500) == pytest.approx(MARGINAL_L2)
+    l1, l2, _ = reached(relation, rows)
+    search = partial(largest_change, draw, SIZES, pairs=600, rows=rows, relation=relation)
+    assert search(norm="l1") == l1
+    assert search(norm="l2") == pytest.approx(l2)
 
 
 def test_the_float_for_the_root_of_two_is_not_below_it():
     assert Fraction(MARGINAL_L2) ** 2 >= 2
 
 
-def jam_scores(source):
-    """The JAM score of every clique for one source, with model and public table held fixed."""
+def jam_scores(rng):
+    """JAM's scores of every clique for both sources, with model and public table held fixed."""
+    # Nothing but its total is asked of either.
+    model = {c: random_counts(rng, c) for c in SCORED}
+    public = {c: random_counts(rng, c) for c in SCORED}
+    cells = np.array([model[c].size for c in SCORED])
+    sigma = rng.uniform(0, 10)
+
+    def scores(joint):
+        counts = {c: marginal(joint, c) for c in SCORED}
+        errors = (
+            np.array([l1_distance(counts[c], other[c]) for c in SCORED])
+            for other in (model, public)
+        )
+        return candidate_scores(*errors, cells, sigma)
+
+    return scores
+
+
+SCORED = [(0,), (1,), (0, 1)]
+
+
+@every_relation
+@rows_a_person
+@pytest.mark.parametrize(("source", "pairs"), [("private", 2_000), ("public", 20_000)])
+def test_jam_scores(source, pairs, rows, relation):
+    """The score of a private candidate moves half as far as that of a public one."""
+    part = slice(0, len(SCORED)) if source == "private" else slice(len(SCORED), None)
 
     def draw(rng):
-        model = {c: random_counts(rng, c) for c in CLIQUES}
-        public = {c: random_counts(rng, c) for c in CLIQUES}
-        noise = {c: rng.uniform(0, 10) for c in CLIQUES}
+        scores = jam_scores(rng)
+        return lambda joint: scores(joint)[part]
 
-        def scores(rows):
-            out = []
-            for c in CLIQUES:
-                counts = marginal(rows, SIZES, c)
-                current = np.abs(counts - model[c]).sum()
-                predicted = noise[c] if source == "private" else np.abs(counts - public[c]).sum()
-                out.append(current - predicted)
-            return np.array(out)
-
-        return scores
-
-    return draw
-
-
-def test_jam_score_of_private_candidates_moves_by_two():
-    assert largest_change(jam_scores("private"), SIZES) == pytest.approx(2.0, abs=1e-9)
-
-
-def test_jam_score_of_public_candidates_moves_by_four_and_no_more():
-    assert largest_change(jam_scores("public"), SIZES) == pytest.approx(JAM_SCORE, abs=1e-9)
+    *_, claimed = reached(relation, rows)
+    claimed = claimed / 2 if source == "private" else claimed
+    found = largest_change(draw, SIZES[:2], pairs=pairs, rows=rows, relation=relation)
+    assert found == pytest.approx(claimed, abs=1e-9)
 
 
 def mean_workload_errors(tables):
@@ -88,11 +119,11 @@ def mean_workload_errors(tables):
         # The same table twice: the errors then move together, as far as they can.
         others = [{c: random_counts(rng, c) for c in CLIQUES}] * tables
 
-        def errors(rows):
+        def errors(joint):
             return np.array(
                 [
                     sum(
-                        w * np.abs(marginal(rows, SIZES, c) - other[c]).sum() / RECORDS
+                        w * np.abs(marginal(joint, c) - other[c]).sum() / RECORDS
                         for w, c in zip(weights, CLIQUES, strict=True)
                     )
                     for other in others

@@ -1,0 +1,152 @@
+"""Record and replay: what is not noise must not depend on a private record.
+
+A run is recorded, and made again on a neighbouring table with the noise answering as it did
+before. Whatever may leave must then be equal bit for bit, and what went into each draw must lie as
+close together as its noise was made for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jam_dagster.mechanisms import Mechanism, MechanismResult, sampling_generator
+from jam_dagster.privacy import Draws, MemoryStore, SeededNoise, UnledgeredAccount
+from jam_dagster.tables import Domain, EncodedTable, Workload, decode
+from tests.battery.listening import Listening
+from tests.battery.mechanisms import SLOW_CASES, Case, every_mechanism
+from tests.privacy.neighbours import neighbours
+
+DOMAIN = Domain.from_sizes({"a": 3, "b": 2, "c": 2})
+RECORDS = 12
+RHO = 2.0
+
+
+def table(joint: np.ndarray) -> EncodedTable:
+    """Return the table of a joint distribution of counts."""
+    cells = np.repeat(np.arange(joint.size), joint.ravel())
+    return EncodedTable(DOMAIN, np.unravel_index(cells, joint.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """A run with all that it asked of noise, account and store."""
+
+    result: MechanismResult
+    noise: Listening
+    account: UnledgeredAccount
+    store: MemoryStore
+
+
+def recorded(
+    mechanism: Mechanism,
+    private: EncodedTable,
+    public: EncodedTable,
+    noise: Listening,
+    store: MemoryStore | None = None,
+) -> Recorded:
+    store = MemoryStore() if store is None else store
+    account = UnledgeredAccount(RHO)
+    draws = Draws(noise, account, store)
+    workload = Workload.all_k_way(DOMAIN, 2)
+    return Recorded(mechanism.run(private, public, workload, draws), noise, account, store)
+
+
+def pairs(number: int, seed: int) -> Iterator[tuple[EncodedTable, EncodedTable, EncodedTable]]:
+    """Yield neighbours and a public table, from even to almost constant."""
+    rng = np.random.default_rng(seed)
+    for one, other in neighbours(DOMAIN.shape, records=RECORDS, pairs=number, rng=rng):
+        public = rng.multinomial(7, rng.dirichlet(np.full(one.size, 10 ** rng.uniform(-2, 1))))
+        yield table(one), table(other), table(public.reshape(one.shape))
+
+
+def released(result: MechanismResult, folder: Path) -> dict[str, object]:
+    """Return everything that a run gives away, as plain values and bytes."""
+    result.transcript.save(folder / "transcript")
+    result.model.save(folder / "model")
+    described = json.loads((folder / "transcript" / "transcript.json").read_text())
+    for done in described["rounds"]:
+        del done["seconds"]
+    rng = sampling_generator(result.transcript)
+    synthetic = result.model.sample(result.transcript.records, rng)
+    return {
+        "transcript": described,
+        "domain": result.model.domain,
+        "values": [m.values.tobytes() for m in result.transcript.measurements],
+        "sigma": [m.sigma for m in result.transcript.measurements],
+        "model": [
+            result.model.marginal(q).tobytes() for q in Workload.all_k_way(DOMAIN, 2).cliques
+        ],
+        "files": sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*")),
+        "potentials": {p.name: p.read_bytes() for p in (folder / "model").rglob("*.npz")},
+        "synthetic": decode(synthetic, rng).to_csv(),
+    }
+
+
+def charges(run: Recorded) -> dict[str, float | None]:
+    return {call.step: run.account.charged(call.step) for call in run.noise.calls}
+
+
+@every_mechanism
+def test_neighbours_are_released_alike(case: Case, tmp_path: Path) -> None:
+    number = 3 if case in SLOW_CASES else 25
+    for pair, (one, other, public) in enumerate(pairs(number, seed=1)):
+        mechanism = case.make()
+        first = recorded(mechanism, one, public, Listening(SeededNoise(pair)))
+        answers = Listening(SeededNoise(pair), answers=first.noise.answered)
+        second = recorded(mechanism, other, public, answers)
+        assert released(first.result, tmp_path / f"{pair}a") == released(
+            second.result, tmp_path / f"{pair}b"
+        )
+        assert [(c.kind, c.step, c.rho, c.reach, c.asked.shape) for c in first.noise.calls] == [
+            (c.kind, c.step, c.rho, c.reach, c.asked.shape) for c in second.noise.calls
+        ]
+        assert charges(first) == charges(second)
+        assert first.account.spent == second.account.spent
+
+
+@every_mechanism
+def test_what_is_stored_is_released_alike_and_asks_nothing(case: Case, tmp_path: Path) -> None:
+    for pair, (one, other, public) in enumerate(pairs(2, seed=2)):
+        mechanism = case.make()
+        first = recorded(mechanism, one, public, Listening(SeededNoise(pair)))
+        again = recorded(
+            mechanism, other, public, Listening(SeededNoise(pair), answers={}), first.store
+        )
+        assert not again.noise.calls
+        assert again.account.spent == 0
+        assert released(again.result, tmp_path / f"{pair}b") == released(
+            first.result, tmp_path / f"{pair}a"
+        )
+
+
+def largest_moves(case: Case, number: int, **settings: int) -> dict[str, float]:
+    """Return how far the inputs of each kind of draw moved, as part of what the noise allows."""
+    largest = dict.fromkeys(("select", "counts"), 0.0)
+    for pair, (one, other, public) in enumerate(pairs(number, seed=3)):
+        mechanism = case.make(**settings)
+        first = recorded(mechanism, one, public, Listening(SeededNoise(pair)))
+        second = recorded(
+            mechanism, other, public, Listening(SeededNoise(pair), answers=first.noise.answered)
+        )
+        for before, after in zip(first.noise.calls, second.noise.calls, strict=True):
+            assert before.reach == after.reach
+            moved = before.moved(after) / before.reach
+            largest[before.kind] = max(largest[before.kind], moved)
+    return largest
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+@every_mechanism
+def test_inputs_of_draws_move_as_far_as_their_noise_is_made_for(case: Case, rounds: int) -> None:
+    """Through the mechanism itself: no draw's input moves further, and some move that far."""
+    largest = largest_moves(case, 20 if case in SLOW_CASES else 150, rounds=rounds)
+    for kind, moved in largest.items():
+        assert moved <= 1 + 1e-9, kind
+    assert largest["counts"] == pytest.approx(1.0, abs=1e-9)
+    assert largest["select"] == pytest.approx(1.0, abs=1e-9)

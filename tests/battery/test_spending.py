@@ -1,0 +1,138 @@
+"""Every noise call is paid for: together they are the ledger's debit, and fit the budget.
+
+A measurement's price is recomputed from the noise that came out, ``Delta^2 / (2 sigma^2)``; how
+far scores and counts move is searched for in `test_replay`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jam_dagster.errors import JamError
+from jam_dagster.privacy import (
+    MARGINAL_L2,
+    Budget,
+    Draws,
+    Kind,
+    Ledger,
+    ReleaseKey,
+    SeededNoise,
+    rho_within,
+    units_down,
+    units_up,
+)
+from jam_dagster.tables import EncodedTable, Workload
+from tests.battery.listening import Call, Listening
+from tests.battery.mechanisms import CASES, Case, every_mechanism
+from tests.battery.test_replay import DOMAIN, table
+
+TABLES = {
+    "some rows": np.array([[[3, 1], [0, 2]], [[4, 0], [1, 1]], [[0, 0], [2, 5]]]),
+    "all alike": np.eye(12, dtype=int)[0].reshape(3, 2, 2) * 12,
+    "one row": np.eye(12, dtype=int)[7].reshape(3, 2, 2),
+}
+PUBLIC = np.arange(12).reshape(3, 2, 2)
+
+
+def reconciled(
+    case: Case,
+    settings: Mapping[str, Any],
+    private: EncodedTable,
+    epsilon: float,
+    path: Path,
+    *,
+    all_public: bool = False,
+) -> list[Call]:
+    """Run a mechanism on a ledger and check every sum; return its noise calls."""
+    noise = Listening(SeededNoise(5), choose=case.public if all_public else None)
+    ledger = Ledger(path)
+    ledger.grant("people", epsilon=epsilon, delta=1e-9)
+    budget = Budget(epsilon, 1e-9)
+    release = ledger.open_release(ReleaseKey("people", "battery", "digest"), budget.shares(0.1))
+    account = release.account("mechanism")
+    result = case.make(**settings).run(
+        private, table(PUBLIC), Workload.all_k_way(DOMAIN, 2), Draws(noise, account)
+    )
+
+    drawn = [units_up(call.rho) for call in noise.calls]
+    charged = [event for event in ledger.events() if event.kind == Kind.CHARGED]
+    assert [(event.step, event.units) for event in charged] == [
+        (call.step, units) for call, units in zip(noise.calls, drawn, strict=True)
+    ]
+    assert ledger.balance("people").spent_units == sum(drawn)
+    assert sum(drawn) <= units_down(account.reserved) < units_down(budget.rho)
+    assert result.transcript.rho_spent == pytest.approx(rho_within(sum(drawn)), rel=1e-12)
+    # What the evaluation may spend is not touched, and the rest comes back.
+    account.close("ended")
+    evaluation = release.account("evaluation")
+    assert evaluation.remaining == evaluation.reserved
+    held = {e.share: e.units for e in ledger.events() if e.kind == Kind.RESERVED}
+    assert ledger.balance("people").reserved_units == held["evaluation"]
+    for call in noise.calls:
+        assert_cost(call)
+    ledger.verify()
+    return noise.calls
+
+
+def assert_cost(call: Call) -> None:
+    """Check that a call's noise is as wide as its price says."""
+    assert call.rho > 0
+    if call.kind == "counts":
+        _, sigma = call.answer
+        assert MARGINAL_L2**2 / (2 * sigma**2) == pytest.approx(call.rho, rel=1e-9)
+
+
+@every_mechanism
+@pytest.mark.parametrize("private", TABLES)
+def test_every_variant(case: Case, private: str, tmp_path: Path) -> None:
+    for number, settings in enumerate(case.variants):
+        calls = reconciled(
+            case, settings, table(TABLES[private]), 1.0, tmp_path / f"{number}.sqlite"
+        )
+        assert calls
+
+
+@every_mechanism
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1000.0])
+def test_tiny_and_huge_budgets(case: Case, epsilon: float, tmp_path: Path) -> None:
+    """A budget is spent or refused; a sliver of it is never overdrawn."""
+    calls = reconciled(case, {}, table(TABLES["some rows"]), epsilon, tmp_path / "ledger.sqlite")
+    asked = sum(Fraction(call.rho) for call in calls)
+    assert float(asked) <= Budget(epsilon, 1e-9).rho
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.public], ids=lambda case: case.name
+)
+def test_public_choices_pay_for_their_selection_only(case: Case, tmp_path: Path) -> None:
+    for number, settings in enumerate(case.variants):
+        calls = reconciled(
+            case,
+            settings,
+            table(TABLES["some rows"]),
+            1.0,
+            tmp_path / f"{number}.sqlite",
+            all_public=True,
+        )
+        assert {call.kind for call in calls} == {"select"}
+
+
+@every_mechanism
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 1e-12])
+def test_no_budget_at_all_is_refused_and_draws_nothing(
+    case: Case, epsilon: float, tmp_path: Path
+) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with pytest.raises(JamError):
+        reconciled(case, {}, table(TABLES["some rows"]), epsilon, path)
+    if path.exists():
+        ledger = Ledger(path)
+        assert not ledger.is_empty
+        assert ledger.balance("people").spent_units == 0
