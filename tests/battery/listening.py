@@ -69,10 +69,14 @@ class Listening:
         self._keep("select", step, scores, rho, sensitivity, answer)
         return int(answer)
 
+    @property
+    def repeatable(self) -> bool:
+        return self.noise.repeatable
+
     def gaussian_counts(
-        self, counts: np.ndarray, rho: float, step: str
+        self, counts: np.ndarray, l2_sensitivity: float, rho: float, step: str
     ) -> tuple[np.ndarray, float]:
-        drawn = self._answer(step) or self.noise.gaussian_counts(counts, rho, step)
+        drawn = self._answer(step) or self.noise.gaussian_counts(counts, l2_sensitivity, rho, step)
         self._keep("counts", step, counts, rho, drawn[1] * np.sqrt(2 * rho), drawn)
         return drawn
 

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from jam_dagster.mechanisms import JamPgm, Mechanism
+from jam_dagster.privacy import Neighbours
+from tests.privacy.neighbours import RELATIONS
 
 
 @dataclass(frozen=True)
@@ -67,3 +69,5 @@ every_mechanism = pytest.mark.parametrize(
         *(pytest.param(case, id=case.name, marks=pytest.mark.slow) for case in SLOW_CASES),
     ],
 )
+
+every_relation = pytest.mark.parametrize("relation", RELATIONS, ids=Neighbours.describe)

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from jam_dagster.mechanisms import Mechanism, MechanismResult, sampling_generator
-from jam_dagster.privacy import Draws, MemoryStore, SeededNoise, UnledgeredAccount
+from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload, decode
 from tests.battery.listening import Listening
-from tests.battery.mechanisms import SLOW_CASES, Case, every_mechanism
+from tests.battery.mechanisms import SLOW_CASES, Case, every_mechanism, every_relation
 from tests.privacy.neighbours import neighbours
 
 DOMAIN = Domain.from_sizes({"a": 3, "b": 2, "c": 2})
@@ -48,19 +48,24 @@ def recorded(
     private: EncodedTable,
     public: EncodedTable,
     noise: Listening,
+    relation: Neighbours,
     store: MemoryStore | None = None,
 ) -> Recorded:
     store = MemoryStore() if store is None else store
     account = UnledgeredAccount(RHO)
-    draws = Draws(noise, account, store)
+    draws = Draws(noise, account, store, neighbours=relation)
     workload = Workload.all_k_way(DOMAIN, 2)
     return Recorded(mechanism.run(private, public, workload, draws), noise, account, store)
 
 
-def pairs(number: int, seed: int) -> Iterator[tuple[EncodedTable, EncodedTable, EncodedTable]]:
+def pairs(
+    number: int, seed: int, relation: Neighbours
+) -> Iterator[tuple[EncodedTable, EncodedTable, EncodedTable]]:
     """Yield neighbours and a public table, from even to almost constant."""
     rng = np.random.default_rng(seed)
-    for one, other in neighbours(DOMAIN.shape, records=RECORDS, pairs=number, rng=rng):
+    for one, other in neighbours(
+        DOMAIN.shape, records=RECORDS, pairs=number, rng=rng, relation=relation
+    ):
         public = rng.multinomial(7, rng.dirichlet(np.full(one.size, 10 ** rng.uniform(-2, 1))))
         yield table(one), table(other), table(public.reshape(one.shape))
 
@@ -92,14 +97,15 @@ def charges(run: Recorded) -> dict[str, float | None]:
     return {call.step: run.account.charged(call.step) for call in run.noise.calls}
 
 
+@every_relation
 @every_mechanism
-def test_neighbours_are_released_alike(case: Case, tmp_path: Path) -> None:
-    number = 3 if case in SLOW_CASES else 25
-    for pair, (one, other, public) in enumerate(pairs(number, seed=1)):
+def test_neighbours_are_released_alike(case: Case, relation: Neighbours, tmp_path: Path) -> None:
+    number = 3 if case in SLOW_CASES else 8
+    for pair, (one, other, public) in enumerate(pairs(number, 1, relation)):
         mechanism = case.make()
-        first = recorded(mechanism, one, public, Listening(SeededNoise(pair)))
+        first = recorded(mechanism, one, public, Listening(SeededNoise(pair)), relation)
         answers = Listening(SeededNoise(pair), answers=first.noise.answered)
-        second = recorded(mechanism, other, public, answers)
+        second = recorded(mechanism, other, public, answers, relation)
         assert released(first.result, tmp_path / f"{pair}a") == released(
             second.result, tmp_path / f"{pair}b"
         )
@@ -110,13 +116,21 @@ def test_neighbours_are_released_alike(case: Case, tmp_path: Path) -> None:
         assert first.account.spent == second.account.spent
 
 
+@every_relation
 @every_mechanism
-def test_what_is_stored_is_released_alike_and_asks_nothing(case: Case, tmp_path: Path) -> None:
-    for pair, (one, other, public) in enumerate(pairs(2, seed=2)):
+def test_what_is_stored_is_released_alike_and_asks_nothing(
+    case: Case, relation: Neighbours, tmp_path: Path
+) -> None:
+    for pair, (one, other, public) in enumerate(pairs(2, 2, relation)):
         mechanism = case.make()
-        first = recorded(mechanism, one, public, Listening(SeededNoise(pair)))
+        first = recorded(mechanism, one, public, Listening(SeededNoise(pair)), relation)
         again = recorded(
-            mechanism, other, public, Listening(SeededNoise(pair), answers={}), first.store
+            mechanism,
+            other,
+            public,
+            Listening(SeededNoise(pair), answers={}),
+            relation,
+            first.store,
         )
         assert not again.noise.calls
         assert again.account.spent == 0
@@ -125,14 +139,20 @@ def test_what_is_stored_is_released_alike_and_asks_nothing(case: Case, tmp_path:
         )
 
 
-def largest_moves(case: Case, number: int, **settings: int) -> dict[str, float]:
+def largest_moves(
+    case: Case, relation: Neighbours, number: int, **settings: int
+) -> dict[str, float]:
     """Return how far the inputs of each kind of draw moved, as part of what the noise allows."""
     largest = dict.fromkeys(("select", "counts"), 0.0)
-    for pair, (one, other, public) in enumerate(pairs(number, seed=3)):
+    for pair, (one, other, public) in enumerate(pairs(number, 3, relation)):
         mechanism = case.make(**settings)
-        first = recorded(mechanism, one, public, Listening(SeededNoise(pair)))
+        first = recorded(mechanism, one, public, Listening(SeededNoise(pair)), relation)
         second = recorded(
-            mechanism, other, public, Listening(SeededNoise(pair), answers=first.noise.answered)
+            mechanism,
+            other,
+            public,
+            Listening(SeededNoise(pair), answers=first.noise.answered),
+            relation,
         )
         for before, after in zip(first.noise.calls, second.noise.calls, strict=True):
             assert before.reach == after.reach
@@ -142,10 +162,13 @@ def largest_moves(case: Case, number: int, **settings: int) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
+@every_relation
 @every_mechanism
-def test_inputs_of_draws_move_as_far_as_their_noise_is_made_for(case: Case, rounds: int) -> None:
+def test_inputs_of_draws_move_as_far_as_their_noise_is_made_for(
+    case: Case, relation: Neighbours, rounds: int
+) -> None:
     """Through the mechanism itself: no draw's input moves further, and some move that far."""
-    largest = largest_moves(case, 20 if case in SLOW_CASES else 150, rounds=rounds)
+    largest = largest_moves(case, relation, 20 if case in SLOW_CASES else 80, rounds=rounds)
     for kind, moved in largest.items():
         assert moved <= 1 + 1e-9, kind
     assert largest["counts"] == pytest.approx(1.0, abs=1e-9)

@@ -42,5 +42,5 @@ def test_exact_noise_around_one_gives_what_float_noise_could_not() -> None:
 @pytest.mark.parametrize("rho", [1e-4, 0.5, 40.0])
 def test_counts_stay_whole_so_every_output_is_possible(rho: float) -> None:
     for noise in (ExactNoise(), SeededNoise(1)):
-        noisy, _ = noise.gaussian_counts(np.array([0, 2**40, -3]), rho, "step")
+        noisy, _ = noise.gaussian_counts(np.array([0, 2**40, -3]), 1.0, rho, "step")
         assert noisy.dtype == np.int64

@@ -17,11 +17,12 @@ import pytest
 
 from jam_dagster.errors import JamError
 from jam_dagster.privacy import (
-    MARGINAL_L2,
+    REPLACE_ONE,
     Budget,
     Draws,
     Kind,
     Ledger,
+    Neighbours,
     ReleaseKey,
     SeededNoise,
     rho_within,
@@ -30,7 +31,7 @@ from jam_dagster.privacy import (
 )
 from jam_dagster.tables import EncodedTable, Workload
 from tests.battery.listening import Call, Listening
-from tests.battery.mechanisms import CASES, Case, every_mechanism
+from tests.battery.mechanisms import CASES, Case, every_mechanism, every_relation
 from tests.battery.test_replay import DOMAIN, table
 
 TABLES = {
@@ -49,6 +50,7 @@ def reconciled(
     path: Path,
     *,
     all_public: bool = False,
+    relation: Neighbours = REPLACE_ONE,
 ) -> list[Call]:
     """Run a mechanism on a ledger and check every sum; return its noise calls."""
     noise = Listening(SeededNoise(5), choose=case.public if all_public else None)
@@ -57,9 +59,8 @@ def reconciled(
     budget = Budget(epsilon, 1e-9)
     release = ledger.open_release(ReleaseKey("people", "battery", "digest"), budget.shares(0.1))
     account = release.account("mechanism")
-    result = case.make(**settings).run(
-        private, table(PUBLIC), Workload.all_k_way(DOMAIN, 2), Draws(noise, account)
-    )
+    draws = Draws(noise, account, neighbours=relation)
+    result = case.make(**settings).run(private, table(PUBLIC), Workload.all_k_way(DOMAIN, 2), draws)
 
     drawn = [units_up(call.rho) for call in noise.calls]
     charged = [event for event in ledger.events() if event.kind == Kind.CHARGED]
@@ -76,17 +77,27 @@ def reconciled(
     held = {e.share: e.units for e in ledger.events() if e.kind == Kind.RESERVED}
     assert ledger.balance("people").reserved_units == held["evaluation"]
     for call in noise.calls:
-        assert_cost(call)
+        assert_cost(call, relation)
     ledger.verify()
     return noise.calls
 
 
-def assert_cost(call: Call) -> None:
-    """Check that a call's noise is as wide as its price says."""
+def assert_cost(call: Call, relation: Neighbours) -> None:
+    """Check that a measurement's noise is as wide as its price says."""
     assert call.rho > 0
     if call.kind == "counts":
         _, sigma = call.answer
-        assert MARGINAL_L2**2 / (2 * sigma**2) == pytest.approx(call.rho, rel=1e-9)
+        marginal = not call.step.startswith("records")
+        sensitivity = relation.marginal_l2 if marginal else relation.records
+        assert sensitivity**2 / (2 * sigma**2) == pytest.approx(call.rho, rel=1e-9)
+
+
+@every_relation
+@every_mechanism
+def test_every_relation(case: Case, relation: Neighbours, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    calls = reconciled(case, {}, table(TABLES["some rows"]), 1.0, path, relation=relation)
+    assert any(call.step.startswith("records") for call in calls) == (not relation.records_public)
 
 
 @every_mechanism

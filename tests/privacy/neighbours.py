@@ -11,14 +11,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
+from jam_dagster.privacy import REPLACE_ONE, Neighbours
+
 Joint = np.ndarray
 Statistic = Callable[[Joint], np.ndarray | float]
-Relation = Literal["replace-one", "add-remove"]
-RELATIONS: tuple[Relation, ...] = get_args(Relation)
+
+RELATIONS = (
+    REPLACE_ONE,
+    Neighbours("add_remove"),
+    Neighbours("replace_one", 3),
+    Neighbours("add_remove", 3),
+)
 
 
 def person(shape: Sequence[int], rows: int, rng: np.random.Generator) -> Joint:
@@ -35,8 +42,7 @@ def neighbours(
     records: int,
     pairs: int,
     rng: np.random.Generator,
-    relation: Relation = "replace-one",
-    rows: int = 1,
+    relation: Neighbours = REPLACE_ONE,
 ) -> Iterator[tuple[Joint, Joint]]:
     """Yield pairs of tables that differ in one person.
 
@@ -54,17 +60,17 @@ def neighbours(
     rng
         Where the randomness comes from.
     relation
-        One person is replaced by another, or is in one of the two tables only.
-    rows
-        Most records of a person.
+        Which tables are neighbours.
     """
     cells = math.prod(sizes)
     for _ in range(pairs):
         concentration = 10.0 ** rng.uniform(-2, 1)
         others = rng.multinomial(records - 1, rng.dirichlet(np.full(cells, concentration)))
         others = others.reshape(sizes)
-        table = others + person(sizes, rows, rng)
-        other = others + person(sizes, rows, rng) if relation == "replace-one" else others
+        table = others + person(sizes, relation.max_rows, rng)
+        other = others
+        if relation.relation == "replace_one":
+            other = others + person(sizes, relation.max_rows, rng)
         yield (table, other) if rng.random() < 0.5 else (other, table)
 
 
@@ -81,8 +87,7 @@ def largest_change(
     pairs: int = 2_000,
     norm: Literal["max", "l1", "l2"] = "max",
     seed: int = 0,
-    relation: Relation = "replace-one",
-    rows: int = 1,
+    relation: Neighbours = REPLACE_ONE,
 ) -> float:
     """Return by how much a statistic was seen to move between neighbours.
 
@@ -93,7 +98,7 @@ def largest_change(
         public table) is drawn here, from the generator, and is the same for both tables.
     sizes
         Sizes of the attributes of the tables to try.
-    records, pairs, relation, rows
+    records, pairs, relation
         As for `neighbours`.
     norm
         How the change of a vector is measured; for scores, ``"max"``.
@@ -102,9 +107,7 @@ def largest_change(
     """
     rng = np.random.default_rng(seed)
     largest = 0.0
-    for table, other in neighbours(
-        sizes, records=records, pairs=pairs, rng=rng, relation=relation, rows=rows
-    ):
+    for table, other in neighbours(sizes, records=records, pairs=pairs, rng=rng, relation=relation):
         statistic = draw_statistic(rng)
         change = np.abs(np.ravel(np.asarray(statistic(table)) - np.asarray(statistic(other))))
         found = {"max": np.max, "l1": np.sum, "l2": lambda x: np.sqrt(np.sum(x**2))}[norm](change)

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.scores import candidate_scores, l1_distance
 from jam_dagster.privacy.sensitivity import (
-    JAM_SCORE,
-    MARGINAL_L1,
     MARGINAL_L2,
     REPLACE_ONE,
     Neighbours,
@@ -32,42 +30,39 @@ def random_counts(rng, attributes, total=RECORDS):
     return total * rng.dirichlet(np.full(math.prod(shape), 10 ** rng.uniform(-2, 0))).reshape(shape)
 
 
-@pytest.mark.parametrize("rows", [1, 3])
-@pytest.mark.parametrize("relation", RELATIONS)
-def test_neighbours_differ_in_one_person(relation, rows):
+every_relation = pytest.mark.parametrize("relation", RELATIONS, ids=Neighbours.describe)
+
+
+@every_relation
+def test_neighbours_differ_in_one_person(relation):
     rng = np.random.default_rng(0)
-    pairs = neighbours(SIZES, records=RECORDS, pairs=300, rng=rng, relation=relation, rows=rows)
+    pairs = neighbours(SIZES, records=RECORDS, pairs=300, rng=rng, relation=relation)
     removed, added = set(), set()
     for table, other in pairs:
         assert table.min() >= 0
         assert other.min() >= 0
         removed.add(int(np.maximum(table - other, 0).sum()))
         added.add(int(np.maximum(other - table, 0).sum()))
-    assert removed == added == set(range(rows + 1))
-
-
-def reached(relation, rows):
-    """The L1 and L2 sensitivity of a marginal and that of JAM's score, times rows a person."""
-    if relation == "replace-one":
-        return rows * MARGINAL_L1, rows * MARGINAL_L2, rows * JAM_SCORE
-    return rows, rows, 2 * rows
-
-
-every_relation = pytest.mark.parametrize("relation", RELATIONS)
-rows_a_person = pytest.mark.parametrize("rows", [1, 3])
+    assert removed == added == set(range(relation.max_rows + 1))
 
 
 @every_relation
-@rows_a_person
 @pytest.mark.parametrize("attributes", CLIQUES)
-def test_marginal(attributes, rows, relation):
+def test_marginal(attributes, relation):
     def draw(rng):
         return lambda joint: marginal(joint, attributes)
 
-    l1, l2, _ = reached(relation, rows)
-    search = partial(largest_change, draw, SIZES, pairs=600, rows=rows, relation=relation)
-    assert search(norm="l1") == l1
-    assert search(norm="l2") == pytest.approx(l2)
+    search = partial(largest_change, draw, SIZES, pairs=600, relation=relation)
+    assert search(norm="l1") == relation.marginal_l1
+    assert search(norm="l2") == pytest.approx(relation.marginal_l2)
+
+
+@every_relation
+def test_number_of_rows(relation):
+    found = largest_change(lambda rng: np.sum, SIZES, relation=relation)
+    # People who can be replaced have a row each; k is claimed, so that they need not.
+    assert found == relation.max_rows - (relation.relation == "replace_one")
+    assert found <= relation.records
 
 
 def test_the_float_for_the_root_of_two_is_not_below_it():
@@ -97,9 +92,8 @@ SCORED = [(0,), (1,), (0, 1)]
 
 
 @every_relation
-@rows_a_person
 @pytest.mark.parametrize(("source", "pairs"), [("private", 2_000), ("public", 20_000)])
-def test_jam_scores(source, pairs, rows, relation):
+def test_jam_scores(source, pairs, relation):
     """The score of a private candidate moves half as far as that of a public one."""
     part = slice(0, len(SCORED)) if source == "private" else slice(len(SCORED), None)
 
@@ -107,9 +101,8 @@ def test_jam_scores(source, pairs, rows, relation):
         scores = jam_scores(rng)
         return lambda joint: scores(joint)[part]
 
-    *_, claimed = reached(relation, rows)
-    claimed = claimed / 2 if source == "private" else claimed
-    found = largest_change(draw, SIZES[:2], pairs=pairs, rows=rows, relation=relation)
+    claimed = relation.jam_score / (2 if source == "private" else 1)
+    found = largest_change(draw, SIZES[:2], pairs=pairs, relation=relation)
     assert found == pytest.approx(claimed, abs=1e-9)
 
 
