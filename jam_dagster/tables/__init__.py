@@ -9,6 +9,12 @@ from jam_dagster.tables.identification import draft_domain
 from jam_dagster.tables.impossible import ImpossibleCombination
 from jam_dagster.tables.marginals import MarginalSource, marginal_blocks
 from jam_dagster.tables.parquet_table import ParquetTable, encode_parquet
+from jam_dagster.tables.privacy_unit import (
+    LimitedParquet,
+    PrivacyUnit,
+    secret_key,
+    seeded_key,
+)
 from jam_dagster.tables.sources import (
     CsvSource,
     DemoSource,
@@ -32,10 +38,12 @@ __all__ = [
     "Domain",
     "EncodedTable",
     "ImpossibleCombination",
+    "LimitedParquet",
     "MarginalSource",
     "NumericAttribute",
     "ParquetSource",
     "ParquetTable",
+    "PrivacyUnit",
     "Source",
     "SplitSource",
     "SqlSource",
@@ -48,6 +56,8 @@ __all__ = [
     "encode_chunks",
     "encode_parquet",
     "marginal_blocks",
+    "secret_key",
+    "seeded_key",
     "simulate_census",
     "source_from_config",
     "stratified_split",

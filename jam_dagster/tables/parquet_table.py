@@ -13,6 +13,7 @@ from jam_dagster.tables.domain import Clique, Domain
 from jam_dagster.tables.encoded import EncodedTable
 from jam_dagster.tables.marginals import Counts, MarginalCounter
 from jam_dagster.tables.parquet_source import ParquetSource
+from jam_dagster.tables.privacy_unit import LimitedParquet
 
 ENCODED_BYTES = 1 << 30
 """A table whose codes take more than this is not held in memory (see `encode_parquet`)."""
@@ -31,7 +32,7 @@ class ParquetTable:
     domain
         What each column may hold.
     source
-        The file or folder; it must not change.
+        The file or folder, whole or at most k rows a person of it; it must not change.
     private
         Whether the rows are private (see `encode`).
 
@@ -44,7 +45,7 @@ class ParquetTable:
     """
 
     domain: Domain
-    source: ParquetSource
+    source: ParquetSource | LimitedParquet
     private: bool = True
     records: int = field(init=False)
 
@@ -83,14 +84,18 @@ class ParquetTable:
 
 
 def encode_parquet(
-    source: ParquetSource, domain: Domain, *, private: bool = True, limit: int = ENCODED_BYTES
+    source: ParquetSource | LimitedParquet,
+    domain: Domain,
+    *,
+    private: bool = True,
+    limit: int = ENCODED_BYTES,
 ) -> EncodedTable | ParquetTable:
     """Encode a Parquet table chunk by chunk, or leave it in its file where it is too large.
 
     Parameters
     ----------
     source
-        The file or folder.
+        The file or folder, whole or at most k rows a person of it.
     domain, private
         As for `encode`.
     limit

@@ -1,0 +1,207 @@
+"""At most k rows of a person stay: any k alike, and nobody else's rows have a say in which."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jam_dagster.errors import DomainError, InputError, SourceError, SpecificationError
+from jam_dagster.tables import (
+    Domain,
+    LimitedParquet,
+    ParquetSource,
+    ParquetTable,
+    PrivacyUnit,
+    encode,
+    encode_parquet,
+    secret_key,
+    seeded_key,
+)
+
+KEY = seeded_key(0)
+SECRET = "SENTINEL-7f3a"
+
+people = st.lists(st.sampled_from(["a", "b", "c", "7", "ä"]), max_size=40)
+limits = st.integers(1, 6)
+keys = st.integers(0, 50).map(seeded_key)
+
+
+def table(persons, column="who"):
+    return pd.DataFrame({column: persons, "row": np.arange(len(persons))})
+
+
+@given(people, limits, keys)
+def test_at_most_k_rows_stay_and_those_below_k_keep_all(persons, k, key):
+    before = table(pd.Series(persons, dtype="object"))
+    kept = PrivacyUnit("who", k).limit(before, key)
+    assert list(kept.columns) == ["row"]
+    assert list(kept["row"]) == sorted(set(kept["row"]))  # rows of the table, in its order
+    whose = Counter(persons[row] for row in kept["row"])
+    assert whose == {person: min(k, rows) for person, rows in Counter(persons).items()}
+
+
+@given(people, people, limits, keys, st.randoms(use_true_random=False))
+def test_nobody_else_decides_which_rows_stay(persons, others, k, key, random):
+    """The rows of others may come, go and change places: what stays of mine stays."""
+    others = [f"other {other}" for other in others]
+    merged = [(person, row) for row, person in enumerate(persons)]
+    for other in others:
+        merged.insert(random.randint(0, len(merged)), (other, -1))
+    unit = PrivacyUnit("who", k)
+    alone = unit.limit(pd.DataFrame(list(enumerate(persons)), columns=["row", "who"]), key)
+    among = unit.limit(pd.DataFrame(merged, columns=["who", "row"]), key)
+    assert list(among.loc[among["row"] >= 0, "row"]) == list(alone["row"])
+
+
+def test_every_choice_of_k_rows_is_as_likely():
+    """One person of 6 rows under 20,000 keys: all 15 pairs, by chi-squared."""
+    persons = table(["a"] * 6)
+    seen = Counter(
+        tuple(PrivacyUnit("who", 2).limit(persons, seeded_key(seed))["row"])
+        for seed in range(20_000)
+    )
+    assert len(seen) == 15
+    expected = 20_000 / 15
+    statistic = sum((number - expected) ** 2 / expected for number in seen.values())
+    # The 1e-6 quantile of chi-squared with 14 degrees of freedom is 55.8.
+    assert statistic < 55.8
+
+
+def test_persons_are_limited_independently():
+    """Two persons of two rows each: their choices agree half of the time."""
+    persons = table(["a", "b", "a", "b"])
+    agree = 0
+    for seed in range(10_000):
+        first, second = PrivacyUnit("who").limit(persons, seeded_key(seed))["row"]
+        agree += {first, second} in ({0, 1}, {2, 3})
+    # Binomial: five standard deviations are 250; beyond is less than 1e-6 likely.
+    assert abs(agree - 5_000) < 250
+
+
+def test_the_same_key_keeps_the_same_rows_and_another_one_others():
+    persons = table([f"p{i % 40}" for i in range(400)])
+    unit = PrivacyUnit("who", 3)
+    pd.testing.assert_frame_equal(unit.limit(persons, KEY), unit.limit(persons, KEY))
+    assert not unit.limit(persons, KEY).equals(unit.limit(persons, secret_key()))
+    assert len({secret_key() for _ in range(10)}) == 10
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        [7, 7.0, "7"],
+        [True, "True"],
+        [pd.Timestamp("2026-01-02"), pd.Timestamp("2026-01-02")],
+    ],
+)
+def test_a_person_is_known_by_the_text_of_the_value(same):
+    assert len(PrivacyUnit("who").limit(table(pd.Series(same, dtype="object")), KEY)) == 1
+
+
+def test_texts_that_write_a_number_differently_are_different_persons():
+    assert len(PrivacyUnit("who").limit(table(["7", "07", "7.0"]), KEY)) == 3
+
+
+def test_a_table_without_rows_stays_one():
+    assert PrivacyUnit("who").limit(table([]), KEY).empty
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_rows_of_nobody_are_refused(missing):
+    persons = table(pd.Series([SECRET, missing, SECRET], dtype="object"))
+    with pytest.raises(InputError, match="'who' identifies a person and has missing") as raised:
+        PrivacyUnit("who").limit(persons, KEY)
+    assert SECRET not in str(raised.value)
+
+
+def test_the_column_must_be_there_and_only_once():
+    with pytest.raises(InputError, match="no column 'who'") as raised:
+        PrivacyUnit("who").limit(table([SECRET], column=SECRET), KEY)
+    assert SECRET not in str(raised.value)
+    twice = pd.DataFrame([[1, 2]], columns=["who", "who"])
+    with pytest.raises(InputError, match="more than one column 'who'"):
+        PrivacyUnit("who").limit(twice, KEY)
+
+
+@pytest.mark.parametrize("rows", [0, -1, 1.5, True, "3"])
+def test_a_limit_is_a_whole_number(rows):
+    with pytest.raises(SpecificationError, match="max_rows must be a whole number of 1 or more"):
+        PrivacyUnit("who", rows)
+
+
+@pytest.mark.parametrize("column", ["", None, 3])
+def test_a_unit_needs_a_column(column):
+    with pytest.raises(SpecificationError, match="name of the column"):
+        PrivacyUnit(column)
+
+
+def test_the_column_cannot_be_an_attribute():
+    domain = Domain.from_dict({"attributes": {"who": {"values": ["a"]}}})
+    with pytest.raises(DomainError, match="'who' identifies a person"):
+        PrivacyUnit("who").check(domain)
+    PrivacyUnit("person").check(domain)
+
+
+# --- in chunks
+
+COLOURS = Domain.from_dict({"attributes": {"colour": {"values": ["red", "green", "blue"]}}})
+
+
+@pytest.fixture
+def parquet(tmp_path, monkeypatch):
+    """A table of 500 rows of 120 persons in chunks of 64."""
+    monkeypatch.setattr("jam_dagster.tables.parquet_source.CHUNK_ROWS", 64)
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {"who": rng.integers(0, 120, 500), "colour": rng.choice(["red", "green", "blue"], 500)}
+    )
+    frame.to_parquet(tmp_path / "people.parquet")
+    return frame, ParquetSource(str(tmp_path / "people.parquet"))
+
+
+def test_chunks_keep_the_rows_that_the_whole_table_keeps(parquet):
+    frame, source = parquet
+    unit = PrivacyUnit("who", 2)
+    whole = encode(unit.limit(frame, KEY), COLOURS)
+    limited = LimitedParquet.of(source, unit, KEY)
+    held = encode_parquet(limited, COLOURS)
+    streamed = encode_parquet(limited, COLOURS, limit=0)
+    np.testing.assert_array_equal(held.column("colour"), whole.column("colour"))
+    assert isinstance(streamed, ParquetTable)
+    assert streamed.records == whole.records < 500
+    np.testing.assert_array_equal(streamed.marginal(("colour",)), whole.marginal(("colour",)))
+
+
+def test_a_file_that_changed_is_refused(parquet):
+    frame, source = parquet
+    limited = LimitedParquet.of(source, PrivacyUnit("who"), KEY)
+    for changed in (frame.head(499), pd.concat([frame, frame])):
+        changed.to_parquet(source.path)
+        with pytest.raises((SourceError, InputError)):
+            encode_parquet(limited, COLOURS)
+
+
+def test_a_file_without_the_column_is_refused(parquet):
+    _, source = parquet
+    with pytest.raises(InputError, match="no column 'person'"):
+        LimitedParquet.of(source, PrivacyUnit("person"), KEY)
+
+
+@settings(max_examples=25)
+@given(people, limits, keys)
+def test_a_file_of_any_people_keeps_what_its_table_keeps(persons, k, key):
+
+    frame = table(pd.Series(persons, dtype="object"))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "people.parquet")
+        frame.to_parquet(path)
+        limited = LimitedParquet.of(ParquetSource(str(path)), PrivacyUnit("who", k), key)
+        rows = [row for chunk in limited.chunks(["row"], private=True) for row in chunk["row"]]
+    assert rows == list(PrivacyUnit("who", k).limit(frame, key)["row"])
