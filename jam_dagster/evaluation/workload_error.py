@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.privacy.draws import Draws
+    from jam_dagster.privacy.noise_calls import NoiseCall
     from jam_dagster.tables.domain import Clique, Domain
     from jam_dagster.tables.marginals import MarginalSource
     from jam_dagster.tables.workload import Workload
@@ -76,6 +77,8 @@ class WorkloadError:
         Standard deviation of the noise in each mean, a fraction of the records; 0 where exact.
     rho
         What was charged for the means.
+    call
+        The draw that was charged, lost or not; None where nothing was.
     """
 
     mode: EvaluationMode
@@ -84,6 +87,13 @@ class WorkloadError:
     independent: TableError | None = None
     sigma: float = 0.0
     rho: float = 0.0
+    call: NoiseCall | None = None
+
+    @classmethod
+    def unknown(cls, draws: Draws | None) -> WorkloadError:
+        """Return that the errors were not learned, with what was charged for them all the same."""
+        calls = () if draws is None else draws.calls
+        return cls("off", rho=sum(call.rho for call in calls), call=calls[-1] if calls else None)
 
     @property
     def restricted(self) -> bool:
@@ -238,7 +248,9 @@ def workload_error(
         rho=rho,
     )
     noisy = [TableError(float(mean)) for mean in means]
-    return WorkloadError(mode, noisy[0], noisy[1], sigma=float(sigma), rho=rho)
+    return WorkloadError(
+        mode, noisy[0], noisy[1], sigma=float(sigma), rho=rho, call=draws.calls[-1]
+    )
 
 
 def compare_with_public(error: WorkloadError, *, level: float = 0.05) -> PublicComparison | None:

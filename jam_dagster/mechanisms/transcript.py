@@ -78,7 +78,8 @@ class Round:
         How the refit converged: its steps, and the sum over all measurements so far of
         ``||model - measured||_2^2 / (2 n^2)``. 0 and NaN without a measurement.
     seconds
-        Time that the round took.
+        Time that the round took. NaN in a transcript that was read: how long counting private
+        records takes is covered by no guarantee, so it is not kept with what may leave.
     measurement
         None where the measurement was charged and then lost to a crash.
     """
@@ -193,7 +194,7 @@ class Transcript:
         directory.mkdir(parents=True, exist_ok=True)
         rounds, tables = [], {}
         for r in self.rounds:
-            described = {k: v for k, v in vars(r).items() if k != "measurement"}
+            described = {k: v for k, v in vars(r).items() if k not in ("measurement", "seconds")}
             described["measured"] = r.measurement is not None
             if r.measurement is None:
                 described["l1_residual"] = described["loss"] = None
@@ -242,6 +243,7 @@ class Transcript:
                     )
                 else:
                     described["l1_residual"] = described["loss"] = math.nan
+                described["seconds"] = math.nan
                 rounds.append(Round(clique=clique, measurement=measurement, **described))
         neighbours = Neighbours(**description.pop("neighbours", {}))
         calls = tuple(NoiseCall(**call) for call in description.pop("calls", ()))

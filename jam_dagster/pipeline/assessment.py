@@ -92,7 +92,7 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
             # The synthetic table is there and paid for; that its error is unknown is no reason to
             # withhold it.
             context.log.warning(f"The workload error stays unknown: {lost}")
-            measured = WorkloadError(mode="off", rho=draws.spent if draws is not None else 0.0)
+            measured = WorkloadError.unknown(draws)
         if from_ledger:
             spends.close(EVALUATION_SHARE, "evaluation ended")
         context.add_output_metadata(_error_metadata(graph, measured))

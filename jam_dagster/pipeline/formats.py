@@ -19,6 +19,7 @@ from jam_dagster.pipeline.identity import (
     ReleaseIdentity,
     ReleaseRun,
 )
+from jam_dagster.privacy import NoiseCall
 from jam_dagster.tables import Domain, EncodedTable
 
 if TYPE_CHECKING:
@@ -187,6 +188,7 @@ class ErrorFormat(Format):
     def write(self, value: WorkloadError, path: UPath) -> None:
         """Write the errors, marginal by marginal where they are known."""
         content: dict[str, Any] = {"mode": value.mode, "sigma": value.sigma, "rho": value.rho}
+        content["call"] = value.call and value.call.to_dict()
         for table in self._TABLES:
             error: TableError | None = getattr(value, table)
             content[table] = error and {
@@ -207,6 +209,7 @@ class ErrorFormat(Format):
                 listed = content[table].pop("per_marginal")
                 per_marginal = listed and {tuple(clique): one for clique, one in listed}
                 content[table] = TableError(**content[table], per_marginal=per_marginal)
+        content["call"] = content["call"] and NoiseCall(**content["call"])
         return ReleaseError(**content) if "run" in content else WorkloadError(**content)
 
     _TABLES = ("synthetic", "public", "independent")

@@ -149,7 +149,6 @@ def _run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
         "picks_public": transcript.picks["public"],
         "ended": transcript.ended,
         "model_mb": result.model.size_mb,
-        "seconds": sum(done.seconds for done in transcript.rounds),
     }
 
 

@@ -351,21 +351,20 @@ class Draws:
             paid = float(stored["rho"])
         else:
             paid = rho if charged is None or repeats else charged
+        if stored is None and charged is None:
+            # What is refused here was no draw.
+            self._account.charge(step, rho)
         self._calls[step] = NoiseCall(step, kind, paid, sensitivity, None, cells, lost=True)
         if stored is not None:
             self._units_of[step] = units_up(float(stored["rho"]))
             return stored
-        if repeats:
-            self._units_of[step] = units_up(rho)
-            return None
-        if charged is not None:
+        if charged is not None and not repeats:
             # The amount came through a float, which may have lost a unit of what was charged.
             self._units_of[step] = units_up(math.nextafter(charged, math.inf))
             raise LostDrawError(
                 f"{step} was charged (rho = {charged:.6g}) but its outcome was never stored; "
                 "it counts as spent and cannot be drawn again."
             )
-        self._account.charge(step, rho)
         self._units_of[step] = units_up(rho)
         return None
 

@@ -377,15 +377,14 @@ def _evaluate(
         return workload_error(
             private, synthetic, public, workload, mode=request.evaluate, draws=None
         )
+    draws = funds.draws(EVALUATION)
     try:
-        errors = workload_error(
-            private, synthetic, public, workload, mode="private", draws=funds.draws(EVALUATION)
-        )
+        errors = workload_error(private, synthetic, public, workload, mode="private", draws=draws)
     except LostDrawError as lost:
         # The synthetic table is there and paid for; that its error is unknown is no reason to
         # withhold it.
         tell(f"The workload errors are lost: {lost}")
-        errors = WorkloadError(mode="off")
+        errors = WorkloadError.unknown(draws)
     funds.close(EVALUATION)
     return errors
 

@@ -160,8 +160,15 @@ def test_private_mode_charges_the_whole_account_once(
     again = workload_error(*tables, workload, mode="private", draws=Draws(noise, purse, store))
     assert again == error
     assert len(noise.asked) == 1, "a stored answer is never drawn afresh"
+    lost = Draws(noise, purse)
     with pytest.raises(LostDrawError):
-        workload_error(*tables, workload, mode="private", draws=Draws(noise, purse))
+        workload_error(*tables, workload, mode="private", draws=lost)
+
+    assert error.call is not None
+    assert (error.call.rho, error.call.scale, error.call.lost) == (0.25, error.sigma, False)
+    unknown = WorkloadError.unknown(lost)
+    assert unknown.call is not None
+    assert (unknown.mode, unknown.rho, unknown.call.lost) == ("off", 0.25, True)
 
 
 def test_replacing_a_person_moves_the_means_no_further_than_claimed() -> None:

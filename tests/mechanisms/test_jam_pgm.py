@@ -251,6 +251,13 @@ def test_refit_from_the_transcript_equals_the_model(
         np.testing.assert_array_equal(again.marginal(q), result.model.marginal(q))
 
 
+def test_how_long_a_round_took_is_not_kept(domain, private, public, workload, tmp_path):
+    draws = Draws(SeededNoise(0), UnledgeredAccount(1.0))
+    run(domain, private, public, workload, draws, rounds=2).transcript.save(tmp_path)
+    assert "seconds" not in (tmp_path / "transcript.json").read_text()
+    assert all(np.isnan(one.seconds) for one in Transcript.load(tmp_path).rounds)
+
+
 def test_refit_over_another_domain_is_refused(domain, private, public, workload):
     result = run(
         domain, private, public, workload, Draws(SeededNoise(0), UnledgeredAccount(1.0)), rounds=1

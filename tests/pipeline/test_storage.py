@@ -19,7 +19,7 @@ from jam_dagster.pipeline.identity import (
     ReleaseRun,
 )
 from jam_dagster.pipeline.storage import ReleaseStore, ReleaseStoreResource, check_stores
-from jam_dagster.privacy import ReleaseKey
+from jam_dagster.privacy import NoiseCall, ReleaseKey
 from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, NumericAttribute
 
 DOMAIN = Domain(
@@ -173,6 +173,9 @@ def test_run_comes_back(store: ReleaseStore) -> None:
     "error",
     [
         WorkloadError("private", TableError(0.1), TableError(-0.02), sigma=0.05, rho=1e-3),
+        WorkloadError(
+            "off", rho=1e-3, call=NoiseCall("means", "Gaussian", 1e-3, 0.1, None, 2, lost=True)
+        ),
         WorkloadError(
             "exact",
             *(TableError(0.1, 0.2, {("sex",): 0.2, ("sex", "age"): 0.1}) for _ in range(3)),

@@ -82,9 +82,11 @@ def test_a_refused_charge_draws_nothing(kind):
             raise BudgetExceededError("nothing left")
 
     broke = Broke()
+    draws = Draws(broke, broke, broke)
     with pytest.raises(BudgetExceededError):
-        list(each_draw(Draws(broke, broke, broke), "s"))[kind]()
+        list(each_draw(draws, "s"))[kind]()
     assert broke.calls == []
+    assert draws.calls == ()
 
 
 @pytest.mark.parametrize("kind", range(3))
