@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli_bench import NOISY, RELEASE, Run, run_cli, synthesize, write_tables
+from tests.postgres import PostgresServer, running_server
 
 
 @pytest.fixture
@@ -47,3 +49,10 @@ def jam_data() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("set JAM_DATA to the folder of real tables to run this test")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server; the test is skipped, and says why, where there can be none."""
+    with running_server() as server:
+        yield server

@@ -42,7 +42,8 @@ class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its 
     """
 
     url: str = Field(
-        description="A file, or a sqlite:/// URL; ~ and ${VARIABLES} in it are expanded."
+        description="A file, or a sqlite:/// or postgresql:// URL; ~ and ${VARIABLES} in it are"
+        " expanded, so a password can stay in the environment."
     )
     budgets: dict[str, DatasetBudget] = Field(
         default_factory=dict,
@@ -69,6 +70,7 @@ class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its 
         if "://" not in url:
             Path(url).absolute().parent.mkdir(parents=True, exist_ok=True)
         ledger = Ledger(url)
+        url = ledger.location  # without a password
         configured = self.budgets.get(dataset)
         if dataset not in ledger.datasets():
             if configured is None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetError
 from jam_dagster.privacy.accounting import epsilon_from_rho, rho_within
-from jam_dagster.privacy.ledger_file import grant_command
+from jam_dagster.privacy.ledger_backend import grant_command
 from jam_dagster.privacy.ledger_schema import Kind, events
 
 _DUST_UNITS = 1000
@@ -77,13 +76,13 @@ class Balance:
         return epsilon_from_rho(rho, self.delta)
 
 
-def known_balance(connection: sa.Connection, path: Path, dataset: str) -> Balance:
+def known_balance(connection: sa.Connection, location: str, dataset: str) -> Balance:
     """Return the balance of a dataset, or raise BudgetError with how to grant it a budget."""
     balance = balance_of(connection, dataset)
     if balance is None:
         raise BudgetError(
-            f"dataset {dataset!r} has no budget in the ledger {path}; grant it one: "
-            f"{grant_command(path, dataset)}"
+            f"dataset {dataset!r} has no budget in the ledger {location}; grant it one: "
+            f"{grant_command(location, dataset)}"
         )
     return balance
 

@@ -1,10 +1,10 @@
 """The privacy budget ledger: who spent what on which protected dataset.
 
-An append-only journal in one SQLite file. A budget belongs to a protected dataset. That it
-has room for a release is checked before private data are opened; the release reserves all it may
-spend before its first draw, each draw is charged before it is made, and what was not used is
-returned. Every balance follows from the journal alone, and every event carries the hash of the one
-before.
+An append-only journal in one SQLite file, or in a PostgreSQL database. A budget belongs to a
+protected dataset. That it has room for a release is checked before private data are opened; the
+release reserves all it may spend before its first draw, each draw is charged before it is made, and
+what was not used is returned. Every balance follows from the journal alone, and every event carries
+the hash of the one before.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import getpass
 import math
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import sqlalchemy as sa
 
@@ -30,7 +29,8 @@ from jam_dagster.privacy.accounting import (
 )
 from jam_dagster.privacy.balance import Balance, balance_of, known_balance
 from jam_dagster.privacy.ledger_audit import Verification, verify_journal
-from jam_dagster.privacy.ledger_file import LedgerFile, close_command, grant_command
+from jam_dagster.privacy.ledger_backend import close_command, grant_command
+from jam_dagster.privacy.ledger_location import backend_at
 from jam_dagster.privacy.ledger_schema import (
     Event,
     Kind,
@@ -48,18 +48,19 @@ from jam_dagster.privacy.release import Release
 class Ledger:
     """The budgets of protected datasets and what was done with them.
 
-    Nothing is read or made until it is asked for; only `grant` makes the file. The object can be
-    pickled and used in other processes at the same time.
+    Nothing is read or made until it is asked for; only `grant` makes the ledger. The object can
+    be pickled and used in other processes at the same time.
 
     Parameters
     ----------
     url_or_path : str or path
-        A file, or a ``sqlite:///`` URL.
+        A file, or a ``sqlite:///`` or ``postgresql://`` URL. The password of a URL is shown
+        nowhere and does not travel in a pickle; see `LedgerServer`.
 
     Raises
     ------
     SpecificationError
-        If the location names no file, or another database than SQLite.
+        If the location names no file and no database, or another kind of database.
 
     Examples
     --------
@@ -72,24 +73,24 @@ class Ledger:
     """
 
     def __init__(self, url_or_path: str | os.PathLike[str]) -> None:
-        self._file = LedgerFile(url_or_path)
+        self._backend = backend_at(url_or_path)
 
     def __repr__(self) -> str:
-        return f"Ledger({str(self.path)!r})"
+        return f"Ledger({self.location!r})"
 
     @property
-    def path(self) -> Path:
-        """Where the ledger lies."""
-        return self._file.path
+    def location(self) -> str:
+        """Where the ledger lies, without a password."""
+        return self._backend.location
 
     @property
     def exists(self) -> bool:
-        """Whether the file is there."""
-        return self._file.exists
+        """Whether there is a ledger."""
+        return self._backend.exists
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was ever granted here, be it that there is no file."""
+        """Whether nothing was ever granted here, be it that there is no ledger."""
         return not self.datasets()
 
     def grant(
@@ -120,8 +121,8 @@ class Ledger:
         check_name(reason, "the reason", required=False)
         by = _actor(by)
         granted = units_down(Budget(epsilon, delta).rho)
-        self._file.create()
-        with self._file.writing() as connection:
+        self._backend.create()
+        with self._backend.writing() as connection:
             before = balance_of(connection, dataset)
             if before is not None:
                 if (before.epsilon, before.delta) == (epsilon, delta):
@@ -134,7 +135,7 @@ class Ledger:
                         f"{describe_rho(before.spent, delta)} is spent and "
                         f"{describe_rho(before.reserved, delta)} is reserved; grant at least "
                         f"{describe_rho(rho_within(used), delta)}"
-                        f"{_or_close(before, self.path)}"
+                        f"{_or_close(before, self.location)}"
                     )
             append(
                 connection,
@@ -146,19 +147,19 @@ class Ledger:
                 by=by,
                 reason=reason,
             )
-            return known_balance(connection, self.path, dataset)
+            return known_balance(connection, self.location, dataset)
 
     def datasets(self) -> tuple[str, ...]:
-        """Return the protected datasets that have a budget; none if there is no file.
+        """Return the protected datasets that have a budget; none if there is no ledger.
 
         Raises
         ------
         BudgetError
-            If the file is there and is no ledger, or cannot be read.
+            If it is no ledger, or cannot be read.
         """
         if not self.exists:
             return ()
-        with self._file.reading() as connection:
+        with self._backend.reading() as connection:
             names = connection.execute(
                 sa.select(events.c.dataset).distinct().order_by(events.c.dataset)
             )
@@ -172,8 +173,8 @@ class Ledger:
         BudgetError
             If there is no ledger, or the dataset has no budget.
         """
-        with self._file.reading() as connection:
-            return known_balance(connection, self.path, dataset)
+        with self._backend.reading() as connection:
+            return known_balance(connection, self.location, dataset)
 
     def events(self, dataset: str | None = None) -> list[Event]:
         """Return the journal in its order, of one dataset or of all.
@@ -184,7 +185,7 @@ class Ledger:
             If there is no ledger.
         """
         conditions = () if dataset is None else (events.c.dataset == dataset,)
-        with self._file.reading() as connection:
+        with self._backend.reading() as connection:
             return read(connection, *conditions)
 
     def check(self, key: ReleaseKey, shares: Mapping[str, float]) -> None:
@@ -196,9 +197,9 @@ class Ledger:
             As for `open_release`.
         """
         units = _share_units(shares)
-        with self._file.reading() as connection:
+        with self._backend.reading() as connection:
             if not _matches(connection, key, units):
-                _check_fit(connection, self.path, key, units)
+                _check_fit(connection, self.location, key, units)
 
     def check_writable(self) -> None:
         """Check that the ledger can be written, or made where it is not there; leave no trace.
@@ -208,7 +209,7 @@ class Ledger:
         BudgetError
             If it cannot.
         """
-        self._file.check_writable()
+        self._backend.check_writable()
 
     def open_release(
         self, key: ReleaseKey, shares: Mapping[str, float], *, run_id: str = "", by: str = ""
@@ -237,11 +238,11 @@ class Ledger:
         units = _share_units(shares)
         check_name(run_id, "the run id", required=False)
         by = _actor(by)
-        with self._file.writing() as connection:
+        with self._backend.writing() as connection:
             if _matches(connection, key, units):
                 units = _reserved_units(connection, key)
             else:
-                _check_fit(connection, self.path, key, units)
+                _check_fit(connection, self.location, key, units)
                 for share, amount in units.items():
                     append(
                         connection,
@@ -253,18 +254,18 @@ class Ledger:
                         by=by,
                     )
         reserved = {share: rho_reserving(amount) for share, amount in units.items()}
-        return Release(self._file, key, reserved, run_id, by)
+        return Release(self._backend, key, reserved, run_id, by)
 
     def release(self, key: ReleaseKey) -> Release | None:
         """Return what was reserved for a release, or None if it was never opened here."""
         if not self.exists:
             return None
-        with self._file.reading() as connection:
+        with self._backend.reading() as connection:
             units = _reserved_units(connection, key)
         if not units:
             return None
         reserved = {share: rho_reserving(amount) for share, amount in units.items()}
-        return Release(self._file, key, reserved, by=_actor(""))
+        return Release(self._backend, key, reserved, by=_actor(""))
 
     def releases(self, dataset: str | None = None) -> tuple[Release, ...]:
         """Return all releases ever opened, of one dataset or of all, in their order.
@@ -279,7 +280,9 @@ class Ledger:
             if event.kind == Kind.RESERVED and event.key is not None:
                 shares.setdefault(event.key, {})[event.share] = rho_reserving(event.units)
         by = _actor("")
-        return tuple(Release(self._file, key, reserved, by=by) for key, reserved in shares.items())
+        return tuple(
+            Release(self._backend, key, reserved, by=by) for key, reserved in shares.items()
+        )
 
     def verify(self) -> Verification:
         """Prove that the journal was not altered and that the balances follow from it.
@@ -295,11 +298,11 @@ class Ledger:
         BudgetError
             If there is no ledger.
         """
-        with self._file.reading() as connection:
+        with self._backend.reading() as connection:
             journal = read(connection)
             names = sorted({event.dataset for event in journal})
             balances = {name: balance_of(connection, name) for name in names}
-        return verify_journal(journal, balances, self.path)
+        return verify_journal(journal, balances, self.location)
 
 
 def _actor(by: str) -> str:
@@ -352,27 +355,27 @@ def _told(units: Mapping[str, int]) -> str:
 
 
 def _check_fit(
-    connection: sa.Connection, path: Path, key: ReleaseKey, units: Mapping[str, int]
+    connection: sa.Connection, location: str, key: ReleaseKey, units: Mapping[str, int]
 ) -> None:
-    balance = known_balance(connection, path, key.dataset)
+    balance = known_balance(connection, location, key.dataset)
     asked = sum(units.values())
     if asked <= balance.remaining_units:
         return
     raise BudgetExceededError(
         f"{key} {shortfall(asked, balance.remaining_units, balance.delta)} in the budget of "
         f"dataset {key.dataset!r}{_changed(connection, key)}. Ask for less, or raise the budget: "
-        f"{grant_command(path, key.dataset)}{_or_close(balance, path)}"
+        f"{grant_command(location, key.dataset)}{_or_close(balance, location)}"
     )
 
 
-def _or_close(balance: Balance, path: Path) -> str:
+def _or_close(balance: Balance, location: str) -> str:
     """Return how to free what releases hold, empty where none holds anything."""
     if not balance.reserved_units:
         return ""
     return (
         f"; or close a release that will not go on, of the "
         f"{describe_rho(balance.reserved, balance.delta)} that is reserved: "
-        f"{close_command(path, balance.dataset)}"
+        f"{close_command(location, balance.dataset)}"
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 from jam_dagster.errors import LedgerIntegrityError
@@ -63,7 +62,7 @@ class _Dataset:
 
 
 def verify_journal(
-    journal: Iterable[Event], balances: Mapping[str, Totals | None], path: Path
+    journal: Iterable[Event], balances: Mapping[str, Totals | None], location: str
 ) -> Verification:
     """Replay a journal against the ledger's rules.
 
@@ -73,7 +72,7 @@ def verify_journal(
         All events, in order of their number.
     balances : mapping of str to Totals or None
         What the database says of each dataset.
-    path : Path
+    location : str
         How errors call the ledger.
 
     Raises
@@ -88,15 +87,15 @@ def verify_journal(
             event, datasets.setdefault(event.dataset, _Dataset())
         )
         if wrong:
-            raise LedgerIntegrityError(f"event {event.seq} of the ledger {path} {wrong}")
+            raise LedgerIntegrityError(f"event {event.seq} of the ledger {location} {wrong}")
         previous = event.hash
     for name, dataset in datasets.items():
         replayed = (dataset.granted, dataset.reserved, dataset.spent)
         said = balances[name]
         if said is None or replayed != (said.granted_units, said.reserved_units, said.spent_units):
             raise LedgerIntegrityError(
-                f"the balance of dataset {name!r} in the ledger {path} does not follow from its "
-                "journal"
+                f"the balance of dataset {name!r} in the ledger {location} does not follow from "
+                "its journal"
             )
     return Verification(number, previous)
 

@@ -14,15 +14,13 @@ from urllib.parse import quote
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from jam_dagster.errors import BudgetError, SpecificationError
+from jam_dagster.errors import BudgetError
+from jam_dagster.privacy.ledger_backend import BUSY_SECONDS, no_ledger
 from jam_dagster.privacy.ledger_schema import SCHEMA_VERSION, metadata
 from jam_dagster.tables.files import check_folder
 
 APPLICATION_ID = 0x4A414D4C
 """What marks a SQLite file as a ledger: "JAML" in its header."""
-
-BUSY_SECONDS = 60.0
-"""How long to wait for another writer."""
 
 _MEANINGS = {
     "SQLITE_NOTADB": "is not a ledger, nor any SQLite file",
@@ -45,21 +43,24 @@ class LedgerFile:
 
     Parameters
     ----------
-    location : str or path
-        A path, or a ``sqlite:///`` URL.
-
-    Raises
-    ------
-    SpecificationError
-        If the location names no file, or another database than SQLite.
+    path : Path
+        The file; it need not exist.
     """
 
-    def __init__(self, location: str | os.PathLike[str]) -> None:
-        self.path = _file_of(os.fspath(location))
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._engine: sa.Engine | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "_engine": None}
+
+    def __repr__(self) -> str:
+        return f"LedgerFile({self.location!r})"
+
+    @property
+    def location(self) -> str:
+        """The path."""
+        return str(self.path)
 
     @property
     def exists(self) -> bool:
@@ -150,10 +151,7 @@ class LedgerFile:
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sa.Connection]:
         if not self.exists:
-            raise BudgetError(
-                f"there is no ledger at {self.path}; grant a dataset its budget to begin one: "
-                f"{grant_command(self.path)}"
-            )
+            raise BudgetError(no_ledger(self.location))
         if self._engine is None:
             self._engine = _engine(self.path)
         with (
@@ -187,50 +185,6 @@ class LedgerFile:
                 f"failed: {original}",
             )
             raise BudgetError(f"the ledger {self.path} {meaning}") from error
-
-
-def grant_command(path: Path, dataset: str = "ID") -> str:
-    """Return the command that grants a dataset its budget, as errors tell it."""
-    return (
-        f"jam-dagster ledger grant --ledger {path} --dataset {dataset} "
-        "--epsilon EPSILON --delta DELTA"
-    )
-
-
-def close_command(path: Path, dataset: str = "ID") -> str:
-    """Return the command that closes a release that will not go on, as errors tell it."""
-    return (
-        f"jam-dagster ledger close --ledger {path} --dataset {dataset} --release NAME "
-        "--reason REASON"
-    )
-
-
-def _file_of(location: str) -> Path:
-    if "://" in location:
-        try:
-            url = sa.make_url(location)
-        except (sa.exc.ArgumentError, ValueError):
-            # The location may hold a password: it is not repeated, nor is the cause kept.
-            raise SpecificationError(
-                "the ledger's location is neither a path nor a URL; give a path, or "
-                "sqlite:////path/to/ledger.db"
-            ) from None
-        if url.get_backend_name() != "sqlite":
-            raise SpecificationError(
-                f"the ledger is kept in SQLite, got a URL of {url.get_backend_name()!r}; "
-                "give a path, or sqlite:////path/to/ledger.db"
-            )
-        location = url.database or ""
-    if not location or location == ":memory:":
-        raise SpecificationError(
-            f"the ledger must be a file, got {location!r}: a budget in memory would be forgotten"
-        )
-    path = Path(location).expanduser().absolute()
-    if path.is_dir():
-        raise SpecificationError(
-            f"the ledger must be a file, {path} is a folder; name a file in it"
-        )
-    return path
 
 
 def _connect(path: Path) -> sqlite3.Connection:

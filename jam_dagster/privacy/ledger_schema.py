@@ -228,12 +228,20 @@ _once("one_closure_a_share", Kind.CLOSED, *_ACCOUNT_COLUMNS)
 
 @sa.event.listens_for(metadata, "after_create")
 def _forbid_changes(target: sa.MetaData, connection: sa.Connection, **_: object) -> None:
-    if connection.dialect.name != "sqlite":
-        return
-    for verb in ("UPDATE", "DELETE"):
+    if connection.dialect.name == "sqlite":
+        for verb in ("UPDATE", "DELETE"):
+            connection.exec_driver_sql(
+                f"CREATE TRIGGER events_no_{verb.lower()} BEFORE {verb} ON events "
+                "BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END"
+            )
+    else:
         connection.exec_driver_sql(
-            f"CREATE TRIGGER events_no_{verb.lower()} BEFORE {verb} ON events "
-            "BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END"
+            "CREATE FUNCTION forbid_change() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'the journal is append-only'; END $$"
+        )
+        connection.exec_driver_sql(
+            "CREATE TRIGGER events_no_change BEFORE UPDATE OR DELETE OR TRUNCATE ON events "
+            "FOR EACH STATEMENT EXECUTE FUNCTION forbid_change()"
         )
 
 

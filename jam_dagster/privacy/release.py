@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from jam_dagster.errors import SpecificationError
 from jam_dagster.privacy.account import check_charge
 from jam_dagster.privacy.accounting import check_rho, rho_within, units_up
-from jam_dagster.privacy.ledger_file import LedgerFile
+from jam_dagster.privacy.ledger_backend import LedgerBackend
 from jam_dagster.privacy.ledger_schema import (
     Event,
     Kind,
@@ -33,7 +33,7 @@ class Release:
 
     Parameters
     ----------
-    file : LedgerFile
+    backend : LedgerBackend
         Where the journal lies.
     key : ReleaseKey
         Which release.
@@ -43,7 +43,7 @@ class Release:
         Written beside each charge.
     """
 
-    file: LedgerFile = field(repr=False)
+    backend: LedgerBackend = field(repr=False)
     key: ReleaseKey
     shares: Mapping[str, float]
     run_id: str = ""
@@ -66,14 +66,14 @@ class Release:
     @property
     def spent(self) -> float:
         """Rho charged to all shares so far."""
-        with self.file.reading() as connection:
+        with self.backend.reading() as connection:
             journal = read(connection, of_release(self.key), events.c.kind == Kind.CHARGED.value)
         return rho_within(sum(event.units for event in journal))
 
     @property
     def closed(self) -> bool:
         """Whether all shares are closed."""
-        with self.file.reading() as connection:
+        with self.backend.reading() as connection:
             journal = read(connection, of_release(self.key), events.c.kind == Kind.CLOSED.value)
         return len(journal) == len(self.shares)
 
@@ -91,7 +91,7 @@ class Release:
             If the ledger cannot be written.
         """
         check_name(reason, "the reason", required=False)
-        with self.file.writing() as connection:
+        with self.backend.writing() as connection:
             return rho_within(
                 sum(_close(connection, self, share, reason) for share in sorted(self.shares))
             )
@@ -152,7 +152,7 @@ class LedgerAccount:
         check_name(step, "the step")
         units = units_up(check_rho(rho))
         key = self.release.key
-        with self.release.file.writing() as connection:
+        with self.release.backend.writing() as connection:
             state = _share_state(connection, key, self.share)
             check_charge(
                 step,
@@ -184,11 +184,11 @@ class LedgerAccount:
             If the ledger cannot be written.
         """
         check_name(reason, "the reason", required=False)
-        with self.release.file.writing() as connection:
+        with self.release.backend.writing() as connection:
             return rho_within(_close(connection, self.release, self.share, reason))
 
     def _state(self) -> _ShareState:
-        with self.release.file.reading() as connection:
+        with self.release.backend.reading() as connection:
             return _share_state(connection, self.release.key, self.share)
 
 

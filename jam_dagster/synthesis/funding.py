@@ -124,6 +124,10 @@ class LedgerFunding:
         self._shares = shares
         self._tell = tell
 
+    @property
+    def _where(self) -> str:
+        return self._ledger.location
+
     def check(self, folder: ReleaseFolder) -> None:
         """Check that the ledger knows the dataset and that the release fits.
 
@@ -140,9 +144,9 @@ class LedgerFunding:
         datasets = self._ledger.datasets()
         if datasets and self._key.dataset not in datasets:
             raise InputError(
-                f"The ledger {self._ledger.path} does not know the dataset {self._key.dataset!r}, "
+                f"The ledger {self._where} does not know the dataset {self._key.dataset!r}, "
                 f"only {', '.join(map(repr, datasets))}: name one of these, or grant it a budget "
-                f"with `jam-dagster ledger grant --ledger {self._ledger.path} "
+                f"with `jam-dagster ledger grant --ledger {self._where} "
                 f"--dataset {self._key.dataset} --epsilon EPSILON --delta DELTA`."
             )
         release = self._ledger.release(self._key)
@@ -151,12 +155,12 @@ class LedgerFunding:
         )
         if folder.has_draws and release is None:
             raise InputError(
-                f"{folder.draws} holds draws that the ledger {self._ledger.path} never charged: "
+                f"{folder.draws} holds draws that the ledger {self._where} never charged: "
                 "give the ledger that did, or another --out."
             )
         if charged and not folder.keeps_draws:
             raise InputError(
-                f"The ledger {self._ledger.path} has already charged the {self._key}, and --out "
+                f"The ledger {self._where} has already charged the {self._key}, and --out "
                 f"{folder.path} does not hold its draws: give the folder that does, which costs "
                 "nothing, or another --edition, which is drawn and paid anew."
             )
@@ -184,7 +188,7 @@ class LedgerFunding:
                 reason="new ledger: what its first release asks for",
             )
             self._tell(
-                f"The ledger {self._ledger.path} is new: the dataset {self._key.dataset!r} was "
+                f"The ledger {self._where} is new: the dataset {self._key.dataset!r} was "
                 f"granted exactly what this release asks for, epsilon {self._budget.epsilon:g} at "
                 f"delta {self._budget.delta:g}."
             )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from jam_dagster.privacy import Ledger, ReleaseKey
+from tests.postgres import PostgresServer
 
 
 @pytest.fixture
@@ -15,8 +16,23 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ledger(path: Path) -> Ledger:
-    ledger = Ledger(path)
+def url(path: Path) -> str:
+    """Where the ledger of a test lies; a module that gives `each_url` instead runs on both."""
+    return str(path)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def each_url(request: pytest.FixtureRequest, path: Path) -> str:
+    """Where a ledger can lie, with each backend in turn."""
+    if request.param == "sqlite":
+        return str(path)
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.create_database()
+
+
+@pytest.fixture
+def ledger(url: str) -> Ledger:
+    ledger = Ledger(url)
     ledger.grant("people", epsilon=1.0, delta=1e-9, by="officer", reason="policy")
     return ledger
 

@@ -11,7 +11,7 @@ from jam_dagster.errors import (
     ReleaseClosedError,
     SpecificationError,
 )
-from jam_dagster.privacy import Account, Draws, SeededNoise, UnledgeredAccount
+from jam_dagster.privacy import Account, Draws, Ledger, SeededNoise, UnledgeredAccount
 
 RHO = 0.005
 
@@ -21,11 +21,15 @@ def near(rho):
     return pytest.approx(rho, rel=0, abs=2.1e-15)
 
 
-@pytest.fixture(params=["ledgered", "unledgered"])
-def account(request) -> Account:
+@pytest.fixture(params=["unledgered", "sqlite", "postgresql"])
+def account(request, key) -> Account:
     if request.param == "unledgered":
         return UnledgeredAccount(RHO)
-    ledger, key = request.getfixturevalue("ledger"), request.getfixturevalue("key")
+    if request.param == "sqlite":
+        ledger = request.getfixturevalue("ledger")
+    else:
+        ledger = Ledger(request.getfixturevalue("postgres").create_database())
+        ledger.grant("people", epsilon=1.0, delta=1e-9)
     return ledger.open_release(key, {"mechanism": RHO}).account("mechanism")
 
 

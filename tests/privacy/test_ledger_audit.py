@@ -103,7 +103,7 @@ CLOSE = {"kind": Kind.CLOSED, "share": "mechanism"}
 
 def test_rules_accept_a_whole_life(path):
     journal = chain(GRANT, RESERVE, CHARGE, RETURN, CLOSE)
-    verification = verify_journal(journal, {"people": Sums(100, 0, 50)}, path)
+    verification = verify_journal(journal, {"people": Sums(100, 0, 50)}, str(path))
     assert verification.events == 5
 
 
@@ -128,12 +128,12 @@ def test_rules_accept_a_whole_life(path):
 )
 def test_rules_hold_even_where_the_seals_fit(events, message, path):
     with pytest.raises(LedgerIntegrityError, match=f"event {len(events)} of the .* {message}"):
-        verify_journal(chain(*events), {"people": Sums()}, path)
+        verify_journal(chain(*events), {"people": Sums()}, str(path))
 
 
 def test_balances_must_follow_from_the_journal(path):
     with pytest.raises(LedgerIntegrityError, match="balance of dataset 'people'"):
-        verify_journal(chain(GRANT, RESERVE), {"people": Sums(100, 59, 0)}, path)
+        verify_journal(chain(GRANT, RESERVE), {"people": Sums(100, 59, 0)}, str(path))
 
 
 def test_empty_fields_do_not_weaken_the_seal():

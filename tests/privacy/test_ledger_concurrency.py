@@ -21,37 +21,39 @@ BUDGET = Budget(1.0, 1e-9)
 SHARES = {"mechanism": BUDGET.rho / 7.5}
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory) -> Path:
-    return tmp_path_factory.mktemp("concurrency") / "ledger.db"
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def url(request, tmp_path_factory) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path_factory.mktemp("concurrency") / "ledger.db")
+    return request.getfixturevalue("postgres").create_database()
 
 
 @pytest.fixture(scope="module")
-def together(path):
-    """Run `work(path, number)` in processes that start together; return what they return."""
+def together(url):
+    """Run `work(url, number)` in processes that start together; return what they return."""
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, context.Pool(PROCESSES) as pool:
         start = manager.Barrier(PROCESSES)
 
-        def run(work: Callable[[Path, int], Any]) -> list[Any]:
-            tasks = [(work, path, number, start) for number in range(PROCESSES)]
+        def run(work: Callable[[str, int], Any]) -> list[Any]:
+            tasks = [(work, url, number, start) for number in range(PROCESSES)]
             return pool.starmap(_at_once, tasks, chunksize=1)
 
         yield run
 
 
-def _at_once(work, path, number, start):
+def _at_once(work, url, number, start):
     start.wait(60)
-    return work(path, number)
+    return work(url, number)
 
 
-def create(path, number):
-    Ledger(path).grant(f"dataset-{number}", epsilon=1.0, delta=1e-9)
+def create(url, number):
+    Ledger(url).grant(f"dataset-{number}", epsilon=1.0, delta=1e-9)
 
 
-def reserve_until_refused(path, number):
+def reserve_until_refused(url, number):
     """Open releases of one's own until the budget is used up; return how many were granted."""
-    ledger, opened = Ledger(path), 0
+    ledger, opened = Ledger(url), 0
     for i in range(20):
         try:
             ledger.open_release(ReleaseKey("people", f"release-{number}-{i}", "x"), SHARES)
@@ -61,10 +63,10 @@ def reserve_until_refused(path, number):
     return opened
 
 
-def charge_the_same_release(path, number):
+def charge_the_same_release(url, number):
     """Two runs of the same release: each charges every step; return which it got."""
     account = (
-        Ledger(path)
+        Ledger(url)
         .open_release(ReleaseKey("steps", "release", "x"), SHARES, run_id=f"run-{number}")
         .account("mechanism")
     )
@@ -80,14 +82,16 @@ def charge_the_same_release(path, number):
     return paid
 
 
-def test_a_ledger_is_made_once(path, together):
+def test_a_ledger_is_made_once(url, together):
     together(create)
-    assert Ledger(path).datasets() == tuple(f"dataset-{number}" for number in range(PROCESSES))
-    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+    assert Ledger(url).datasets() == tuple(f"dataset-{number}" for number in range(PROCESSES))
+    if "://" not in url:
+        path = Path(url)
+        assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
-def test_two_runs_of_a_release_pay_each_step_once(path, together):
-    ledger = Ledger(path)
+def test_two_runs_of_a_release_pay_each_step_once(url, together):
+    ledger = Ledger(url)
     ledger.grant("steps", epsilon=BUDGET.epsilon, delta=BUDGET.delta)
     steps = Counter(step for paid in together(charge_the_same_release) for step in paid)
     assert set(steps.values()) == {1}
@@ -97,8 +101,8 @@ def test_two_runs_of_a_release_pay_each_step_once(path, together):
     ledger.verify()
 
 
-def test_releases_that_race_never_overdraw(path, together):
-    ledger = Ledger(path)
+def test_releases_that_race_never_overdraw(url, together):
+    ledger = Ledger(url)
     ledger.grant("people", epsilon=BUDGET.epsilon, delta=BUDGET.delta)
     assert sum(together(reserve_until_refused)) == 7
     balance = ledger.balance("people")
@@ -109,22 +113,20 @@ def test_releases_that_race_never_overdraw(path, together):
     ledger.verify()
 
 
-def charge_and_die(path):
-    account = Ledger(path).open_release(ReleaseKey("people", "killed", "x"), {"all": 0.001})
+def charge_and_die(url):
+    account = Ledger(url).open_release(ReleaseKey("killed", "killed", "x"), {"all": 0.001})
     account.account("all").charge("step", 0.0004)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_charge_outlives_a_kill(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.grant("people", epsilon=BUDGET.epsilon, delta=BUDGET.delta)
-    process = multiprocessing.get_context("spawn").Process(
-        target=charge_and_die, args=(ledger.path,)
-    )
+def test_a_charge_outlives_a_kill(url):
+    ledger = Ledger(url)
+    ledger.grant("killed", epsilon=BUDGET.epsilon, delta=BUDGET.delta)
+    process = multiprocessing.get_context("spawn").Process(target=charge_and_die, args=(url,))
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
-    account = ledger.releases()[0].account("all")
+    account = ledger.releases("killed")[0].account("all")
     assert account.charged("step") == pytest.approx(0.0004)
     assert account.remaining == pytest.approx(0.0006)
     account.charge("next", account.remaining)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 
 import pytest
@@ -38,7 +39,7 @@ def test_reading_makes_no_file(path):
 def test_granting_makes_the_folder_too(path):
     ledger = Ledger(path.parent / "safe" / "ledger.db")
     assert ledger.grant("people", epsilon=1, delta=1e-9).spent == 0.0
-    assert ledger.path.parent.stat().st_mode & 0o777 == 0o700
+    assert (path.parent / "safe").stat().st_mode & 0o777 == 0o700
     assert not ledger.is_empty
 
 
@@ -106,9 +107,10 @@ def test_a_budget_in_memory_would_be_forgotten(location):
         Ledger(location)
 
 
-def test_another_database_is_refused_without_its_password():
-    with pytest.raises(SpecificationError, match=r"kept in SQLite, got .*'postgresql'") as refusal:
-        Ledger("postgresql://me:secret@host/ledger")
+@pytest.mark.parametrize("url", ["mysql://me:secret@host/a", "postgresql+psycopg2://me:secret@b/c"])
+def test_another_database_is_refused_without_its_password(url):
+    with pytest.raises(SpecificationError, match="in SQLite or in PostgreSQL") as refusal:
+        Ledger(url)
     assert "secret" not in str(refusal.value)
 
 
@@ -119,7 +121,7 @@ def test_what_looks_like_a_url_and_is_none():
 
 def test_a_failed_transaction_leaves_nothing(ledger):
     def grant_and_fail():
-        with ledger._file.writing() as connection:
+        with ledger._backend.writing() as connection:
             append(connection, Kind.GRANTED, "ghost", units=1, epsilon=1.0, delta=1e-9)
             raise RuntimeError
 
@@ -135,3 +137,33 @@ def test_the_schema_is_strict_and_portable(ledger, path):
     ddl = str(sa.schema.CreateTable(events).compile(dialect=postgresql.dialect()))
     assert "units BIGINT NOT NULL" in ddl
     assert "delta DOUBLE PRECISION" in ddl
+
+
+def test_the_file_is_its_owners_alone(ledger, path):
+    ledger.open_release(KEY, SHARES)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert os.listdir(path.parent) == [path.name]  # no log, no draft is left behind
+
+
+def test_the_file_is_durable_by_its_settings(ledger, path):
+    with sqlite3.connect(path) as raw:
+        assert raw.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    with ledger._backend.writing() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
+
+
+def test_the_journal_cannot_be_changed_through_sql(ledger, path):
+    with sqlite3.connect(path) as raw:
+        for statement in ("UPDATE events SET units = 0", "DELETE FROM events"):
+            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+                raw.execute(statement)
+
+
+def test_relative_paths_and_urls_mean_the_same_file(ledger, path, monkeypatch):
+    monkeypatch.chdir(path.parent)
+    for location in (path.name, f"sqlite:///{path.name}", f"sqlite:///{path}", str(path), path):
+        opened = Ledger(location)
+        assert opened.location == str(path)
+    opened = Ledger(path.name)
+    monkeypatch.chdir("/")
+    assert opened.datasets() == ("people",)

@@ -1,0 +1,210 @@
+"""The ledger in PostgreSQL: how it is made, reached, locked, and how its failures are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.pool import NullPool
+
+from jam_dagster.errors import BudgetError, SpecificationError
+from jam_dagster.privacy.ledger_backend import BUSY_SECONDS, no_ledger
+from jam_dagster.privacy.ledger_schema import metadata
+
+SCHEMA = "jam_ledger"
+"""The schema that holds the journal; a database holds one ledger."""
+
+# Of the advisory lock that every writer takes: "JAML".
+_LOCK = 0x4A414D4C
+_CONNECT_SECONDS = 10
+
+_MEANINGS = {
+    "55P03": f"was held by another process for more than {BUSY_SECONDS:g} seconds; try again",
+    "25P03": f"waited for this process for more than {BUSY_SECONDS:g} seconds; try again",
+    "25006": "cannot be written: its server is read-only; name the primary server",
+    "42501": "cannot be used by this role; grant it the schema and its tables",
+    "53": "cannot be written, its server is short of space, memory or connections",
+    "40": "could not be written beside another writer; try again",
+    "57": "was cut off by its server; try again when it runs",
+    "23": "was written at the same time by something that is not jam-dagster",
+}
+
+
+class LedgerServer:
+    """A PostgreSQL database that holds the journal, in a schema of its own.
+
+    Every writer takes the same advisory lock before its first read, so there is one at a time; a
+    writer that does not go on loses its transaction after a minute. Commits are synchronous.
+    Connections live as long as one transaction.
+
+    A pickled ledger holds no password: where it is used it is looked for as libpq does, in
+    ``PGPASSWORD`` or the password file.
+
+    Parameters
+    ----------
+    url : sqlalchemy.URL
+        Of the database.
+
+    Raises
+    ------
+    SpecificationError
+        If it names no database.
+    """
+
+    def __init__(self, url: sa.URL) -> None:
+        if not url.database:
+            raise SpecificationError(
+                "the ledger's URL names no database; give postgresql://user@host/database"
+            )
+        self._url = url.set(drivername="postgresql+psycopg")
+        shown = {name: value for name, value in url.query.items() if "password" not in name}
+        self._shown = sa.URL.create(
+            "postgresql", url.username, None, url.host, url.port, url.database, shown
+        )
+        self._secrets = [
+            str(secret)
+            for secret in (
+                url.password,
+                *(value for name, value in url.query.items() if "password" in name),
+            )
+            if secret
+        ]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"url": self.location}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(sa.make_url(state["url"]))  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        return f"LedgerServer({self.location!r})"
+
+    @property
+    def location(self) -> str:
+        """The URL without its password."""
+        return self._shown.render_as_string(hide_password=True)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the database holds a ledger.
+
+        Raises
+        ------
+        BudgetError
+            If it cannot be reached.
+        """
+        with self._transaction(write=False) as connection:
+            return _has_journal(connection)
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """Give a connection whose reads all see the same state; see `LedgerBackend`."""
+        with self._transaction(write=False) as connection:
+            self._check_identity(connection)
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """Give a connection that alone may write; see `LedgerBackend`."""
+        with self._transaction(write=True) as connection:
+            self._check_identity(connection)
+            yield connection
+
+    def check_writable(self) -> None:
+        """Raise as `writing` or `create` would, and write nothing; see `LedgerBackend`."""
+        with self._transaction(write=True) as connection:
+            if _has_journal(connection):
+                allowed = connection.exec_driver_sql(
+                    f"SELECT has_table_privilege('{SCHEMA}.events', 'INSERT')"
+                )
+            else:
+                allowed = connection.exec_driver_sql(
+                    "SELECT has_database_privilege(current_database(), 'CREATE')"
+                )
+            if not allowed.scalar():
+                raise BudgetError(f"the ledger {self.location} {_MEANINGS['42501']}")
+
+    def create(self) -> None:
+        """Make an empty ledger if there is none yet; see `LedgerBackend`."""
+        with self._transaction(write=True) as connection:
+            if not _has_journal(connection):
+                connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+                metadata.create_all(connection, checkfirst=False)
+
+    @cached_property
+    def _engine(self) -> sa.Engine:
+        try:
+            return sa.create_engine(
+                self._url, poolclass=NullPool, connect_args={"connect_timeout": _CONNECT_SECONDS}
+            )
+        except ModuleNotFoundError:
+            raise BudgetError(
+                f"the ledger {self.location} lies in PostgreSQL, whose driver is not installed: "
+                "pip install 'jam-dagster[postgres]'"
+            ) from None
+
+    @contextmanager
+    def _transaction(self, *, write: bool) -> Iterator[sa.Connection]:
+        begin = _WRITE.format(milliseconds=int(1000 * BUSY_SECONDS)) if write else _READ
+        committing = False
+        try:
+            with self._engine.connect() as connection:
+                transaction = connection.begin()
+                try:
+                    connection.exec_driver_sql(begin)
+                    yield connection
+                except BaseException:
+                    transaction.rollback()
+                    raise
+                committing = write
+                transaction.commit()
+        except sa.exc.DBAPIError as error:
+            # The cause is not kept: what a driver says of a connection may hold its password.
+            raise self._told(error, committing=committing) from None
+
+    def _check_identity(self, connection: sa.Connection) -> None:
+        if not _has_journal(connection):
+            raise BudgetError(no_ledger(self.location))
+
+    def _told(self, error: sa.exc.DBAPIError, *, committing: bool) -> BudgetError:
+        """Turn the database's error into one that names the ledger and what to do."""
+        state = getattr(error.orig, "sqlstate", None) or ""
+        if committing and (error.connection_invalidated or not state or state.startswith("57")):
+            return BudgetError(
+                f"the connection to the ledger {self.location} was lost while an entry was being "
+                "committed: it may have been recorded, and counts as spent if it was; nothing was "
+                "drawn on it. Run again when the server can be reached"
+            )
+        meaning = next((text for code, text in _MEANINGS.items() if state.startswith(code)), "")
+        if not meaning:
+            said = " ".join(str(error.orig).split())
+            for secret in self._secrets:
+                said = said.replace(secret, "***")
+            unreachable = not state or state.startswith(("08", "28", "3D"))
+            meaning = f"cannot be reached: {said}" if unreachable else f"failed: {said}"
+        return BudgetError(f"the ledger {self.location} {meaning}")
+
+
+# SET LOCAL ends with the transaction, so that nothing depends on what keeps the connection. In
+# READ COMMITTED every statement sees what was committed before it began: all that follows the
+# lock, everything that earlier writers did.
+_WRITE = f"""
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
+SET LOCAL search_path TO {SCHEMA};
+SET LOCAL synchronous_commit TO on;
+SET LOCAL lock_timeout TO '{{milliseconds}}ms';
+SET LOCAL idle_in_transaction_session_timeout TO '{{milliseconds}}ms';
+SELECT pg_advisory_xact_lock({_LOCK});
+"""
+_READ = f"""
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
+SET LOCAL search_path TO {SCHEMA};
+"""
+
+
+def _has_journal(connection: sa.Connection) -> bool:
+    found = connection.exec_driver_sql(f"SELECT to_regclass('{SCHEMA}.events')")
+    return found.scalar() is not None

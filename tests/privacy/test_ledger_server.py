@@ -1,0 +1,188 @@
+"""The ledger in PostgreSQL: what is told where it fails, and what no failure may lose."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+
+import psycopg
+import pytest
+
+from jam_dagster.errors import BudgetError, SpecificationError
+from jam_dagster.privacy import Kind, Ledger, ReleaseKey, ledger_server
+from jam_dagster.privacy.ledger_schema import append
+
+KEY = ReleaseKey("people", "yearly", "x")
+SHARES = {"mechanism": 0.001}
+
+
+@pytest.fixture
+def url(postgres):
+    return postgres.create_database()
+
+
+def test_reading_makes_nothing(url):
+    ledger = Ledger(url)
+    assert ledger.is_empty
+    assert not ledger.exists
+    assert ledger.datasets() == ()
+    assert ledger.release(KEY) is None
+    ledger.check_writable()
+    for attempt in (
+        ledger.events,
+        ledger.verify,
+        lambda: ledger.balance("people"),
+        lambda: ledger.check(KEY, SHARES),
+        lambda: ledger.open_release(KEY, SHARES),
+    ):
+        with pytest.raises(BudgetError, match=r"no ledger at postgresql://tester@.*ledger grant"):
+            attempt()
+    with psycopg.connect(url) as raw:
+        found = raw.execute("SELECT to_regnamespace('jam_ledger')").fetchone()
+    assert found == (None,)
+
+
+def test_the_journal_cannot_be_changed_through_sql(ledger, url):
+    for statement in ("UPDATE {} SET units = 0", "DELETE FROM {}", "TRUNCATE {}"):
+        with psycopg.connect(url) as raw, pytest.raises(psycopg.Error, match="append-only"):
+            raw.execute(statement.format("jam_ledger.events"))
+
+
+def test_commits_are_synchronous_whatever_the_server_does_by_itself(ledger, url, postgres):
+    name = url.split("/")[3].split("?")[0]
+    postgres.execute(f"ALTER DATABASE {name} SET synchronous_commit TO off")
+    postgres.execute(f"ALTER DATABASE {name} SET default_transaction_read_only TO on")
+    postgres.execute(f"ALTER DATABASE {name} SET default_transaction_isolation TO serializable")
+    with ledger._backend.writing() as connection:
+        for setting, value in (
+            ("synchronous_commit", "on"),
+            ("transaction_isolation", "read committed"),
+        ):
+            assert connection.exec_driver_sql(f"SHOW {setting}").scalar() == value
+    ledger.open_release(KEY, SHARES)
+
+
+def test_a_failed_transaction_leaves_nothing(ledger):
+    def grant_and_fail():
+        with ledger._backend.writing() as connection:
+            append(connection, Kind.GRANTED, "ghost", units=1, epsilon=1.0, delta=1e-9)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        grant_and_fail()
+    assert ledger.datasets() == ("people",)
+
+
+def test_a_ledger_that_another_process_holds(ledger, url, monkeypatch):
+    monkeypatch.setattr(ledger_server, "BUSY_SECONDS", 0.05)
+    with psycopg.connect(url) as holder:
+        holder.execute(f"SELECT pg_advisory_xact_lock({ledger_server._LOCK})")
+        with pytest.raises(BudgetError, match="held by another process"):
+            ledger.open_release(KEY, SHARES)
+        # Readers are not held up.
+        assert ledger.balance("people").reserved == 0.0
+        holder.rollback()
+    ledger.open_release(KEY, SHARES)
+
+
+def test_a_writer_that_does_not_go_on_loses_its_transaction(ledger, monkeypatch):
+    monkeypatch.setattr(ledger_server, "BUSY_SECONDS", 0.05)
+
+    def grant_slowly():
+        with ledger._backend.writing() as connection:
+            append(connection, Kind.GRANTED, "ghost", units=1, epsilon=1.0, delta=1e-9)
+            time.sleep(0.5)
+
+    with pytest.raises(BudgetError, match="may have been recorded"):
+        grant_slowly()
+    assert ledger.datasets() == ("people",)
+
+
+def test_a_role_that_may_only_read(ledger, url, postgres):
+    postgres.execute("DROP ROLE IF EXISTS reader")
+    postgres.execute("CREATE ROLE reader LOGIN")
+    name = url.split("/")[3].split("?")[0]
+    postgres.execute("GRANT USAGE ON SCHEMA jam_ledger TO reader", name)
+    postgres.execute("GRANT SELECT ON ALL TABLES IN SCHEMA jam_ledger TO reader", name)
+    reader = Ledger(postgres.url(name, user="reader"))
+    assert reader.balance("people") == ledger.balance("people")
+    for attempt in (reader.check_writable, lambda: reader.open_release(KEY, SHARES)):
+        with pytest.raises(BudgetError, match="cannot be used by this role"):
+            attempt()
+    postgres.execute("GRANT INSERT ON ALL TABLES IN SCHEMA jam_ledger TO reader", name)
+    reader.check_writable()
+    reader.open_release(KEY, SHARES)
+    postgres.execute("DROP OWNED BY reader", name)
+
+
+@pytest.mark.parametrize(
+    "where", ["me:hushhush@127.0.0.1:1/ledger", "me@127.0.0.1:1/ledger?password=hushhush"]
+)
+def test_a_server_that_is_not_there_and_no_password_told(where):
+    ledger = Ledger(f"postgresql://{where}")
+    with pytest.raises(BudgetError, match=r"postgresql://me@127.0.0.1:1/ledger cannot be reached"):
+        _ = ledger.exists
+    with pytest.raises(BudgetError) as refusal:
+        ledger.grant("people", epsilon=1, delta=1e-9)
+    assert refusal.value.__cause__ is None
+    told = f"{refusal.value!r} {ledger!r} {ledger.location} {ledger._backend!r}"
+    assert "hushhush" not in told
+    assert b"hushhush" not in pickle.dumps(ledger)
+    assert pickle.loads(pickle.dumps(ledger)).location == ledger.location
+
+
+def test_a_database_that_is_not_there(postgres):
+    with pytest.raises(BudgetError, match=r"cannot be reached.*does not exist"):
+        Ledger(postgres.url("nowhere")).datasets()
+
+
+def test_a_url_without_a_database():
+    with pytest.raises(SpecificationError, match="names no database"):
+        Ledger("postgresql://me@host")
+
+
+def backend_of(url):
+    """Kill every other session of a database; return how many there were."""
+    with psycopg.connect(url, autocommit=True) as raw:
+        cursor = raw.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        return cursor.rowcount
+
+
+def test_a_session_killed_before_its_commit_charges_nothing(ledger, url, monkeypatch):
+    account = ledger.open_release(KEY, SHARES).account("mechanism")
+    write = append
+
+    def killed(connection, *arguments, **said):
+        write(connection, *arguments, **said)
+        assert backend_of(url) == 1
+        return write(connection, *arguments, **said)
+
+    monkeypatch.setattr("jam_dagster.privacy.release.append", killed)
+    with pytest.raises(BudgetError, match="cut off by its server"):
+        account.charge("a", 0.0005)
+    monkeypatch.undo()
+    assert account.charged("a") is None
+    account.charge("a", 0.0005)
+
+
+def test_two_makers_end_up_with_one_ledger(url):
+    failures = []
+
+    def make(number):
+        try:
+            Ledger(url).grant(f"dataset-{number}", epsilon=1.0, delta=1e-9)
+        except BudgetError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=make, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert len(Ledger(url).datasets()) == 4
+    Ledger(url).verify()
