@@ -28,7 +28,7 @@ WORKERS ?= logical
 # Ten seeds that no setting was chosen by.
 ERRORS := $(BIN)/python -m benchmarks.jam_pgm --first-seed 100 --seeds 10 --jobs 2
 
-.PHONY: help demo dev test test-all lint format bench bench-errors bench-scaling bench-kernels \
+.PHONY: help demo dev test test-all torture lint format bench bench-errors bench-scaling bench-kernels \
   constraints clean
 
 help: ## list these commands
@@ -52,6 +52,9 @@ test: $(INSTALLED) ## the quick tests, a few minutes
 
 test-all: $(INSTALLED) ## every test, under an hour on two cores
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4
+
+torture: $(INSTALLED) ## kill releases at every point of their runs, and look at what they paid; minutes
+	$(BIN)/python -m tests.torture
 
 lint: $(INSTALLED) ## style, formatting and types
 	$(BIN)/ruff check .

@@ -1,0 +1,71 @@
+"""Runs that are killed, and faults that the killing must bring to light."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.torture.faults import FAULTS
+from tests.torture.points import Points, Target
+from tests.torture.tally import Tally, units_of
+
+ROOT = Path(__file__).parents[2]
+
+
+def torture(*arguments: str) -> str:
+    """Run the command in a process that has no other threads, since it forks."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.torture", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> dict[str, str]:
+    told: dict[str, str] = json.loads(torture("--faults"))
+    return told
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_noticed(name: str, verdicts: dict[str, str]) -> None:
+    if FAULTS[name].verdict:
+        assert FAULTS[name].verdict in verdicts[name]
+    else:
+        assert verdicts[name] == ""
+
+
+@pytest.mark.slow
+def test_kills_leave_the_ledger_above_the_truth() -> None:
+    told = torture("--sqlite", "30", "--seed", "1").splitlines()
+    assert told[-1].startswith("SQLite, all: 30 kills")
+
+
+def test_a_run_dies_at_the_chosen_time_only() -> None:
+    points = Points(Target("draw", 2, step="b"))
+    assert not points.due("draw", "b")
+    assert not points.due("draw", "a")
+    assert not points.due("store", "b")
+    assert points.due("draw", "b")
+    assert not points.due("draw", "b")
+    assert points.reached == {"draw": 4, "store": 1}
+
+
+def test_a_tally_keeps_what_was_added(tmp_path: Path) -> None:
+    tally = Tally(tmp_path / "tally.jsonl")
+    assert tally.lines() == []
+    tally.add(what="drawn", step="s", units=units_of(0.1), digest="d")
+    tally.add(what="stored", step="s")
+    # 0.1 as a float is a little more than a tenth.
+    assert [(line.what, line.units) for line in tally.lines()] == [
+        ("drawn", 100_000_000_000_001),
+        ("stored", 0),
+    ]

@@ -1,0 +1,225 @@
+"""Releases to kill: each is a real one, of a small table, with a ledger and a folder of draws."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jam_dagster.evaluation import workload_error
+from jam_dagster.mechanisms import FittedModel, JamPgm, Transcript, sampling_generator
+from jam_dagster.privacy import (
+    Budget,
+    DirectoryStore,
+    Draws,
+    Ledger,
+    Release,
+    ReleaseKey,
+    SeededNoise,
+    make_noise,
+)
+from jam_dagster.synthesis import SynthesisRequest, funding, synthesize
+from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload, decode
+from tests.torture.points import Points, install
+from tests.torture.tally import TalliedNoise, Tally
+
+SIZES = {"age": 4, "sex": 2, "job": 3, "income": 2, "town": 5, "children": 3}
+ROUNDS = 4
+
+
+def people(rows: int, seed: int) -> pd.DataFrame:
+    """A coded table in which attributes depend on each other."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, 4, rows)
+    return pd.DataFrame(
+        {
+            "age": age,
+            "sex": rng.integers(0, 2, rows),
+            "job": np.minimum(age, rng.integers(0, 3, rows)),
+            "income": (age + rng.integers(0, 3, rows) > 3).astype(int),
+            "town": rng.integers(0, 5, rows),
+            "children": np.minimum(age, rng.integers(0, 3, rows)),
+        }
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Victim:
+    """A release that is made in `home`, in this process or in one that dies of it.
+
+    Parameters
+    ----------
+    home
+        A folder of its own.
+    ledger_url
+        The ledger; None means a file in `home`, which the release makes itself.
+    """
+
+    home: Path
+    ledger_url: str | None = None
+    repeatable: bool = field(default=False, init=False)
+
+    def prepare(self) -> None:
+        """Write the tables."""
+        self.home.mkdir(parents=True)
+        people(300, seed=1).to_csv(self.home / "private.csv", index=False)
+        # Of another population, so that private marginals are worth their price.
+        people(100, seed=2)[::-1].assign(age=0).to_csv(self.home / "public.csv", index=False)
+        (self.home / "domain.json").write_text(json.dumps(SIZES))
+        if self.ledger_url is not None:
+            self.ledger.grant(self.dataset, epsilon=self.budget.epsilon, delta=self.budget.delta)
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(3.0, 1e-9)
+
+    @property
+    def dataset(self) -> str:
+        return f"people of {self.home.name}"
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.ledger_url or str(self.home / "ledger.db"))
+
+    @property
+    def tally(self) -> Tally:
+        return Tally(self.home / "tally.jsonl")
+
+    @property
+    def store(self) -> DirectoryStore:
+        return DirectoryStore(self.home / "out" / "draws")
+
+    @property
+    def has_ledger(self) -> bool:
+        return self.ledger_url is not None or self.ledger.exists
+
+    def release(self) -> Release | None:
+        """What the ledger knows of this release."""
+        if not self.has_ledger:
+            return None
+        found = [one for one in self.ledger.releases() if one.key.dataset == self.dataset]
+        assert len(found) <= 1, "one release became several"
+        return found[0] if found else None
+
+    def run(self, points: Points) -> None:
+        """Make the release, in a process that may be changed for it."""
+        raise NotImplementedError
+
+    def transcript(self) -> Transcript:
+        return Transcript.load(self.home / "out" / "transcript")
+
+    def results(self) -> dict[str, str]:
+        """What a release leaves that must never change: a digest of each part."""
+        out = self.home / "out"
+        parts: dict[str, Any] = {}
+        for path in sorted((out / "draws").glob("*.npz")):
+            with np.load(path) as stored:
+                parts[path.name] = [(name, stored[name].tobytes()) for name in stored.files]
+        transcript = self.transcript()
+        rounds = [{**vars(one), "seconds": 0, "measurement": None} for one in transcript.rounds]
+        parts["transcript"] = repr({**vars(transcript), "rounds": rounds})
+        for number, measurement in enumerate(transcript.measurements):
+            parts[f"measurement {number}"] = (measurement.clique, measurement.values.tobytes())
+        model = FittedModel.load(out / "model")
+        parts["model"] = [(q, table.tobytes()) for q, table in model.potentials.items()]
+        parts["table"] = (out / "synthetic.csv").read_bytes()
+        errors = out / "errors.json"
+        parts["errors"] = errors.read_bytes() if errors.exists() else b""
+        return {name: hashlib.sha256(repr(p).encode()).hexdigest() for name, p in parts.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactRelease(Victim):
+    """What `jam-dagster synthesize` makes: exact noise, and an evaluation with noise."""
+
+    epsilon: float = 3.0
+    rounds: int = ROUNDS
+    alpha: float = 0.8
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.epsilon, 1e-9)
+
+    def run(self, points: Points) -> None:
+        install(points, self.tally)
+        funding.make_noise = lambda name: TalliedNoise(  # type: ignore[attr-defined]
+            make_noise(name), self.tally, points.reach
+        )
+        os.chdir(self.home)
+        synthesize(
+            SynthesisRequest(
+                private=CsvSource("private.csv"),
+                public=CsvSource("public.csv"),
+                domain=Path("domain.json"),
+                out=Path("out"),
+                epsilon=self.epsilon,
+                rounds=self.rounds,
+                alpha=self.alpha,
+                degree=2,
+                evaluate="private",
+                ledger=self.ledger_url or "ledger.db",
+                dataset=self.dataset,
+                checks=False,
+                report=False,
+            ),
+            on_stage=lambda name: points.reach(f"stage {name}"),
+            on_round=lambda done: points.reach("round: over"),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeededRelease(Victim):
+    """The same with seeded noise, charged to a ledger: a run that was killed repeats its draws."""
+
+    repeatable: bool = field(default=True, init=False)
+
+    def run(self, points: Points) -> None:
+        install(points, self.tally)
+        out = self.home / "out"
+        domain = Domain.load(self.home / "domain.json")
+        private, public = (
+            EncodedTable.from_frame(domain, pd.read_csv(self.home / f"{name}.csv"))
+            for name in ("private", "public")
+        )
+        workload = Workload.all_k_way(domain, 2)
+        ledger = self.ledger
+        if self.dataset not in ledger.datasets():
+            ledger.grant(self.dataset, epsilon=self.budget.epsilon, delta=self.budget.delta)
+        release = ledger.open_release(
+            ReleaseKey(self.dataset, "research", "specification"),
+            self.budget.shares(evaluation=0.05),
+        )
+        noise = TalliedNoise(SeededNoise(7), self.tally, points.reach)
+        draws = {
+            share: Draws(noise, release.account(share), self.store) for share in release.shares
+        }
+        result = JamPgm(rounds=ROUNDS).run(
+            private,
+            public,
+            workload,
+            draws["mechanism"],
+            on_round=lambda done: points.reach("round: over"),
+        )
+        result.model.save(out / "model")
+        result.transcript.save(out / "transcript")
+        release.account("mechanism").close("ended")
+        rng = sampling_generator(result.transcript)
+        synthetic = result.model.sample(private.records, rng)
+        decode(synthetic, rng).to_csv(out / "synthetic.csv", index=False)
+        points.reach("stage evaluate")
+        errors = workload_error(
+            private, synthetic, public, workload, mode="private", draws=draws["evaluation"]
+        )
+        (out / "errors.json").write_text(json.dumps(errors.to_dict()))
+        release.account("evaluation").close("ended")
+
+
+def elsewhere(victim: Victim, home: Path) -> Victim:
+    """The same release in another folder."""
+    return replace(victim, home=home)
