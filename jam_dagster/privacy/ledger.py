@@ -12,7 +12,8 @@ from __future__ import annotations
 import getpass
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import sqlalchemy as sa
 
@@ -255,6 +256,31 @@ class Ledger:
                     )
         reserved = {share: rho_reserving(amount) for share, amount in units.items()}
         return Release(self._backend, key, reserved, run_id, by)
+
+    @contextmanager
+    def claim(self, key: ReleaseKey) -> Iterator[None]:
+        """Let one run at a time draw for a release; a run that was killed lets go at once.
+
+        Two runs at once could pay for nothing that was not reserved, but each would take the
+        other's draws for lost, and neither would end with a whole transcript.
+
+        Parameters
+        ----------
+        key : ReleaseKey
+            Which release.
+
+        Raises
+        ------
+        BudgetError
+            If another run holds it, or the ledger cannot be reached.
+        """
+        with self._backend.claim(key.digest) as taken:
+            if not taken:
+                raise BudgetError(
+                    f"another run is drawing for {key} of dataset {key.dataset!r}. Wait until it "
+                    "has ended and run again: what it paid for is then there for nothing"
+                )
+            yield
 
     def release(self, key: ReleaseKey) -> Release | None:
         """Return what was reserved for a release, or None if it was never opened here."""

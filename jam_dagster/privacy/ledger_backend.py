@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -9,6 +11,9 @@ import sqlalchemy as sa
 
 BUSY_SECONDS = 60.0
 """How long to wait for another writer."""
+
+CLAIM_SECONDS = 5.0
+"""How long to wait for another run of a release: one that was killed lets go at once."""
 
 
 class LedgerBackend(Protocol):
@@ -59,6 +64,18 @@ class LedgerBackend(Protocol):
         """
         ...
 
+    def claim(self, name: str) -> AbstractContextManager[bool]:
+        """Hold a name that one process at a time may hold; whoever dies lets go of it.
+
+        Gives whether it could be had within `CLAIM_SECONDS`.
+
+        Raises
+        ------
+        BudgetError
+            If the ledger cannot be reached or written.
+        """
+        ...
+
     def create(self) -> None:
         """Make an empty ledger if there is none yet, whole or not at all.
 
@@ -68,6 +85,16 @@ class LedgerBackend(Protocol):
             If it cannot be made.
         """
         ...
+
+
+def wait_for(take: Callable[[], bool], seconds: float) -> bool:
+    """Try to take something until it is taken or the time is over; return whether it was."""
+    end = time.monotonic() + seconds
+    while not take():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def grant_command(location: str, dataset: str = "ID") -> str:

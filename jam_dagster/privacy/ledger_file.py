@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 import uuid
@@ -15,7 +16,12 @@ import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
 from jam_dagster.errors import BudgetError
-from jam_dagster.privacy.ledger_backend import BUSY_SECONDS, no_ledger
+from jam_dagster.privacy.ledger_backend import (
+    BUSY_SECONDS,
+    CLAIM_SECONDS,
+    no_ledger,
+    wait_for,
+)
 from jam_dagster.privacy.ledger_schema import SCHEMA_VERSION, metadata
 from jam_dagster.tables.files import check_folder
 
@@ -109,6 +115,32 @@ class LedgerFile:
                 f"the ledger {self.path} cannot be made: {error.strerror} ({error.filename}); "
                 "name another file"
             ) from error
+
+    @contextmanager
+    def claim(self, name: str) -> Iterator[bool]:
+        """Hold a name, by a lock on a file beside the ledger; see `LedgerBackend`."""
+        folder = self.path.with_name(f"{self.path.name}-claims")
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            # Never removed: whoever opened it before would lock a file that is not there.
+            held = os.open(folder / name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise BudgetError(
+                f"the ledger {self.path} cannot be locked: {error.strerror} ({error.filename}); "
+                "check the permissions of its folder"
+            ) from error
+
+        def take() -> bool:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+        try:
+            yield wait_for(take, CLAIM_SECONDS)
+        finally:
+            os.close(held)
 
     def create(self) -> None:
         """Make an empty ledger, readable by its owner alone, if there is no file yet.

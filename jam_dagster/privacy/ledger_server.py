@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +12,12 @@ import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
 from jam_dagster.errors import BudgetError, SpecificationError
-from jam_dagster.privacy.ledger_backend import BUSY_SECONDS, no_ledger
+from jam_dagster.privacy.ledger_backend import (
+    BUSY_SECONDS,
+    CLAIM_SECONDS,
+    no_ledger,
+    wait_for,
+)
 from jam_dagster.privacy.ledger_schema import metadata
 
 SCHEMA = "jam_ledger"
@@ -126,6 +132,28 @@ class LedgerServer:
                 )
             if not allowed.scalar():
                 raise BudgetError(f"the ledger {self.location} {_MEANINGS['42501']}")
+
+    @contextmanager
+    def claim(self, name: str) -> Iterator[bool]:
+        """Hold a name, by an advisory lock of a session of its own; see `LedgerBackend`."""
+        number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], signed=True)
+        with ExitStack() as closing:
+            try:
+                connection = closing.enter_context(self._engine.connect())
+                session = connection.execution_options(isolation_level="AUTOCOMMIT")
+                # A machine that vanished lets go within minutes, not hours.
+                session.exec_driver_sql("SET tcp_keepalives_idle TO 60")
+
+                def take() -> bool:
+                    found = session.exec_driver_sql(f"SELECT pg_try_advisory_lock({number})")
+                    return bool(found.scalar())
+
+                taken = wait_for(take, CLAIM_SECONDS)
+            except sa.exc.DBAPIError as error:
+                raise self._told(error, committing=False) from None
+            # The lock goes with its session, also where the server went before.
+            closing.callback(connection.invalidate)
+            yield taken
 
     def create(self) -> None:
         """Make an empty ledger if there is none yet; see `LedgerBackend`."""
