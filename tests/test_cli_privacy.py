@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from jam_dagster.mechanisms import JamPgm
-from jam_dagster.privacy import Ledger, SeededNoise
+from jam_dagster.privacy import Ledger, SeededNoise, ledger_file
 from jam_dagster.synthesis import run as steps
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, encode
 from tests.cli_bench import NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, lines, synthesize
@@ -292,3 +292,21 @@ def test_a_faulty_table_leaks_no_value(run: Run, fault: str) -> None:
     assert result.exit_code in (1, 2)
     assert Ledger("ledger.db").events() == events
     _assert_nothing_leaked(result.stdout, result.stderr)
+
+
+def test_two_runs_of_one_release_at_once_do_not_meet(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_file, "CLAIM_SECONDS", 0.1)
+    assert run(*synthesize(*RELEASE, *NOISY)).exit_code == 0
+    ledger = Ledger("ledger.db")
+    (release,) = ledger.releases()
+    spent, events = release.spent, len(ledger.events())
+
+    with ledger.claim(release.key):
+        refused = run(*synthesize(*RELEASE, *NOISY))
+
+    assert refused.exit_code == 2
+    assert "another run is drawing" in refused.stderr
+    assert run(*synthesize(*RELEASE, *NOISY)).exit_code == 0
+    assert (release.spent, len(ledger.events())) == (spent, events)

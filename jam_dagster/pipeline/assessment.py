@@ -70,16 +70,17 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
         )
         draws = None
         modes: AbstractContextManager[None] = nullcontext()
+        alone: AbstractContextManager[None] = nullcontext()
         if from_ledger:
             spends = spending(graph, context, domain)
             spends.check_drawn()
             spends.archive.begin(DataFingerprint.of(private_discretized, public_discretized))
             draws = spends.draws(EVALUATION_SHARE, run_id=context.run.run_id)
-            modes = spends.store.modes()
+            modes, alone = spends.store.modes(), spends.alone()
         elif mode == "private":
             draws = ResearchSpending(graph).draws(EVALUATION_SHARE)
         try:
-            with private_step("measuring the workload error"), modes:
+            with alone, private_step("measuring the workload error"), modes:
                 measured = workload_error(
                     private_discretized,
                     encode(synthetic_records, domain, private=False),

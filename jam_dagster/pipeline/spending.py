@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -97,6 +98,10 @@ class LedgerSpending:
                 f" is configured now. Materialize jam_pgm first. Nothing was charged."
             )
         self.check()
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Let no other run draw for this release; see `jam_dagster.privacy.Ledger.claim`."""
+        return self.ledger.claim(self.key)
 
     def draws(self, share: str, *, run_id: str) -> Draws:
         """Return the draws that a share pays for; the first call reserves the whole release.

@@ -89,12 +89,13 @@ def _jam_pgm(graph: ReleaseGraph) -> dg.AssetsDefinition:
             spends.check()
             draws = spends.draws(MECHANISM_SHARE, run_id=context.run.run_id)
             archive = spends.archive
-            archive.begin(DataFingerprint.of(private_discretized, public_discretized))
-            kept = archive.run()
-            run = kept or made(draws, spends.store.modes())
-            if kept is None:
-                archive.keep(run)
-            else:
+            with spends.alone():
+                archive.begin(DataFingerprint.of(private_discretized, public_discretized))
+                kept = archive.run()
+                run = kept or made(draws, spends.store.modes())
+                if kept is None:
+                    archive.keep(run)
+            if kept is not None:
                 context.log.warning(
                     f"Edition {spec.privacy.edition} of this release was drawn before: it is made"
                     f" again for nothing, from what was drawn then. If the private table has"

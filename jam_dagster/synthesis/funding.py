@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -61,6 +62,9 @@ class Funding(Protocol):
     def open(self, folder: ReleaseFolder) -> Funds:
         """Reserve the shares."""
 
+    def alone(self) -> AbstractContextManager[None]:
+        """Let no other run draw for this release at the same time."""
+
     def remaining_epsilon(self) -> float | None:
         """Return what the dataset can still grant, None where no ledger keeps it."""
 
@@ -87,6 +91,10 @@ class ResearchFunding:
         """Return accounts that only count."""
         accounts = {share: UnledgeredAccount(rho, share) for share, rho in self._shares.items()}
         return Funds(make_noise("numpy", self._seed), accounts, MemoryStore())
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Do nothing: research keeps no draws that another run could meet."""
+        return nullcontext()
 
     def remaining_epsilon(self) -> float | None:
         """Return None: no ledger keeps it."""
@@ -195,6 +203,10 @@ class LedgerFunding:
         release = self._ledger.open_release(self._key, self._shares)
         accounts = {share: release.account(share) for share in self._shares}
         return Funds(noise, accounts, DirectoryStore(folder.draws))
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Let no other run draw for this release; see `jam_dagster.privacy.Ledger.claim`."""
+        return self._ledger.claim(self._key)
 
     def remaining_epsilon(self) -> float | None:
         """Return what the dataset can still grant, as epsilon at its budget's delta."""

@@ -13,7 +13,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -178,10 +178,21 @@ def synthesize(
         If a step that holds private values failed. The reservation stays: the same request
         goes on where this one stopped.
     """
+    with ExitStack() as until_done:
+        return _synthesize(request, Stopwatch(on_stage), until_done, on_round, tell)
+
+
+def _synthesize(
+    request: SynthesisRequest,
+    watch: Stopwatch,
+    until_done: ExitStack,
+    on_round: Callable[[Round], None],
+    tell: Callable[[str], None],
+) -> Synthesis:
+    """Make the table; what is held until all is written goes into `until_done`."""
     request.validate()
     folder = ReleaseFolder(request.out)
     folder.check_writable()
-    watch = Stopwatch(on_stage)
 
     with watch.stage("read"):
         public_records = request.public.read(private=False)
@@ -206,6 +217,7 @@ def synthesize(
     folder.claim({**described, "records": private.records})
     domain.save(folder.domain)
     funds = funding.open(folder)
+    until_done.enter_context(funding.alone())
 
     with watch.stage("mechanism"), withheld("the mechanism"):
         finished = folder.finished(
