@@ -14,6 +14,36 @@ from jam_dagster.mechanisms import JamPgm, Mechanism
 from jam_dagster.privacy import Neighbours
 from tests.privacy.neighbours import RELATIONS
 
+Joint = tuple[tuple[int, int], tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Two tables that a mechanism has as hard a time hiding as it has promised to.
+
+    Parameters
+    ----------
+    name
+        What the audit is of.
+    neighbours
+        Their counts, over two attributes of two values.
+    public
+        The public table's.
+    rho
+        The budget.
+    tight
+        How much of it the two tables bring out, by arithmetic.
+    settings
+        Of the mechanism.
+    """
+
+    name: str
+    neighbours: tuple[Joint, Joint]
+    public: Joint
+    rho: float
+    tight: float
+    settings: Mapping[str, Any]
+
 
 @dataclass(frozen=True)
 class Case:
@@ -30,12 +60,15 @@ class Case:
     public
         Given the scores of a selection, an index that measures public data; None where the
         mechanism has no such choice.
+    audits
+        Worst cases that are audited.
     """
 
     name: str
     make: Callable[..., Mechanism]
     variants: tuple[Mapping[str, Any], ...] = ({},)
     public: Callable[[np.ndarray], int] | None = None
+    audits: tuple[Audit, ...] = ()
 
 
 def jam_pgm(estimator: str) -> Case:
@@ -51,7 +84,38 @@ def jam_pgm(estimator: str) -> Case:
         ),
         # The second half of the scores are those of public candidates.
         public=lambda scores: len(scores) - 1,
+        # The estimator has no part in how much is told.
+        audits=(SELECTING, MEASURING, TWO_ROUNDS) if estimator == "accelerated" else (),
     )
+
+
+# One attribute's public score falls by four and the other's rises by four: the model and the public
+# counts lie on either side of the private ones. Private candidates are too noisy to be chosen.
+SELECTING = Audit(
+    "selecting",
+    neighbours=(((6, 3), (2, 1)), ((6, 2), (3, 1))),
+    public=((1, 0), (0, 0)),
+    rho=1.0,
+    tight=0.9,
+    settings={"rounds": 1, "alpha": 0.001, "iterations": 1},
+)
+# What is private is far from uniform and from public, so it is measured.
+MEASURING = Audit(
+    "measuring",
+    neighbours=(((900, 0), (0, 300)), ((899, 0), (0, 301))),
+    public=((0, 0), (0, 1)),
+    rho=1.0,
+    tight=0.9,
+    settings={"rounds": 1, "alpha": 0.95, "iterations": 1},
+)
+TWO_ROUNDS = Audit(
+    "two rounds",
+    neighbours=MEASURING.neighbours,
+    public=MEASURING.public,
+    rho=1.0,
+    tight=0.8,
+    settings={"rounds": 2, "alpha": 0.9, "iterations": 10},
+)
 
 
 def _jam_pgm(estimator: str, **settings: Any) -> JamPgm:

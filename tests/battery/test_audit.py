@@ -1,0 +1,150 @@
+"""A tight audit: worst-case neighbours, and the likelihood ratio of what their runs release.
+
+Each run's transcript is replayed on both tables, which gives the exact probability of every
+outcome under either. The mean logarithm of the ratio is the Kullback-Leibler divergence, which
+rho-zCDP bounds by rho; a threshold on the ratio is the best attack there is, and its errors bound
+epsilon from below whether or not the ratio was computed rightly. An audit that found nothing would
+prove nothing, so each bound has a floor that it must reach.
+
+Bounds hold with confidence 1 - 1e-6; noise is seeded, so the tests always pass or always fail.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from jam_dagster.privacy import (
+    Draws,
+    Neighbours,
+    SeededNoise,
+    UnledgeredAccount,
+    epsilon_from_rho,
+    exponential_epsilon,
+)
+from jam_dagster.tables import Domain, EncodedTable, Workload
+from tests.battery.listening import Call, Listening
+from tests.battery.mechanisms import CASES, Audit, Case
+
+DOMAIN = Domain.from_sizes({"a": 2, "b": 2})
+MISTAKE = 1e-6
+DELTA = 0.01
+RUNS, MORE_RUNS = 250, 2_000
+
+AUDITED = [case for case in CASES if case.audits]
+
+audits = pytest.mark.parametrize(
+    ("case", "audit"),
+    [
+        pytest.param(case, audit, id=f"{case.name}-{audit.name}")
+        for case in CASES
+        for audit in case.audits
+    ],
+)
+
+
+def table(joint: Any) -> EncodedTable:
+    counts = np.array(joint)
+    cells = np.repeat(np.arange(4), counts.ravel())
+    return EncodedTable(DOMAIN, np.unravel_index(cells, counts.shape))
+
+
+def run(case: Case, audit: Audit, joint: Any, noise: Listening) -> list[Call]:
+    draws = Draws(noise, UnledgeredAccount(audit.rho))
+    case.make(**audit.settings).run(
+        table(joint), table(audit.public), Workload.all_k_way(DOMAIN, 1), draws
+    )
+    return noise.calls
+
+
+def log_likelihood(calls: list[Call], outcomes: list[Call]) -> float:
+    """Return the log probability of outcomes, but for constants, where draws ask as in `calls`."""
+    total = 0.0
+    for asked, drawn in zip(calls, outcomes, strict=True):
+        if drawn.kind == "select":
+            logits = exponential_epsilon(drawn.rho) * asked.asked / (2 * drawn.reach)
+            total += float(logits[drawn.answer] - np.logaddexp.reduce(logits))
+        else:
+            values, sigma = drawn.answer
+            total -= float(((values - asked.asked) ** 2).sum()) / (2 * sigma**2)
+    return total
+
+
+def log_ratios(case: Case, audit: Audit, truth: int, runs: int) -> np.ndarray:
+    """Return log P(transcript | table) / P(transcript | other) of runs on one of the two tables."""
+    other = audit.neighbours[1 - truth]
+    found = []
+    for seed in range(runs):
+        drawn = run(case, audit, audit.neighbours[truth], Listening(SeededNoise(2 * seed + truth)))
+        answers = {call.step: call.answer for call in drawn}
+        replayed = run(case, audit, other, Listening(SeededNoise(0), answers=answers))
+        found.append(log_likelihood(drawn, drawn) - log_likelihood(replayed, drawn))
+    return np.array(found)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Lower bounds on what a mechanism really costs."""
+
+    rho: float
+    epsilon: float
+
+
+def bounds(case: Case, audit: Audit, runs: int) -> Bounds:
+    ratios = [log_ratios(case, audit, truth, runs) for truth in (0, 1)]
+    z = stats.norm.isf(MISTAKE)
+    rho = max(r.mean() - z * r.std(ddof=1) / math.sqrt(runs) for r in ratios)
+    # Runs on the first table are told from runs on the second by a large ratio.
+    score = [ratios[0], -ratios[1]]
+    half = runs // 2
+    thresholds = np.quantile(np.concatenate([s[:half] for s in score]), np.linspace(0.02, 0.98, 49))
+    best = max(thresholds, key=lambda t: _epsilon(*((s[:half] > t).sum() for s in score), half))
+    rest = runs - half
+    return Bounds(float(rho), _epsilon(*((s[half:] > best).sum() for s in score), rest))
+
+
+def _epsilon(true: int, false: int, runs: int) -> float:
+    """Return the epsilon that an attack with so many hits and false alarms proves."""
+    detected = stats.beta.ppf(MISTAKE, true, runs - true + 1) if true else 0.0
+    alarmed = stats.beta.isf(MISTAKE, false + 1, runs - false) if false < runs else 1.0
+    proven = detected - DELTA
+    return math.log(proven / alarmed) if proven > 0 else -math.inf
+
+
+@audits
+def test_a_few_runs(case: Case, audit: Audit) -> None:
+    found = bounds(case, audit, RUNS)
+    assert 0.4 * audit.tight < found.rho <= audit.rho
+    assert found.epsilon <= epsilon_from_rho(audit.rho, DELTA)
+
+
+@pytest.mark.slow
+@audits
+def test_many_runs(case: Case, audit: Audit) -> None:
+    """2 x 2,000 runs: below the claim, and close enough to it to have noticed a fault."""
+    found = bounds(case, audit, MORE_RUNS)
+    assert 0.75 * audit.tight < found.rho <= audit.rho
+    assert 0.3 * math.sqrt(2 * audit.rho) < found.epsilon <= epsilon_from_rho(audit.rho, DELTA)
+
+
+@pytest.mark.parametrize("case", AUDITED, ids=lambda case: case.name)
+def test_halved_score_sensitivity_is_noticed(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    stated = Neighbours.jam_score.fget
+    assert stated is not None
+    monkeypatch.setattr(Neighbours, "jam_score", property(lambda self: stated(self) / 2))
+    assert any(bounds(case, audit, RUNS).rho > audit.rho for audit in case.audits)
+
+
+@pytest.mark.parametrize("case", AUDITED, ids=lambda case: case.name)
+def test_halved_marginal_sensitivity_is_noticed(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stated = Neighbours.marginal_l2.fget
+    assert stated is not None
+    monkeypatch.setattr(Neighbours, "marginal_l2", property(lambda self: stated(self) / 2))
+    assert any(bounds(case, audit, RUNS).rho > audit.rho for audit in case.audits)
