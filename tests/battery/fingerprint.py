@@ -1,0 +1,50 @@
+"""One seeded run of a mechanism, told in one line: `test_determinism` runs it in many processes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+
+import numpy as np
+
+from jam_dagster.mechanisms import sampling_generator
+from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
+from jam_dagster.tables import Domain, EncodedTable, Workload
+from tests.battery.mechanisms import CASES, SLOW_CASES
+
+DOMAIN = Domain.from_sizes({"town": 60, "age": 30, "job": 12, "sex": 2, "wealth": 7})
+
+
+def tables() -> tuple[EncodedTable, EncodedTable]:
+    rng = np.random.default_rng(0)
+
+    def one(rows: int) -> EncodedTable:
+        first = rng.integers(60, size=rows)
+        columns = [(first * factor + rng.integers(3, size=rows)) for factor in (1, 2, 5, 1, 3)]
+        return EncodedTable(
+            DOMAIN, tuple(c % size for c, size in zip(columns, DOMAIN.shape, strict=True))
+        )
+
+    return one(3000), one(900)
+
+
+def fingerprint(name: str) -> dict[str, object]:
+    (case,) = (case for case in [*CASES, *SLOW_CASES] if case.name == name)
+    private, public = tables()
+    draws = Draws(SeededNoise(3), UnledgeredAccount(1.0))
+    result = case.make(rounds=5).run(private, public, Workload.all_k_way(DOMAIN, 3), draws)
+    transcript, model = result.transcript, result.model
+    synthetic = model.sample(transcript.records, sampling_generator(transcript))
+    values = b"".join(measurement.values.tobytes() for measurement in transcript.measurements)
+    return {
+        "choices": [(done.clique, done.source, done.candidates) for done in transcript.rounds],
+        "charges": [(call.step, call.rho) for call in transcript.calls],
+        "measured": hashlib.sha256(values).hexdigest(),
+        "marginals": [model.marginal((name,)).tolist() for name in DOMAIN.names],
+        "synthetic": hashlib.sha256(b"".join(c.tobytes() for c in synthetic.columns)).hexdigest(),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(fingerprint(sys.argv[1])))  # noqa: T201
