@@ -75,8 +75,6 @@ def released(result: MechanismResult, folder: Path) -> dict[str, object]:
     result.transcript.save(folder / "transcript")
     result.model.save(folder / "model")
     described = json.loads((folder / "transcript" / "transcript.json").read_text())
-    for done in described["rounds"]:
-        del done["seconds"]
     rng = sampling_generator(result.transcript)
     synthetic = result.model.sample(result.transcript.records, rng)
     return {
