@@ -54,7 +54,7 @@ test-all: $(INSTALLED) ## every test, under an hour on two cores
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4
 
 torture: $(INSTALLED) ## kill releases at every point of their runs, and look at what they paid; minutes
-	$(BIN)/python -m tests.torture
+	$(BIN)/python -m tests.torture --sqlite 210 --dagster 10 --postgresql 50
 
 lint: $(INSTALLED) ## style, formatting and types
 	$(BIN)/ruff check .

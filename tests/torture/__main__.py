@@ -4,28 +4,63 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from tests.torture.campaign import Campaign, Tormented
 from tests.torture.faults import FAULTS, verdict
 from tests.torture.victims import ExactRelease, SeededRelease, Victim
 
-KINDS: dict[str, type[Victim]] = {"release": ExactRelease, "research": SeededRelease}
+Made = Callable[[Path], Victim]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
-    parser.add_argument("--sqlite", type=int, default=200, help="kills over SQLite")
+    parser.add_argument("--sqlite", type=int, default=0, help="kills over SQLite")
+    parser.add_argument("--postgresql", type=int, default=0, help="kills over PostgreSQL")
+    parser.add_argument("--dagster", type=int, default=0, help="kills of Dagster's step")
     parser.add_argument("--faults", action="store_true", help="plant faults, say what is noticed")
     parser.add_argument("--seed", type=int, default=0, help="of the points and times")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
+        home = Path(folder)
         if given.faults:
-            plant_faults(Path(folder))
-        else:
-            torture(Path(folder), "SQLite", given.sqlite, given.seed)
+            plant_faults(home)
+        if given.sqlite:
+            torture("SQLite", released(), home / "sqlite", given.sqlite, given.seed)
+        if given.dagster:
+            # Dagster takes seconds to import.
+            from tests.torture.pipeline_victim import PipelineRelease
+
+            made = {"Dagster": lambda place: PipelineRelease(home=place)}
+            torture("Dagster", made, home / "dagster", given.dagster, given.seed)
+        if given.postgresql:
+            over_postgresql(home / "postgresql", given.postgresql, given.seed)
+
+
+def released(url: Callable[[], str | None] = lambda: None) -> dict[str, Made]:
+    """The kinds of releases that are made without Dagster, each with a ledger of its own."""
+    exact, seeded = url(), url()
+    return {
+        "release": lambda place: ExactRelease(home=place, ledger_url=exact),
+        "research": lambda place: SeededRelease(home=place, ledger_url=seeded),
+    }
+
+
+def over_postgresql(home: Path, kills: int, seed: int) -> None:
+    """Torture over a server of our own, or say why there is none."""
+    from tests.postgres import running_server
+
+    try:
+        with running_server() as server:
+            torture("PostgreSQL", released(server.create_database), home, kills, seed)
+    except pytest.skip.Exception as missing:
+        sys.exit(f"No kills over PostgreSQL: {missing}")
 
 
 def plant_faults(home: Path) -> None:
@@ -34,17 +69,13 @@ def plant_faults(home: Path) -> None:
     print(json.dumps({name: verdict(fault, home / f"{n}") for n, (name, fault) in verdicts}))
 
 
-def torture(home: Path, backend: str, kills: int, seed: int) -> Tormented:
-    """Share the kills among the kinds of victims; print a line for each and one for all."""
+def torture(name: str, kinds: dict[str, Made], home: Path, kills: int, seed: int) -> None:
+    """Share the kills among the kinds of victims; print a line for each, and one for all."""
     total, started = Tormented(), time.monotonic()
-    for number, (kind, made) in enumerate(KINDS.items()):
-        share = (kills + number) // len(KINDS)
-        told = Campaign(lambda place, made=made: made(home=place), home / kind, seed).torment(share)
-        print(f"{backend}, {kind}: {told.line()}", flush=True)
-        total += told
-    seconds = time.monotonic() - started
-    print(f"{backend}, all: {total.line()}, {seconds:.0f} s", flush=True)
-    return total
+    for number, (kind, made) in enumerate(kinds.items()):
+        share = (kills + number) // len(kinds)
+        total += Campaign(made, home / kind, seed).torment(share)
+    print(f"{name}: {total.line()}, {time.monotonic() - started:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def _wrap(owner: type, name: str, points: Points, label: str, *, after: bool = T
 
 def _around_ledger(points: Points) -> None:
     """Before and after each write, and within it: written and not committed."""
-    doing = ["other write"]
+    doing = [""]
 
     for owner, name, label in (
         (Ledger, "grant", "grant"),
@@ -111,7 +111,8 @@ def _around_ledger(points: Points) -> None:
 
     @sa.event.listens_for(sa.Engine, "after_cursor_execute")
     def executed(connection: sa.Connection, cursor: Any, statement: str, *others: Any) -> None:
-        if statement.lstrip().upper().startswith(("INSERT", "UPDATE", "CREATE")):
+        # Dagster keeps its own databases.
+        if doing[-1] and statement.lstrip().upper().startswith(("INSERT", "UPDATE", "CREATE")):
             connection.info["written"] = True
             points.reach(f"{doing[-1]}: written")
 
@@ -148,15 +149,15 @@ def _around_files(points: Points) -> None:
 
 
 def _kind(path: Path) -> str:
-    """What a file is, by its folder where it is one of many."""
+    """What a file is to its release, by its folder or its name."""
     folder = path.parent.name
     if folder in ("draws", "outcomes"):
         return "outcome"
     if folder in ("transcript", "model"):
         return folder
     # A temporary name is a dot, the name, and a random part.
-    name = path.name
-    return name[1:].rsplit(".", 1)[0] if name.startswith(".") else name
+    name = path.name[1:].rsplit(".", 1)[0] if path.name.startswith(".") else path.name
+    return "description" if name == "release.json" else "another file"
 
 
 def _around_outcomes(points: Points, tally: Tally) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.postgres import running_server
 from tests.torture.faults import FAULTS
 from tests.torture.points import Points, Target
 from tests.torture.tally import Tally, units_of
@@ -44,9 +45,13 @@ def test_a_planted_fault_is_noticed(name: str, verdicts: dict[str, str]) -> None
 
 
 @pytest.mark.slow
-def test_kills_leave_the_ledger_above_the_truth() -> None:
-    told = torture("--sqlite", "30", "--seed", "1").splitlines()
-    assert told[-1].startswith("SQLite, all: 30 kills")
+@pytest.mark.parametrize(("backend", "kills"), [("SQLite", 30), ("PostgreSQL", 8), ("Dagster", 2)])
+def test_kills_leave_the_ledger_above_the_truth(backend: str, kills: int) -> None:
+    if backend == "PostgreSQL":
+        with running_server():
+            pass  # else the test is skipped, with the reason
+    told = torture(f"--{backend.lower()}", str(kills), "--seed", "1")
+    assert told.startswith(f"{backend}: {kills} kills")
 
 
 def test_a_run_dies_at_the_chosen_time_only() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -63,7 +63,7 @@ class Victim:
 
     home: Path
     ledger_url: str | None = None
-    repeatable: bool = field(default=False, init=False)
+    repeatable: ClassVar[bool] = False
 
     def prepare(self) -> None:
         """Write the tables."""
@@ -84,16 +84,34 @@ class Victim:
         return f"people of {self.home.name}"
 
     @property
+    def ledger_file(self) -> Path:
+        return self.home / "ledger.db"
+
+    @property
     def ledger(self) -> Ledger:
-        return Ledger(self.ledger_url or str(self.home / "ledger.db"))
+        return Ledger(self.ledger_url or str(self.ledger_file))
 
     @property
     def tally(self) -> Tally:
         return Tally(self.home / "tally.jsonl")
 
     @property
+    def out(self) -> Path:
+        """Where the release keeps its draws, its transcript and its model."""
+        return self.home / "out"
+
+    @property
+    def draws(self) -> Path:
+        return self.out / "draws"
+
+    @property
     def store(self) -> DirectoryStore:
-        return DirectoryStore(self.home / "out" / "draws")
+        return DirectoryStore(self.draws)
+
+    @property
+    def published(self) -> tuple[Path, ...]:
+        """What is made of the model: the table, and its errors where they were measured."""
+        return self.out / "synthetic.csv", self.out / "errors.json"
 
     @property
     def has_ledger(self) -> bool:
@@ -112,25 +130,23 @@ class Victim:
         raise NotImplementedError
 
     def transcript(self) -> Transcript:
-        return Transcript.load(self.home / "out" / "transcript")
+        return Transcript.load(self.out / "transcript")
 
     def results(self) -> dict[str, str]:
         """What a release leaves that must never change: a digest of each part."""
-        out = self.home / "out"
         parts: dict[str, Any] = {}
-        for path in sorted((out / "draws").glob("*.npz")):
+        for path in sorted(self.draws.glob("*.npz")):
             with np.load(path) as stored:
                 parts[path.name] = [(name, stored[name].tobytes()) for name in stored.files]
         transcript = self.transcript()
-        rounds = [{**vars(one), "seconds": 0, "measurement": None} for one in transcript.rounds]
+        rounds = [{**vars(one), "measurement": None} for one in transcript.rounds]
         parts["transcript"] = repr({**vars(transcript), "rounds": rounds})
         for number, measurement in enumerate(transcript.measurements):
             parts[f"measurement {number}"] = (measurement.clique, measurement.values.tobytes())
-        model = FittedModel.load(out / "model")
+        model = FittedModel.load(self.out / "model")
         parts["model"] = [(q, table.tobytes()) for q, table in model.potentials.items()]
-        parts["table"] = (out / "synthetic.csv").read_bytes()
-        errors = out / "errors.json"
-        parts["errors"] = errors.read_bytes() if errors.exists() else b""
+        for path in self.published:
+            parts[path.name] = path.read_bytes() if path.exists() else b""
         return {name: hashlib.sha256(repr(p).encode()).hexdigest() for name, p in parts.items()}
 
 
@@ -177,11 +193,11 @@ class ExactRelease(Victim):
 class SeededRelease(Victim):
     """The same with seeded noise, charged to a ledger: a run that was killed repeats its draws."""
 
-    repeatable: bool = field(default=True, init=False)
+    repeatable: ClassVar[bool] = True
 
     def run(self, points: Points) -> None:
         install(points, self.tally)
-        out = self.home / "out"
+        out = self.out
         domain = Domain.load(self.home / "domain.json")
         private, public = (
             EncodedTable.from_frame(domain, pd.read_csv(self.home / f"{name}.csv"))
@@ -218,8 +234,3 @@ class SeededRelease(Victim):
         )
         (out / "errors.json").write_text(json.dumps(errors.to_dict()))
         release.account("evaluation").close("ended")
-
-
-def elsewhere(victim: Victim, home: Path) -> Victim:
-    """The same release in another folder."""
-    return replace(victim, home=home)

@@ -1,0 +1,79 @@
+"""A release that Dagster makes, to be killed in its step.
+
+What the steps import is imported here: seconds that each forked process is spared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import altair  # noqa: F401
+import dagster as dg
+import great_expectations  # noqa: F401
+import vl_convert  # noqa: F401
+
+from jam_dagster.pipeline import EvaluationSpec, spending
+from jam_dagster.privacy import Budget, make_noise
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, write_tables
+from tests.torture.points import Points, install
+from tests.torture.tally import TalliedNoise
+from tests.torture.victims import Victim
+
+EVALUATION = EvaluationSpec(mode="private", share=0.2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineRelease(Victim):
+    """What materializing a release makes, up to its workload errors."""
+
+    @property
+    def dataset(self) -> str:
+        return "people"
+
+    def prepare(self) -> None:
+        self.home.mkdir(parents=True)
+        write_tables(self.home)
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(2.0, 1e-9)
+
+    @property
+    def ledger_file(self) -> Path:
+        return self.home / "ledger.sqlite"
+
+    @property
+    def archive(self) -> Path:
+        """The folder of the release's archive, once it has begun to draw."""
+        found = list((self.home / "releases" / "people" / "archive").glob("*"))
+        assert len(found) <= 1, "one release has several archives"
+        return found[0] if found else self.home / "no archive yet"
+
+    @property
+    def out(self) -> Path:
+        return self.archive / "run"
+
+    @property
+    def draws(self) -> Path:
+        return self.archive / "outcomes"
+
+    @property
+    def published(self) -> tuple[Path, ...]:
+        made = self.home / "releases" / "people"
+        return made / "synthetic_records.csv", made / "workload_error.json"
+
+    def arm(self, points: Points) -> None:
+        """Put the points and the tally into this process."""
+        install(points, self.tally)
+        spending.make_noise = lambda *given: TalliedNoise(  # type: ignore[attr-defined]
+            make_noise(*given), self.tally, points.reach
+        )
+
+    def run(self, points: Points) -> None:
+        self.arm(points)
+        with dg.DagsterInstance.ephemeral() as instance:
+            result = Bench(self.home, instance).run(
+                [*UP_TO_SYNTHETIC, "workload_error"], evaluation=EVALUATION
+            )
+            assert result.success, failure(result)
