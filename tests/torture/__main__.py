@@ -7,12 +7,14 @@ import json
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.torture.campaign import Campaign, Tormented
+from tests.torture.cases import CASES
 from tests.torture.faults import FAULTS, verdict
 from tests.torture.victims import ExactRelease, SeededRelease, Victim
 
@@ -25,12 +27,15 @@ def main() -> None:
     parser.add_argument("--postgresql", type=int, default=0, help="kills over PostgreSQL")
     parser.add_argument("--dagster", type=int, default=0, help="kills of Dagster's step")
     parser.add_argument("--faults", action="store_true", help="plant faults, say what is noticed")
+    parser.add_argument("--cases", action="store_true", help="lose single draws, say what failed")
     parser.add_argument("--seed", type=int, default=0, help="of the points and times")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
         home = Path(folder)
         if given.faults:
             plant_faults(home)
+        if given.cases:
+            try_cases(home)
         if given.sqlite:
             torture("SQLite", released(), home / "sqlite", given.sqlite, given.seed)
         if given.dagster:
@@ -67,6 +72,18 @@ def plant_faults(home: Path) -> None:
     """Print what the judge says of each fault, as JSON."""
     verdicts = enumerate(FAULTS.items())
     print(json.dumps({name: verdict(fault, home / f"{n}") for n, (name, fault) in verdicts}))
+
+
+def try_cases(home: Path) -> None:
+    """Print what went wrong in each case of a lost draw, empty where nothing did, as JSON."""
+    failures = {}
+    for case in CASES:
+        try:
+            case(home / case.__name__)
+            failures[case.__name__] = ""
+        except AssertionError:
+            failures[case.__name__] = traceback.format_exc()
+    print(json.dumps(failures))
 
 
 def torture(name: str, kinds: dict[str, Made], home: Path, kills: int, seed: int) -> None:

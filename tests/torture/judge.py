@@ -126,7 +126,8 @@ def judge_end(victim: Victim, state: State) -> dict[str, str]:
         )
     told, spent = victim.transcript().rho_spent * 1e15, charged.get("mechanism", 0)
     _demand(
-        abs(told - spent) <= len(state.events),
+        # Each charge is rounded up to a unit, and large amounts lie further apart than units.
+        abs(told - spent) <= len(state.events) + spent * 2.0**-51,
         f"the transcript tells of {told:.0f} units, the ledger of {spent}",
     )
     return victim.results()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.postgres import running_server
+from tests.torture.cases import CASES
 from tests.torture.faults import FAULTS
 from tests.torture.points import Points, Target
 from tests.torture.tally import Tally, units_of
@@ -42,6 +43,18 @@ def test_a_planted_fault_is_noticed(name: str, verdicts: dict[str, str]) -> None
         assert FAULTS[name].verdict in verdicts[name]
     else:
         assert verdicts[name] == ""
+
+
+@pytest.fixture(scope="module")
+def failures() -> dict[str, str]:
+    told: dict[str, str] = json.loads(torture("--cases"))
+    return told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [case.__name__ for case in CASES])
+def test_a_lost_draw(name: str, failures: dict[str, str]) -> None:
+    assert not failures[name], failures[name]
 
 
 @pytest.mark.slow

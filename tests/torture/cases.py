@@ -1,0 +1,110 @@
+"""What becomes of a draw that was charged and never stored, one case at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from jam_dagster.privacy import Kind
+from tests.torture.campaign import bring_to_its_end
+from tests.torture.execution import execute
+from tests.torture.judge import State, judge
+from tests.torture.points import Target
+from tests.torture.victims import ROUNDS, ExactRelease, SeededRelease, Victim
+
+SURE = 2000.0
+"""An epsilon at which scores that differ by a person are told apart, but for less than 1e-6."""
+
+
+def lose(victim: Victim, *steps: str) -> State:
+    """Kill a release once for each step, after its draw and before its outcome is stored."""
+    victim.prepare()
+    state = State.of(victim)
+    for step in steps:
+        assert execute(victim, Target("draw: tallied", step=step)).killed, f"{step} was not drawn"
+        state, _ = judge(victim, state)
+    return bring_to_its_end(victim, state)
+
+
+def lost(victim: Victim) -> list[str]:
+    """The draws that the transcript calls lost."""
+    return [call.step for call in victim.transcript().calls if call.lost]
+
+
+def a_lost_selection_repeats_its_round(home: Path) -> None:
+    """The first attempt stays charged; the second, and all that follows, share what is left."""
+    victim = ExactRelease(home=home, epsilon=SURE)
+    charges = lose(victim, "round-002/select", "round-002/select-2").charges()
+    transcript = victim.transcript()
+    assert lost(victim) == ["round-002/select", "round-002/select-2"]
+    assert "round-002/select-3" in charges
+    assert len(transcript.rounds) == ROUNDS
+    assert all(one.measurement is not None for one in transcript.rounds)
+    # Each attempt takes the same part of what the one before it left for three rounds.
+    first, second, third = (charges[f"round-002/select{n}"] for n in ("", "-2", "-3"))
+    part = (1 - victim.alpha) / (ROUNDS - 1)
+    assert abs(second - first * (1 - part)) <= 1e-12 * first
+    assert abs(third - second * (1 - part)) <= 1e-12 * first
+
+
+def a_lost_measurement_closes_its_round(home: Path) -> None:
+    victim = ExactRelease(home=home, epsilon=SURE)
+    charges = lose(victim, "round-002/measure").charges()
+    rounds = victim.transcript().rounds
+    assert lost(victim) == ["round-002/measure"]
+    assert [one.index for one in rounds if one.measurement is None] == [1]
+    assert len(rounds) == ROUNDS
+    assert "round-002/select-2" not in charges
+
+
+def with_nothing_left_the_run_ends_with_what_is_stored(home: Path) -> None:
+    """A selection takes all but a thousandth: a few that are lost leave nothing worth a draw."""
+    victim = ExactRelease(home=home, rounds=2, alpha=0.001)
+    victim.prepare()
+    state, number = State.of(victim), 0
+    while execute(victim, Target("draw: tallied", step=selection(number))).killed:
+        state, _ = judge(victim, state)
+        number += 1
+    state, _ = judge(victim, state)
+    transcript = victim.transcript()
+    assert transcript.ended == "budget exhausted"
+    assert len(transcript.rounds) == 1
+    assert lost(victim) == [selection(n) for n in range(number)]
+    left = state.by_share(Kind.RETURNED)["mechanism"]
+    assert left / 1e15 < 1e-12, "more was left than a draw is worth"
+    bring_to_its_end(victim, state)
+
+
+def selection(number: int) -> str:
+    return "round-002/select" + (f"-{number + 1}" if number else "")
+
+
+def a_lost_evaluation_withholds_the_errors_only(home: Path) -> None:
+    victim = ExactRelease(home=home)
+    state = lose(victim, "evaluation/means")
+    table, errors = victim.published
+    assert table.exists()
+    assert not errors.exists()
+    assert "evaluation/means" in state.charges()
+
+
+def a_seeded_run_repeats_what_it_lost(home: Path) -> None:
+    """Killed at every one of its draws, it ends as if it never had been."""
+    whole = SeededRelease(home=home / "whole")
+    state = lose(whole)
+    steps = [line.step for line in state.drawn()]
+    killed = SeededRelease(home=home / "killed")
+    after = lose(killed, *steps)
+    assert after.charges() == state.charges()
+    assert killed.results() == whole.results()
+    assert [line.step for line in after.drawn()] == [step for step in steps for _ in range(2)]
+    assert lost(killed) == []
+
+
+CASES: tuple[Callable[[Path], None], ...] = (
+    a_lost_selection_repeats_its_round,
+    a_lost_measurement_closes_its_round,
+    with_nothing_left_the_run_ends_with_what_is_stored,
+    a_lost_evaluation_withholds_the_errors_only,
+    a_seeded_run_repeats_what_it_lost,
+)
