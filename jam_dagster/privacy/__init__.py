@@ -24,6 +24,7 @@ from jam_dagster.privacy.draws import DirectoryStore, Draws, MemoryStore, Outcom
 from jam_dagster.privacy.exact_noise import ExactNoise
 from jam_dagster.privacy.noise import Noise, NoiseName, make_noise
 from jam_dagster.privacy.noise_calls import NoiseCall
+from jam_dagster.privacy.release_key import ReleaseKey
 from jam_dagster.privacy.seeded_noise import SeededNoise
 from jam_dagster.privacy.sensitivity import (
     JAM_SCORE,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.balance import Balance
     from jam_dagster.privacy.ledger import Ledger
     from jam_dagster.privacy.ledger_audit import Verification
-    from jam_dagster.privacy.ledger_schema import Event, Kind, ReleaseKey
+    from jam_dagster.privacy.ledger_schema import Event, Kind
     from jam_dagster.privacy.release import LedgerAccount, Release
 
 __all__ = [
@@ -85,7 +86,6 @@ _OF_THE_LEDGER = {
     "Ledger": "ledger",
     "LedgerAccount": "release",
     "Release": "release",
-    "ReleaseKey": "ledger_schema",
     "Verification": "ledger_audit",
 }
 

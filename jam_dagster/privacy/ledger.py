@@ -35,15 +35,13 @@ from jam_dagster.privacy.ledger_location import backend_at
 from jam_dagster.privacy.ledger_schema import (
     Event,
     Kind,
-    ReleaseKey,
     append,
-    check_name,
     events,
-    key_fields,
     of_release,
     read,
 )
 from jam_dagster.privacy.release import Release
+from jam_dagster.privacy.release_key import ReleaseKey, check_name, key_fields
 
 
 class Ledger:

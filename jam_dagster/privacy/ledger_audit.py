@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from jam_dagster.errors import LedgerIntegrityError
-from jam_dagster.privacy.ledger_schema import GENESIS, Event, Kind, ReleaseKey
+from jam_dagster.privacy.ledger_schema import GENESIS, Event, Kind
+from jam_dagster.privacy.release_key import ReleaseKey
 
 
 @dataclass(frozen=True)

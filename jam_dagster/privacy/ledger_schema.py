@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
 
-from jam_dagster.errors import LedgerIntegrityError, SpecificationError
+from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.privacy.accounting import rho_within
+from jam_dagster.privacy.release_key import ReleaseKey, canonical_digest, key_fields
 
 SCHEMA_VERSION = 1
 GENESIS = "0" * 64
 """What the first event names as the hash of the event before it."""
-
-_MAX_NAME = 200
 
 
 class Kind(StrEnum):
@@ -35,72 +31,6 @@ class Kind(StrEnum):
     """`units` of a share were not spent and go back to the dataset."""
     CLOSED = "closed"
     """A share has ended; nothing more can be charged to it."""
-
-
-def check_name(value: str, what: str, *, required: bool = True) -> str:
-    """Return a name if it can be written in the ledger and read by people.
-
-    Raises
-    ------
-    SpecificationError
-        If it is not a string, is longer than 200 characters or holds control characters, or is
-        blank though required.
-    """
-    if not isinstance(value, str):
-        raise SpecificationError(f"{what} must be a string, got {value!r}")
-    if required and not value.strip():
-        raise SpecificationError(f"{what} must not be blank, got {value!r}")
-    if len(value) > _MAX_NAME or not value.isprintable():
-        raise SpecificationError(
-            f"{what} must be at most {_MAX_NAME} printable characters, got {value[:50]!r}"
-        )
-    return value
-
-
-@dataclass(frozen=True)
-class ReleaseKey:
-    """By what a release is known; the same key never pays twice.
-
-    Parameters
-    ----------
-    dataset : str
-        Identity of the protected dataset, not a path: the same people, wherever they are stored.
-    release : str
-        Name of the release.
-    specification : str
-        Digest of everything that shapes the output. Never a hash of private content.
-    partition : str
-        Which slice of the data, such as ``"2026-11"``; empty for an unpartitioned release.
-    edition : str
-        Raised to release the same data anew, at a new price.
-
-    Raises
-    ------
-    SpecificationError
-        If a part cannot be written in the ledger.
-    """
-
-    dataset: str
-    release: str
-    specification: str
-    partition: str = ""
-    edition: str = "1"
-
-    def __post_init__(self) -> None:
-        check_name(self.dataset, "the protected dataset")
-        check_name(self.release, "the release")
-        check_name(self.specification, "the specification's digest")
-        check_name(self.partition, "the partition", required=False)
-        check_name(self.edition, "the edition")
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the key, in hex: a name for folders that belong to the release."""
-        return hashlib.sha256(_canonical(key_fields(self))).hexdigest()
-
-    def __str__(self) -> str:
-        partition = f", partition {self.partition!r}" if self.partition else ""
-        return f"release {self.release!r}{partition}, edition {self.edition!r}"
 
 
 @dataclass(frozen=True)
@@ -173,7 +103,7 @@ class Event:
             for field in fields(self)
             if field.name != "hash" and (value := getattr(self, field.name)) not in ("", None)
         }
-        return hashlib.sha256(_canonical(said)).hexdigest()
+        return canonical_digest(said)
 
 
 metadata = sa.MetaData()
@@ -282,11 +212,6 @@ def read(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list
     return [Event(**{**row, "kind": _kind(row)}) for row in rows.mappings()]
 
 
-def key_fields(key: ReleaseKey) -> dict[str, str]:
-    """Return the parts of a key by the names that the journal gives them."""
-    return {field.name: getattr(key, field.name) for field in fields(key)}
-
-
 def of_release(key: ReleaseKey) -> sa.ColumnElement[bool]:
     """Return the condition that an event belongs to the release of that key."""
     return sa.and_(*(events.c[name] == value for name, value in key_fields(key).items()))
@@ -304,7 +229,3 @@ def _kind(row: sa.RowMapping) -> Kind:
 def _row(event: Event) -> dict[str, Any]:
     row = {field.name: getattr(event, field.name) for field in fields(event)}
     return {**row, "kind": event.kind.value}
-
-
-def _canonical(value: object) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()

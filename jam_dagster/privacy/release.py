@@ -15,14 +15,12 @@ from jam_dagster.privacy.ledger_backend import LedgerBackend
 from jam_dagster.privacy.ledger_schema import (
     Event,
     Kind,
-    ReleaseKey,
     append,
-    check_name,
     events,
-    key_fields,
     of_release,
     read,
 )
+from jam_dagster.privacy.release_key import ReleaseKey, check_name, key_fields
 
 
 @dataclass(frozen=True)

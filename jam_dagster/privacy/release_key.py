@@ -1,0 +1,93 @@
+"""By what a release is known: its key, and the digests that are part of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+from jam_dagster.errors import SpecificationError
+
+_MAX_NAME = 200
+
+
+def check_name(value: str, what: str, *, required: bool = True) -> str:
+    """Return a name if it can be written in the ledger and read by people.
+
+    Raises
+    ------
+    SpecificationError
+        If it is not a string, is longer than 200 characters or holds control characters, or is
+        blank though required.
+    """
+    if not isinstance(value, str):
+        raise SpecificationError(f"{what} must be a string, got {value!r}")
+    if required and not value.strip():
+        raise SpecificationError(f"{what} must not be blank, got {value!r}")
+    if len(value) > _MAX_NAME or not value.isprintable():
+        raise SpecificationError(
+            f"{what} must be at most {_MAX_NAME} printable characters, got {value[:50]!r}"
+        )
+    return value
+
+
+@dataclass(frozen=True)
+class ReleaseKey:
+    """By what a release is known; the same key never pays twice.
+
+    Parameters
+    ----------
+    dataset : str
+        Identity of the protected dataset, not a path: the same people, wherever they are stored.
+    release : str
+        Name of the release.
+    specification : str
+        Digest of everything that shapes the output. Never a hash of private content.
+    partition : str
+        Which slice of the data, such as ``"2026-11"``; empty for an unpartitioned release.
+    edition : str
+        Raised to release the same data anew, at a new price.
+
+    Raises
+    ------
+    SpecificationError
+        If a part cannot be written in the ledger.
+    """
+
+    dataset: str
+    release: str
+    specification: str
+    partition: str = ""
+    edition: str = "1"
+
+    def __post_init__(self) -> None:
+        check_name(self.dataset, "the protected dataset")
+        check_name(self.release, "the release")
+        check_name(self.specification, "the specification's digest")
+        check_name(self.partition, "the partition", required=False)
+        check_name(self.edition, "the edition")
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the key, in hex: a name for folders that belong to the release."""
+        return canonical_digest(key_fields(self))
+
+    def __str__(self) -> str:
+        partition = f", partition {self.partition!r}" if self.partition else ""
+        return f"release {self.release!r}{partition}, edition {self.edition!r}"
+
+
+def key_fields(key: ReleaseKey) -> dict[str, str]:
+    """Return the parts of a key by the names that the journal gives them."""
+    return {field.name: getattr(key, field.name) for field in fields(key)}
+
+
+def canonical_json(value: object) -> str:
+    """Return JSON in the one form that is hashed: sorted keys, no spaces, ASCII, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def canonical_digest(value: object) -> str:
+    """Return the SHA-256 of a value's canonical JSON, in hexadecimal."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
