@@ -99,7 +99,7 @@ def expectation_names(domain: Domain) -> list[ExpectationSpec]:
         ),
         ExpectationSpec(
             "row_count",
-            "There are as many rows as the release says, one for each private record.",
+            "There are as many rows as the release says that there are private records.",
             blocking=True,
             kind="row_count",
         ),

@@ -14,6 +14,7 @@ from jam_dagster.evaluation import palette
 from jam_dagster.evaluation.expectation_specs import ExpectationResult
 from jam_dagster.evaluation.workload_error import WorkloadError, compare_with_public
 from jam_dagster.privacy.accounting import epsilon_from_rho
+from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 from jam_dagster.tables.attributes import NumericAttribute
 
 if TYPE_CHECKING:
@@ -128,10 +129,11 @@ def render_report(
         facts=facts,
         domain=domain,
         transcript=transcript,
+        replace_one=REPLACE_ONE,
         restricted=restricted,
         banners=_banners(domain, transcript, restricted=restricted),
         remarks=[*facts.remarks, *_remarks(facts, transcript)],
-        guarantee=_guarantee(facts),
+        guarantee=_guarantee(facts, transcript.neighbours),
         budget=_budget(facts, transcript, error),
         attributes=[_described(attribute) for attribute in domain.attributes],
         impossible=[one.describe(domain) for one in domain.impossible],
@@ -214,10 +216,21 @@ def _remarks(facts: ReleaseFacts, transcript: Transcript) -> list[str]:
     return remarks
 
 
-def _guarantee(facts: ReleaseFacts) -> dict[str, Any]:
-    """Put (epsilon, delta) into numbers that people can weigh."""
+def _guarantee(facts: ReleaseFacts, neighbours: Neighbours) -> dict[str, Any]:
+    """Put (epsilon, delta) and whom it protects into words and numbers that people can weigh."""
     factor = math.exp(min(facts.epsilon, 700.0))
+    rows = neighbours.max_rows
+    whose = "the record of any one person" if rows == 1 else "all rows of any one person"
+    if neighbours.relation == "replace_one":
+        by = "any other" if rows == 1 else "those of any other person"
+        change = f"Replace {whose} in the private table by {by}"
+        knows = "takes two versions of what this person has there to be equally likely"
+    else:
+        change = f"Take {whose} out of the private table, or add another person's"
+        knows = "takes it to be as likely that this person is in the table as not"
     return {
+        "change": change,
+        "knows": knows,
         "factor": f"{factor:.3g}",
         "posterior": f"{100 * factor / (1 + factor):.3g}%",
         "one_in": f"{1 / facts.delta:,.0f}",
@@ -232,10 +245,15 @@ def _budget(
     selecting = math.fsum(one.rho_select for one in transcript.rounds)
     measuring = math.fsum(one.rho_measure for one in transcript.rounds)
     evaluating = 0.0 if error is None else error.rho
+    counting = math.fsum(
+        call.rho for call in transcript.calls if call.step.startswith("records") and not call.lost
+    )
+    lost = transcript.rho_spent - counting - selecting - measuring
     parts = [
+        ("Measuring the number of rows", counting, "measurement"),
         ("Selecting marginals", selecting, "selection"),
         ("Measuring marginals", measuring, "measurement"),
-        ("Lost draws", max(0.0, transcript.rho_spent - selecting - measuring), "lost"),
+        ("Lost draws", max(0.0, lost), "lost"),
         ("Evaluating the tables", evaluating, "evaluation"),
     ]
     spent = transcript.rho_spent + evaluating

@@ -14,6 +14,7 @@ from jam_dagster.pipeline.specification import (
     MechanismSpec,
     PrivacySpec,
     ReleaseSpec,
+    UnitSpec,
     WorkloadSpec,
 )
 from jam_dagster.pipeline.storage import ReleaseStore, ReleaseStoreResource
@@ -30,6 +31,7 @@ __all__ = [
     "ReleaseStore",
     "ReleaseStoreResource",
     "SyntheticRelease",
+    "UnitSpec",
     "WorkloadSpec",
     "build_synthetic_release",
     "check_definitions",

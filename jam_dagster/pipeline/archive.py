@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.pipeline.identity import ReleaseRun
     from jam_dagster.pipeline.storage import ReleaseStore
+    from jam_dagster.privacy import Neighbours
     from jam_dagster.tables import EncodedTable
 
 
@@ -26,7 +27,7 @@ class DataFingerprint:
     Parameters
     ----------
     private_rows
-        n, which is public under replace-one neighbours.
+        n, where it is public; None where the number of private records is private itself.
     public_table
         A hash of the encoded public table, or None where its encoding comes from private data.
     restricted_domain
@@ -34,21 +35,24 @@ class DataFingerprint:
         None: a public domain is part of the release's key.
     """
 
-    private_rows: int
+    private_rows: int | None
     public_table: str | None = None
     restricted_domain: dict[str, Any] | None = None
 
     @classmethod
-    def of(cls, private: EncodedTable, public: EncodedTable) -> DataFingerprint:
-        """Take the fingerprint of two encoded tables."""
+    def of(
+        cls, private: EncodedTable, public: EncodedTable, *, neighbours: Neighbours
+    ) -> DataFingerprint:
+        """Take the fingerprint of two encoded tables, for a release with these neighbours."""
+        private_rows = private.records if neighbours.records_public else None
         if public.domain.restricted:
-            return cls(private.records, restricted_domain=public.domain.to_dict())
+            return cls(private_rows, restricted_domain=public.domain.to_dict())
         hashed = hashlib.sha256()
         for name in public.domain.names:
             column = public.column(name)
             hashed.update(f"{name} {column.dtype} {column.size}\n".encode())
             hashed.update(column.tobytes())
-        return cls(private.records, public_table=hashed.hexdigest())
+        return cls(private_rows, public_table=hashed.hexdigest())
 
 
 class ReleaseArchive:

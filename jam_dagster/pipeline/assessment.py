@@ -74,7 +74,11 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
         if from_ledger:
             spends = spending(graph, context, domain)
             spends.check_drawn()
-            spends.archive.begin(DataFingerprint.of(private_discretized, public_discretized))
+            spends.archive.begin(
+                DataFingerprint.of(
+                    private_discretized, public_discretized, neighbours=graph.neighbours
+                )
+            )
             draws = spends.draws(EVALUATION_SHARE, run_id=context.run.run_id)
             modes, alone = spends.store.modes(), spends.alone()
         elif mode == "private":
@@ -88,6 +92,7 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
                     spec.workload.build(domain),
                     mode=mode,
                     draws=draws,
+                    records=jam_pgm.transcript.records,
                 )
         except (LostDrawError, ReleaseClosedError) as lost:
             # The synthetic table is there and paid for; that its error is unknown is no reason to

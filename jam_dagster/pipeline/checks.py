@@ -49,7 +49,7 @@ class _Check:
 # expectations of a kind.
 _BY_KIND = {
     "columns": _Check("columns", "The columns are those of the domain, in its order.", True),
-    "row_count": _Check("row_count", "There are as many rows as private records.", True),
+    "row_count": _Check("row_count", "There are as many rows as the release says.", True),
     "dtype": _Check("dtypes", "Every column has the type that the domain gives it.", True),
     "values": _Check("values", "Every category is one of the domain's.", True),
     "bounds": _Check("bounds", "Every number lies within the domain's bounds.", True),

@@ -19,7 +19,7 @@ from jam_dagster.pipeline.labels import (
 )
 from jam_dagster.pipeline.metadata import column_lineage, column_schema
 from jam_dagster.pipeline.specification import ReleaseSpec
-from jam_dagster.privacy import Budget, ReleaseKey
+from jam_dagster.privacy import Budget, Neighbours, ReleaseKey
 from jam_dagster.tables import Domain
 
 PRIVATE_STORE = "private_io_manager"
@@ -62,7 +62,8 @@ _ASSETS = {
         spends=True,
     ),
     "synthetic_records": _Kind(
-        "The synthetic table: as many rows as the private one, sampled from the model.",
+        "The synthetic table, sampled from the model: as many rows as the private one, or as were"
+        " measured where that number is private.",
         ("pandas", "parquet"),
     ),
     "workload_error": _Kind(
@@ -268,6 +269,8 @@ class ReleaseGraph:
         parts: list[Any] = [CODE_VERSION]
         if source is not None:
             parts.append(source.to_dict())
+        if name == "private_records" and spec.privacy.unit is not None:
+            parts.append(spec.privacy.unit.build().to_dict())
         if name == "domain":
             declared = spec.domain.declared
             parts.append(declared.digest if declared else [spec.domain.identify, spec.domain.bins])
@@ -282,6 +285,11 @@ class ReleaseGraph:
     def budget(self) -> Budget:
         """The budget of the whole release."""
         return self.spec.budget
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Which tables the release must not let anybody tell apart."""
+        return self.spec.privacy.relation
 
     @property
     def shares(self) -> dict[str, float]:

@@ -33,13 +33,29 @@ RUN_ATTRIBUTE = "jam_dagster.run"
 
 @dataclass(frozen=True)
 class Ingestion:
-    """For which edition and partition a private table was read.
+    """For which edition and partition a private table was read, and how its rows were limited.
 
     Nothing in it follows from the table's values.
+
+    Parameters
+    ----------
+    edition, partition
+        Of the release.
+    limit
+        The rows of one person that were kept, in words; empty where every record is a person.
     """
 
     edition: str = ""
     partition: str = ""
+    limit: str = ""
+
+    @classmethod
+    def wanted(cls, graph: ReleaseGraph, partition: str) -> Ingestion:
+        """Return what a release asks for now."""
+        privacy = graph.spec.privacy
+        unit = privacy.unit
+        limit = "" if unit is None else f"at most {unit.max_rows} rows for each {unit.column}"
+        return cls(str(privacy.edition), partition, limit)
 
     def mark(self, table: pd.DataFrame) -> None:
         """Write it on a table."""
@@ -156,14 +172,15 @@ def _domain_of(domain: Domain) -> tuple[str, bool]:
 
 
 def check_ingestion(graph: ReleaseGraph, private: EncodedTable, partition: str) -> None:
-    """Make sure that private codes were read for the edition and partition of this step.
+    """Make sure that private codes were read for this step: its edition, partition and limit.
 
     Raises
     ------
     InputError
-        If they were read for another: a new edition pays for new data, not for those left over.
+        If they were read for another: a new edition pays for new data, not for those left over,
+        and noise for k rows a person hides no more than k.
     """
-    wanted = Ingestion(str(graph.spec.privacy.edition), partition)
+    wanted = Ingestion.wanted(graph, partition)
     found = private.ingestion if isinstance(private, IngestedTable) else Ingestion()
     if found != wanted:
         raise InputError(
@@ -175,7 +192,8 @@ def check_ingestion(graph: ReleaseGraph, private: EncodedTable, partition: str) 
 
 def _named(ingestion: Ingestion) -> str:
     edition = f"edition {ingestion.edition}" if ingestion.edition else "no edition"
-    return edition + (f" of partition {ingestion.partition}" if ingestion.partition else "")
+    edition += f" of partition {ingestion.partition}" if ingestion.partition else ""
+    return edition + (f" with {ingestion.limit}" if ingestion.limit else "")
 
 
 def check_run(graph: ReleaseGraph, run: ReleaseRun, partition: str) -> None:

@@ -1,9 +1,11 @@
 """The assets up to the mechanism: tables, domain, codes, and the look at the budget before."""
 
+import hashlib
+import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import pandas as pd
@@ -21,7 +23,17 @@ from jam_dagster.pipeline.ledger import LedgerResource
 from jam_dagster.pipeline.metadata import domain_table, observed_schema, preview
 from jam_dagster.pipeline.spending import LedgerSpending
 from jam_dagster.pipeline.storage import check_stores
-from jam_dagster.tables import Domain, EncodedTable, draft_domain, encode, withheld
+from jam_dagster.tables import (
+    Domain,
+    EncodedTable,
+    draft_domain,
+    encode,
+    seeded_key,
+    withheld,
+)
+
+if TYPE_CHECKING:
+    from jam_dagster.pipeline.storage import ReleaseStore
 
 STORES = (PRIVATE_STORE, RELEASABLE_STORE)
 
@@ -98,7 +110,11 @@ def _domain_asset(graph: ReleaseGraph) -> tuple[dg.AssetsDefinition, dict[str, d
     """Build the domain, and the inputs by which what comes before private data may have it."""
     spec = graph.spec.domain
 
+    unit = graph.spec.privacy.unit
+
     def describe(context: dg.AssetExecutionContext, domain: Domain) -> Domain:
+        if unit is not None:
+            unit.build().check(domain)
         metadata: dict[str, Any] = {
             "attributes": len(domain.names),
             "origin": _ORIGINS[domain.identified_from],
@@ -178,6 +194,7 @@ def _privacy_budget(
             "epsilon": spec.privacy.epsilon,
             "delta": spec.privacy.delta,
             "rho": graph.budget.rho,
+            "neighbours": graph.neighbours.describe(),
         }
         if spec.privacy.noise != "exact":
             metadata["charged"] = "nothing: seeded noise is for research and not releasable"
@@ -222,15 +239,16 @@ def _private_records(
         with private_step("reading the private table"):
             table = spec.private.read(private=True)
             _check_not_empty(table, "private")
+            if spec.privacy.unit is not None:
+                table = spec.privacy.unit.build().limit(table, _row_key(graph, context))
             if domain is not None:
                 _check_columns(table, domain)
                 # What the release does not use, such as names, is not copied.
                 table = table[list(domain.names)]
-        Ingestion(str(spec.privacy.edition), partition_of(context)).mark(table)
-        metadata: dict[str, Any] = {
-            "dagster/row_count": len(table),
-            "source": spec.private.describe(),
-        }
+        Ingestion.wanted(graph, partition_of(context)).mark(table)
+        metadata: dict[str, Any] = {"source": spec.private.describe()}
+        if graph.neighbours.records_public:
+            metadata["dagster/row_count"] = len(table)
         if domain is not None and not domain.restricted:
             metadata |= graph.table_metadata("private_records", domain)
         context.add_output_metadata(metadata)
@@ -258,13 +276,30 @@ def _discretized(graph: ReleaseGraph, side: str) -> dg.AssetsDefinition:
                 encoded = encode(records, domain, private=True)
         else:
             encoded = encode(records, domain, private=False)
-        metadata: dict[str, Any] = {"dagster/row_count": encoded.records}
+        metadata: dict[str, Any] = {}
+        if side == "public" or graph.neighbours.records_public:
+            metadata["dagster/row_count"] = encoded.records
         if not domain.restricted:
             metadata |= graph.table_metadata(name, domain)
         context.add_output_metadata(metadata)
         return encoded
 
     return discretized
+
+
+def _row_key(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> bytes:
+    """Return the key that decides which of a person's rows stay.
+
+    For a release it is random, and kept in the private store for its edition and partition: when
+    the table is read again, the same rows stay, and a release that stopped goes on.
+    """
+    privacy = graph.spec.privacy
+    if privacy.noise != "exact":
+        return seeded_key(privacy.seed or 0)
+    store: ReleaseStore = getattr(context.resources, PRIVATE_STORE)
+    which = json.dumps([str(privacy.edition), partition_of(context)])
+    name = f"{hashlib.sha256(which.encode()).hexdigest()[:16]}.key"
+    return store.secret(graph.spec.release, "row_limit", name)
 
 
 def _check_not_empty(table: pd.DataFrame, side: str) -> None:

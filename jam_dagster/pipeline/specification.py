@@ -20,8 +20,9 @@ from jam_dagster.evaluation.workload_error import EvaluationMode
 from jam_dagster.mechanisms import JamPgm
 from jam_dagster.mechanisms.estimation import EstimatorName
 from jam_dagster.pipeline.configuration import Configured
-from jam_dagster.privacy import EVALUATION_SHARE, Budget, NoiseName
-from jam_dagster.tables import Domain, Source, Workload
+from jam_dagster.privacy import EVALUATION_SHARE, RECORDS_SHARE, Budget, Neighbours, NoiseName
+from jam_dagster.privacy.sensitivity import Relation
+from jam_dagster.tables import Domain, PrivacyUnit, Source, Workload, check_not_split
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _DATASET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -66,13 +67,35 @@ def _one_of(value: object, choices: tuple[str, ...], where: str) -> None:
 
 
 @dataclass(frozen=True)
+class UnitSpec(Configured):
+    """Who is protected, where that is not one record: a person with up to `max_rows` rows."""
+
+    column: Annotated[str, _doc("column of the private table that identifies a person")]
+    max_rows: Annotated[
+        int, _doc("most rows of one person that are kept, chosen at random; noise grows with it")
+    ] = 1
+
+    def __post_init__(self) -> None:
+        _whole(self, "max_rows", "privacy.unit.max_rows", least=1)
+        try:
+            self.build()
+        except SpecificationError as error:
+            raise SpecificationError(f"privacy.unit.column: {error}") from None
+
+    def build(self) -> PrivacyUnit:
+        """Return the unit."""
+        return PrivacyUnit(self.column, self.max_rows)
+
+
+@dataclass(frozen=True)
 class PrivacySpec(Configured):
-    """What a release may cost, and how its noise is drawn.
+    """What a release may cost, whom it protects, and how its noise is drawn.
 
     Parameters
     ----------
     epsilon, delta
-        The guarantee, under replace-one neighbours. It holds for everything the release puts out.
+        The guarantee, under the neighbours that are chosen. It holds for everything the release
+        puts out.
     noise
         ``exact`` draws from OpenDP without a seed; ``numpy`` is seeded, for research, and what it
         makes is not releasable.
@@ -80,6 +103,14 @@ class PrivacySpec(Configured):
         The seed of ``numpy`` noise, 0 unless given.
     edition
         Raise it to draw, and to pay for, the same release once more, for example on new data.
+    neighbours
+        ``replace_one``: whoever sees the release can hardly tell a person's rows from another
+        person's. ``add_remove``: nor whether a person is in the table at all.
+    unit
+        Who is protected; None: every record is a person of its own.
+    records_share
+        The share of the mechanism's rho that measures the number of private records where that is
+        private: with ``add_remove``, or with more than one row a person.
     """
 
     epsilon: Annotated[float, _doc("epsilon of the guarantee, > 0")]
@@ -92,6 +123,17 @@ class PrivacySpec(Configured):
     edition: Annotated[
         str | int, _doc("raise it to draw and pay for the same release once more, on new data")
     ] = "1"
+    neighbours: Annotated[
+        Relation,
+        _doc("replace_one (a person replaced by another) or add_remove (a person there or not)"),
+    ] = "replace_one"
+    unit: Annotated[
+        UnitSpec | None, _doc("who is protected, where a person may have several records")
+    ] = None
+    records_share: Annotated[
+        float,
+        _doc("share of the mechanism's rho that measures the number of rows, where it is private"),
+    ] = RECORDS_SHARE
 
     def __post_init__(self) -> None:
         if _number(self, "epsilon", "privacy.epsilon") <= 0:
@@ -118,6 +160,28 @@ class PrivacySpec(Configured):
                 f"privacy.edition must be of letters, digits, '.', '_' and '-', got {edition!r}."
             )
         object.__setattr__(self, "edition", edition)
+        _one_of(self.neighbours, get_args(Relation), "privacy.neighbours")
+        if not 0 < _number(self, "records_share", "privacy.records_share") < 1:
+            raise SpecificationError(
+                f"privacy.records_share must lie between 0 and 1, got {self.records_share}."
+            )
+
+    @property
+    def relation(self) -> Neighbours:
+        """Which tables the release must not let anybody tell apart."""
+        return Neighbours(self.neighbours, 1 if self.unit is None else self.unit.max_rows)
+
+    @property
+    def protected(self) -> dict[str, Any]:
+        """What of whom is protected differs from the default, and so makes another release."""
+        found: dict[str, Any] = {}
+        if self.neighbours != "replace_one":
+            found["neighbours"] = self.neighbours
+        if self.unit is not None:
+            found["unit"] = self.unit.build().to_dict()
+        if not self.relation.records_public:
+            found["records_share"] = self.records_share
+        return found
 
 
 @dataclass(frozen=True)
@@ -306,6 +370,10 @@ class ReleaseSpec:
         if self.domain.declared is not None:
             # A workload that the domain cannot serve is refused now, not after an hour's run.
             self.workload.build(self.domain.declared)
+            if self.privacy.unit is not None:
+                self.privacy.unit.build().check(self.domain.declared)
+        if self.privacy.protected and self.privacy.noise == "exact":
+            check_not_split(self.private)
         self._check_budget()
         reason = self.private.restricted_because
         if reason is not None and self.privacy.noise == "exact":
@@ -374,6 +442,7 @@ class ReleaseSpec:
                 "delta": self.privacy.delta,
                 "noise": self.privacy.noise,
                 "seed": self.privacy.seed,
+                **self.privacy.protected,
             },
             "mechanism": {"name": self.mechanism.name, **self.mechanism.build().parameters()},
             "workload": self.workload.to_dict(),

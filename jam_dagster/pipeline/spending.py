@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import BudgetError
 from jam_dagster.pipeline.archive import ReleaseArchive
@@ -114,7 +114,9 @@ class LedgerSpending:
         # A backend that cannot be loaded must fail before anything is reserved.
         noise = make_noise("exact")
         release = self.ledger.open_release(self.key, self.graph.shares, run_id=run_id)
-        return Draws(noise, release.account(share), self.archive.outcomes)
+        return Draws(
+            noise, release.account(share), self.archive.outcomes, **_protection(self.graph)
+        )
 
     def close(self, share: str, reason: str) -> None:
         """Return to the dataset's budget what a share has not spent."""
@@ -138,4 +140,10 @@ class ResearchSpending:
     def draws(self, share: str) -> Draws:
         """Return the draws of a share."""
         noise = make_noise("numpy", self.graph.spec.privacy.seed)
-        return Draws(noise, UnledgeredAccount(self.graph.shares[share]), MemoryStore())
+        account = UnledgeredAccount(self.graph.shares[share])
+        return Draws(noise, account, MemoryStore(), **_protection(self.graph))
+
+
+def _protection(graph: ReleaseGraph) -> dict[str, Any]:
+    """Return whom the draws of a release protect."""
+    return {"neighbours": graph.neighbours, "records_share": graph.spec.privacy.records_share}

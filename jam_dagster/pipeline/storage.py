@@ -15,7 +15,8 @@ from pydantic import Field
 
 from jam_dagster.errors import SourceError, SpecificationError
 from jam_dagster.pipeline.formats import FORMATS, Format
-from jam_dagster.tables import withheld
+from jam_dagster.tables import secret_key, withheld
+from jam_dagster.tables.files import write_once
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -78,6 +79,21 @@ class ReleaseStore(dg.UPathIOManager):
             path.write_bytes(content)
         if self.private and self.is_local:
             self._close_to_others(path)
+
+    def secret(self, *parts: str) -> bytes:
+        """Return a random secret of a private store: made the first time, and then kept.
+
+        Parameters
+        ----------
+        parts
+            Where it lies below the root.
+        """
+        path = self.root.joinpath(*(_safe(part) for part in parts))
+        if not path.exists():
+            self.make_directory(path.parent)
+            with self.modes():
+                write_once(path, secret_key())
+        return bytes(path.read_bytes())
 
     def make_directory(self, path: UPath) -> None:
         """Make a folder; a private one is closed to others from the root down."""

@@ -89,8 +89,11 @@ def _jam_pgm(graph: ReleaseGraph) -> dg.AssetsDefinition:
             spends.check()
             draws = spends.draws(MECHANISM_SHARE, run_id=context.run.run_id)
             archive = spends.archive
+            data = DataFingerprint.of(
+                private_discretized, public_discretized, neighbours=graph.neighbours
+            )
             with spends.alone():
-                archive.begin(DataFingerprint.of(private_discretized, public_discretized))
+                archive.begin(data)
                 kept = archive.run()
                 run = kept or made(draws, spends.store.modes())
                 if kept is None:
@@ -130,6 +133,7 @@ def _run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
         "rho_budget": transcript.rho_budget,
         "delta": delta,
         "noise": transcript.noise,
+        "neighbours": transcript.neighbours.describe(),
         "releasable": graph.spec.releasable,
     }
     if not graph.tells_data("jam_pgm"):
@@ -172,12 +176,14 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
         csv = store.beside(context.asset_key, partition_of(context), ".csv")
         store.write(csv, table.to_csv(index=False).encode())
         metadata: dict[str, Any] = {
-            "dagster/row_count": len(table),
             "csv": dg.MetadataValue.path(str(csv)),
             "releasable": graph.spec.releasable,
         }
         if not jam_pgm.model.domain.restricted:
             metadata |= graph.table_metadata(name, jam_pgm.model.domain)
+        if graph.tells_data(name) or graph.neighbours.records_public:
+            # Seeded noise around a private number tells it to everyone who knows the seed.
+            metadata["dagster/row_count"] = len(table)
         if graph.tells_data(name):
             metadata["preview"] = preview(table)
             metadata |= sampling_error_metadata(sampling_error(jam_pgm.model, encoded))

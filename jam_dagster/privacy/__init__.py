@@ -20,7 +20,13 @@ from jam_dagster.privacy.accounting import (
     units_down,
     units_up,
 )
-from jam_dagster.privacy.draws import DirectoryStore, Draws, MemoryStore, OutcomeStore
+from jam_dagster.privacy.draws import (
+    RECORDS_SHARE,
+    DirectoryStore,
+    Draws,
+    MemoryStore,
+    OutcomeStore,
+)
 from jam_dagster.privacy.exact_noise import ExactNoise
 from jam_dagster.privacy.noise import Noise, NoiseName, make_noise
 from jam_dagster.privacy.noise_calls import NoiseCall
@@ -46,6 +52,7 @@ __all__ = [
     "JAM_SCORE",
     "MARGINAL_L1",
     "MARGINAL_L2",
+    "RECORDS_SHARE",
     "REPLACE_ONE",
     "Account",
     "Balance",

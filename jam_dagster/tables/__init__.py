@@ -22,6 +22,7 @@ from jam_dagster.tables.sources import (
     Source,
     SplitSource,
     SqlSource,
+    check_not_split,
     source_from_config,
 )
 from jam_dagster.tables.splits import stratified_split
@@ -50,6 +51,7 @@ __all__ = [
     "Value",
     "Workload",
     "census_domain",
+    "check_not_split",
     "decode",
     "draft_domain",
     "encode",

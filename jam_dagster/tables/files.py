@@ -36,6 +36,32 @@ def check_folder(folder: Path) -> None:
         raise OSError(error.errno, os.strerror(error.errno or 0), str(folder)) from error
 
 
+def write_once(path: Path | UPath, content: bytes) -> None:
+    """Write a file whole, as `write_whole` does, unless somebody else was first.
+
+    Parameters
+    ----------
+    path
+        The file, in a folder that exists. Of two writers at once to an object store the last one
+        stays.
+    content
+        All that the file is to hold.
+    """
+    if not isinstance(path, Path):
+        write_whole(path, content)
+        return
+    mine = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    write_whole(mine, content)
+    try:
+        os.link(mine, path)
+    except FileExistsError:
+        pass
+    except OSError:
+        # Not every file system has links.
+        mine.replace(path)
+    mine.unlink(missing_ok=True)
+
+
 def write_whole(path: Path | UPath, content: bytes) -> None:
     """Write a file so that a crash leaves the whole of it, synced to the disk, or none of it.
 

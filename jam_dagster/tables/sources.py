@@ -214,6 +214,25 @@ class SplitSource:
 _TYPED = (CsvSource, SplitSource)
 
 
+def check_not_split(source: Source) -> None:
+    """Raise where a private table is split off row by row, though it protects something else.
+
+    A split divides rows, not people, and the size of its public part follows from the number of
+    private rows: that protects records that are replaced, and nothing beyond.
+
+    Raises
+    ------
+    SpecificationError
+        If the source is a `SplitSource`.
+    """
+    if isinstance(source, SplitSource):
+        raise SpecificationError(
+            "a split table protects single records that are replaced, since it divides rows and"
+            " not people, and its parts tell how many rows there are: give the private and the"
+            " public table as sources of their own, or use seeded noise, for research"
+        )
+
+
 def source_from_config(config: str | Mapping[str, Any]) -> Source:
     """Build a source from what a configuration file says.
 

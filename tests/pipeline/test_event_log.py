@@ -14,7 +14,10 @@ PRIVATE: dict[str, Any] = {"evaluation": EvaluationSpec(mode="private", share=0.
 
 # What the configuration says, n, and where things lie.
 HARMLESS = {
-    "jam_pgm": {"rho_budget", "delta", "noise", "releasable", "made_again", "note", "path"},
+    "jam_pgm": {
+        *("rho_budget", "delta", "noise", "neighbours", "releasable"),
+        *("made_again", "note", "path"),
+    },
     "synthetic_records": {
         *("dagster/row_count", "dagster/column_schema", "dagster/column_lineage"),
         *("csv", "releasable", "note", "path"),

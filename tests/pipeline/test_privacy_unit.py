@@ -1,0 +1,337 @@
+"""Several rows a person: what ingestion keeps, what stays private, what makes another release."""
+
+from __future__ import annotations
+
+import json
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import dagster as dg
+import numpy as np
+import pandas as pd
+import pytest
+
+from jam_dagster.errors import DomainError, SpecificationError
+from jam_dagster.mechanisms import jam_pgm
+from jam_dagster.pipeline import (
+    DomainSpec,
+    EvaluationSpec,
+    PrivacySpec,
+    ReleaseSpec,
+    UnitSpec,
+    assessment,
+)
+from jam_dagster.pipeline.formats import CodesFormat, RunFormat
+from jam_dagster.pipeline.graph import ReleaseGraph
+from jam_dagster.tables import SplitSource, source_from_config
+from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure, people
+
+PERSONS, ROWS = 250, 600
+
+
+def many_rows(rows: int = ROWS, persons: int = PERSONS) -> pd.DataFrame:
+    """Return a table in which a person has one row or several."""
+    table = people(rows, seed=1)
+    who = np.random.default_rng(5).integers(0, persons, rows)
+    who[:persons] = np.arange(persons)
+    return table.assign(who=[f"person {number}" for number in who])
+
+
+@pytest.fixture
+def unit_bench(bench: Bench) -> Bench:
+    many_rows().to_csv(bench.private, index=False)
+    return bench
+
+
+def protects(k: int = 2, neighbours: Any = "replace_one", **more: Any) -> dict[str, Any]:
+    privacy = PrivacySpec(epsilon=2.0, unit=UnitSpec("who", k), neighbours=neighbours, **more)
+    return {"privacy": privacy, "evaluation": EvaluationSpec(mode="private", share=0.2)}
+
+
+def private_codes(bench: Bench) -> Any:
+    return CodesFormat().read(bench.closed / "people" / "private_discretized.codes.parquet")
+
+
+def run_of(bench: Bench) -> Any:
+    return RunFormat().read(bench.releases / "people" / "jam_pgm.run")
+
+
+def metadata_of(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
+    """Return what each asset tells in the event log."""
+    return {
+        event.asset_key.path[-1]: dict(event.materialization.metadata)
+        for event in result.all_events
+        if event.is_step_materialization
+    }
+
+
+def kept_of(table: pd.DataFrame, k: int) -> int:
+    return int(table["who"].value_counts().clip(upper=k).sum())
+
+
+# --- what is configured
+
+
+def spec(**privacy: Any) -> ReleaseSpec:
+    return ReleaseSpec(
+        "people",
+        "people",
+        source_from_config("a.csv"),
+        source_from_config("b.csv"),
+        DomainSpec(declared=DOMAIN),
+        PrivacySpec(epsilon=2.0, **privacy),
+    )
+
+
+def test_a_release_that_protects_records_keeps_its_name() -> None:
+    """As it was before there was a choice: another digest would be charged once more."""
+    digest = "f6f1976c34f88ad89b1c793455f6636d2e55a29ffa7314599fd790491f42a135"
+    assert spec().digest(DOMAIN) == digest
+    assert spec(records_share=0.2).digest(DOMAIN) == digest
+    assert ReleaseGraph(spec())._code_version("private_records") == "1-ebb7d10b5103"
+
+
+def test_whom_it_protects_makes_another_release() -> None:
+    chosen: list[dict[str, Any]] = [
+        {},
+        {"neighbours": "add_remove"},
+        {"neighbours": "add_remove", "records_share": 0.2},
+        {"unit": UnitSpec("who")},
+        {"unit": UnitSpec("who", 2)},
+        {"unit": UnitSpec("who", 3)},
+        {"unit": UnitSpec("name", 3)},
+        {"unit": UnitSpec("who", 3), "neighbours": "add_remove"},
+        {"unit": UnitSpec("who", 3), "records_share": 0.2},
+    ]
+    assert len({spec(**privacy).digest(DOMAIN) for privacy in chosen}) == len(chosen)
+
+
+@pytest.mark.parametrize(
+    ("privacy", "named"),
+    [
+        ({"neighbours": "bounded"}, r"privacy\.neighbours must be one of replace_one, add_remove"),
+        ({"records_share": 0}, r"privacy\.records_share must lie between 0 and 1"),
+        ({"records_share": 1}, r"privacy\.records_share must lie between 0 and 1"),
+        ({"records_share": "much"}, r"privacy\.records_share must be a number"),
+    ],
+)
+def test_what_is_out_of_range_is_refused(privacy: dict[str, Any], named: str) -> None:
+    with pytest.raises(SpecificationError, match=named):
+        PrivacySpec(epsilon=1.0, **privacy)
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, "many", True, None])
+def test_a_limit_out_of_range_is_refused(k: Any) -> None:
+    with pytest.raises(SpecificationError, match=r"privacy\.unit\.max_rows must be"):
+        UnitSpec("who", k)
+
+
+def test_a_unit_without_a_column_is_refused() -> None:
+    with pytest.raises(SpecificationError, match=r"privacy\.unit\.column"):
+        UnitSpec("", 3)
+
+
+def test_an_attribute_identifies_nobody() -> None:
+    with pytest.raises(DomainError, match="'town' identifies a person"):
+        spec(unit=UnitSpec("town"))
+
+
+def test_a_split_table_protects_records_only() -> None:
+    split = SplitSource(source_from_config("a.csv"), "sex", "F", 0.5, 0.1)
+    for privacy in ({"unit": UnitSpec("who")}, {"neighbours": "add_remove"}):
+        with pytest.raises(SpecificationError, match="a split table protects single records"):
+            ReleaseSpec(
+                "people",
+                "people",
+                split,
+                source_from_config("b.csv"),
+                DomainSpec(declared=DOMAIN),
+                PrivacySpec(epsilon=2.0, **privacy),
+            )
+
+
+# --- what is kept, and what is told
+
+
+@pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
+def test_a_release_of_persons(unit_bench: Bench, neighbours: str) -> None:
+    result = unit_bench.run(**protects(2, neighbours))
+    assert result.success, failure(result)
+    kept = kept_of(many_rows(), 2)
+    records = pd.read_parquet(unit_bench.closed / "people" / "private_records.parquet")
+    assert "who" not in records.columns
+    assert len(records) == private_codes(unit_bench).records == kept < ROWS
+    transcript = run_of(unit_bench).transcript
+    assert transcript.neighbours.to_dict() == {"relation": neighbours, "max_rows": 2}
+    assert transcript.calls[0].step == "records"
+    assert transcript.calls[0].rho == pytest.approx(0.05 * transcript.rho_budget)
+    told = metadata_of(result)
+    assert "dagster/row_count" not in told["private_records"] | told["private_discretized"]
+    assert told["public_discretized"]["dagster/row_count"].value == 200
+    assert told["synthetic_records"]["dagster/row_count"].value == transcript.records
+    (fingerprint,) = unit_bench.releases.rglob("data.json")
+    assert json.loads(fingerprint.read_text())["private_rows"] is None
+
+
+def test_one_row_of_each_person_replaced_leaves_their_number_public(unit_bench: Bench) -> None:
+    result = unit_bench.run(**protects(1))
+    assert result.success, failure(result)
+    assert run_of(unit_bench).transcript.records == PERSONS
+    told = metadata_of(result)
+    for asset in ("private_records", "private_discretized", "synthetic_records"):
+        assert told[asset]["dagster/row_count"].value == PERSONS
+
+
+def test_records_that_come_and_go_need_no_column(bench: Bench) -> None:
+    result = bench.run(privacy=PrivacySpec(epsilon=2.0, neighbours="add_remove"))
+    assert result.success, failure(result)
+    assert private_codes(bench).records == ROWS
+    assert run_of(bench).transcript.neighbours.relation == "add_remove"
+
+
+def test_the_key_lies_closed_in_the_private_store(unit_bench: Bench) -> None:
+    assert unit_bench.run(UP_TO_SYNTHETIC, **protects(2)).success
+    (key,) = (unit_bench.closed / "people" / "row_limit").iterdir()
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert stat.S_IMODE(key.parent.stat().st_mode) == 0o700
+    secret = key.read_bytes()
+    assert len(secret) == 32
+    for path in unit_bench.home.rglob("*"):
+        if path.is_file() and path != key:
+            held = path.read_bytes()
+            assert secret not in held
+            assert secret.hex().encode() not in held
+
+
+def test_seeded_noise_chooses_rows_by_its_seed(unit_bench: Bench) -> None:
+    def kept(seed: int) -> pd.DataFrame:
+        given = protects(2, noise="numpy", seed=seed)
+        assert unit_bench.run(["private_records"], **given).success
+        return pd.read_parquet(unit_bench.closed / "people" / "private_records.parquet")
+
+    first = kept(1)
+    pd.testing.assert_frame_equal(first, kept(1))
+    assert not first.equals(kept(2))
+    assert not list(unit_bench.closed.rglob("*.key"))
+
+
+def test_seeded_noise_tells_no_number_of_rows(unit_bench: Bench) -> None:
+    """Who knows the seed takes the noise off again, and the seed is no secret."""
+    result = unit_bench.run(UP_TO_SYNTHETIC, **protects(2, noise="numpy"))
+    assert result.success, failure(result)
+    assert "dagster/row_count" not in metadata_of(result)["synthetic_records"]
+
+
+@pytest.mark.parametrize("column", ["whoever", "missing"])
+def test_a_private_table_that_names_nobody_costs_nothing(unit_bench: Bench, column: str) -> None:
+    table = many_rows()
+    table["missing"] = table["who"].where(table.index != 7)
+    table.to_csv(unit_bench.private, index=False)
+    privacy = PrivacySpec(epsilon=2.0, unit=UnitSpec(column, 2))
+    told = failure(unit_bench.run(UP_TO_SYNTHETIC, privacy=privacy))
+    assert {"whoever": "no column 'whoever'", "missing": "missing values"}[column] in told
+    assert "Nothing was charged" in told
+    assert "person 7" not in told
+    assert unit_bench.kinds() == []
+
+
+def test_a_drafted_domain_with_the_column_is_refused_unread(unit_bench: Bench) -> None:
+    people(200, seed=2).assign(who="x").to_csv(unit_bench.public, index=False)
+    given = {**protects(2), "domain": DomainSpec(identify="public")}
+    told = failure(unit_bench.run(UP_TO_SYNTHETIC, **given))
+    assert "'who' identifies a person" in told
+    assert not unit_bench.closed.exists()
+
+
+# --- what was read for another limit
+
+
+def test_rows_kept_for_another_limit_are_refused(unit_bench: Bench) -> None:
+    assert unit_bench.run(UP_TO_SYNTHETIC[:6], **protects(3)).success
+    told = failure(unit_bench.run(["jam_pgm"], **protects(2)))
+    assert "at most 3 rows for each who, not for edition 1 with at most 2" in told
+    assert unit_bench.kinds() == []
+
+
+def test_a_release_that_stopped_goes_on_with_the_same_rows(
+    unit_bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = jam_pgm._Run.round
+
+    def stops(run: Any, index: int) -> Any:
+        if index == 2:
+            raise RuntimeError
+        return real(run, index)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(jam_pgm._Run, "round", stops)
+        assert not unit_bench.run(UP_TO_SYNTHETIC, **protects(2)).success
+    before = private_codes(unit_bench)
+    charged = unit_bench.kinds().count("charged")
+    assert charged >= 3
+
+    result = unit_bench.run(UP_TO_SYNTHETIC, **protects(2))
+
+    assert result.success, failure(result)
+    after = private_codes(unit_bench)
+    for name in DOMAIN.names:
+        np.testing.assert_array_equal(after.column(name), before.column(name))
+    steps = [call.step for call in run_of(unit_bench).transcript.calls]
+    assert len(steps) == len(set(steps)) == unit_bench.kinds().count("charged")
+
+
+# --- neighbours
+
+
+def neighbour(relation: str) -> pd.DataFrame:
+    """Return the table without one person, or with that person's rows replaced by one other."""
+    table = many_rows()
+    whose = table["who"] == "person 3"
+    rest = table[~whose]
+    if relation == "add_remove":
+        return rest
+    other = pd.DataFrame([{"sex": "M", "town": "Cork", "job": "none", "age": 1, "who": "new"}])
+    return pd.concat([other, rest])
+
+
+@pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
+def test_nothing_that_leaves_depends_on_how_many_rows_there_are(
+    unit_bench: Bench, monkeypatch: pytest.MonkeyPatch, neighbours: str
+) -> None:
+    """The outcomes of all draws frozen, the same release of a neighbour with another n."""
+    monkeypatch.setattr(jam_pgm, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    noon = SimpleNamespace(now=lambda zone: datetime(2026, 1, 1, 12, tzinfo=UTC))
+    monkeypatch.setattr(assessment, "datetime", noon)
+    given = protects(3, neighbours)
+
+    def release() -> tuple[dict[str, Any], dict[Path, bytes], int]:
+        result = unit_bench.run(**given)
+        assert result.success, failure(result)
+        found = {
+            path.relative_to(unit_bench.releases): path.read_bytes()
+            for path in unit_bench.releases.rglob("*")
+            # Great Expectations writes the time of its run; what it reads is the synthetic table.
+            if path.is_file() and "data_docs" not in path.parts
+        }
+        told = metadata_of(result)
+        # The second time, the ledger knows the release.
+        del told["privacy_budget"]
+        return told, found, private_codes(unit_bench).records
+
+    metadata, files, n = release()
+    outcomes = [path for path in files if "outcomes" in path.parts]
+    assert len(outcomes) >= 5  # rows, three selections, the errors, and what was measured
+    events = unit_bench.kinds()
+    neighbour(neighbours).to_csv(unit_bench.private, index=False)
+    (kept,) = unit_bench.releases.rglob("archive/*/run")
+    kept.rename(unit_bench.home / "moved")
+
+    again, files_again, n_again = release()
+
+    assert n_again != n
+    assert files_again == files
+    assert again == metadata
+    assert [kind for kind in unit_bench.kinds()[len(events) :] if kind == "charged"] == []
