@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.torture.execution import Ended, execute, reached_by
+from tests.torture.execution import Ended, execute, execute_two, reached_by
 from tests.torture.judge import State, ViolationError, judge, judge_end, judge_repetition
 from tests.torture.points import Target
 from tests.torture.victims import Victim
@@ -117,6 +117,10 @@ class Campaign:
         point = self._unvisited.pop()
         most = max(1, self._reached[point] // (1 + attempt))
         target = Target(point, int(self._rng.integers(1, most + 1)))
+        if self._rng.random() < 0.2:
+            self.told.runs += 1
+            later = float(self._rng.uniform(0, self._seconds))
+            return point, execute_two(victim, target, rival_after_seconds=later)
         return point, execute(victim, target)
 
     def _shuffled(self) -> list[str]:

@@ -62,17 +62,72 @@ def execute(
     RunFailedError
         If it ended with an error, or hung.
     """
+    return _end(victim, _start(victim, target, fault), after_seconds)
+
+
+def execute_two(victim: Victim, target: Target, *, rival_after_seconds: float) -> Ended:
+    """Run a victim twice at once: one run dies at its target, the other goes on beside it.
+
+    Parameters
+    ----------
+    victim
+        The release.
+    target
+        Where the first run kills itself.
+    rival_after_seconds
+        When the second starts.
+
+    Returns
+    -------
+    Ended
+        How the first ended.
+
+    Raises
+    ------
+    RunFailedError
+        If one ended with an error, other than that it should wait for the other.
+    """
+    first = _start(victim, target, None)
+    time.sleep(rival_after_seconds)
+    second = _start(victim, None, None)
+    endings = []
+    for run in (first, second):
+        try:
+            endings.append(_end(victim, run, None))
+        except RunFailedError as error:
+            # It waits for some seconds only, and a busy machine takes longer.
+            if "another run is drawing" not in str(error):
+                raise
+            endings.append(Ended(killed=False, seconds=0.0))
+    return endings[0]
+
+
+@dataclass(frozen=True)
+class _Started:
+    pid: int
+    at: float
+
+
+def _start(victim: Victim, target: Target | None, fault: Callable[[], None] | None) -> _Started:
     started = time.monotonic()
     child = os.fork()
     if child == 0:
         _in_child(victim, target, fault)
-    status = _wait(child, started, after_seconds)
-    seconds = time.monotonic() - started
+    return _Started(child, started)
+
+
+def _end(victim: Victim, run: _Started, after_seconds: float | None) -> Ended:
+    status = _wait(run, after_seconds)
+    seconds = time.monotonic() - run.at
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
         return Ended(killed=True, seconds=seconds)
     if status != 0:
-        raise RunFailedError(f"the run failed: {(victim.home / 'failure.txt').read_text()}")
+        raise RunFailedError(f"the run failed: {_failure(victim, run.pid).read_text()}")
     return Ended(killed=False, seconds=seconds)
+
+
+def _failure(victim: Victim, pid: int) -> Path:
+    return victim.home / f"failure-{pid}.txt"
 
 
 def reached_by(victim: Victim) -> dict[str, int]:
@@ -92,7 +147,7 @@ def _in_child(victim: Victim, target: Target | None, fault: Callable[[], None] |
         (victim.home / "reached.json").write_text(json.dumps(points.reached))
         code = 0
     except BaseException:
-        (victim.home / "failure.txt").write_text(traceback.format_exc())
+        _failure(victim, os.getpid()).write_text(traceback.format_exc())
     finally:
         # Neither the handlers nor the buffers of the parent are this process's to flush.
         os._exit(code)
@@ -104,15 +159,15 @@ def _silence(home: Path) -> None:
         os.dup2(log, descriptor)
 
 
-def _wait(child: int, started: float, after_seconds: float | None) -> int:
+def _wait(run: _Started, after_seconds: float | None) -> int:
     limit = LONGEST_SECONDS if after_seconds is None else after_seconds
     while True:
-        pid, status = os.waitpid(child, os.WNOHANG)
+        pid, status = os.waitpid(run.pid, os.WNOHANG)
         if pid:
             return status
-        if time.monotonic() - started >= limit:
-            os.kill(child, signal.SIGKILL)
-            _, status = os.waitpid(child, 0)
+        if time.monotonic() - run.at >= limit:
+            os.kill(run.pid, signal.SIGKILL)
+            _, status = os.waitpid(run.pid, 0)
             if after_seconds is None:
                 raise RunFailedError(f"the run did not end within {LONGEST_SECONDS:g} seconds")
             return status

@@ -197,13 +197,6 @@ class SeededRelease(Victim):
 
     def run(self, points: Points) -> None:
         install(points, self.tally)
-        out = self.out
-        domain = Domain.load(self.home / "domain.json")
-        private, public = (
-            EncodedTable.from_frame(domain, pd.read_csv(self.home / f"{name}.csv"))
-            for name in ("private", "public")
-        )
-        workload = Workload.all_k_way(domain, 2)
         ledger = self.ledger
         if self.dataset not in ledger.datasets():
             ledger.grant(self.dataset, epsilon=self.budget.epsilon, delta=self.budget.delta)
@@ -211,6 +204,16 @@ class SeededRelease(Victim):
             ReleaseKey(self.dataset, "research", "specification"),
             self.budget.shares(evaluation=0.05),
         )
+        with ledger.claim(release.key):
+            self._draw(release, points)
+
+    def _draw(self, release: Release, points: Points) -> None:
+        out, domain = self.out, Domain.load(self.home / "domain.json")
+        private, public = (
+            EncodedTable.from_frame(domain, pd.read_csv(self.home / f"{name}.csv"))
+            for name in ("private", "public")
+        )
+        workload = Workload.all_k_way(domain, 2)
         noise = TalliedNoise(SeededNoise(7), self.tally, points.reach)
         draws = {
             share: Draws(noise, release.account(share), self.store) for share in release.shares
