@@ -39,6 +39,49 @@ def test_a_ledger_shows_what_a_release_spent(released: Run) -> None:
     assert "The last 3 of" in result.stdout
 
 
+def test_a_renewing_budget_is_granted_and_shown(run: Run) -> None:
+    budget = ("--ledger", "l.db", "--dataset", "a", "--epsilon", 1, "--delta", 1e-9)
+    disjoint = ("--partitions", "disjoint", "--ground", "membership public and fixed")
+    told = run("ledger", "grant", *budget, "--period", "month", *disjoint).stderr
+    assert "each month, of which only the largest partition counts" in told
+    key = ReleaseKey("a", "first", "x", "east")
+    share = 0.6 * Ledger("l.db").balance("a").granted
+    Ledger("l.db").open_release(key, {"mechanism": share})
+
+    (one,) = json.loads(run("ledger", "show", "--ledger", "l.db", "--json").stdout)["datasets"]
+
+    assert one["policy"]["period"] == "month"
+    assert one["period"] == Ledger("l.db").balance("a").period != "lifetime"
+    # Another partition would be no larger than this one.
+    assert one["rho_after_another_release"] == pytest.approx(2 / 3 * share)
+    table = run("ledger", "show", "--ledger", "l.db").stdout
+    assert "each month, of which only the largest partition counts" in table
+    assert "was spent over its lifetime" in table
+    assert run("ledger", "grant", *budget, "--period", "month").exit_code == 0
+    (one,) = json.loads(run("ledger", "show", "--ledger", "l.db", "--json").stdout)["datasets"]
+    assert one["rho_after_another_release"] is None
+    assert "too little" in run("ledger", "show", "--ledger", "l.db").stdout
+
+
+@pytest.mark.parametrize("policy", [("--period", "week"), ("--partitions", "disjoint")])
+def test_a_policy_that_means_nothing_is_bad_input(run: Run, policy: tuple[str, str]) -> None:
+    budget = ("--ledger", "l.db", "--dataset", "a", "--epsilon", 1, "--delta", 1e-9)
+    result = run("ledger", "grant", *budget, *policy)
+
+    assert result.exit_code == 2
+    assert "must be one of" in result.stderr or "only on a ground" in result.stderr
+    assert not Path("l.db").exists()
+
+
+def test_an_up_to_date_ledger_is_upgraded_for_nothing(run: Run) -> None:
+    before = Ledger("ledger.db").events()
+    result = run("ledger", "upgrade", "--ledger", "ledger.db")
+
+    assert result.exit_code == 0
+    assert "up to date" in result.stderr
+    assert Ledger("ledger.db").events() == before
+
+
 @pytest.mark.parametrize(("left", "nothing"), [(2e-15, True), (1e-9, False)])
 def test_what_rounding_left_grants_nothing(run: Run, left: float, nothing: bool) -> None:
     account = _opened(Budget(1.0, 1e-9).shares(evaluation=0.0)).account("mechanism")
@@ -126,7 +169,7 @@ def test_closing_twice_returns_nothing(run: Run) -> None:
 def test_what_is_not_one_open_release_is_not_closed(
     run: Run, given: tuple[str, ...], says: list[str]
 ) -> None:
-    _opened()
+    _opened().account("mechanism").charge("a", 1e-6)
     _opened(specification="51c0")
     _opened(release="finished").close("done")
     events = Ledger("ledger.db").events()
@@ -141,7 +184,9 @@ def test_what_is_not_one_open_release_is_not_closed(
 
 
 def test_one_of_two_specifications_is_closed(run: Run) -> None:
-    first, second = _opened(), _opened(specification="51c0")
+    first = _opened()
+    first.account("mechanism").charge("a", 1e-6)
+    second = _opened(specification="51c0")
 
     result = run(*CLOSE, "--release", "yearly", "--specification", "51", "--reason", "no need")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -12,7 +13,7 @@ from jam_dagster.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from jam_dagster.privacy import Balance, Event, Release
+    from jam_dagster.privacy import Balance, Event, Policy, Release
 
 app = typer.Typer(
     help="Who spent what on which protected dataset.",
@@ -20,7 +21,10 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-LedgerOption = Annotated[str, typer.Option(metavar="FILE", help="The ledger.")]
+LedgerOption = Annotated[
+    str,
+    typer.Option(metavar="FILE", help="The ledger: a file, or postgresql://user@host/database."),
+]
 
 
 @app.command()
@@ -36,6 +40,8 @@ def show(
 ) -> None:
     """Show what was granted, reserved, spent and is left, and the last events.
 
+    Beside it stands what would be left after one more release of the size of the last.
+
     ```
     jam-dagster ledger show --ledger ledger.db --dataset people
     ```
@@ -43,7 +49,7 @@ def show(
     Amounts are in rho, which adds up, and as the epsilon that they mean at the delta of the
     grant, which does not: a release that spends a quarter of rho spends about half of epsilon.
     """
-    from jam_dagster.privacy import Ledger
+    from jam_dagster.privacy import Ledger, describe_rho
 
     if last < 0:
         raise InputError(f"--last must be 0 or more, got {last}.")
@@ -53,10 +59,13 @@ def show(
     balances = [
         opened.balance(name) for name in (opened.datasets() if dataset is None else (dataset,))
     ]
+    after = {balance.dataset: _after_another(balance, events) for balance in balances}
     if as_json:
         print_json(
             {
-                "datasets": [_balance_in_json(balance) for balance in balances],
+                "datasets": [
+                    _balance_in_json(balance, after[balance.dataset]) for balance in balances
+                ],
                 "events": [_event_in_json(event) for event in events],
             }
         )
@@ -64,7 +73,14 @@ def show(
     from rich.console import Console
 
     console = Console(highlight=False, markup=False)
-    console.print(_balances_table(balances))
+    console.print(_balances_table(balances, after))
+    for balance in balances:
+        if told := _policy_told(balance.policy):
+            lifetime = describe_rho(balance.lifetime_spent, balance.delta)
+            console.print(
+                f"{balance.dataset} is granted this{told}; {lifetime} was spent over its lifetime.",
+                soft_wrap=True,
+            )
     if last and events:
         console.print(_events_table(events[-last:], total=len(events)))
 
@@ -81,6 +97,28 @@ def grant(
     ],
     epsilon: Annotated[float, typer.Option(help="What all its releases together may spend.")],
     delta: Annotated[float, typer.Option(help="delta of the budget.")],
+    period: Annotated[
+        str,
+        typer.Option(
+            metavar="PERIOD",
+            help="lifetime, or year, quarter, month: the budget renews each calendar period (UTC).",
+        ),
+    ] = "lifetime",
+    partitions: Annotated[
+        str,
+        typer.Option(
+            metavar="HOW",
+            help="add: partitions add up. disjoint: only the largest counts; needs --ground.",
+        ),
+    ] = "add",
+    ground: Annotated[
+        str,
+        typer.Option(
+            metavar="WHY",
+            help="Why disjoint partitions are: 'add/remove neighbours' or 'membership public and "
+            "fixed'.",
+        ),
+    ] = "",
     reason: Annotated[str, typer.Option(help="Written in the journal.")] = "",
 ) -> None:
     r"""Grant a protected dataset its whole budget, or replace the budget that it has.
@@ -91,16 +129,40 @@ def grant(
     ```
 
     The file is made if it is not there. A budget cannot be lowered below what is spent and
-    reserved.
+    reserved. A budget that renews bounds what is spent on each period, and over a lifetime
+    nothing: it is for data that turn over.
     """
-    from jam_dagster.privacy import Ledger, describe_rho
+    from jam_dagster.privacy import Ledger, Policy, describe_rho
+    from jam_dagster.privacy.policy import PartitionsName, PeriodName
 
-    balance = Ledger(ledger).grant(dataset, epsilon=epsilon, delta=delta, reason=reason)
+    policy = Policy(cast(PeriodName, period), cast(PartitionsName, partitions), ground)
+    balance = Ledger(ledger).grant(
+        dataset,
+        epsilon=epsilon,
+        delta=delta,
+        period=policy.period,
+        partitions=policy.partitions,
+        ground=ground,
+        reason=reason,
+    )
     stderr().print(
-        f"{dataset} is granted {describe_rho(balance.granted, balance.delta)}; "
-        f"{describe_rho(balance.remaining, balance.delta)} is left.",
+        f"{dataset} is granted {describe_rho(balance.granted, balance.delta)}"
+        f"{_policy_told(policy)}; {describe_rho(balance.remaining, balance.delta)} is left.",
         soft_wrap=True,
     )
+
+
+@app.command()
+def upgrade(ledger: LedgerOption) -> None:
+    """Bring a ledger that an earlier version made up to date.
+
+    No event is rewritten, and the hash of the last stays what it was. `grant` does it too.
+    """
+    from jam_dagster.privacy import Ledger
+
+    opened = Ledger(ledger)
+    opened.upgrade()
+    stderr().print(f"The ledger {opened.location} is up to date.", soft_wrap=True)
 
 
 @app.command()
@@ -190,19 +252,49 @@ def verify(ledger: LedgerOption) -> None:
     typer.echo(verification.head)
 
 
-def _balance_in_json(balance: Balance) -> dict[str, Any]:
+def _policy_told(policy: Policy) -> str:
+    """Return how a budget counts, empty for what it does unless told otherwise."""
+    renews = "" if policy.period == "lifetime" else f" each {policy.period}"
+    if policy.partitions == "add":
+        return renews
+    return f"{renews}, of which only the largest partition counts ({policy.ground})"
+
+
+def _after_another(balance: Balance, events: list[Event]) -> int | None:
+    """Return the units left after another release like the last; None if there was none."""
+    last = next(
+        (one for one in reversed(events) if one.dataset == balance.dataset and one.share), None
+    )
+    if last is None:
+        return None
+    size = sum(
+        one.units
+        for one in events
+        if (one.kind.value, one.key, one.opening) == ("reserved", last.key, last.opening)
+    )
+    # Of a partition that has released nothing yet.
+    return balance.remaining_units_after(size, "another" if last.partition else "")
+
+
+def _balance_in_json(balance: Balance, after: int | None) -> dict[str, Any]:
+    from jam_dagster.privacy import rho_within
+
     amounts = {
-        name: getattr(balance, name) for name in ("granted", "reserved", "spent", "remaining")
+        name: getattr(balance, name)
+        for name in ("granted", "reserved", "spent", "remaining", "lifetime_spent")
     }
     return {
         "dataset": balance.dataset,
         "epsilon": balance.epsilon,
         "delta": balance.delta,
+        "period": balance.period,
+        "policy": vars(balance.policy),
         "rho": amounts,
         "epsilon_at_delta": {
             **{name: balance.epsilon_of(rho) for name, rho in amounts.items()},
             "remaining": balance.remaining_epsilon,
         },
+        "rho_after_another_release": None if after is None or after < 0 else rho_within(after),
     }
 
 
@@ -220,22 +312,28 @@ def _table(title: str) -> Table:
     )
 
 
-def _balances_table(balances: list[Balance]) -> Table:
+def _balances_table(balances: list[Balance], after: Mapping[str, int | None]) -> Table:
+    from jam_dagster.privacy import rho_within
+
     table = _table("Budgets: epsilon at delta, and rho")
     table.add_column("dataset", overflow="fold")
     table.add_column("delta")
-    for name in ("granted", "reserved", "spent", "remaining"):
+    for name in ("granted", "reserved", "spent", "remaining", "after another"):
         table.add_column(name, justify="right", no_wrap=True)
     for balance in balances:
-        amounts = [
-            (balance.epsilon_of(rho), rho)
-            for rho in (balance.granted, balance.reserved, balance.spent)
-        ]
-        amounts.append((balance.remaining_epsilon, balance.remaining))
+
+        def told(rho: float, epsilon: float | None = None, of: Balance = balance) -> str:
+            return f"{of.epsilon_of(rho) if epsilon is None else epsilon:.4g}\nrho {rho:.4g}"
+
+        left = after[balance.dataset]
         table.add_row(
             f"{balance.dataset}\n",
-            f"{balance.delta:g}",
-            *(f"{epsilon:.4g}\nrho {rho:.4g}" for epsilon, rho in amounts),
+            f"{balance.delta:g}\n{'' if balance.period == 'lifetime' else balance.period}",
+            told(balance.granted),
+            told(balance.reserved),
+            told(balance.spent),
+            told(balance.remaining, balance.remaining_epsilon),
+            "" if left is None else "too little" if left < 0 else told(rho_within(left)),
         )
     return table
 

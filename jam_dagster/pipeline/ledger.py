@@ -5,24 +5,35 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import dagster as dg
 from pydantic import Field
 
 from jam_dagster.errors import BudgetError
 from jam_dagster.pipeline.archive import holds_draws_of
-from jam_dagster.privacy import Budget, Ledger
+from jam_dagster.privacy import Ledger, Policy
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.storage import ReleaseStore
+    from jam_dagster.privacy.policy import PartitionsName, PeriodName
 
 
 class DatasetBudget(dg.Config):
-    """What may ever be spent on a protected dataset, all its releases together."""
+    """What may be spent on a protected dataset, all its releases together; see `Policy`."""
 
     epsilon: float
     delta: float
+    period: str = "lifetime"
+    partitions: str = "add"
+    ground: str = ""
+
+    @property
+    def policy(self) -> Policy:
+        """How the budget counts."""
+        return Policy(
+            cast(PeriodName, self.period), cast(PartitionsName, self.partitions), self.ground
+        )
 
 
 class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its value is itself
@@ -88,16 +99,20 @@ class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its 
                         f" good, grant what may still be spent with `jam-dagster ledger grant"
                         f" --ledger {url} --dataset {dataset} --epsilon EPSILON --delta DELTA`."
                     )
-            budget = Budget(configured.epsilon, configured.delta)
+            policy = configured.policy
             ledger.grant(
                 dataset,
-                epsilon=budget.epsilon,
-                delta=budget.delta,
+                epsilon=configured.epsilon,
+                delta=configured.delta,
+                period=policy.period,
+                partitions=policy.partitions,
+                ground=policy.ground,
                 by="ledger resource",
                 reason="configured budget, granted on first use",
             )
         elif configured is not None:
             balance = ledger.balance(dataset)
+            policy = configured.policy
             if (balance.epsilon, balance.delta) != (configured.epsilon, configured.delta):
                 raise BudgetError(
                     f"Protected dataset {dataset!r} is configured with epsilon"
@@ -106,5 +121,12 @@ class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its 
                     f" Configuration does not change a granted budget: set it back, or run"
                     f" `jam-dagster ledger grant --ledger {url} --dataset {dataset} --epsilon"
                     f" {configured.epsilon:g} --delta {configured.delta:g}`."
+                )
+            if balance.policy != policy:
+                raise BudgetError(
+                    f"Protected dataset {dataset!r} is configured with {policy}, but the ledger"
+                    f" granted its budget with {balance.policy}. Configuration does not change a"
+                    f" granted budget: set it back, or grant it anew with `jam-dagster ledger"
+                    f" grant --ledger {url} --dataset {dataset}` and the policy's options."
                 )
         return ledger

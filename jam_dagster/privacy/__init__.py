@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.ledger import Ledger
     from jam_dagster.privacy.ledger_audit import Verification
     from jam_dagster.privacy.ledger_schema import Event, Kind
+    from jam_dagster.privacy.policy import Policy
     from jam_dagster.privacy.release import LedgerAccount, Release
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "NoiseCall",
     "NoiseName",
     "OutcomeStore",
+    "Policy",
     "Release",
     "ReleaseKey",
     "SeededNoise",
@@ -92,6 +94,7 @@ _OF_THE_LEDGER = {
     "Kind": "ledger_schema",
     "Ledger": "ledger",
     "LedgerAccount": "release",
+    "Policy": "policy",
     "Release": "release",
     "Verification": "ledger_audit",
 }

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import cast
 
 import sqlalchemy as sa
 
-from jam_dagster.errors import BudgetError
+from jam_dagster.errors import BudgetError, LedgerIntegrityError, SpecificationError
 from jam_dagster.privacy.accounting import epsilon_from_rho, rho_within
 from jam_dagster.privacy.ledger_backend import grant_command
 from jam_dagster.privacy.ledger_schema import Kind, events
+from jam_dagster.privacy.policy import Holding, PartitionsName, PeriodName, Policy, Use, use
 
 _DUST_UNITS = 1000
 
@@ -18,7 +21,8 @@ _DUST_UNITS = 1000
 class Balance:
     """What a protected dataset was granted, and where it went.
 
-    ``granted = spent + reserved + remaining``, exactly in units of 1e-15 rho.
+    ``granted = spent + reserved + remaining``, exactly in units of 1e-15 rho, all within the
+    current period and with partitions composed as the policy says.
 
     Parameters
     ----------
@@ -28,6 +32,14 @@ class Balance:
         The budget as it was granted.
     granted_units, reserved_units, spent_units : int
         Amounts in units of 1e-15 rho; reserved is what releases hold and have not spent.
+    lifetime_spent_units : int
+        What was charged in all periods together.
+    policy : Policy
+        How the budget counts.
+    period : str
+        The current period, such as ``"2026-11"``, or ``"lifetime"``.
+    used_by_partition : mapping of str to int
+        Spent and reserved of each partition in the period, ``""`` for none.
     """
 
     dataset: str
@@ -36,11 +48,29 @@ class Balance:
     granted_units: int
     reserved_units: int
     spent_units: int
+    lifetime_spent_units: int
+    policy: Policy = field(default_factory=Policy)
+    period: str = "lifetime"
+    used_by_partition: Mapping[str, int] = field(default_factory=dict, repr=False)
 
     @property
     def remaining_units(self) -> int:
-        """What a new release can reserve, in units of 1e-15 rho."""
+        """What a new release of all the data can reserve, in units of 1e-15 rho."""
         return self.granted_units - self.reserved_units - self.spent_units
+
+    def remaining_units_in(self, partition: str) -> int:
+        """Return what a new release of a partition can reserve, in units of 1e-15 rho.
+
+        Where partitions are disjoint, that is more for one from which less was released.
+        """
+        if not partition or self.policy.partitions == "add":
+            return self.remaining_units
+        used = self.used_by_partition
+        return self.granted_units - used.get("", 0) - used.get(partition, 0)
+
+    def remaining_units_after(self, units: int, partition: str = "") -> int:
+        """Return what would be left after one more release; negative if it does not fit."""
+        return min(self.remaining_units, self.remaining_units_in(partition) - units)
 
     @property
     def granted(self) -> float:
@@ -54,8 +84,13 @@ class Balance:
 
     @property
     def spent(self) -> float:
-        """Rho charged for draws."""
+        """Rho charged for draws of this period's releases."""
         return rho_within(self.spent_units)
+
+    @property
+    def lifetime_spent(self) -> float:
+        """Rho charged for draws ever."""
+        return rho_within(self.lifetime_spent_units)
 
     @property
     def remaining(self) -> float:
@@ -76,9 +111,16 @@ class Balance:
         return epsilon_from_rho(rho, self.delta)
 
 
-def known_balance(connection: sa.Connection, location: str, dataset: str) -> Balance:
+def known_balance(
+    connection: sa.Connection,
+    location: str,
+    dataset: str,
+    at: str,
+    *,
+    without: Collection[str] = (),
+) -> Balance:
     """Return the balance of a dataset, or raise BudgetError with how to grant it a budget."""
-    balance = balance_of(connection, dataset)
+    balance = balance_of(connection, dataset, at, without=without)
     if balance is None:
         raise BudgetError(
             f"dataset {dataset!r} has no budget in the ledger {location}; grant it one: "
@@ -87,25 +129,103 @@ def known_balance(connection: sa.Connection, location: str, dataset: str) -> Bal
     return balance
 
 
-def balance_of(connection: sa.Connection, dataset: str) -> Balance | None:
-    """Return the balance of a dataset, or None if it was granted nothing."""
+def balance_of(
+    connection: sa.Connection, dataset: str, at: str, *, without: Collection[str] = ()
+) -> Balance | None:
+    """Return the balance of a dataset, or None if it was granted nothing.
+
+    Parameters
+    ----------
+    connection : sqlalchemy.Connection
+        To the journal.
+    dataset : str
+        Which.
+    at : str
+        The instant whose period counts, ISO 8601.
+    without : collection of str
+        Hashes of reservations to leave out, as if they had been returned.
+    """
     grant = connection.execute(
-        sa.select(events.c.epsilon, events.c.delta, events.c.units)
+        sa.select(events)
         .where(events.c.dataset == dataset, events.c.kind == Kind.GRANTED.value)
         .order_by(events.c.seq.desc())
         .limit(1)
     ).first()
     if grant is None:
         return None
+    policy = policy_of(grant.period, grant.partitions, grant.ground)
+    all_held = _holdings(connection, dataset, without)
+    period = policy.period_of(at)
+    now = use(policy, all_held, period)
+    return Balance(
+        dataset,
+        grant.epsilon,
+        grant.delta,
+        grant.units,
+        now.reserved,
+        now.spent,
+        use(policy, all_held).spent,
+        policy,
+        period or "lifetime",
+        now.by_partition,
+    )
+
+
+def used_under(connection: sa.Connection, dataset: str, policy: Policy, at: str) -> Use:
+    """Return what a dataset's reservations would come to under a policy."""
+    return use(policy, _holdings(connection, dataset, ()), policy.period_of(at))
+
+
+def policy_of(period: str, partitions: str, ground: str) -> Policy:
+    """Return the policy that a grant states; one that states none is for a lifetime.
+
+    Raises
+    ------
+    LedgerIntegrityError
+        If nobody could have granted it.
+    """
+    try:
+        return Policy(
+            cast(PeriodName, period or "lifetime"),
+            cast(PartitionsName, partitions or "add"),
+            ground,
+        )
+    except SpecificationError as error:
+        raise LedgerIntegrityError(f"a grant was altered: {error}") from error
+
+
+def _holdings(connection: sa.Connection, dataset: str, without: Collection[str]) -> list[Holding]:
+    """Return every reservation of a dataset, with what became of it."""
 
     def total(*signed: tuple[Kind, int]) -> sa.ColumnElement[int]:
         amounts = [(events.c.kind == kind.value, sign * events.c.units) for kind, sign in signed]
-        return sa.func.coalesce(sa.func.sum(sa.case(*amounts, else_=0)), 0)
+        return sa.func.sum(sa.case(*amounts, else_=0))
 
-    held, spent = connection.execute(
+    def reserved(column: sa.ColumnElement[str]) -> sa.ColumnElement[str | None]:
+        return sa.func.max(sa.case((events.c.kind == Kind.RESERVED.value, column)))
+
+    account = [
+        events.c[name]
+        for name in ("release", "partition", "edition", "specification", "share", "opening")
+    ]
+    rows = connection.execute(
         sa.select(
+            reserved(events.c.at),
+            events.c.partition,
             total((Kind.RESERVED, 1), (Kind.RETURNED, -1), (Kind.CHARGED, -1)),
             total((Kind.CHARGED, 1)),
-        ).where(events.c.dataset == dataset)
-    ).one()
-    return Balance(dataset, grant.epsilon, grant.delta, grant.units, int(held), int(spent))
+            reserved(events.c.hash),
+        )
+        .where(events.c.dataset == dataset, events.c.kind != Kind.GRANTED.value)
+        .group_by(*account)
+    )
+    holdings = []
+    for at, partition, held, spent, mark in rows:
+        if at is None:
+            raise LedgerIntegrityError(
+                f"the ledger holds charges of dataset {dataset!r} without a reservation; run "
+                "`jam-dagster ledger verify`"
+            )
+        if mark not in without:
+            holdings.append(Holding(at, partition, int(held), int(spent)))
+    return holdings

@@ -10,38 +10,37 @@ the hash of the one before.
 from __future__ import annotations
 
 import getpass
-import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 
 import sqlalchemy as sa
 
-from jam_dagster.errors import BudgetError, BudgetExceededError, SpecificationError
-from jam_dagster.privacy.account import shortfall
+from jam_dagster.errors import BudgetError
 from jam_dagster.privacy.accounting import (
     Budget,
-    check_rho,
     describe_rho,
     rho_reserving,
     rho_within,
     units_down,
-    units_up,
 )
-from jam_dagster.privacy.balance import Balance, balance_of, known_balance
+from jam_dagster.privacy.balance import Balance, balance_of, known_balance, used_under
 from jam_dagster.privacy.ledger_audit import Verification, verify_journal
-from jam_dagster.privacy.ledger_backend import close_command, grant_command
 from jam_dagster.privacy.ledger_location import backend_at
 from jam_dagster.privacy.ledger_schema import (
     Event,
     Kind,
     append,
     events,
-    of_release,
+    instant,
     read,
+    utc_now,
 )
-from jam_dagster.privacy.release import Release
-from jam_dagster.privacy.release_key import ReleaseKey, check_name, key_fields
+from jam_dagster.privacy.policy import PartitionsName, PeriodName, Policy
+from jam_dagster.privacy.release import Release, ShareState, share_states, states_of
+from jam_dagster.privacy.release_key import ReleaseKey, check_name
+from jam_dagster.privacy.reservations import or_close, plan_opening, share_units
 
 
 class Ledger:
@@ -55,6 +54,8 @@ class Ledger:
     url_or_path : str or path
         A file, or a ``sqlite:///`` or ``postgresql://`` URL. The password of a URL is shown
         nowhere and does not travel in a pickle; see `LedgerServer`.
+    clock : callable returning datetime, optional
+        What tells the time, and by it the period of a renewing budget.
 
     Raises
     ------
@@ -71,8 +72,11 @@ class Ledger:
     >>> release.close("done")
     """
 
-    def __init__(self, url_or_path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, url_or_path: str | os.PathLike[str], *, clock: Callable[[], datetime] = utc_now
+    ) -> None:
         self._backend = backend_at(url_or_path)
+        self._clock = clock
 
     def __repr__(self) -> str:
         return f"Ledger({self.location!r})"
@@ -93,18 +97,30 @@ class Ledger:
         return not self.datasets()
 
     def grant(
-        self, dataset: str, *, epsilon: float, delta: float, by: str = "", reason: str = ""
+        self,
+        dataset: str,
+        *,
+        epsilon: float,
+        delta: float,
+        period: PeriodName = "lifetime",
+        partitions: PartitionsName = "add",
+        ground: str = "",
+        by: str = "",
+        reason: str = "",
     ) -> Balance:
         """Grant a protected dataset its whole budget, or replace the budget it has.
 
-        Granting what is granted already writes nothing.
+        Granting what is granted already writes nothing. A ledger that an earlier version made is
+        upgraded.
 
         Parameters
         ----------
         dataset : str
             Identity of the protected dataset.
         epsilon, delta : float
-            What all releases together may spend.
+            What all releases together may spend, in a period if it renews.
+        period, partitions, ground
+            How the budget counts; see `Policy`.
         by, reason : str
             Written in the journal; `by` defaults to the user's name.
 
@@ -113,40 +129,61 @@ class Ledger:
         SpecificationError
             If a value is out of range.
         BudgetError
-            If the new budget is less than what is spent and reserved, or the ledger cannot be
-            written.
+            If the new budget, counted by its policy, is less than what is spent and reserved, or
+            the ledger cannot be written.
         """
         check_name(dataset, "the protected dataset")
         check_name(reason, "the reason", required=False)
         by = _actor(by)
         granted = units_down(Budget(epsilon, delta).rho)
+        policy = Policy(period, partitions, ground)
         self._backend.create()
+        self._backend.upgrade()
         with self._backend.writing() as connection:
-            before = balance_of(connection, dataset)
+            at = self._now()
+            before = balance_of(connection, dataset, at)
             if before is not None:
-                if (before.epsilon, before.delta) == (epsilon, delta):
+                same = (before.epsilon, before.delta, before.policy) == (epsilon, delta, policy)
+                if same:
                     return before
-                used = before.spent_units + before.reserved_units
-                if granted < used:
+                used = used_under(connection, dataset, policy, at)
+                if granted < used.spent + used.reserved:
                     raise BudgetError(
                         f"the budget of dataset {dataset!r} cannot be lowered to "
                         f"{describe_rho(rho_within(granted), delta)}: "
-                        f"{describe_rho(before.spent, delta)} is spent and "
-                        f"{describe_rho(before.reserved, delta)} is reserved; grant at least "
-                        f"{describe_rho(rho_within(used), delta)}"
-                        f"{_or_close(before, self.location)}"
+                        f"{describe_rho(rho_within(used.spent), delta)} is spent and "
+                        f"{describe_rho(rho_within(used.reserved), delta)} is reserved; grant at "
+                        f"least {describe_rho(rho_within(used.spent + used.reserved), delta)}"
+                        f"{or_close(before, self.location)}"
                     )
             append(
                 connection,
                 Kind.GRANTED,
                 dataset,
+                at=at,
                 units=granted,
                 epsilon=float(epsilon),
                 delta=float(delta),
+                period=period,
+                partitions=partitions,
+                ground=ground,
                 by=by,
                 reason=reason,
             )
-            return known_balance(connection, self.location, dataset)
+            return known_balance(connection, self.location, dataset, at)
+
+    def upgrade(self) -> None:
+        """Bring a ledger that an earlier version made up to date; no event is rewritten.
+
+        Raises
+        ------
+        BudgetError
+            If there is no ledger, or it cannot be written.
+        """
+        self._backend.upgrade()
+
+    def _now(self) -> str:
+        return instant(self._clock())
 
     def datasets(self) -> tuple[str, ...]:
         """Return the protected datasets that have a budget; none if there is no ledger.
@@ -173,7 +210,7 @@ class Ledger:
             If there is no ledger, or the dataset has no budget.
         """
         with self._backend.reading() as connection:
-            return known_balance(connection, self.location, dataset)
+            return known_balance(connection, self.location, dataset, self._now())
 
     def events(self, dataset: str | None = None) -> list[Event]:
         """Return the journal in its order, of one dataset or of all.
@@ -195,10 +232,9 @@ class Ledger:
         SpecificationError, BudgetError, BudgetExceededError
             As for `open_release`.
         """
-        units = _share_units(shares)
+        units = share_units(shares)
         with self._backend.reading() as connection:
-            if not _matches(connection, key, units):
-                _check_fit(connection, self.location, key, units)
+            plan_opening(connection, self.location, key, units, self._now())
 
     def check_writable(self) -> None:
         """Check that the ledger can be written, or made where it is not there; leave no trace.
@@ -214,6 +250,10 @@ class Ledger:
         self, key: ReleaseKey, shares: Mapping[str, float], *, run_id: str = "", by: str = ""
     ) -> Release:
         """Reserve all that a release may spend, or return what was reserved for it before.
+
+        A release that was closed before anything was charged is opened again. A reservation for
+        the same release under another specification is returned and closed if nothing was charged
+        to it, so that correcting a mistake strands nothing; what was charged is never touched.
 
         Parameters
         ----------
@@ -234,25 +274,14 @@ class Ledger:
         BudgetError
             If there is no ledger, or the dataset has no budget, with how to grant one.
         """
-        units = _share_units(shares)
+        units = share_units(shares)
         check_name(run_id, "the run id", required=False)
         by = _actor(by)
         with self._backend.writing() as connection:
-            if _matches(connection, key, units):
-                units = _reserved_units(connection, key)
-            else:
-                _check_fit(connection, self.location, key, units)
-                for share, amount in units.items():
-                    append(
-                        connection,
-                        Kind.RESERVED,
-                        **key_fields(key),
-                        share=share,
-                        units=amount,
-                        run_id=run_id,
-                        by=by,
-                    )
-        reserved = {share: rho_reserving(amount) for share, amount in units.items()}
+            at = self._now()
+            opening = plan_opening(connection, self.location, key, units, at)
+            opening.write(connection, key, at=at, run_id=run_id, by=by)
+        reserved = {share: rho_reserving(amount) for share, amount in opening.units.items()}
         return Release(self._backend, key, reserved, run_id, by)
 
     @contextmanager
@@ -281,15 +310,12 @@ class Ledger:
             yield
 
     def release(self, key: ReleaseKey) -> Release | None:
-        """Return what was reserved for a release, or None if it was never opened here."""
+        """Return what was last reserved for a release, or None if it was never opened here."""
         if not self.exists:
             return None
         with self._backend.reading() as connection:
-            units = _reserved_units(connection, key)
-        if not units:
-            return None
-        reserved = {share: rho_reserving(amount) for share, amount in units.items()}
-        return Release(self._backend, key, reserved, by=_actor(""))
+            states = share_states(connection, key)
+        return self._release(key, states) if states else None
 
     def releases(self, dataset: str | None = None) -> tuple[Release, ...]:
         """Return all releases ever opened, of one dataset or of all, in their order.
@@ -299,14 +325,15 @@ class Ledger:
         BudgetError
             If there is no ledger.
         """
-        shares: dict[ReleaseKey, dict[str, float]] = {}
+        journals: dict[ReleaseKey, list[Event]] = {}
         for event in self.events(dataset):
-            if event.kind == Kind.RESERVED and event.key is not None:
-                shares.setdefault(event.key, {})[event.share] = rho_reserving(event.units)
-        by = _actor("")
-        return tuple(
-            Release(self._backend, key, reserved, by=by) for key, reserved in shares.items()
-        )
+            if event.key is not None:
+                journals.setdefault(event.key, []).append(event)
+        return tuple(self._release(key, states_of(said)) for key, said in journals.items())
+
+    def _release(self, key: ReleaseKey, states: Mapping[str, ShareState]) -> Release:
+        reserved = {share: rho_reserving(state.reserved) for share, state in states.items()}
+        return Release(self._backend, key, reserved, by=_actor(""))
 
     def verify(self) -> Verification:
         """Prove that the journal was not altered and that the balances follow from it.
@@ -323,10 +350,13 @@ class Ledger:
             If there is no ledger.
         """
         with self._backend.reading() as connection:
-            journal = read(connection)
-            names = sorted({event.dataset for event in journal})
-            balances = {name: balance_of(connection, name) for name in names}
-        return verify_journal(journal, balances, self.location)
+            now = self._now()
+            return verify_journal(
+                read(connection),
+                lambda dataset: balance_of(connection, dataset, now),
+                self.location,
+                now,
+            )
 
 
 def _actor(by: str) -> str:
@@ -337,88 +367,3 @@ def _actor(by: str) -> str:
     except (OSError, KeyError):
         # A container may run under a user that has no name.
         return ""
-
-
-def _share_units(shares: Mapping[str, float]) -> dict[str, int]:
-    if not shares:
-        raise SpecificationError("a release must reserve at least one share, got none")
-    units = {}
-    for share in sorted(shares):
-        check_name(share, "the share")
-        units[share] = units_down(check_rho(shares[share], name=f"rho of share {share!r}"))
-        if units[share] == 0:
-            raise SpecificationError(
-                f"rho of share {share!r} must be at least 1e-15, got {shares[share]!r}"
-            )
-    return units
-
-
-def _reserved_units(connection: sa.Connection, key: ReleaseKey) -> dict[str, int]:
-    journal = read(connection, of_release(key), events.c.kind == Kind.RESERVED.value)
-    return {event.share: event.units for event in journal}
-
-
-def _matches(connection: sa.Connection, key: ReleaseKey, units: Mapping[str, int]) -> bool:
-    """Return whether the release is there with these shares, False if it is not there."""
-    reserved = _reserved_units(connection, key)
-    # A share may lose a little on its way from units to a float and back.
-    same = reserved.keys() == units.keys() and all(
-        abs(reserved[share] - amount) <= 1 + units_up(math.ulp(rho_within(amount)))
-        for share, amount in units.items()
-    )
-    if reserved and not same:
-        raise SpecificationError(
-            f"{key} of dataset {key.dataset!r} was opened with shares {_told(reserved)}, not "
-            f"{_told(units)}, under the same specification; give it a new edition to reserve anew"
-        )
-    return bool(reserved)
-
-
-def _told(units: Mapping[str, int]) -> str:
-    return ", ".join(f"{share} = {rho_within(amount):.6g}" for share, amount in units.items())
-
-
-def _check_fit(
-    connection: sa.Connection, location: str, key: ReleaseKey, units: Mapping[str, int]
-) -> None:
-    balance = known_balance(connection, location, key.dataset)
-    asked = sum(units.values())
-    if asked <= balance.remaining_units:
-        return
-    raise BudgetExceededError(
-        f"{key} {shortfall(asked, balance.remaining_units, balance.delta)} in the budget of "
-        f"dataset {key.dataset!r}{_changed(connection, key)}. Ask for less, or raise the budget: "
-        f"{grant_command(location, key.dataset)}{_or_close(balance, location)}"
-    )
-
-
-def _or_close(balance: Balance, location: str) -> str:
-    """Return how to free what releases hold, empty where none holds anything."""
-    if not balance.reserved_units:
-        return ""
-    return (
-        f"; or close a release that will not go on, of the "
-        f"{describe_rho(balance.reserved, balance.delta)} that is reserved: "
-        f"{close_command(location, balance.dataset)}"
-    )
-
-
-def _changed(connection: sa.Connection, key: ReleaseKey) -> str:
-    """Return a hint if the release was paid for under another specification."""
-    same = connection.execute(
-        sa.select(events.c.seq)
-        .where(
-            events.c.dataset == key.dataset,
-            events.c.release == key.release,
-            events.c.partition == key.partition,
-            events.c.edition == key.edition,
-            events.c.specification != key.specification,
-        )
-        .limit(1)
-    ).first()
-    if same is None:
-        return ""
-    return (
-        " (it was released before with another specification; a changed specification is a new "
-        "release and pays anew)"
-    )

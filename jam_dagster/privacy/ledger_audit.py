@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from jam_dagster.errors import LedgerIntegrityError
+from jam_dagster.privacy.balance import policy_of
 from jam_dagster.privacy.ledger_schema import GENESIS, Event, Kind
+from jam_dagster.privacy.policy import Holding, Policy, Use, use
 from jam_dagster.privacy.release_key import ReleaseKey
 
 
@@ -48,22 +50,47 @@ class Totals(Protocol):
 
 @dataclass
 class _Share:
+    at: str
+    counts_in: str
     left: int
+    spent: int = 0
     steps: set[str] = field(default_factory=set)
     returned: bool = False
     closed: bool = False
 
 
 @dataclass
+class _Opening:
+    number: str
+    shares: dict[str, _Share] = field(default_factory=dict)
+
+    @property
+    def ended_unspent(self) -> bool:
+        return all(share.closed and not share.spent for share in self.shares.values())
+
+
+@dataclass
 class _Dataset:
     granted: int | None = None
-    reserved: int = 0
-    spent: int = 0
-    shares: dict[tuple[ReleaseKey, str], _Share] = field(default_factory=dict)
+    policy: Policy = field(default_factory=Policy)
+    openings: dict[ReleaseKey, _Opening] = field(default_factory=dict)
+    """The last opening of each release; from those before it nothing was spent or is held."""
+
+    def use(self, policy: Policy, at: str) -> Use:
+        """Add up what the releases hold and have spent in the period of an instant."""
+        holdings = (
+            Holding(share.at, key.partition, share.left, share.spent)
+            for key, opening in self.openings.items()
+            for share in opening.shares.values()
+        )
+        return use(policy, holdings, policy.period_of(at))
 
 
 def verify_journal(
-    journal: Iterable[Event], balances: Mapping[str, Totals | None], location: str
+    journal: Iterable[Event],
+    balance: Callable[[str], Totals | None],
+    location: str,
+    now: str,
 ) -> Verification:
     """Replay a journal against the ledger's rules.
 
@@ -71,10 +98,12 @@ def verify_journal(
     ----------
     journal : iterable of Event
         All events, in order of their number.
-    balances : mapping of str to Totals or None
-        What the database says of each dataset.
+    balance : callable
+        Gives what the database says of a dataset.
     location : str
         How errors call the ledger.
+    now : str
+        The instant of the balance, ISO 8601.
 
     Raises
     ------
@@ -91,8 +120,9 @@ def verify_journal(
             raise LedgerIntegrityError(f"event {event.seq} of the ledger {location} {wrong}")
         previous = event.hash
     for name, dataset in datasets.items():
-        replayed = (dataset.granted, dataset.reserved, dataset.spent)
-        said = balances[name]
+        used = dataset.use(dataset.policy, now)
+        replayed = (dataset.granted, used.reserved, used.spent)
+        said = balance(name)
         if said is None or replayed != (said.granted_units, said.reserved_units, said.spent_units):
             raise LedgerIntegrityError(
                 f"the balance of dataset {name!r} in the ledger {location} does not follow from "
@@ -114,33 +144,52 @@ def _chain_fault(event: Event, number: int, previous: str) -> str:
 def _rule_fault(event: Event, dataset: _Dataset) -> str:
     """Return what is wrong with an event, or apply it to `dataset` and return nothing."""
     if event.kind == Kind.GRANTED:
-        if event.units < dataset.reserved + dataset.spent:
+        policy = policy_of(event.period, event.partitions, event.ground)
+        used = dataset.use(policy, event.at)
+        if event.units < used.reserved + used.spent:
             return "grants less than was spent and reserved"
-        dataset.granted = event.units
+        dataset.granted, dataset.policy = event.units, policy
         return ""
     if dataset.granted is None:
         return f"is about dataset {event.dataset!r}, which was granted nothing"
     key = event.key
     if key is None:
         return "names no release"
-    account = (key, event.share)
+    opening = dataset.openings.get(key)
     if event.kind == Kind.RESERVED:
-        if account in dataset.shares:
-            return "reserves the same share again"
-        if event.units > dataset.granted - dataset.reserved - dataset.spent:
-            return "reserves more than was left"
-        dataset.shares[account] = _Share(event.units)
-        dataset.reserved += event.units
-        return ""
-    share = dataset.shares.get(account)
-    if share is None:
+        return _reservation_fault(event, key, dataset, opening)
+    if opening is None or event.share not in opening.shares or event.opening != opening.number:
         return "is about a share that was never reserved"
+    share = opening.shares[event.share]
     if share.closed:
         return "comes after its share was closed"
-    return _share_fault(event, dataset, share)
+    if event.counts_in != share.counts_in:
+        return "counts in another period than its reservation"
+    return _share_fault(event, share)
 
 
-def _share_fault(event: Event, dataset: _Dataset, share: _Share) -> str:
+def _reservation_fault(
+    event: Event, key: ReleaseKey, dataset: _Dataset, opening: _Opening | None
+) -> str:
+    follows = "" if opening is None else str(int(opening.number or 1) + 1)
+    if opening is None or (event.opening == follows and opening.ended_unspent):
+        opening = _Opening(follows)
+    if event.opening != opening.number:
+        return "opens a release again that had not ended, or had been charged"
+    if event.share in opening.shares:
+        return "reserves the same share again"
+    policy = dataset.policy
+    if event.counts_in != policy.period_of(event.at):
+        return "counts in another period than its own"
+    dataset.openings[key] = opening
+    opening.shares[event.share] = _Share(event.at, event.counts_in, event.units)
+    used = dataset.use(policy, event.at)
+    if dataset.granted is None or used.reserved + used.spent > dataset.granted:
+        return "reserves more than was left"
+    return ""
+
+
+def _share_fault(event: Event, share: _Share) -> str:
     if event.kind == Kind.CHARGED:
         if share.returned:
             return "charges a share that was returned"
@@ -150,13 +199,11 @@ def _share_fault(event: Event, dataset: _Dataset, share: _Share) -> str:
             return "charges more than its share had left"
         share.steps.add(event.step)
         share.left -= event.units
-        dataset.reserved -= event.units
-        dataset.spent += event.units
+        share.spent += event.units
     elif event.kind == Kind.RETURNED:
         if share.returned or event.units != share.left:
             return "returns another amount than its share had left"
         share.left, share.returned = 0, True
-        dataset.reserved -= event.units
     else:
         if share.left:
             return "closes a share that still held something"

@@ -86,6 +86,16 @@ class LedgerBackend(Protocol):
         """
         ...
 
+    def upgrade(self) -> None:
+        """Bring the schema of a ledger that an earlier version made up to date; keep its events.
+
+        Raises
+        ------
+        BudgetError
+            If there is no ledger, or it cannot be written.
+        """
+        ...
+
 
 def wait_for(take: Callable[[], bool], seconds: float) -> bool:
     """Try to take something until it is taken or the time is over; return whether it was."""

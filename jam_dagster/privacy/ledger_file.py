@@ -22,7 +22,7 @@ from jam_dagster.privacy.ledger_backend import (
     no_ledger,
     wait_for,
 )
-from jam_dagster.privacy.ledger_schema import SCHEMA_VERSION, metadata
+from jam_dagster.privacy.migrations import REVISION, upgrade, version_fault
 from jam_dagster.tables.files import check_folder
 
 APPLICATION_ID = 0x4A414D4C
@@ -172,16 +172,21 @@ class LedgerFile:
                 f"the ledger {self.path} cannot be made: {error.strerror} ({error.filename})"
             ) from error
 
+    def upgrade(self) -> None:
+        """Bring the schema up to date and keep the events; see `LedgerBackend`."""
+        with self._transaction("BEGIN IMMEDIATE", any_version=True) as connection:
+            if _revision(connection) < REVISION:
+                upgrade(connection)
+
     def _fill(self, draft: Path) -> None:
         with self._told(), closing(_connect(draft)) as raw:
             raw.execute("PRAGMA journal_mode = WAL")
             raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            raw.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         with self._told(), _engine(draft).begin() as connection:
-            metadata.create_all(connection)
+            upgrade(connection)
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[sa.Connection]:
+    def _transaction(self, begin: str, *, any_version: bool = False) -> Iterator[sa.Connection]:
         if not self.exists:
             raise BudgetError(no_ledger(self.location))
         if self._engine is None:
@@ -191,18 +196,15 @@ class LedgerFile:
             self._engine.connect().execution_options(ledger_begin=begin) as connection,
             connection.begin(),
         ):
-            self._check_identity(connection)
+            self._check_identity(connection, any_version)
             yield connection
 
-    def _check_identity(self, connection: sa.Connection) -> None:
+    def _check_identity(self, connection: sa.Connection, any_version: bool) -> None:
         if connection.exec_driver_sql("PRAGMA application_id").scalar() != APPLICATION_ID:
             raise BudgetError(f"{self.path} is not a ledger; name another file")
-        version = connection.exec_driver_sql("PRAGMA user_version").scalar()
-        if version != SCHEMA_VERSION:
-            raise BudgetError(
-                f"the ledger {self.path} has version {version}, this package reads version "
-                f"{SCHEMA_VERSION}; install the version of jam-dagster that wrote it"
-            )
+        fault = version_fault(self.location, _revision(connection))
+        if fault and not any_version:
+            raise BudgetError(fault)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -237,6 +239,10 @@ def _engine(path: Path) -> sa.Engine:
         connection.exec_driver_sql(options.get("ledger_begin", "BEGIN IMMEDIATE"))
 
     return engine
+
+
+def _revision(connection: sa.Connection) -> str:
+    return f"{connection.exec_driver_sql('PRAGMA user_version').scalar():04}"
 
 
 def _sync_folder(folder: Path) -> None:

@@ -13,7 +13,6 @@ from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.privacy.accounting import rho_within
 from jam_dagster.privacy.release_key import ReleaseKey, canonical_digest, key_fields
 
-SCHEMA_VERSION = 1
 GENESIS = "0" * 64
 """What the first event names as the hash of the event before it."""
 
@@ -55,6 +54,12 @@ class Event:
         The budget as the grantor stated it.
     run_id, by, reason : str
         Which run, who, and why.
+    period, partitions, ground : str
+        The policy that comes with a grant; empty in those that were made before there were any.
+    counts_in : str
+        The period in which a reservation, and all that follows it, counts; empty for a lifetime.
+    opening : str
+        Empty, or the number of the opening, from 2, of a release that was opened again.
     previous, hash : str
         Hash of the event before, and of this one.
     """
@@ -75,6 +80,11 @@ class Event:
     run_id: str = ""
     by: str = ""
     reason: str = ""
+    period: str = ""
+    partitions: str = ""
+    ground: str = ""
+    counts_in: str = ""
+    opening: str = ""
     previous: str = GENESIS
     hash: str = ""
 
@@ -132,8 +142,13 @@ events = sa.Table(
     sa.CheckConstraint(
         "kind IN ({})".format(", ".join(f"'{kind.value}'" for kind in Kind)), name="known_kind"
     ),
+    *(
+        sa.Column(name, sa.Text, nullable=False, server_default="")
+        for name in ("period", "partitions", "ground", "counts_in", "opening")
+    ),
     sqlite_strict=True,
 )
+"""The table as it is now; `migrations` makes it."""
 
 sa.Index("events_by_account", *(events.c[name] for name in _ACCOUNT_COLUMNS))
 
@@ -151,31 +166,24 @@ def _once(name: str, kind: Kind, *columns: str) -> None:
 
 # The code looks before it writes; these hold even where it would not.
 _once("one_charge_a_step", Kind.CHARGED, *_ACCOUNT_COLUMNS, "step")
-_once("one_reservation_a_share", Kind.RESERVED, *_ACCOUNT_COLUMNS)
-_once("one_return_a_share", Kind.RETURNED, *_ACCOUNT_COLUMNS)
-_once("one_closure_a_share", Kind.CLOSED, *_ACCOUNT_COLUMNS)
+_once("one_reservation_a_share", Kind.RESERVED, *_ACCOUNT_COLUMNS, "opening")
+_once("one_return_a_share", Kind.RETURNED, *_ACCOUNT_COLUMNS, "opening")
+_once("one_closure_a_share", Kind.CLOSED, *_ACCOUNT_COLUMNS, "opening")
 
 
-@sa.event.listens_for(metadata, "after_create")
-def _forbid_changes(target: sa.MetaData, connection: sa.Connection, **_: object) -> None:
-    if connection.dialect.name == "sqlite":
-        for verb in ("UPDATE", "DELETE"):
-            connection.exec_driver_sql(
-                f"CREATE TRIGGER events_no_{verb.lower()} BEFORE {verb} ON events "
-                "BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END"
-            )
-    else:
-        connection.exec_driver_sql(
-            "CREATE FUNCTION forbid_change() RETURNS trigger LANGUAGE plpgsql AS "
-            "$$ BEGIN RAISE EXCEPTION 'the journal is append-only'; END $$"
-        )
-        connection.exec_driver_sql(
-            "CREATE TRIGGER events_no_change BEFORE UPDATE OR DELETE OR TRUNCATE ON events "
-            "FOR EACH STATEMENT EXECUTE FUNCTION forbid_change()"
-        )
+def utc_now() -> datetime:
+    """Return the time, in UTC."""
+    return datetime.now(UTC)
 
 
-def append(connection: sa.Connection, kind: Kind, dataset: str, **said: Any) -> Event:
+def instant(when: datetime) -> str:
+    """Return a time as the journal writes it."""
+    return when.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def append(
+    connection: sa.Connection, kind: Kind, dataset: str, *, at: str = "", **said: Any
+) -> Event:
     """Append one event to the journal; the caller's transaction holds the write lock.
 
     Parameters
@@ -186,6 +194,8 @@ def append(connection: sa.Connection, kind: Kind, dataset: str, **said: Any) -> 
         What happened.
     dataset : str
         To which protected dataset.
+    at : str
+        When; empty means now.
     **said
         The other fields of `Event`.
     """
@@ -193,7 +203,7 @@ def append(connection: sa.Connection, kind: Kind, dataset: str, **said: Any) -> 
         sa.select(events.c.seq, events.c.hash).order_by(events.c.seq.desc()).limit(1)
     ).first()
     seq, previous = (last.seq + 1, last.hash) if last else (1, GENESIS)
-    at = datetime.now(UTC).isoformat(timespec="microseconds")
+    at = at or instant(utc_now())
     draft = Event(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **said)
     event = Event(**{**_row(draft), "kind": kind, "hash": draft.seal()})
     connection.execute(sa.insert(events), _row(event))

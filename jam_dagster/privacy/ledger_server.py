@@ -18,7 +18,7 @@ from jam_dagster.privacy.ledger_backend import (
     no_ledger,
     wait_for,
 )
-from jam_dagster.privacy.ledger_schema import metadata
+from jam_dagster.privacy.migrations import REVISION, upgrade, version_fault
 
 SCHEMA = "jam_ledger"
 """The schema that holds the journal; a database holds one ledger."""
@@ -160,7 +160,15 @@ class LedgerServer:
         with self._transaction(write=True) as connection:
             if not _has_journal(connection):
                 connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
-                metadata.create_all(connection, checkfirst=False)
+                upgrade(connection)
+
+    def upgrade(self) -> None:
+        """Bring the schema up to date and keep the events; see `LedgerBackend`."""
+        with self._transaction(write=True) as connection:
+            if not _has_journal(connection):
+                raise BudgetError(no_ledger(self.location))
+            if _revision(connection) < REVISION:
+                upgrade(connection)
 
     @cached_property
     def _engine(self) -> sa.Engine:
@@ -196,6 +204,8 @@ class LedgerServer:
     def _check_identity(self, connection: sa.Connection) -> None:
         if not _has_journal(connection):
             raise BudgetError(no_ledger(self.location))
+        if fault := version_fault(self.location, _revision(connection)):
+            raise BudgetError(fault)
 
     def _told(self, error: sa.exc.DBAPIError, *, committing: bool) -> BudgetError:
         """Turn the database's error into one that names the ledger and what to do."""
@@ -236,3 +246,7 @@ SET LOCAL search_path TO {SCHEMA};
 def _has_journal(connection: sa.Connection) -> bool:
     found = connection.exec_driver_sql(f"SELECT to_regclass('{SCHEMA}.events')")
     return found.scalar() is not None
+
+
+def _revision(connection: sa.Connection) -> str:
+    return str(connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar())

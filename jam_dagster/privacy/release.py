@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +47,10 @@ class Release:
     run_id: str = ""
     by: str = ""
 
+    @property
+    def _said(self) -> dict[str, str]:
+        return {"run_id": self.run_id, "by": self.by}
+
     def account(self, share: str) -> LedgerAccount:
         """Return the account of a share.
 
@@ -65,15 +69,15 @@ class Release:
     def spent(self) -> float:
         """Rho charged to all shares so far."""
         with self.backend.reading() as connection:
-            journal = read(connection, of_release(self.key), events.c.kind == Kind.CHARGED.value)
-        return rho_within(sum(event.units for event in journal))
+            states = share_states(connection, self.key)
+        return rho_within(sum(state.spent for state in states.values()))
 
     @property
     def closed(self) -> bool:
         """Whether all shares are closed."""
         with self.backend.reading() as connection:
-            journal = read(connection, of_release(self.key), events.c.kind == Kind.CLOSED.value)
-        return len(journal) == len(self.shares)
+            states = share_states(connection, self.key)
+        return all(state.closed for state in states.values())
 
     def close(self, reason: str = "") -> float:
         """Close all shares and return the rho that went back to the dataset; idempotent.
@@ -91,7 +95,10 @@ class Release:
         check_name(reason, "the reason", required=False)
         with self.backend.writing() as connection:
             return rho_within(
-                sum(_close(connection, self, share, reason) for share in sorted(self.shares))
+                sum(
+                    close_share(connection, self.key, share, state, **self._said, reason=reason)
+                    for share, state in share_states(connection, self.key).items()
+                )
             )
 
 
@@ -145,13 +152,14 @@ class LedgerAccount:
         ------
         SpecificationError, BudgetExceededError, ReleaseClosedError, BudgetError
             As `Account.charge` says; BudgetError also if the ledger cannot be written. Nothing
-            was charged then.
+            was charged then, except perhaps where the message says that the connection was lost
+            during the commit: the draw must not be made, and counts as lost if it was charged.
         """
         check_name(step, "the step")
         units = units_up(check_rho(rho))
         key = self.release.key
         with self.release.backend.writing() as connection:
-            state = _share_state(connection, key, self.share)
+            state = share_states(connection, key)[self.share]
             check_charge(
                 step,
                 units,
@@ -161,7 +169,16 @@ class LedgerAccount:
                 account=f"share {self.share!r} of {key}",
                 delta=_granted_delta(connection, key.dataset),
             )
-            _write(connection, self.release, Kind.CHARGED, self.share, units=units, step=step)
+            write(
+                connection,
+                Kind.CHARGED,
+                key,
+                self.share,
+                state,
+                units=units,
+                step=step,
+                **self.release._said,
+            )
 
     def close(self, reason: str = "") -> float:
         """End the account and return what it did not spend to the dataset; idempotent.
@@ -183,59 +200,103 @@ class LedgerAccount:
         """
         check_name(reason, "the reason", required=False)
         with self.release.backend.writing() as connection:
-            return rho_within(_close(connection, self.release, self.share, reason))
+            key = self.release.key
+            state = share_states(connection, key)[self.share]
+            said = self.release._said
+            return rho_within(
+                close_share(connection, key, self.share, state, **said, reason=reason)
+            )
 
-    def _state(self) -> _ShareState:
+    def _state(self) -> ShareState:
         with self.release.backend.reading() as connection:
-            return _share_state(connection, self.release.key, self.share)
+            return share_states(connection, self.release.key)[self.share]
 
 
 @dataclass(frozen=True)
-class _ShareState:
-    """A share as its events say; amounts in units of 1e-15 rho."""
+class ShareState:
+    """A share as the events of its last opening say; amounts in units of 1e-15 rho.
+
+    Parameters
+    ----------
+    reserved : int
+        The whole share.
+    charges : mapping of str to int
+        What each step paid.
+    closed : bool
+        Whether it has ended.
+    reservation : Event
+        How it began.
+    """
 
     reserved: int
     charges: Mapping[str, int]
     closed: bool
+    reservation: Event
 
     @property
     def spent(self) -> int:
+        """What was charged."""
         return sum(self.charges.values())
 
     @property
     def left(self) -> int:
+        """What was not."""
         return self.reserved - self.spent
 
 
-def _share_state(connection: sa.Connection, key: ReleaseKey, share: str) -> _ShareState:
-    journal = read(connection, of_release(key), events.c.share == share)
-    return _ShareState(
-        reserved=sum(event.units for event in journal if event.kind == Kind.RESERVED),
-        charges={event.step: event.units for event in journal if event.kind == Kind.CHARGED},
-        closed=any(event.kind == Kind.CLOSED for event in journal),
-    )
+def share_states(connection: sa.Connection, key: ReleaseKey) -> dict[str, ShareState]:
+    """Return the shares of a release as it was last opened, by name; none if it never was."""
+    return states_of(read(connection, of_release(key)))
 
 
-def _close(connection: sa.Connection, release: Release, share: str, reason: str) -> int:
-    state = _share_state(connection, release.key, share)
+def states_of(journal: Sequence[Event]) -> dict[str, ShareState]:
+    """Return the shares of the release whose events these are, as it was last opened."""
+    if not journal:
+        return {}
+    opening = journal[-1].opening
+    by_share: dict[str, list[Event]] = {}
+    for event in journal:
+        if event.opening == opening:
+            by_share.setdefault(event.share, []).append(event)
+    return {
+        share: ShareState(
+            reserved=said[0].units,
+            charges={event.step: event.units for event in said if event.kind == Kind.CHARGED},
+            closed=any(event.kind == Kind.CLOSED for event in said),
+            reservation=said[0],
+        )
+        for share, said in sorted(by_share.items())
+    }
+
+
+def close_share(
+    connection: sa.Connection, key: ReleaseKey, share: str, state: ShareState, **said: str
+) -> int:
+    """Return what a share has not spent, and end it; nothing if it has ended."""
     if state.closed:
         return 0
     if state.left:
-        _write(connection, release, Kind.RETURNED, share, units=state.left, reason=reason)
-    _write(connection, release, Kind.CLOSED, share, reason=reason)
+        write(connection, Kind.RETURNED, key, share, state, units=state.left, **said)
+    write(connection, Kind.CLOSED, key, share, state, **said)
     return state.left
 
 
-def _write(
-    connection: sa.Connection, release: Release, kind: Kind, share: str, **said: Any
+def write(
+    connection: sa.Connection,
+    kind: Kind,
+    key: ReleaseKey,
+    share: str,
+    state: ShareState,
+    **said: Any,
 ) -> Event:
+    """Append what happened to a share; it counts where its reservation does."""
     return append(
         connection,
         kind,
+        **key_fields(key),
         share=share,
-        run_id=release.run_id,
-        by=release.by,
-        **key_fields(release.key),
+        counts_in=state.reservation.counts_in,
+        opening=state.reservation.opening,
         **said,
     )
 

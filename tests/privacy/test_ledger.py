@@ -93,10 +93,12 @@ def test_a_key_that_was_never_opened(ledger, key):
     "change", [{"partition": "2026-11"}, {"edition": "2"}, {"specification": "other"}]
 )
 def test_another_key_is_another_release(ledger, key, change):
-    ledger.open_release(key, {"mechanism": 0.001})
+    account = ledger.open_release(key, {"mechanism": 0.001}).account("mechanism")
+    account.charge("a", 0.0005)
     other = ReleaseKey(**{**vars(key), **change})
     ledger.open_release(other, {"mechanism": 0.002})
-    assert ledger.balance("people").reserved == pytest.approx(0.003, abs=1e-14)
+    balance = ledger.balance("people")
+    assert balance.reserved + balance.spent == pytest.approx(0.003, abs=1e-14)
     assert [release.key for release in ledger.releases()] == [key, other]
     assert other.digest != key.digest
 
@@ -124,7 +126,8 @@ def test_a_release_that_does_not_fit(ledger, key):
 
 
 def test_the_refusal_of_a_changed_specification_says_so(ledger, key):
-    ledger.open_release(key, {"mechanism": 0.01})
+    account = ledger.open_release(key, {"mechanism": 0.01}).account("mechanism")
+    account.charge("a", 0.001)
     with pytest.raises(BudgetExceededError, match="changed specification is a new release"):
         ledger.open_release(ReleaseKey("people", "yearly", "changed"), {"mechanism": 0.01})
 
@@ -141,6 +144,7 @@ def test_what_was_returned_can_be_reserved_again(ledger, key):
 
 def test_a_release_closes_with_its_last_share(ledger, key):
     release = ledger.open_release(key, SHARES)
+    release.account("mechanism").charge("a", 0.001)
     release.account("mechanism").close()
     assert not release.closed
     assert release.close("operator") == pytest.approx(SHARES["evaluation"], rel=1e-9)

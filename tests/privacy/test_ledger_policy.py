@@ -1,0 +1,269 @@
+"""How budgets count: periods, partitions, and releases that begin again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from jam_dagster.errors import (
+    BudgetError,
+    BudgetExceededError,
+    ReleaseClosedError,
+    SpecificationError,
+)
+from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey
+from jam_dagster.privacy.policy import GROUNDS, Holding, Policy, use
+
+RHO = Budget(1.0, 1e-9).rho
+MOST = {"mechanism": 0.6 * RHO}
+
+
+@pytest.fixture
+def url(each_url):
+    return each_url
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self, *when):
+        self.set(*when)
+
+    def set(self, *when):
+        self.when = datetime(*when, tzinfo=UTC)
+
+    def __call__(self):
+        return self.when
+
+
+@pytest.fixture
+def clock():
+    return Clock(2026, 11, 21)
+
+
+@pytest.fixture
+def ledger(url, clock):
+    return Ledger(url, clock=clock)
+
+
+def key(release, partition="", specification="x"):
+    return ReleaseKey("people", release, specification, partition)
+
+
+def grant(ledger, **policy):
+    return ledger.grant("people", epsilon=1.0, delta=1e-9, **policy)
+
+
+@pytest.mark.parametrize(
+    ("period", "at", "expected"),
+    [
+        ("lifetime", "2026-11-21T00:00:00+00:00", ""),
+        ("year", "2026-12-31T23:59:59+00:00", "2026"),
+        ("quarter", "2026-09-30T23:59:59+00:00", "2026-Q3"),
+        ("quarter", "2026-10-01T00:00:00+00:00", "2026-Q4"),
+        ("month", "2026-11-21T00:00:00+00:00", "2026-11"),
+        # Periods are those of UTC.
+        ("month", "2026-12-01T00:30:00+01:00", "2026-11"),
+    ],
+)
+def test_periods_are_calendar_periods_in_utc(period, at, expected):
+    assert Policy(period).period_of(at) == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ({"period": "week"}, "period of a budget must be one of lifetime, .* got 'week'"),
+        ({"partitions": "parallel"}, "partitions of a budget must be one of add, disjoint"),
+        ({"partitions": "disjoint"}, "only on a ground, one of 'add/remove neighbours', 'memb"),
+        ({"partitions": "disjoint", "ground": "trust me"}, "got 'trust me'"),
+        ({"ground": GROUNDS[0]}, "partitions that add up need none"),
+    ],
+)
+def test_a_policy_that_means_nothing(path, policy, message):
+    with pytest.raises(SpecificationError, match=message):
+        grant(Ledger(path), **policy)
+    assert not path.exists()
+
+
+def test_a_renewing_budget_counts_the_period_alone(ledger, clock):
+    grant(ledger, period="month")
+    november = ledger.open_release(key("a"), MOST)
+    november.account("mechanism").charge("s", 0.4 * RHO)
+    with pytest.raises(BudgetExceededError, match="for 2026-11"):
+        ledger.open_release(key("b"), MOST)
+    clock.set(2026, 12, 1)
+    balance = ledger.balance("people")
+    assert (balance.period, balance.spent, balance.reserved) == ("2026-12", 0.0, 0.0)
+    assert balance.lifetime_spent == pytest.approx(0.4 * RHO)
+    december = ledger.open_release(key("b"), MOST)
+    # What was held over counts where it was reserved.
+    november.account("mechanism").charge("t", 0.1 * RHO)
+    december.account("mechanism").charge("s", 0.3 * RHO)
+    balance = ledger.balance("people")
+    assert balance.spent == pytest.approx(0.3 * RHO)
+    assert balance.reserved == pytest.approx(0.3 * RHO)
+    assert balance.lifetime_spent == pytest.approx(0.8 * RHO)
+    november.close("late")
+    assert ledger.balance("people") == balance
+    charges = [event for event in ledger.events() if event.kind == Kind.CHARGED]
+    assert [event.counts_in for event in charges] == ["2026-11", "2026-11", "2026-12"]
+    ledger.verify()
+
+
+def test_a_lifetime_counts_everything(ledger, clock):
+    grant(ledger)
+    ledger.open_release(key("a"), MOST)
+    clock.set(2036, 1, 1)
+    with pytest.raises(BudgetExceededError):
+        ledger.open_release(key("b"), MOST)
+    assert ledger.balance("people").period == "lifetime"
+
+
+def test_a_policy_changes_by_a_grant_that_must_fit(ledger, clock):
+    grant(ledger, period="month")
+    assert grant(ledger, period="month").policy == Policy("month")
+    for month in (10, 11, 12):
+        clock.set(2026, month, 1)
+        ledger.open_release(key(f"r{month}"), MOST)
+    for wider in ("quarter", "year", "lifetime"):
+        with pytest.raises(BudgetError, match="cannot be lowered"):
+            grant(ledger, period=wider)
+    clock.set(2027, 1, 1)
+    # The year begins with nothing reserved, the lifetime does not.
+    assert grant(ledger, period="year").reserved == 0.0
+    with pytest.raises(BudgetError, match="cannot be lowered"):
+        grant(ledger)
+    grants = [event for event in ledger.events() if event.kind == Kind.GRANTED]
+    assert [event.period for event in grants] == ["month", "year"]
+    ledger.verify()
+
+
+def test_a_narrower_period_begins_with_what_it_has_seen(ledger):
+    """Renewing does not forget what this period has reserved already."""
+    grant(ledger)
+    ledger.open_release(key("a"), MOST)
+    assert grant(ledger, period="month").reserved == pytest.approx(0.6 * RHO)
+    with pytest.raises(BudgetExceededError):
+        ledger.open_release(key("b"), MOST)
+
+
+def test_partitions_add_up_unless_they_are_disjoint(ledger):
+    grant(ledger)
+    ledger.open_release(key("a", "east"), MOST)
+    with pytest.raises(BudgetExceededError):
+        ledger.open_release(key("a", "west"), MOST)
+    disjoint = grant(ledger, partitions="disjoint", ground=GROUNDS[1])
+    assert disjoint.remaining_units_in("west") == disjoint.granted_units
+    ledger.open_release(key("a", "west"), MOST)
+    balance = ledger.balance("people")
+    assert balance.reserved == pytest.approx(0.6 * RHO)
+    # What was released of all of them counts beside the largest.
+    with pytest.raises(BudgetExceededError):
+        ledger.open_release(key("all"), MOST)
+    ledger.open_release(key("all"), {"mechanism": 0.3 * RHO})
+    with pytest.raises(BudgetExceededError):
+        ledger.open_release(key("b", "east"), {"mechanism": 0.2 * RHO})
+    with pytest.raises(BudgetError, match="cannot be lowered"):
+        grant(ledger)
+    assert ledger.events()[2].ground == "membership public and fixed"
+    ledger.verify()
+
+
+def test_use_composes_spent_and_reserved():
+    at = "2026-11-21T00:00:00+00:00"
+    holdings = [Holding(at, "", 1, 2), Holding(at, "east", 10, 5), Holding(at, "west", 0, 8)]
+    added = use(Policy(), holdings)
+    assert (added.spent, added.reserved) == (15, 11)
+    # The largest spent is that of west, the largest use that of east.
+    apart = use(Policy("lifetime", "disjoint", GROUNDS[0]), holdings)
+    assert (apart.spent, apart.spent + apart.reserved) == (10, 18)
+
+
+def test_a_release_closed_before_its_first_charge_opens_again(ledger):
+    grant(ledger)
+    first = ledger.open_release(key("a"), {**MOST, "evaluation": 0.1 * RHO})
+    account = first.account("mechanism")
+    account.close("not today")
+    # A part of it has ended: the release has not.
+    assert ledger.open_release(key("a"), first.shares).account("mechanism").closed
+    first.close("not today")
+    ledger.check(key("a"), MOST)
+    again = ledger.open_release(key("a"), MOST)
+    assert (again.closed, again.shares.keys()) == (False, {"mechanism"})
+    assert [event.opening for event in ledger.events()[-2:]] == ["", "2"]
+    again.account("mechanism").charge("s", 0.1 * RHO)
+    assert account.charged("s") is not None  # the share is known by its release
+    again.close()
+    for _ in range(2):
+        assert ledger.open_release(key("a"), MOST).closed
+    with pytest.raises(ReleaseClosedError):
+        again.account("mechanism").charge("t", 1e-6)
+    ledger.verify()
+
+
+def test_a_release_opens_as_often_as_it_was_closed_uncharged(ledger):
+    grant(ledger)
+    for _ in range(4):
+        ledger.open_release(key("a"), MOST).close("not yet")
+    assert ledger.balance("people").reserved == 0.0
+    reserved = [event.opening for event in ledger.events() if event.kind == Kind.RESERVED]
+    assert reserved == ["", "2", "3", "4"]
+    assert len(ledger.releases()) == 1
+    ledger.verify()
+
+
+def test_a_corrected_specification_takes_over_what_was_not_charged(ledger):
+    grant(ledger)
+    wrong = ledger.open_release(key("a"), MOST)
+    other = ledger.open_release(key("b"), {"mechanism": 0.1 * RHO})
+    right = key("a", specification="y")
+    ledger.check(right, MOST)
+    ledger.open_release(right, MOST, by="engineer")
+    assert wrong.closed
+    assert not other.closed
+    assert ledger.balance("people").reserved == pytest.approx(0.7 * RHO)
+    closing = [event for event in ledger.events() if event.kind == Kind.CLOSED]
+    assert [(event.specification, event.reason, event.by) for event in closing] == [
+        ("x", "superseded before its first draw", "engineer")
+    ]
+    # A run of the superseded one that comes late draws nothing; run anew, it takes over again.
+    with pytest.raises(ReleaseClosedError):
+        wrong.account("mechanism").charge("s", 1e-6)
+    ledger.open_release(key("a"), MOST)
+    assert ledger.release(right).closed
+    ledger.verify()
+
+
+def test_a_charged_release_is_never_superseded(ledger):
+    grant(ledger)
+    charged = ledger.open_release(key("a"), MOST)
+    charged.account("mechanism").charge("s", 0.1 * RHO)
+    before = ledger.events()
+    with pytest.raises(BudgetExceededError, match="changed specification"):
+        ledger.open_release(key("a", specification="y"), MOST)
+    assert ledger.events() == before
+    ledger.open_release(key("a", specification="y"), {"mechanism": 0.3 * RHO})
+    assert not charged.closed
+
+
+def test_a_refused_correction_supersedes_nothing(ledger):
+    grant(ledger)
+    wrong = ledger.open_release(key("a"), MOST)
+    before = ledger.events()
+    for attempt in (ledger.check, ledger.open_release):
+        with pytest.raises(BudgetExceededError):
+            attempt(key("a", specification="y"), {"mechanism": 1.1 * RHO})
+    assert not wrong.closed
+    assert ledger.events() == before
+
+
+@pytest.mark.parametrize("other", [{"partition": "p"}, {"edition": "2"}, {"release": "b"}])
+def test_only_the_same_release_is_superseded(ledger, other):
+    grant(ledger)
+    first = ledger.open_release(key("a"), {"mechanism": 0.1 * RHO})
+    ledger.open_release(
+        ReleaseKey(**{**vars(key("a")), **other, "specification": "y"}), {"mechanism": 0.1 * RHO}
+    )
+    assert not first.closed
