@@ -310,3 +310,15 @@ def test_two_runs_of_one_release_at_once_do_not_meet(
     assert "another run is drawing" in refused.stderr
     assert run(*synthesize(*RELEASE, *NOISY)).exit_code == 0
     assert (release.spent, len(ledger.events())) == (spent, events)
+
+
+# --- what is allowed and yet deserves a second look
+
+
+def test_a_doubtful_configuration_is_warned_of(run: Run) -> None:
+    result = run(*synthesize(*RESEARCH, "--delta", "0.01"))
+    assert result.exit_code == 0, result.output
+    (warning,) = (line for line in lines(result) if line.startswith("Warning: "))
+    assert "delta = 0.01 is not below 1 / n" in warning
+    quiet = run(*synthesize(*RESEARCH))
+    assert not any(line.startswith("Warning: ") for line in lines(quiet))

@@ -14,6 +14,7 @@ from jam_dagster.evaluation import palette
 from jam_dagster.evaluation.expectation_specs import ExpectationResult
 from jam_dagster.evaluation.workload_error import WorkloadError, compare_with_public
 from jam_dagster.privacy.accounting import epsilon_from_rho
+from jam_dagster.privacy.lint import configuration_warnings
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 from jam_dagster.tables.attributes import NumericAttribute
 
@@ -132,7 +133,10 @@ def render_report(
         replace_one=REPLACE_ONE,
         restricted=restricted,
         banners=_banners(domain, transcript, restricted=restricted),
-        remarks=[*facts.remarks, *_remarks(facts, transcript)],
+        remarks=[
+            *facts.remarks,
+            *configuration_warnings(facts.epsilon, facts.delta, transcript.records),
+        ],
         guarantee=_guarantee(facts, transcript.neighbours),
         budget=_budget(facts, transcript, error),
         attributes=[_described(attribute) for attribute in domain.attributes],
@@ -199,21 +203,6 @@ def _banners(domain: Domain, transcript: Transcript, *, restricted: bool) -> lis
             )
         )
     return banners
-
-
-def _remarks(facts: ReleaseFacts, transcript: Transcript) -> list[str]:
-    """Return what about the configuration deserves a second look."""
-    remarks = []
-    if facts.delta * transcript.records >= 1.0:
-        remarks.append(
-            f"delta = {facts.delta:g} is not below 1 / n: a mechanism with such a delta may "
-            "publish somebody's record outright. Choose one far below it."
-        )
-    if facts.epsilon > 10:
-        remarks.append(
-            f"epsilon = {facts.epsilon:g} is large: the factor below says how little that promises."
-        )
-    return remarks
 
 
 def _guarantee(facts: ReleaseFacts, neighbours: Neighbours) -> dict[str, Any]:

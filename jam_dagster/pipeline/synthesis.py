@@ -34,6 +34,7 @@ from jam_dagster.pipeline.metadata import (
 )
 from jam_dagster.pipeline.spending import ResearchSpending
 from jam_dagster.privacy import Draws, epsilon_from_rho
+from jam_dagster.privacy.lint import configuration_warnings
 from jam_dagster.tables import Domain, EncodedTable, Workload, decode
 
 if TYPE_CHECKING:
@@ -136,6 +137,9 @@ def _run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
         "neighbours": transcript.neighbours.describe(),
         "releasable": graph.spec.releasable,
     }
+    warnings = configuration_warnings(graph.spec.privacy.epsilon, delta, transcript.records)
+    if warnings:
+        configured["warnings"] = dg.MetadataValue.md("\n".join(f"- {one}" for one in warnings))
     if not graph.tells_data("jam_pgm"):
         return configured | graph.withheld_note()
     return configured | {

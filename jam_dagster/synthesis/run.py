@@ -28,6 +28,7 @@ from jam_dagster.evaluation.expectations import ExpectationResult, validate
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
 from jam_dagster.mechanisms import FittedModel, Round, sampling_generator
 from jam_dagster.mechanisms.sampling import sampling_error
+from jam_dagster.privacy.lint import configuration_warnings
 from jam_dagster.synthesis.folder import ReleaseFolder
 from jam_dagster.synthesis.funding import Funding, Funds, LedgerFunding, ResearchFunding
 from jam_dagster.tables import (
@@ -239,6 +240,9 @@ def _synthesize(
             model.save(folder.model)
             transcript.save(folder.transcript)
         funds.close(MECHANISM)
+
+    for warning in configuration_warnings(request.epsilon, request.delta, transcript.records):
+        tell(f"Warning: {warning}")
 
     with watch.stage("sample"):
         # A release that is made again must give the table whose errors were measured, so no

@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from jam_dagster.pipeline import DomainSpec, EvaluationSpec, MechanismSpec, PrivacySpec
-from tests.pipeline.conftest import Bench, failure
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
 
 SEEDED: dict[str, Any] = {"privacy": PrivacySpec(epsilon=2.0, noise="numpy", seed=7)}
 IDENTIFIED: dict[str, Any] = {"domain": DomainSpec(identify="both", bins=4)}
@@ -16,7 +16,7 @@ PRIVATE: dict[str, Any] = {"evaluation": EvaluationSpec(mode="private", share=0.
 HARMLESS = {
     "jam_pgm": {
         *("rho_budget", "delta", "noise", "neighbours", "releasable"),
-        *("made_again", "note", "path"),
+        *("made_again", "note", "path", "warnings"),
     },
     "synthetic_records": {
         *("dagster/row_count", "dagster/column_schema", "dagster/column_lineage"),
@@ -39,6 +39,14 @@ def metadata(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
 
 def log(bench: Bench, result: dg.ExecuteInProcessResult) -> str:
     return "\n".join(entry.user_message for entry in bench.instance.all_logs(result.run_id))
+
+
+def test_a_doubtful_configuration_is_warned_of(bench: Bench) -> None:
+    """The private table has 600 records: a delta of a hundredth would let six be published."""
+    doubtful = PrivacySpec(epsilon=2.0, delta=0.01, noise="numpy")
+    result = bench.run(UP_TO_SYNTHETIC[:-1], privacy=doubtful)
+    assert result.success, failure(result)
+    assert "delta = 0.01 is not below 1 / n" in metadata(result)["jam_pgm"]["warnings"]
 
 
 @pytest.mark.parametrize(
