@@ -28,7 +28,7 @@ WORKERS ?= logical
 # Ten seeds that no setting was chosen by.
 ERRORS := $(BIN)/python -m benchmarks.jam_pgm --first-seed 100 --seeds 10 --jobs 2
 
-.PHONY: help demo dev test test-all torture lint format bench bench-errors bench-scaling bench-kernels \
+.PHONY: help demo dev test test-all torture mutants lint format bench bench-errors bench-scaling bench-kernels \
   constraints clean
 
 help: ## list these commands
@@ -55,6 +55,9 @@ test-all: $(INSTALLED) ## every test, under an hour on two cores
 
 torture: $(INSTALLED) ## kill releases at every point of their runs, and look at what they paid; minutes
 	$(BIN)/python -m tests.torture --sqlite 210 --dagster 10 --postgresql 50
+
+mutants: $(INSTALLED) ## plant known privacy bugs one by one, and fail if the tests miss any; minutes
+	$(BIN)/python -m tests.mutants
 
 lint: $(INSTALLED) ## style, formatting and types
 	$(BIN)/ruff check .

@@ -1,0 +1,335 @@
+"""The bugs that the tests must notice: those found in libraries like this one, and their kin."""
+
+from __future__ import annotations
+
+from tests.mutants.planting import Mutant
+
+ACCOUNTING = "jam_dagster/privacy/accounting.py"
+AUDIT = "jam_dagster/privacy/ledger_audit.py"
+DISCRETIZATION = "jam_dagster/tables/discretization.py"
+DRAWS = "jam_dagster/privacy/draws.py"
+EXACT = "jam_dagster/privacy/exact_noise.py"
+JAM = "jam_dagster/mechanisms/jam_pgm.py"
+LABELS = "jam_dagster/pipeline/labels.py"
+LEDGER = "jam_dagster/privacy/ledger.py"
+RELEASE = "jam_dagster/privacy/release.py"
+SCORES = "jam_dagster/mechanisms/scores.py"
+SEEDED = "jam_dagster/privacy/seeded_noise.py"
+SENSITIVITY = "jam_dagster/privacy/sensitivity.py"
+
+REPLAY = "tests/battery/test_replay.py"
+SEARCH = f"{REPLAY}::test_inputs_of_draws_move_as_far_as_their_noise_is_made_for"
+ALIKE = f"{REPLAY}::test_neighbours_are_released_alike"
+SPENDING = "tests/battery/test_spending.py"
+BY_HAND = "tests/mechanisms/test_jam_pgm.py"
+QUICK = ("-m", "not slow")
+
+MUTANTS = (
+    Mutant(
+        "score-sensitivity-2",
+        "a joint score moves by 4, not by 2",
+        SENSITIVITY,
+        "return 2.0 * self.marginal_l1",
+        "return self.marginal_l1",
+        ("tests/battery/test_audit.py::test_a_few_runs", *QUICK),
+    ),
+    Mutant(
+        "marginal-l2-is-1",
+        "two cells move when a record is replaced",
+        SENSITIVITY,
+        "MARGINAL_L2 = math.sqrt(2.0)",
+        "MARGINAL_L2 = 1.0",
+        (SEARCH, *QUICK),
+    ),
+    Mutant(
+        "noise-not-scaled-by-rows",
+        "noise for one row a person where there are k",
+        SENSITIVITY,
+        "return math.nextafter(MARGINAL_L2 * self.max_rows, math.inf)",
+        "return MARGINAL_L2",
+        (SEARCH, *QUICK),
+    ),
+    Mutant(
+        "rows-grow-as-a-root",
+        "k rows in one cell move its count by k, not by the root of k",
+        SENSITIVITY,
+        "            return float(self.max_rows)\n        if",
+        "            return math.sqrt(self.max_rows)\n        if",
+        (SEARCH, *QUICK),
+    ),
+    Mutant(
+        "mean-error-1-over-n",
+        "a mean error moves by 2 / n",
+        SENSITIVITY,
+        "return self.marginal_l1 / records",
+        "return 1.0 / records",
+        ("tests/privacy/test_sensitivity.py", "-k", "mean_error"),
+    ),
+    Mutant(
+        "sigma-from-a-share",
+        "sigma is fed a share of rho without the root",
+        ACCOUNTING,
+        "return l2_sensitivity / math.sqrt(2.0 * check_rho(rho))",
+        "return l2_sensitivity * (2.0 * check_rho(rho))",
+        (f"{SPENDING}::test_every_relation", *QUICK),
+    ),
+    Mutant(
+        "selection-costs-an-eighth-too-little",
+        "the exponential mechanism costs eps^2 / 8, not eps^2 / 16",
+        ACCOUNTING,
+        "return math.sqrt(8.0 * check_rho(rho))",
+        "return math.sqrt(16.0 * check_rho(rho))",
+        ("tests/privacy/test_noise.py", "-k", "covers_the_selection"),
+    ),
+    Mutant(
+        "permute-and-flip",
+        "another mechanism is charged as the exponential one",
+        SEEDED,
+        ".gumbel(size=",
+        ".exponential(size=",
+        ("tests/privacy/test_noise.py", "-k", "follows_the_exponential"),
+    ),
+    Mutant(
+        "rounded-gaussian",
+        "rounding a continuous Gaussian gives another law",
+        SEEDED,
+        "noise = discrete_gaussian(self._generator(step), sigma, counts.size)",
+        "noise = np.rint(self._generator(step).normal(0, sigma, counts.size)).astype(np.int64)",
+        ("tests/privacy/test_noise.py", "-k", "discrete_gaussian or by_scripts"),
+    ),
+    Mutant(
+        "float-noise",
+        "floating-point noise tells what it was added to",
+        EXACT,
+        "return np.asarray(measurement(values.tolist()), dtype=np.float64), sigma",
+        "return values + np.random.default_rng().normal(0, sigma, values.shape), sigma",
+        ("tests/battery/test_round_trip.py",),
+    ),
+    Mutant(
+        "l1-by-column",
+        "norm(x, 1) of a matrix is its largest column sum",
+        SCORES,
+        "return float(np.abs(a - b).sum())",
+        "return float(np.abs(a - b).sum(axis=0).max())",
+        ("tests/mechanisms/test_scores.py",),
+    ),
+    Mutant(
+        "charge-after-draw",
+        "a crash between the two would leave a draw unpaid",
+        DRAWS,
+        """        stored = self._open(step, rho, "exponential mechanism", sensitivity, scores.size)
+        if stored is None:
+            index = self._noise.select(scores, rho, sensitivity, step)
+""",
+        """        index = self._noise.select(scores, rho, sensitivity, step)
+        stored = self._open(step, rho, "exponential mechanism", sensitivity, scores.size)
+        if stored is None:
+""",
+        ("tests/privacy/test_draws.py",),
+    ),
+    Mutant(
+        "selection-not-charged",
+        "a draw that nobody pays for",
+        DRAWS,
+        "self._account.charge(step, rho)",
+        "kind == 'exponential mechanism' or self._account.charge(step, rho)",
+        (f"{SPENDING}::test_every_relation", *QUICK),
+    ),
+    Mutant(
+        "second-selection",
+        "a second, uncharged draw from the exponential mechanism, to look at the gap",
+        JAM,
+        "        source: Origin = ",
+        """        self.draws._noise.select(scores, rho_select, 4.0, "gap")
+        source: Origin = """,
+        (f"{SPENDING}::test_every_relation", *QUICK),
+    ),
+    Mutant(
+        "rounds-overspend",
+        "each round takes an even share and a public choice's budget twice",
+        JAM,
+        "share = self.draws.remaining / (self.mechanism.rounds - index)",
+        "share = self.draws.total / (self.mechanism.rounds - 1 or 1)",
+        (SPENDING, *QUICK),
+    ),
+    Mutant(
+        "candidates-from-a-set",
+        "the order of a set of names depends on the process",
+        JAM,
+        "self.closure = list(closure)",
+        "self.closure = list(set(closure))",
+        ("tests/battery/test_determinism.py::test_hash_seeds_and_threads_change_nothing", *QUICK),
+    ),
+    Mutant(
+        "filtered-never-return",
+        "a candidate that did not fit early is gone for good",
+        JAM,
+        "            fitting = self.filter.fitting(self.measured, limit)\n",
+        "            fitting = self.filter.fitting(self.measured, limit)\n"
+        "            fitting = [c for c in fitting if c in getattr(self, 'kept', fitting)]\n"
+        "            self.kept = fitting\n",
+        (BY_HAND,),
+    ),
+    Mutant(
+        "uniform-error-ignored",
+        "the first round takes the uniform model for right",
+        JAM,
+        "current_error = self._current_errors(fitting)",
+        "current_error = self._current_errors(fitting) * bool(self.measured)",
+        (BY_HAND,),
+    ),
+    Mutant(
+        "candidates-from-private-counts",
+        "marginals with an empty private cell are left out",
+        JAM,
+        "            fitting = self.filter.fitting(self.measured, limit)\n",
+        "            fitting = self.filter.fitting(self.measured, limit)\n"
+        "            full = [c for c in fitting if self._count(self.closure[c]).all()]\n"
+        "            fitting = full or [0]\n",
+        (ALIKE, *QUICK),
+    ),
+    Mutant(
+        "rows-are-counted",
+        "the number of rows is used where it is private",
+        JAM,
+        "self.records = draws.records(private.records)",
+        "self.records = private.records",
+        (ALIKE, *QUICK),
+    ),
+    Mutant(
+        "unnoised-zeros",
+        "cells that are empty stay empty: the support is told exactly",
+        JAM,
+        'return Measurement(clique, "private", noisy, sigma, index)',
+        'return Measurement(clique, "private", noisy * (self._count(clique) > 0), sigma, index)',
+        (ALIKE, *QUICK),
+    ),
+    Mutant(
+        "resume-redraws",
+        "a stored outcome is drawn again, for nothing",
+        DRAWS,
+        "        if stored is None:\n            index = ",
+        "        if True:\n            index = ",
+        (f"{REPLAY}::test_what_is_stored_is_released_alike_and_asks_nothing", *QUICK),
+    ),
+    Mutant(
+        "lost-draw-repeated",
+        "exact noise drawn twice for one charge",
+        DRAWS,
+        "return self._noise.repeatable and rho_within",
+        "return rho_within",
+        ("tests/privacy/test_draws.py",),
+    ),
+    Mutant(
+        "refund-of-what-was-spent",
+        "closing returns the whole reservation",
+        RELEASE,
+        "Kind.RETURNED, share, units=state.left",
+        "Kind.RETURNED, share, units=state.reserved",
+        ("tests/privacy/test_ledger.py",),
+    ),
+    Mutant(
+        "shares-in-one-purse",
+        "the mechanism can spend the evaluation's share",
+        RELEASE,
+        "journal = read(connection, of_release(key), events.c.share == share)",
+        "journal = read(connection, of_release(key))",
+        ("tests/privacy/test_ledger.py",),
+    ),
+    Mutant(
+        "budget-not-checked",
+        "a release is reserved beyond what its dataset has left",
+        LEDGER,
+        "    if asked <= balance.remaining_units:\n",
+        "    if True:\n",
+        ("tests/privacy/test_ledger.py",),
+    ),
+    Mutant(
+        "charges-rounded-down",
+        "sums of charges creep past the budget",
+        ACCOUNTING,
+        "return math.ceil(_exact(rho) * UNITS_PER_RHO)",
+        "return math.floor(_exact(rho) * UNITS_PER_RHO)",
+        ("tests/privacy/test_accounting.py",),
+    ),
+    Mutant(
+        "chain-not-checked",
+        "an event that was cut out or altered is not noticed",
+        AUDIT,
+        "    if event.hash != event.seal():\n",
+        "    if False:\n",
+        ("tests/privacy/test_ledger_audit.py",),
+    ),
+    Mutant(
+        "epsilon-0-accepted",
+        "a budget of nothing becomes a budget of something",
+        ACCOUNTING,
+        "    check_epsilon(epsilon)\n    check_delta(delta)\n",
+        "    epsilon = epsilon or 1.0\n    check_delta(delta)\n",
+        (f"{SPENDING}::test_no_budget_at_all_is_refused_and_draws_nothing", *QUICK),
+    ),
+    Mutant(
+        "nan-passes",
+        "a statistic that is no number is drawn from",
+        "jam_dagster/privacy/noise.py",
+        "wrong = int(array.size - np.isfinite(array).sum())",
+        "wrong = 0",
+        ("tests/privacy/test_noise.py", "-k", "no_statistics"),
+    ),
+    Mutant(
+        "seeded-noise-may-leave",
+        "what was made with a seed is labelled releasable",
+        SEEDED,
+        '"""False: a seed can be guessed, and floating-point noise leaks."""\n        return False',
+        '"""False: a seed can be guessed, and floating-point noise leaks."""\n        return True',
+        ("tests/privacy/test_noise.py", "-k", "labels"),
+    ),
+    Mutant(
+        "private-domain-not-marked",
+        "a domain from private rows passes for a public one",
+        "jam_dagster/tables/identification.py",
+        'identified_from="public" if private is None else "private"',
+        'identified_from="public"',
+        ("tests/tables/test_identification.py",),
+    ),
+    Mutant(
+        "restricted-label-dropped",
+        "what is restricted reaches what may leave, and the graph lets it",
+        LABELS,
+        "    return {**arriving, label: (name,)}",
+        "    return {}",
+        ("tests/pipeline/test_labels.py",),
+    ),
+    Mutant(
+        "nulls-filled-from-the-column",
+        "a missing value takes the first value of the private column",
+        DISCRETIZATION,
+        "        codes[null] = attribute.null_code\n",
+        "        codes[null] = codes[~null][0] if len(codes[~null]) else attribute.null_code\n",
+        ("tests/tables/test_one_record.py",),
+    ),
+    Mutant(
+        "values-in-errors",
+        "the message of a private table's error quotes values",
+        DISCRETIZATION,
+        '    if private:\n        return ""\n    values',
+        "    values",
+        ("tests/tables/test_private_errors.py",),
+    ),
+    Mutant(
+        "errors-not-withheld",
+        "an error of a library passes as it is",
+        "jam_dagster/tables/withheld.py",
+        "if isinstance(error, JamError) or not isinstance(error, Exception):",
+        "if isinstance(error, Exception):",
+        ("tests/tables/test_withheld.py",),
+    ),
+    Mutant(
+        "preview-of-private-rows",
+        "rows of the private table in the event log",
+        "jam_dagster/pipeline/ingestion.py",
+        '            "source": spec.private.describe(),\n',
+        '            "source": spec.private.describe(),\n            "preview": preview(table),\n',
+        ("tests/pipeline/test_leak_canary.py::test_failure_leaks_nothing", *QUICK),
+    ),
+)
