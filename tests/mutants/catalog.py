@@ -9,6 +9,7 @@ AUDIT = "jam_dagster/privacy/ledger_audit.py"
 DISCRETIZATION = "jam_dagster/tables/discretization.py"
 DRAWS = "jam_dagster/privacy/draws.py"
 EXACT = "jam_dagster/privacy/exact_noise.py"
+INGESTION = "jam_dagster/pipeline/ingestion.py"
 JAM = "jam_dagster/mechanisms/jam_pgm.py"
 LABELS = "jam_dagster/pipeline/labels.py"
 LEDGER = "jam_dagster/privacy/ledger.py"
@@ -327,9 +328,25 @@ MUTANTS = (
     Mutant(
         "preview-of-private-rows",
         "rows of the private table in the event log",
-        "jam_dagster/pipeline/ingestion.py",
-        '            "source": spec.private.describe(),\n',
-        '            "source": spec.private.describe(),\n            "preview": preview(table),\n',
+        INGESTION,
+        'metadata: dict[str, Any] = {"source": spec.private.describe()}',
+        'metadata = {"source": spec.private.describe(), "preview": preview(table)}',
         ("tests/pipeline/test_leak_canary.py::test_failure_leaks_nothing", *QUICK),
+    ),
+    Mutant(
+        "rows-cut-after-the-fact",
+        "one person keeps more rows than the noise is made for",
+        INGESTION,
+        "table = spec.privacy.unit.build().limit(table, _row_key(graph, context))",
+        "spec.privacy.unit.build().limit(table, _row_key(graph, context))",
+        ("tests/pipeline/test_privacy_unit.py", *QUICK),
+    ),
+    Mutant(
+        "private-row-count",
+        "the number of rows in the event log where it is private",
+        INGESTION,
+        '        if graph.neighbours.records_public:\n            metadata["dagster',
+        '        if True:\n            metadata["dagster',
+        ("tests/pipeline/test_privacy_unit.py", *QUICK),
     ),
 )
