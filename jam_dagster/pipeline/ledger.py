@@ -32,7 +32,7 @@ class DatasetBudget(dg.Config):
     def policy(self) -> Policy:
         """How the budget counts."""
         return Policy(
-            cast(PeriodName, self.period), cast(PartitionsName, self.partitions), self.ground
+            cast("PeriodName", self.period), cast("PartitionsName", self.partitions), self.ground
         )
 
 
