@@ -105,6 +105,43 @@ def synthesize(
             "anew, for example on new data.",
         ),
     ] = "1",
+    neighbours: Annotated[
+        Literal["replace_one", "add_remove"],
+        typer.Option(
+            rich_help_panel=BUDGET,
+            help="What nobody can tell: `replace_one`, a person's rows from another person's; "
+            "`add_remove`, nor whether a person is in the table at all.",
+        ),
+    ] = "replace_one",
+    privacy_unit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            rich_help_panel=BUDGET,
+            help="The column of the private table that identifies a person, where one may have "
+            "several rows.",
+            show_default="every row is a person",
+        ),
+    ] = None,
+    max_rows: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            rich_help_panel=BUDGET,
+            help="The most rows of a person that are kept, chosen at random; the noise grows "
+            "with it.",
+            show_default="1",
+        ),
+    ] = None,
+    records_share: Annotated[
+        float | None,
+        typer.Option(
+            rich_help_panel=BUDGET,
+            help="The part of the mechanism's budget that measures the number of rows, where that "
+            "is private: with `add_remove`, or more than one row a person.",
+            show_default="0.05",
+        ),
+    ] = None,
     rounds: Annotated[
         int, typer.Option(rich_help_panel=MECHANISM, help="T, the marginals that are selected.")
     ] = 30,
@@ -245,6 +282,10 @@ def synthesize(
                 dataset=dataset,
                 release=release,
                 edition=edition,
+                neighbours=neighbours,
+                privacy_unit=privacy_unit,
+                max_rows=max_rows,
+                records_share=records_share,
                 checks=checks,
                 report=report,
             )

@@ -289,7 +289,7 @@ class ReleaseGraph:
     @property
     def neighbours(self) -> Neighbours:
         """Which tables the release must not let anybody tell apart."""
-        return self.spec.privacy.relation
+        return self.spec.privacy.protection.neighbours
 
     @property
     def shares(self) -> dict[str, float]:

@@ -20,7 +20,7 @@ from jam_dagster.evaluation.workload_error import EvaluationMode
 from jam_dagster.mechanisms import JamPgm
 from jam_dagster.mechanisms.estimation import EstimatorName
 from jam_dagster.pipeline.configuration import Configured
-from jam_dagster.privacy import EVALUATION_SHARE, RECORDS_SHARE, Budget, Neighbours, NoiseName
+from jam_dagster.privacy import EVALUATION_SHARE, RECORDS_SHARE, Budget, NoiseName, Protection
 from jam_dagster.privacy.sensitivity import Relation
 from jam_dagster.tables import Domain, PrivacyUnit, Source, Workload, check_not_split
 
@@ -161,27 +161,17 @@ class PrivacySpec(Configured):
             )
         object.__setattr__(self, "edition", edition)
         _one_of(self.neighbours, get_args(Relation), "privacy.neighbours")
-        if not 0 < _number(self, "records_share", "privacy.records_share") < 1:
-            raise SpecificationError(
-                f"privacy.records_share must lie between 0 and 1, got {self.records_share}."
-            )
+        _number(self, "records_share", "privacy.records_share")
+        try:
+            _ = self.protection
+        except SpecificationError as error:
+            raise SpecificationError(f"privacy.{error}") from None
 
     @property
-    def relation(self) -> Neighbours:
-        """Which tables the release must not let anybody tell apart."""
-        return Neighbours(self.neighbours, 1 if self.unit is None else self.unit.max_rows)
-
-    @property
-    def protected(self) -> dict[str, Any]:
-        """What of whom is protected differs from the default, and so makes another release."""
-        found: dict[str, Any] = {}
-        if self.neighbours != "replace_one":
-            found["neighbours"] = self.neighbours
-        if self.unit is not None:
-            found["unit"] = self.unit.build().to_dict()
-        if not self.relation.records_public:
-            found["records_share"] = self.records_share
-        return found
+    def protection(self) -> Protection:
+        """Whom the release protects."""
+        unit = None if self.unit is None else self.unit.build()
+        return Protection(self.neighbours, unit, self.records_share)
 
 
 @dataclass(frozen=True)
@@ -372,7 +362,7 @@ class ReleaseSpec:
             self.workload.build(self.domain.declared)
             if self.privacy.unit is not None:
                 self.privacy.unit.build().check(self.domain.declared)
-        if self.privacy.protected and self.privacy.noise == "exact":
+        if self.privacy.protection != Protection() and self.privacy.noise == "exact":
             check_not_split(self.private)
         self._check_budget()
         reason = self.private.restricted_because
@@ -442,7 +432,7 @@ class ReleaseSpec:
                 "delta": self.privacy.delta,
                 "noise": self.privacy.noise,
                 "seed": self.privacy.seed,
-                **self.privacy.protected,
+                **self.privacy.protection.to_dict(),
             },
             "mechanism": {"name": self.mechanism.name, **self.mechanism.build().parameters()},
             "workload": self.workload.to_dict(),

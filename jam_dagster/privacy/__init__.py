@@ -30,6 +30,7 @@ from jam_dagster.privacy.draws import (
 from jam_dagster.privacy.exact_noise import ExactNoise
 from jam_dagster.privacy.noise import Noise, NoiseName, make_noise
 from jam_dagster.privacy.noise_calls import NoiseCall
+from jam_dagster.privacy.protection import Protection
 from jam_dagster.privacy.release_key import ReleaseKey
 from jam_dagster.privacy.seeded_noise import SeededNoise
 from jam_dagster.privacy.sensitivity import (
@@ -72,6 +73,7 @@ __all__ = [
     "NoiseName",
     "OutcomeStore",
     "Policy",
+    "Protection",
     "Release",
     "ReleaseKey",
     "SeededNoise",

@@ -13,10 +13,11 @@ from upath import UPath
 
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import Transcript
-from jam_dagster.tables.files import check_folder, write_whole
+from jam_dagster.tables.files import check_folder, write_once, write_whole
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation import WorkloadError
+    from jam_dagster.privacy import Neighbours
     from jam_dagster.tables import Domain
 
 
@@ -33,7 +34,8 @@ class ReleaseFolder:
     ``errors.json``      the workload errors, where they were measured with noise
     ``data_docs/``       the checks of the synthetic table, as Great Expectations tells them
     ``report.html``      the report
-    ``restricted/``      what may not leave: errors measured without noise
+    ``restricted/``      what may not leave: errors measured without noise, and the key that chose
+                         which rows of a person were kept
     ===================  =========================================================================
 
     Parameters
@@ -65,6 +67,7 @@ class ReleaseFolder:
         self.data_docs = self.path / "data_docs"
         self.report = self.path / "report.html"
         self.restricted = self.path / "restricted"
+        self._row_key = self.restricted / "row_limit.key"
 
     def check_writable(self) -> None:
         """Check, leaving no trace, that the folder can be made and written to.
@@ -119,13 +122,13 @@ class ReleaseFolder:
                 "domain, another public table or under another name: name a new folder."
             )
 
-    def check_records(self, records: int) -> None:
+    def check_records(self, records: int | None) -> None:
         """Check that the draws, if there are any, were made on as many private records.
 
         Parameters
         ----------
         records
-            n, which is public under replace-one neighbours.
+            n, where it is public; None where the number of private records is private itself.
 
         Raises
         ------
@@ -182,6 +185,28 @@ class ReleaseFolder:
             else:
                 path.unlink(missing_ok=True)
 
+    def row_key(self, release: dict[str, Any]) -> bytes | None:
+        """Return the key that chose a person's rows for this very release, if there is one."""
+        there = self._belongs_to(release) and self._row_key.exists()
+        return self._row_key.read_bytes() if there else None
+
+    def keep_row_key(self, key: bytes) -> bytes:
+        """Keep the key that chooses a person's rows, closed to others; the first one stays.
+
+        Returns
+        -------
+        bytes
+            The key that is kept, which another run may have brought.
+        """
+        self.restricted.mkdir(mode=0o700, exist_ok=True)
+        before = os.umask(0o077)
+        try:
+            if not self._row_key.exists():
+                write_once(self._row_key, key)
+        finally:
+            os.umask(before)
+        return self._row_key.read_bytes()
+
     @property
     def keeps_draws(self) -> bool:
         """Whether charged draws are kept here, be it that none was stored yet.
@@ -197,7 +222,13 @@ class ReleaseFolder:
         return self.draws.is_dir() and any(self.draws.iterdir())
 
     def finished(
-        self, *, noise: str, mechanism: str, parameters: Mapping[str, Any], domain: Domain
+        self,
+        *,
+        noise: str,
+        mechanism: str,
+        parameters: Mapping[str, Any],
+        domain: Domain,
+        neighbours: Neighbours,
     ) -> Transcript | None:
         """Return the transcript if the mechanism has ended, None if it must still run.
 
@@ -209,6 +240,8 @@ class ReleaseFolder:
             The mechanism and its settings.
         domain
             The domain of the tables.
+        neighbours
+            Which tables nobody may tell apart.
 
         Returns
         -------
@@ -221,12 +254,13 @@ class ReleaseFolder:
         if not (self.has_draws and (self.transcript / "transcript.json").exists()):
             return None
         transcript = Transcript.load(self.transcript)
-        wanted = (noise, mechanism, dict(parameters), domain.digest)
+        wanted = (noise, mechanism, dict(parameters), domain.digest, neighbours)
         found = (
             transcript.noise,
             transcript.mechanism,
             dict(transcript.parameters),
             transcript.domain_digest,
+            transcript.neighbours,
         )
         return transcript if found == wanted else None
 

@@ -17,7 +17,15 @@ from jam_dagster.privacy import (
 )
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy import Account, Budget, Ledger, Noise, OutcomeStore, ReleaseKey
+    from jam_dagster.privacy import (
+        Account,
+        Budget,
+        Ledger,
+        Noise,
+        OutcomeStore,
+        Protection,
+        ReleaseKey,
+    )
     from jam_dagster.synthesis.folder import ReleaseFolder
 
 
@@ -39,9 +47,15 @@ class Funds:
     accounts: Mapping[str, Account]
     store: OutcomeStore
 
-    def draws(self, share: str) -> Draws:
+    def draws(self, share: str, protection: Protection) -> Draws:
         """Return the draws that a share pays; those that are stored already are free."""
-        return Draws(self.noise, self.accounts[share], self.store)
+        return Draws(
+            self.noise,
+            self.accounts[share],
+            self.store,
+            neighbours=protection.neighbours,
+            records_share=protection.records_share,
+        )
 
     def close(self, share: str) -> None:
         """Return to the dataset what a share has not spent."""

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.evaluation import EvaluationMode
-from jam_dagster.privacy import EVALUATION_SHARE, Budget, NoiseName
+from jam_dagster.privacy import EVALUATION_SHARE, RECORDS_SHARE, Budget, NoiseName, Protection
+from jam_dagster.tables import PrivacyUnit, check_not_split
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms import JamPgm
     from jam_dagster.mechanisms.estimation import EstimatorName
+    from jam_dagster.privacy.sensitivity import Relation
     from jam_dagster.tables import Source
 
 
@@ -56,6 +58,16 @@ class SynthesisRequest:
         What the ledger calls this release; None takes the name of `out`.
     edition
         A new edition of a release is drawn, and paid, anew.
+    neighbours
+        ``"replace_one"``: a person's rows can hardly be told from another person's;
+        ``"add_remove"``: nor whether a person is in the table at all.
+    privacy_unit
+        The column of the private table that identifies a person; None: every record is a person.
+    max_rows
+        The most rows of one person that are kept; None means 1.
+    records_share
+        The part of the mechanism's budget that measures the number of private rows, where that is
+        private; None means 5%.
     checks
         Whether to check the synthetic table against its domain and the measurements; None checks
         that of a release and not that of research.
@@ -84,6 +96,10 @@ class SynthesisRequest:
     dataset: str | None = None
     release: str | None = None
     edition: str = "1"
+    neighbours: Relation = "replace_one"
+    privacy_unit: str | None = None
+    max_rows: int | None = None
+    records_share: float | None = None
     checks: bool | None = None
     report: bool | None = None
 
@@ -98,6 +114,7 @@ class SynthesisRequest:
         # Both check their own parameters, and so does the division of the budget.
         self.mechanism()
         self.shares()
+        self._check_protection()
         if self.degree < 1:
             raise SpecificationError(f"degree must be at least 1, got {self.degree}.")
         if self.seed < 0:
@@ -123,6 +140,36 @@ class SynthesisRequest:
                 "Exact noise makes a release, and a release is charged: give --ledger FILE and "
                 "--dataset ID, or experiment for free with --noise numpy."
             )
+
+    def _check_protection(self) -> None:
+        if self.max_rows is not None and self.privacy_unit is None:
+            raise SpecificationError(
+                f"max_rows = {self.max_rows} limits the rows of a person: name the column that "
+                "identifies one with --privacy-unit COLUMN."
+            )
+        protection = self.protection
+        if self.records_share is not None and protection.neighbours.records_public:
+            raise SpecificationError(
+                "records_share pays for measuring the number of private rows, which is public "
+                "where one record is replaced: drop it."
+            )
+        if self.noise == "exact" and protection != Protection():
+            check_not_split(self.private)
+
+    @property
+    def protection(self) -> Protection:
+        """Whom the release protects.
+
+        Raises
+        ------
+        SpecificationError
+            If the neighbours, the unit, its limit or the share are out of range.
+        """
+        unit = None
+        if self.privacy_unit is not None:
+            unit = PrivacyUnit(self.privacy_unit, 1 if self.max_rows is None else self.max_rows)
+        share = RECORDS_SHARE if self.records_share is None else self.records_share
+        return Protection(self.neighbours, unit, share)
 
     def budget(self) -> Budget:
         """Return the budget of the whole release.
@@ -188,4 +235,5 @@ class SynthesisRequest:
             "workload": {"degree": self.degree},
             "domain": domain_digest,
             "public": public_digest,
+            **self.protection.to_dict(),
         }

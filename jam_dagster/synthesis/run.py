@@ -34,6 +34,7 @@ from jam_dagster.synthesis.funding import Funding, Funds, LedgerFunding, Researc
 from jam_dagster.tables import (
     Domain,
     EncodedTable,
+    LimitedParquet,
     MarginalSource,
     ParquetSource,
     Workload,
@@ -41,12 +42,13 @@ from jam_dagster.tables import (
     draft_domain,
     encode,
     encode_parquet,
+    secret_key,
+    seeded_key,
     withheld,
 )
 
 if TYPE_CHECKING:
     from jam_dagster.synthesis.request import SynthesisRequest
-    from jam_dagster.tables import Source
 
 MECHANISM, EVALUATION = "mechanism", "evaluation"
 
@@ -200,6 +202,9 @@ def _synthesize(
         domain = (
             draft_domain(public_records) if request.domain is None else Domain.load(request.domain)
         )
+    protection = request.protection
+    if protection.unit is not None:
+        protection.unit.check(domain)
     with watch.stage("encode"):
         public = encode(public_records, domain, private=False)
         _check_rows(public, "public")
@@ -211,11 +216,18 @@ def _synthesize(
     folder.check_free_for(described)
     funding.check(folder)
 
-    private = _private_table(request.private, domain, watch)
+    key = _row_key(request, folder, described, tell)
+    private = _private_table(request, domain, key, watch)
     _check_rows(private, "private")
-    folder.check_records(private.records)
+    public_n = private.records if protection.neighbours.records_public else None
+    folder.check_records(public_n)
 
-    folder.claim({**described, "records": private.records})
+    folder.claim({**described, "records": public_n})
+    if protection.unit is not None and request.noise == "exact":
+        kept = folder.keep_row_key(key)
+        if kept != key:
+            # Another run of this release was first: its draws are of the rows that it kept.
+            private = _private_table(request, domain, kept, watch)
     domain.save(folder.domain)
     funds = funding.open(folder)
     until_done.enter_context(funding.alone())
@@ -226,15 +238,15 @@ def _synthesize(
             mechanism=mechanism.name,
             parameters=mechanism.parameters(),
             domain=domain,
+            neighbours=protection.neighbours,
         )
         if finished is not None:
             tell("This release was drawn before: its transcript is used again, at no cost.")
             transcript = finished
             model = FittedModel.load(folder.model)
         else:
-            result = mechanism.run(
-                private, public, workload, funds.draws(MECHANISM), on_round=on_round
-            )
+            draws = funds.draws(MECHANISM, protection)
+            result = mechanism.run(private, public, workload, draws, on_round=on_round)
             model, transcript = result.model, result.transcript
             watch.add_parts("mechanism", result.seconds)
             model.save(folder.model)
@@ -252,13 +264,15 @@ def _synthesize(
             if request.noise == "exact"
             else np.random.default_rng(request.seed)
         )
-        synthetic = model.sample(private.records, rng)
+        synthetic = model.sample(transcript.records, rng)
         rounding = sampling_error(model, synthetic)
         table = decode(synthetic, rng)
         table.to_csv(folder.table, index=False)
 
     with watch.stage("evaluate"), withheld("the evaluation"):
-        errors = _evaluate(request, private, synthetic, public, workload, funds, tell)
+        errors = _evaluate(
+            request, private, synthetic, public, workload, transcript.records, funds, tell
+        )
         folder.write_errors(errors)
 
     checks: list[ExpectationResult] = []
@@ -268,7 +282,7 @@ def _synthesize(
             checks, data_docs = validate(
                 table,
                 domain,
-                records=private.records,
+                records=transcript.records,
                 transcript=transcript,
                 model=model,
                 docs_dir=folder.data_docs,
@@ -307,13 +321,41 @@ def _synthesize(
     )
 
 
-def _private_table(source: Source, domain: Domain, watch: Stopwatch) -> MarginalSource:
+def _row_key(
+    request: SynthesisRequest,
+    folder: ReleaseFolder,
+    described: dict[str, Any],
+    tell: Callable[[str], None],
+) -> bytes:
+    """Return the key that decides which rows of a person are kept: the release's own, if it began.
+
+    A key that was lost costs no privacy: every draw is paid for with all that the rows of a person
+    can do to it, whichever they are.
+    """
+    if request.noise != "exact":
+        return seeded_key(request.seed)
+    key = folder.row_key(described)
+    if key is None and request.privacy_unit is not None and folder.has_draws:
+        tell(
+            f"{folder.restricted} no longer holds the key that chose which rows of a person are "
+            "kept: from here on other rows are."
+        )
+    return secret_key() if key is None else key
+
+
+def _private_table(
+    request: SynthesisRequest, domain: Domain, key: bytes, watch: Stopwatch
+) -> MarginalSource:
     """Return the private table, once every record of it lies in the domain."""
+    source, unit = request.private, request.protection.unit
     if isinstance(source, ParquetSource):
         with watch.stage("encode"), withheld("reading and encoding the private table"):
-            return encode_parquet(source, domain, private=True)
+            limited = source if unit is None else LimitedParquet.of(source, unit, key)
+            return encode_parquet(limited, domain, private=True)
     with watch.stage("read"), withheld("reading the private table"):
         records = source.read(private=True)
+        if unit is not None:
+            records = unit.limit(records, key)
     with watch.stage("encode"), withheld("encoding the private table"):
         return encode(records, domain, private=True)
 
@@ -386,6 +428,7 @@ def _evaluate(
     synthetic: EncodedTable,
     public: EncodedTable,
     workload: Workload,
+    records: int,
     funds: Funds,
     tell: Callable[[str], None],
 ) -> WorkloadError:
@@ -393,9 +436,11 @@ def _evaluate(
         return workload_error(
             private, synthetic, public, workload, mode=request.evaluate, draws=None
         )
-    draws = funds.draws(EVALUATION)
+    draws = funds.draws(EVALUATION, request.protection)
     try:
-        errors = workload_error(private, synthetic, public, workload, mode="private", draws=draws)
+        errors = workload_error(
+            private, synthetic, public, workload, mode="private", draws=draws, records=records
+        )
     except LostDrawError as lost:
         # The synthetic table is there and paid for; that its error is unknown is no reason to
         # withhold it.

@@ -1,0 +1,64 @@
+"""Whom a release protects: the neighbours, the privacy unit, and what measuring n may cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.privacy.draws import RECORDS_SHARE
+from jam_dagster.privacy.sensitivity import Neighbours, Relation
+
+if TYPE_CHECKING:
+    from jam_dagster.tables import PrivacyUnit
+
+
+@dataclass(frozen=True)
+class Protection:
+    """Whom a release protects; by default single records that are replaced.
+
+    Parameters
+    ----------
+    relation
+        Whether neighbours differ by a person replaced, or by a person who is there or not.
+    unit
+        Who a person is, and how many rows of one are kept; None: every record is a person.
+    records_share
+        The share of the mechanism's rho that measures the number of rows, where it is private.
+
+    Raises
+    ------
+    SpecificationError
+        If the relation is unknown, or the share is not between 0 and 1.
+    """
+
+    relation: Relation = "replace_one"
+    unit: PrivacyUnit | None = None
+    records_share: float = RECORDS_SHARE
+
+    def __post_init__(self) -> None:
+        _ = self.neighbours
+        if not 0.0 < self.records_share < 1.0:
+            raise SpecificationError(
+                f"records_share must lie between 0 and 1, both excluded, got {self.records_share}."
+            )
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Which tables the release must not let anybody tell apart."""
+        return Neighbours(self.relation, 1 if self.unit is None else self.unit.max_rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what differs from the default, for the digest of a specification.
+
+        Nothing where single records are protected, so that such a release keeps the digest, and
+        with it the draws, that it had before there was a choice.
+        """
+        found: dict[str, Any] = {}
+        if self.relation != "replace_one":
+            found["neighbours"] = self.relation
+        if self.unit is not None:
+            found["unit"] = self.unit.to_dict()
+        if not self.neighbours.records_public:
+            found["records_share"] = self.records_share
+        return found

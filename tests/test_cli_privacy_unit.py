@@ -1,0 +1,282 @@
+"""`jam-dagster synthesize` where a person has several rows, or may not be in the table at all."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jam_dagster.mechanisms import JamPgm, jam_pgm
+from jam_dagster.privacy import Ledger
+from jam_dagster.synthesis import run as steps
+from jam_dagster.tables import encode_parquet, parquet_source
+from tests.cli_bench import NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, synthesize
+from tests.numbers_of_rows import files_telling_rows, telling, tells_rows
+
+UNIT = ("--privacy-unit", "who", "--max-rows", "2")
+PERSONS = 90
+
+
+def _persons(rows: int = 200) -> pd.DataFrame:
+    """Write and return the private table with a column that identifies 90 persons."""
+    table = pd.read_csv("priv.csv").head(rows)
+    who = np.random.default_rng(2).integers(0, PERSONS, len(table))
+    who[:PERSONS] = np.arange(PERSONS)
+    table["who"] = [f"zq-{number}" for number in who]
+    table.to_csv("priv.csv", index=False)
+    return table
+
+
+def _kept(table: pd.DataFrame, k: int) -> int:
+    return int(table["who"].value_counts().clip(upper=k).sum())
+
+
+def _transcript(folder: str = "out") -> dict[str, Any]:
+    return dict(json.loads(Path(folder, "transcript/transcript.json").read_text()))
+
+
+@pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
+def test_a_release_of_persons(run: Run, neighbours: str) -> None:
+    _persons()
+    command = synthesize(*RELEASE, *NOISY, *UNIT, "--neighbours", neighbours, "--json")
+
+    result = run(*command)
+
+    assert result.exit_code == 0, result.output
+    transcript = _transcript()
+    assert transcript["neighbours"] == {"relation": neighbours, "max_rows": 2}
+    assert json.loads(result.stdout)["rows"] == transcript["records"]
+    assert json.loads(Path("out/release.json").read_text())["records"] is None
+    assert Path("out/draws/records.npz").exists()
+    key = Path("out/restricted/row_limit.key")
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert stat.S_IMODE(key.parent.stat().st_mode) == 0o700
+    files = [path for path in Path("out").rglob("*") if path.is_file() and path != key]
+    assert not [path for path in files if key.read_bytes() in path.read_bytes()]
+
+    table, events = Path("out/synthetic.csv").read_bytes(), Ledger("ledger.db").events()
+    again = run(*command)
+    assert again.exit_code == 0, again.output
+    assert Path("out/synthetic.csv").read_bytes() == table
+    assert Ledger("ledger.db").events() == events
+
+
+def test_with_one_row_of_each_person_their_number_is_public(run: Run) -> None:
+    _persons()
+
+    result = run(*synthesize(*RELEASE, *NOISY, "--privacy-unit", "who", "--json"))
+
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["rows"] == PERSONS
+    assert json.loads(Path("out/release.json").read_text())["records"] == PERSONS
+    assert not Path("out/draws/records.npz").exists()
+
+
+def test_records_that_come_and_go_need_no_column(run: Run) -> None:
+    result = run(*synthesize(*RELEASE, *NOISY, "--neighbours", "add_remove"))
+
+    assert result.exit_code == 0, result.output
+    assert _transcript()["neighbours"] == {"relation": "add_remove", "max_rows": 1}
+    assert not Path("out/restricted").joinpath("row_limit.key").exists()
+
+
+def test_the_share_that_measures_the_rows_can_be_set(run: Run) -> None:
+    given = ("--neighbours", "add_remove", "--records-share", "0.2")
+    assert run(*synthesize(*RELEASE, *NOISY, *given)).exit_code == 0
+    transcript = _transcript()
+    assert transcript["calls"][0]["step"] == "records"
+    assert transcript["calls"][0]["rho"] == pytest.approx(0.2 * transcript["rho_budget"])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--max-rows", "3"), "--privacy-unit COLUMN"),
+        (("--privacy-unit", "who", "--max-rows", "0"), "max_rows must be a whole number of 1"),
+        (("--privacy-unit", ""), "name of the column that identifies a person"),
+        (("--privacy-unit", "person"), "no column 'person'"),
+        (("--privacy-unit", "sex"), "'sex' identifies a person"),
+        (("--records-share", "0.1"), "which is public where one record is replaced: drop it"),
+        ((*UNIT, "--records-share", "1"), "records_share must lie between 0 and 1"),
+        (("--privacy-unit", "gaps"), "'gaps' identifies a person and has missing values"),
+    ],
+)
+def test_what_cannot_be_is_refused_for_nothing(
+    run: Run, options: tuple[str, ...], said: str
+) -> None:
+    table = _persons()
+    table.assign(gaps=table["who"].where(table.index != 5)).to_csv("priv.csv", index=False)
+    events = Ledger("ledger.db").events()
+
+    result = run(*synthesize(*RELEASE, *NOISY, *options))
+
+    assert result.exit_code == 2, result.output
+    assert said in " ".join(result.stderr.split())
+    assert "zq-" not in result.output
+    assert Ledger("ledger.db").events() == events
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        ("--privacy-unit", "who"),
+        ("--privacy-unit", "who", "--max-rows", "3"),
+        (*UNIT, "--neighbours", "add_remove"),
+        (*UNIT, "--records-share", "0.1"),
+        (),
+    ],
+)
+def test_whom_it_protects_makes_another_release(run: Run, changed: tuple[str, ...]) -> None:
+    _persons()
+    assert run(*synthesize(*RELEASE, *NOISY, *UNIT)).exit_code == 0
+
+    result = run(*synthesize(*RELEASE, *NOISY, *changed))
+
+    assert result.exit_code == 2
+    assert "holds the charged release" in result.stderr
+
+
+@pytest.mark.parametrize("limit", [0, 1_000_000], ids=["streamed", "held"])
+def test_a_parquet_file_gives_what_the_same_csv_file_gives(
+    run: Run, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr(steps, "encode_parquet", partial(encode_parquet, limit=limit))
+    monkeypatch.setattr(parquet_source, "CHUNK_ROWS", 30)
+    _persons().to_parquet("priv.parquet", row_group_size=50)
+    assert run(*synthesize(*RESEARCH, *UNIT)).exit_code == 0
+
+    result = run(*synthesize(*RESEARCH, *UNIT, "--out", "again", private="priv.parquet"))
+
+    assert result.exit_code == 0, result.output
+    assert Path("again/synthetic.csv").read_bytes() == Path("out/synthetic.csv").read_bytes()
+
+
+def _stop_in_the_last_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = jam_pgm._Run.round
+
+    def stops(run: Any, index: int) -> Any:
+        if index == 1:
+            raise RuntimeError
+        return real(run, index)
+
+    monkeypatch.setattr(jam_pgm._Run, "round", stops)
+
+
+def _watch_tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    seen, real = [], JamPgm.run
+
+    def watched(self: JamPgm, private: Any, *given: Any, **named: Any) -> Any:
+        seen.append(private)
+        return real(self, private, *given, **named)
+
+    monkeypatch.setattr(JamPgm, "run", watched)
+    return seen
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_release_that_stopped_goes_on_with_the_rows_that_it_kept(
+    run: Run, monkeypatch: pytest.MonkeyPatch, lost: bool
+) -> None:
+    table = _persons()
+    seen = _watch_tables(monkeypatch)
+    with monkeypatch.context() as patch:
+        _stop_in_the_last_round(patch)
+        assert run(*synthesize(*RELEASE, *NOISY, *UNIT)).exit_code == 1
+    if lost:
+        Path("out/restricted/row_limit.key").unlink()
+
+    result = run(*synthesize(*RELEASE, *NOISY, *UNIT))
+
+    assert result.exit_code == 0, result.output
+    before, after = seen
+    assert before.records == after.records == _kept(table, 2)
+    same = all(np.array_equal(before.column(name), after.column(name)) for name in PEOPLE)
+    assert same is not lost
+    assert ("no longer holds the key" in " ".join(result.stderr.split())) is lost
+    spent = Ledger("ledger.db").balance("people").spent
+    assert spent <= 0.02  # rho of epsilon 0.4 is less
+
+
+@pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
+def test_nothing_that_leaves_depends_on_how_many_rows_there_are(
+    run: Run, monkeypatch: pytest.MonkeyPatch, neighbours: str
+) -> None:
+    """All outcomes frozen, the same release of a neighbour of another size: the same folder."""
+    seen = _watch_tables(monkeypatch)
+    table = _persons()
+    command = synthesize(*RELEASE, *NOISY, *UNIT, "--neighbours", neighbours, "--checks")
+
+    def release() -> dict[str, bytes]:
+        result = run(*command)
+        assert result.exit_code == 0, result.output
+        return {
+            str(path): path.read_bytes()
+            for path in Path("out").rglob("*")
+            if path.is_file() and not {"restricted", "data_docs"} & set(path.parts)
+        }
+
+    files = release()
+    events = Ledger("ledger.db").events()
+    whose = table["who"].value_counts().index[0]
+    rest = table[table["who"] != whose]
+    if neighbours == "replace_one":
+        rest = pd.concat([rest, pd.DataFrame([dict.fromkeys(PEOPLE, 0) | {"who": "new"}])])
+    rest.to_csv("priv.csv", index=False)
+    # Without its description the run is made again, from its draws.
+    Path("out/transcript/transcript.json").unlink()
+
+    assert release() == files
+    assert Ledger("ledger.db").events() == events
+    one, other = seen
+    assert one.records != other.records
+
+
+RAW = ("--private", "many.csv", "--public", "pub.csv", "--domain", "domain.json")
+MANY = ("synthesize", *RAW, "--epsilon", "0.4", "--out", "out", *QUICK, *RELEASE, *UNIT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_number_of_rows_is_told_nowhere(run: Run, neighbours: str, fails: bool) -> None:
+    table = telling(pd.read_csv("priv.csv"))
+    if fails:
+        table.loc[70_000, "job"] = 77
+    table.to_csv("many.csv", index=False)
+
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-m", "jam_dagster.cli", *MANY, "--neighbours", neighbours),
+            *("--evaluate", "private", "--report", "--checks"),
+        ],
+        capture_output=True,
+        check=False,
+    )
+
+    assert (ran.returncode != 0) is fails, ran.stderr
+    assert (b"attribute 'job'" in ran.stderr) is fails
+    assert Path("out/report.html").exists() is not fails
+    assert not files_telling_rows(Path("out"))
+    assert not tells_rows(ran.stdout + ran.stderr)
+    assert not tells_rows(Path("ledger.db").read_bytes())
+
+
+def test_the_search_finds_the_number_of_rows(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "rows.npz", rows=104_729.0)
+    np.savez_compressed(tmp_path / "text.npz", text='{"rows": 115249}')
+    np.savez_compressed(tmp_path / "none.npz", rows=104_728)
+    assert {path.name for path in files_telling_rows(tmp_path)} == {"rows.npz", "text.npz"}
+    for text in ("104,729 rows", "n=104729.", '{"rows": 115249}', "(115,249)"):
+        assert tells_rows(text.encode()), text
+    assert tells_rows(np.array([104_729]).tobytes())
+    for text in ("1047291", "0.104729", "a104729", "3,104,729", "12:00:05.115249"):
+        assert not tells_rows(text.encode()), text
