@@ -54,7 +54,7 @@ test-all: $(INSTALLED) ## every test, under an hour on two cores
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4
 
 torture: $(INSTALLED) ## kill releases at every point of their runs, and look at what they paid; minutes
-	$(BIN)/python -m tests.torture --sqlite 210 --dagster 10 --postgresql 50
+	$(BIN)/python -m tests.torture --sqlite 210 --dagster 10 --steps 4 --postgresql 50
 
 mutants: $(INSTALLED) ## plant known privacy bugs one by one, and fail if the tests miss any; minutes
 	$(BIN)/python -m tests.mutants

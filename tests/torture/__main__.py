@@ -9,6 +9,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ def main() -> None:
     parser.add_argument("--sqlite", type=int, default=0, help="kills over SQLite")
     parser.add_argument("--postgresql", type=int, default=0, help="kills over PostgreSQL")
     parser.add_argument("--dagster", type=int, default=0, help="kills of Dagster's step")
+    parser.add_argument("--steps", type=int, default=0, help="kills of steps in own processes")
     parser.add_argument("--faults", action="store_true", help="plant faults, say what is noticed")
     parser.add_argument("--cases", action="store_true", help="lose single draws, say what failed")
     parser.add_argument("--seed", type=int, default=0, help="of the points and times")
@@ -39,11 +41,17 @@ def main() -> None:
         if given.sqlite:
             torture("SQLite", released(), home / "sqlite", given.sqlite, given.seed)
         if given.dagster:
-            # Dagster takes seconds to import.
+            # Dagster, and what its steps import, take seconds: here once, not in each run.
             from tests.torture.pipeline_victim import PipelineRelease
 
+            for name in ("altair", "great_expectations", "vl_convert"):
+                import_module(name)
             made = {"Dagster": lambda place: PipelineRelease(home=place)}
             torture("Dagster", made, home / "dagster", given.dagster, given.seed)
+        if given.steps:
+            from tests.torture.step_victim import torture_steps
+
+            print(f"Dagster's steps: {torture_steps(home / 'steps', given.steps).line()}")
         if given.postgresql:
             over_postgresql(home / "postgresql", given.postgresql, given.seed)
 

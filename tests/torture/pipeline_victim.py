@@ -1,17 +1,11 @@
-"""A release that Dagster makes, to be killed in its step.
-
-What the steps import is imported here: seconds that each forked process is spared.
-"""
+"""A release that Dagster makes, to be killed in its step."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-import altair  # noqa: F401
 import dagster as dg
-import great_expectations  # noqa: F401
-import vl_convert  # noqa: F401
 
 from jam_dagster.pipeline import EvaluationSpec, spending
 from jam_dagster.privacy import Budget, make_noise

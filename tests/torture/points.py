@@ -38,7 +38,7 @@ class Points:
 
     def __init__(self, target: Target | None = None) -> None:
         self.reached: Counter[str] = Counter()
-        self._target = target
+        self.target = target
         self._hits = 0
 
     def reach(self, point: str, step: str = "") -> None:
@@ -48,7 +48,7 @@ class Points:
     def due(self, point: str, step: str = "") -> bool:
         """Count a point that is reached; return whether it is the one to die at."""
         self.reached[point] += 1
-        target = self._target
+        target = self.target
         if target is None or target.point != point or target.step not in (None, step):
             return False
         self._hits += 1
