@@ -38,8 +38,9 @@ def main() -> None:
             plant_faults(home)
         if given.cases:
             try_cases(home)
+        total = Tormented()
         if given.sqlite:
-            torture("SQLite", released(), home / "sqlite", given.sqlite, given.seed)
+            total += torture("SQLite", released(), home / "sqlite", given.sqlite, given.seed)
         if given.dagster:
             # Dagster, and what its steps import, take seconds: here once, not in each run.
             from tests.torture.pipeline_victim import PipelineRelease
@@ -47,13 +48,17 @@ def main() -> None:
             for name in ("altair", "great_expectations", "vl_convert"):
                 import_module(name)
             made = {"Dagster": lambda place: PipelineRelease(home=place)}
-            torture("Dagster", made, home / "dagster", given.dagster, given.seed)
+            total += torture("Dagster", made, home / "dagster", given.dagster, given.seed)
         if given.steps:
             from tests.torture.step_victim import torture_steps
 
-            print(f"Dagster's steps: {torture_steps(home / 'steps', given.steps).line()}")
+            told = torture_steps(home / "steps", given.steps)
+            print(f"Steps: {told.line()}", flush=True)
+            total += told
         if given.postgresql:
-            over_postgresql(home / "postgresql", given.postgresql, given.seed)
+            total += over_postgresql(home / "postgresql", given.postgresql, given.seed)
+        if total.runs:
+            print(f"All: {total.line()}")
 
 
 def released(url: Callable[[], str | None] = lambda: None) -> dict[str, Made]:
@@ -65,13 +70,13 @@ def released(url: Callable[[], str | None] = lambda: None) -> dict[str, Made]:
     }
 
 
-def over_postgresql(home: Path, kills: int, seed: int) -> None:
+def over_postgresql(home: Path, kills: int, seed: int) -> Tormented:
     """Torture over a server of our own, or say why there is none."""
     from tests.postgres import running_server
 
     try:
         with running_server() as server:
-            torture("PostgreSQL", released(server.create_database), home, kills, seed)
+            return torture("PostgreSQL", released(server.create_database), home, kills, seed)
     except pytest.skip.Exception as missing:
         sys.exit(f"No kills over PostgreSQL: {missing}")
 
@@ -94,13 +99,14 @@ def try_cases(home: Path) -> None:
     print(json.dumps(failures))
 
 
-def torture(name: str, kinds: dict[str, Made], home: Path, kills: int, seed: int) -> None:
-    """Share the kills among the kinds of victims; print a line for each, and one for all."""
+def torture(name: str, kinds: dict[str, Made], home: Path, kills: int, seed: int) -> Tormented:
+    """Share the kills among the kinds of victims, and print a line about them all."""
     total, started = Tormented(), time.monotonic()
     for number, (kind, made) in enumerate(kinds.items()):
         share = (kills + number) // len(kinds)
         total += Campaign(made, home / kind, seed).torment(share)
     print(f"{name}: {total.line()}, {time.monotonic() - started:.0f} s", flush=True)
+    return total
 
 
 if __name__ == "__main__":
