@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from jam_dagster import __version__
+from jam_dagster.cli.certificate import app as certificate_app
 from jam_dagster.cli.console import Commands
 from jam_dagster.cli.demo import app as demo_app
 from jam_dagster.cli.domain import app as domain_app
@@ -59,6 +60,7 @@ def _root(
     ```
     jam-dagster synthesize ... --ledger ledger.db --dataset people --out release
     jam-dagster ledger show --ledger ledger.db
+    jam-dagster certificate verify release --ledger ledger.db
     ```
 
     The exit status is 0; 2 for bad input; 3 where the privacy budget does not allow it.
@@ -68,6 +70,7 @@ def _root(
 app.command()(synthesize)
 app.add_typer(domain_app, name="domain")
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(certificate_app, name="certificate")
 app.add_typer(demo_app, name="demo")
 
 

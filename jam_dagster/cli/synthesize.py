@@ -251,8 +251,9 @@ def synthesize(
     ```
 
     In the folder lie the synthetic table (synthetic.csv), its domain, its checks
-    (data_docs/index.html), the report (report.html), the transcript and the model; in
-    `restricted/`, what may not leave. A release that was interrupted goes on where it stopped
+    (data_docs/index.html), the report (report.html), the certificate (certificate.html, and
+    certificate.json for `certificate verify`), the transcript and the model; in `restricted/`,
+    what may not leave. A release that was interrupted goes on where it stopped
     when the same command is given again: no draw is paid
     twice.
     """
@@ -315,6 +316,8 @@ def _print_summary(made: Synthesis, delta: float) -> None:
     lines = {"Synthetic table": f"{made.output / 'synthetic.csv'} ({made.rows:,} rows)"}
     if made.report is not None:
         lines["Report"] = str(made.report)
+    if made.certificate is not None:
+        lines["Certificate"] = str(made.certificate)
     lines["Privacy budget"] = describe_rho(made.rho_budget, delta)
     lines["Privacy spent"] = describe_rho(made.rho_spent, delta)
     lines["Rounds"] = " and ".join(f"{number} {origin}" for origin, number in made.picks.items())

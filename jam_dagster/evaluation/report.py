@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.errors import InputError, PrivacyLabelError
 from jam_dagster.evaluation import palette
 from jam_dagster.evaluation.expectation_specs import ExpectationResult
+from jam_dagster.evaluation.pages import environment
 from jam_dagster.evaluation.workload_error import WorkloadError, compare_with_public
 from jam_dagster.privacy.accounting import epsilon_from_rho
 from jam_dagster.privacy.lint import configuration_warnings
@@ -19,8 +19,6 @@ from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 from jam_dagster.tables.attributes import NumericAttribute
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
-
     from jam_dagster.mechanisms.transcript import Transcript
     from jam_dagster.tables.domain import Attribute, Domain
     from jam_dagster.tables.marginals import MarginalSource
@@ -124,7 +122,7 @@ def render_report(
     from jam_dagster import __version__
     from jam_dagster.evaluation import report_figures
 
-    template = _environment().get_template("report.html")
+    template = environment().get_template("report.html")
     return template.render(
         version=__version__,
         facts=facts,
@@ -154,25 +152,6 @@ def render_report(
         synthetic_records=synthetic.records,
         dark_rules=[(one.light, one.dark) for one in palette.ALL],
     )
-
-
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("jam_dagster.evaluation"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["figures"] = _figures
-    return environment
-
-
-def _figures(number: float, digits: int = 4) -> str:
-    """Format a number with so many significant digits, as people write it: 1e-9, not 1e-09."""
-    return re.sub(r"e([+-])0*", r"e\1", f"{number:.{digits}g}").replace("e+", "e")
 
 
 def _banners(domain: Domain, transcript: Transcript, *, restricted: bool) -> list[tuple[str, str]]:

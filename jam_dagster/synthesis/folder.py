@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from upath import UPath
 
+from jam_dagster.certificates import released_files, render_certificate
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.tables.files import check_folder, write_once, write_whole
 
 if TYPE_CHECKING:
+    from jam_dagster.certificates import Certificate
     from jam_dagster.evaluation import WorkloadError
     from jam_dagster.privacy import Neighbours
     from jam_dagster.tables import Domain
@@ -34,6 +36,8 @@ class ReleaseFolder:
     ``errors.json``      the workload errors, where they were measured with noise
     ``data_docs/``       the checks of the synthetic table, as Great Expectations tells them
     ``report.html``      the report
+    ``certificate.json`` what the release promises and what it cost, to be verified
+    ``certificate.html`` the same, to be read
     ``restricted/``      what may not leave: errors measured without noise, and the key that chose
                          which rows of a person were kept
     ===================  =========================================================================
@@ -53,6 +57,8 @@ class ReleaseFolder:
         "errors.json",
         "data_docs",
         "report.html",
+        "certificate.json",
+        "certificate.html",
         "restricted",
     )
 
@@ -66,6 +72,7 @@ class ReleaseFolder:
         self.model = UPath(self.path / "model")
         self.data_docs = self.path / "data_docs"
         self.report = self.path / "report.html"
+        self.certificate = self.path / "certificate.json"
         self.restricted = self.path / "restricted"
         self._row_key = self.restricted / "row_limit.key"
 
@@ -286,6 +293,19 @@ class ReleaseFolder:
             self.restricted.mkdir(mode=0o700, exist_ok=True)
         path = self.restricted / "report.html" if restricted else self.report
         self._write(path, page, restricted)
+
+    def write_certificate(self, certificate: Certificate, *, page: bool) -> None:
+        """Write the certificate, and its page where that is wanted."""
+        certificate.save(self.path)
+        if page:
+            shown = render_certificate(certificate)
+            self._write(self.certificate.with_suffix(".html"), shown, False)
+
+    def released_files(self) -> dict[str, Path | UPath]:
+        """Return what the certificate vouches for."""
+        return released_files(
+            table=self.table, domain=self.domain, transcript=self.transcript, model=self.model
+        )
 
     @staticmethod
     def _write(path: Path, text: str, restricted: bool) -> None:

@@ -70,6 +70,9 @@ class Funds:
 class Funding(Protocol):
     """What may pay for the draws of a release."""
 
+    ledger: Ledger | None
+    """The ledger that is charged; None in research."""
+
     def check(self, folder: ReleaseFolder) -> None:
         """Raise as `open` would, without writing anything."""
 
@@ -95,6 +98,7 @@ class ResearchFunding:
     """
 
     def __init__(self, shares: Mapping[str, float], seed: int) -> None:
+        self.ledger: Ledger | None = None
         self._shares = shares
         self._seed = seed
 
@@ -140,6 +144,7 @@ class LedgerFunding:
         shares: Mapping[str, float],
         tell: Callable[[str], None],
     ) -> None:
+        self.ledger: Ledger | None = ledger
         self._ledger = ledger
         self._key = key
         self._budget = budget

@@ -8,7 +8,6 @@ release has drawn once is never drawn again.
 from __future__ import annotations
 
 import hashlib
-import json
 import resource
 import sys
 import time
@@ -22,13 +21,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jam_dagster.certificates import Asked, certify, write_table
 from jam_dagster.errors import InputError, LostDrawError
 from jam_dagster.evaluation import WorkloadError, workload_error
 from jam_dagster.evaluation.expectations import ExpectationResult, validate
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
 from jam_dagster.mechanisms import FittedModel, Round, sampling_generator
 from jam_dagster.mechanisms.sampling import sampling_error
+from jam_dagster.privacy import ReleaseKey
 from jam_dagster.privacy.lint import configuration_warnings
+from jam_dagster.privacy.release_key import canonical_digest
 from jam_dagster.synthesis.folder import ReleaseFolder
 from jam_dagster.synthesis.funding import Funding, Funds, LedgerFunding, ResearchFunding
 from jam_dagster.tables import (
@@ -84,6 +86,8 @@ class Synthesis:
         What the checks of the synthetic table found; empty if none were wanted.
     data_docs
         The page about them.
+    certificate
+        The certificate, to be verified; the page beside it is for reading.
     """
 
     errors: WorkloadError
@@ -99,6 +103,7 @@ class Synthesis:
     report: Path | None = None
     checks: Sequence[ExpectationResult] = ()
     data_docs: Path | None = None
+    certificate: Path | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as ``synthesize --json`` prints them."""
@@ -212,7 +217,7 @@ def _synthesize(
         mechanism = request.mechanism()
         mechanism.check(domain, workload, request.shares()["mechanism"])
 
-    funding, described = _funding(request, domain, public, tell)
+    release_key, funding, described = _funding(request, domain, public, tell)
     folder.check_free_for(described)
     funding.check(folder)
 
@@ -267,7 +272,7 @@ def _synthesize(
         synthetic = model.sample(transcript.records, rng)
         rounding = sampling_error(model, synthetic)
         table = decode(synthetic, rng)
-        table.to_csv(folder.table, index=False)
+        write_table(table, folder.table)
 
     with watch.stage("evaluate"), withheld("the evaluation"):
         errors = _evaluate(
@@ -304,6 +309,23 @@ def _synthesize(
             if errors.restricted:
                 folder.write_report(page(error=errors, restricted=True), restricted=True)
 
+    with watch.stage("certificate"):
+        certificate = certify(
+            folder.path,
+            folder.released_files(),
+            key=release_key,
+            specification=described["specification"],
+            asked=Asked(request.epsilon, request.delta, request.shares()),
+            transcript=transcript,
+            domain=domain,
+            evaluation=errors.call,
+            ledger=funding.ledger,
+            source_restriction=request.private.restricted_because,
+            seed=None if request.noise == "exact" else request.seed,
+        )
+        # Rendering brings jinja2, for which research need not wait.
+        folder.write_certificate(certificate, page=request.noise == "exact" or request.wants_report)
+
     return Synthesis(
         errors=errors,
         sampling_error=rounding.mean,
@@ -313,11 +335,12 @@ def _synthesize(
         rho_spent=funds.spent,
         picks=transcript.picks,
         rows=len(table),
-        releasable=transcript.releasable and not domain.restricted,
+        releasable=certificate.releasable,
         output=folder.path,
         report=folder.report if request.wants_report else None,
         checks=checks,
         data_docs=data_docs,
+        certificate=folder.certificate,
     )
 
 
@@ -370,10 +393,16 @@ def _funding(
     domain: Domain,
     public: EncodedTable,
     tell: Callable[[str], None],
-) -> tuple[Funding, dict[str, Any]]:
-    """Return what pays for a release, and the description by which its folder knows it."""
+) -> tuple[ReleaseKey, Funding, dict[str, Any]]:
+    """Return a release's key, what pays for it, and how its folder describes it."""
     specification = request.specification(
         domain_digest=domain.digest, public_digest=digest_of(public)
+    )
+    key = ReleaseKey(
+        dataset=request.dataset or "not named",
+        release=request.release_name,
+        specification=canonical_digest(specification),
+        edition=request.edition,
     )
     described: dict[str, Any] = {
         "noise": request.noise,
@@ -381,7 +410,7 @@ def _funding(
         "specification": specification,
     }
     if request.noise != "exact":
-        return ResearchFunding(request.shares(), request.seed), described
+        return key, ResearchFunding(request.shares(), request.seed), described
     if (reason := request.private.restricted_because) is not None:
         raise InputError(
             f"Nothing made from the private table may leave, whatever is paid: {reason} "
@@ -394,18 +423,11 @@ def _funding(
             "declared or drafted from public data."
         )
     # The ledger brings SQLAlchemy, for which research need not wait.
-    from jam_dagster.privacy import Ledger, ReleaseKey
+    from jam_dagster.privacy import Ledger
 
-    canonical = json.dumps(specification, sort_keys=True, separators=(",", ":"))
-    key = ReleaseKey(
-        dataset=str(request.dataset),
-        release=request.release_name,
-        specification=hashlib.sha256(canonical.encode()).hexdigest(),
-        edition=request.edition,
-    )
     described["key"] = asdict(key)
     ledger = Ledger(str(request.ledger))
-    return LedgerFunding(ledger, key, request.budget(), request.shares(), tell), described
+    return key, LedgerFunding(ledger, key, request.budget(), request.shares(), tell), described
 
 
 def _facts(request: SynthesisRequest, funding: Funding) -> ReleaseFacts:

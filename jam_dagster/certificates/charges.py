@@ -1,0 +1,87 @@
+"""Whether the entries of a ledger pay for a list of draws, each once and in full."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from jam_dagster.privacy import units_down, units_up
+
+if TYPE_CHECKING:
+    from jam_dagster.certificates.certificate import Entry, PaidDraw
+
+_ROUNDING = 2
+"""Units of 1e-15 rho: an amount that went through a float may have lost one."""
+
+
+def spent_units(draws: Iterable[PaidDraw]) -> int:
+    """Return what draws cost together, in units of 1e-15 rho."""
+    return sum(units_up(draw.call.rho) for draw in draws)
+
+
+def charge_faults(
+    draws: Sequence[PaidDraw], entries: Sequence[Entry], shares: Mapping[str, float]
+) -> Iterator[str]:
+    """Yield what is wrong with the charges of a release, in sentences.
+
+    Parameters
+    ----------
+    draws
+        All draws.
+    entries
+        All entries of the ledger about the release. It may have been opened before, and closed
+        without a charge.
+    shares
+        Rho that each share was to hold.
+    """
+    if not entries:
+        yield "no ledger was charged for the draws"
+        return
+    openings: dict[str, dict[str, list[Entry]]] = {}
+    for entry in entries:
+        openings.setdefault(entry.opening, {}).setdefault(entry.share, []).append(entry)
+    for opening, by_share in openings.items():
+        for share in sorted({*shares, *by_share}):
+            yield from _share_faults(share, by_share.get(share, []), shares.get(share))
+        if opening != entries[-1].opening and any(
+            entry.kind == "charged" for told in by_share.values() for entry in told
+        ):
+            yield "the release was opened again after it had been charged"
+    charged = {(e.share, e.step): e.units for e in entries if e.kind == "charged"}
+    drawn = {(one.share, one.call.step): units_up(one.call.rho) for one in draws}
+    if len(drawn) < len(draws):
+        yield "a draw is listed twice"
+    for share, step in sorted(drawn.keys() - charged.keys()):
+        yield f"the draw {step} of share {share} was not charged"
+    for share, step in sorted(charged.keys() - drawn.keys()):
+        yield f"the charge for {step} of share {share} paid for no draw that is listed"
+    for share, step in sorted(drawn.keys() & charged.keys()):
+        if abs(drawn[share, step] - charged[share, step]) > _ROUNDING:
+            yield f"the draw {step} of share {share} was charged another amount than it cost"
+
+
+def _share_faults(share: str, entries: Sequence[Entry], rho: float | None) -> Iterator[str]:
+    """Yield what is wrong with one share: reserved once, never overdrawn, returned in full."""
+    if rho is None:
+        yield f"share {share} was reserved and not asked for"
+        return
+    amounts: dict[str, list[int]] = defaultdict(list)
+    for entry in entries:
+        amounts[entry.kind].append(entry.units)
+    unknown = amounts.keys() - {"reserved", "charged", "returned", "closed"}
+    if unknown:
+        yield f"share {share} has an entry of an unknown kind"
+    if len(amounts["reserved"]) != 1:
+        yield f"share {share} was reserved {len(amounts['reserved'])} times"
+        return
+    (reserved,) = amounts["reserved"]
+    if abs(reserved - units_down(rho)) > _ROUNDING:
+        yield f"share {share} was reserved another amount than was asked for"
+    charged, returned = sum(amounts["charged"]), sum(amounts["returned"])
+    if charged + returned > reserved:
+        yield f"share {share} was charged more than it held"
+    if amounts["closed"] and charged + returned != reserved:
+        yield f"share {share} was closed with something unaccounted for"
+    if returned and not amounts["closed"]:
+        yield f"share {share} was returned and not closed"

@@ -1,0 +1,199 @@
+"""Making a certificate from what a release left."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jam_dagster import __version__
+from jam_dagster.certificates.certificate import (
+    Asked,
+    Certificate,
+    DomainFacts,
+    Entry,
+    FileHash,
+    PaidDraw,
+    Sampling,
+    Standing,
+)
+from jam_dagster.mechanisms import kernels
+from jam_dagster.mechanisms.transcript import measurements_hash
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+    from jam_dagster.mechanisms import Transcript
+    from jam_dagster.privacy import Balance, Ledger, NoiseCall, ReleaseKey
+    from jam_dagster.tables import Domain
+
+MECHANISM_SHARE, EVALUATION_SHARE = "mechanism", "evaluation"
+
+SEED_BYTES = 16
+"""How much of the measurements' SHA-256 is the seed of the table."""
+
+
+def certify(
+    folder: Path | UPath,
+    files: Mapping[str, Path | UPath],
+    *,
+    key: ReleaseKey,
+    specification: Mapping[str, Any],
+    asked: Asked,
+    transcript: Transcript,
+    domain: Domain,
+    evaluation: NoiseCall | None = None,
+    ledger: Ledger | None = None,
+    source_restriction: str | None = None,
+    seed: int | None = None,
+) -> Certificate:
+    """Return the certificate of a release whose files have been written.
+
+    Parameters
+    ----------
+    folder
+        Where the certificate will lie.
+    files
+        The release's files; see `released_files`.
+    key, specification
+        The release, and what its key holds the digest of.
+    asked
+        The guarantee asked for, and its shares.
+    transcript, domain
+        What the mechanism did, and over what.
+    evaluation
+        The draw that the evaluation's share paid for, if there was one.
+    ledger
+        The ledger that was charged; None in research.
+    source_restriction
+        Why nothing made from the private table may leave.
+    seed
+        That the table was sampled with; None where it was derived from the measurements.
+
+    Raises
+    ------
+    LedgerIntegrityError
+        If the ledger does not add up: nothing can be certified by it.
+    OSError
+        If a file is not there.
+    """
+    draws = [PaidDraw(MECHANISM_SHARE, call) for call in transcript.calls]
+    if evaluation is not None:
+        draws.append(PaidDraw(EVALUATION_SHARE, evaluation))
+    measured = measurements_hash(transcript).hexdigest()
+    made = datetime.now(UTC).isoformat(timespec="seconds")
+    entries: tuple[Entry, ...] = ()
+    standing = None
+    if ledger is not None:
+        events = [event for event in ledger.events(key.dataset) if event.key == key]
+        entries = tuple(Entry.of(event) for event in events)
+        if events:
+            # A release that is made again for nothing gets the certificate that it had.
+            made = to_the_second(events[-1].at)
+        proof = ledger.verify()
+        standing = Standing(proof.events, proof.head, _totals(ledger.balance(key.dataset)))
+    return Certificate(
+        key=key,
+        made=made,
+        made_with=environment(),
+        mechanism=transcript.mechanism,
+        parameters=transcript.parameters,
+        specification=specification,
+        neighbours=transcript.neighbours,
+        records=transcript.records,
+        domain=DomainFacts(domain.digest, domain.identified_from, len(domain.names)),
+        source_restriction=source_restriction,
+        asked=asked,
+        noise=transcript.noise,
+        draws=tuple(draws),
+        entries=entries,
+        standing=standing,
+        sampling=Sampling(
+            rows=transcript.records,
+            measurements=measured,
+            seed=measured[: 2 * SEED_BYTES] if seed is None else f"{seed:x}",
+            derived=seed is None,
+        ),
+        files=dict(_hashed(folder, files)),
+    )
+
+
+def to_the_second(at: str) -> str:
+    """Return an instant of the ledger as certificates tell it."""
+    return datetime.fromisoformat(at).astimezone(UTC).isoformat(timespec="seconds")
+
+
+def _totals(balance: Balance) -> dict[str, Any]:
+    return {
+        "epsilon": balance.epsilon,
+        "delta": balance.delta,
+        "policy": asdict(balance.policy),
+        "period": balance.period,
+        "granted_units": balance.granted_units,
+        "reserved_units": balance.reserved_units,
+        "spent_units": balance.spent_units,
+        "lifetime_spent_units": balance.lifetime_spent_units,
+    }
+
+
+_CONTENTS: dict[str, dict[str, str]] = {
+    "table": {"table": ""},
+    "domain": {"domain": ""},
+    "transcript": {"transcript": "transcript.json", "measurements": "measurements.npz"},
+    "model": {"model": "model.json", "potentials": "potentials.npz"},
+}
+
+
+def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
+    """Return the files that a certificate vouches for, by what they are.
+
+    Parameters
+    ----------
+    **places
+        ``table``: the published CSV; ``domain``: the domain file; ``transcript``, ``model``:
+        folders that `Transcript.save` and `FittedModel.save` wrote. What is None is left out.
+    """
+    return {
+        name: place / inside if inside else place
+        for what, place in places.items()
+        if place is not None
+        for name, inside in _CONTENTS[what].items()
+    }
+
+
+def environment() -> dict[str, str]:
+    """Return the versions that decide whether a refit comes out the same to the last digit."""
+    return {
+        "jam_dagster": __version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "numpy": np.__version__,
+        "pandas": version("pandas"),
+        "opendp": version("opendp"),
+        "kernels": "NumPy" if kernels.library() is None else f"C, interface {kernels.VERSION}",
+    }
+
+
+def sha256_of(path: Path | UPath) -> str:
+    """Return the SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(2**20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _hashed(
+    folder: Path | UPath, files: Mapping[str, Path | UPath]
+) -> Iterator[tuple[str, FileHash]]:
+    for name, path in files.items():
+        relative = Path(os.path.relpath(str(path), str(folder))).as_posix()
+        yield name, FileHash(relative, sha256_of(path))

@@ -1,0 +1,106 @@
+"""Whether a certificate's entries form a chain, and whether the ledger holds the very same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.certificates.certificate import Entry
+from jam_dagster.certificates.issue import to_the_second
+from jam_dagster.privacy.policy import Holding, use
+
+if TYPE_CHECKING:
+    from jam_dagster.certificates.certificate import Certificate
+    from jam_dagster.privacy import Event, Ledger, ReleaseKey
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+def chain_faults(certificate: Certificate) -> Iterator[str]:
+    """Yield where the entries do not follow on one another; between them others may lie."""
+    entries, standing = certificate.entries, certificate.standing
+    if standing is None:
+        yield "no ledger was charged"
+        return
+    hashes = [entry.hash for entry in entries]
+    if not all(_HASH.fullmatch(one) for one in hashes) or len(set(hashes)) < len(hashes):
+        yield "a hash is none, or comes twice"
+    for before, after in pairwise(entries):
+        if after.seq <= before.seq:
+            yield f"entry {after.seq} stands after entry {before.seq}"
+        elif (after.seq == before.seq + 1) != (after.previous == before.hash):
+            yield f"entry {after.seq} does not follow on entry {before.seq} by its hash"
+    if entries:
+        last = entries[-1]
+        if last.seq > standing.events:
+            yield "an entry is younger than the head of the ledger"
+        elif (last.seq == standing.events) != (last.hash == standing.head):
+            yield "the last entry and the head of the ledger do not fit"
+
+
+def ledger_faults(certificate: Certificate, ledger: Ledger) -> Iterator[str]:
+    """Yield what the ledger says otherwise; it is verified first."""
+    ledger.verify()
+    standing = certificate.standing
+    if standing is None:
+        yield "the certificate names no ledger"
+        return
+    journal = ledger.events()
+    events = [event for event in journal if event.key == certificate.key]
+    there = tuple(Entry.of(event) for event in events)
+    if events and certificate.made != to_the_second(events[-1].at):
+        yield "the release ended at another time"
+    known = set(certificate.entries)
+    if invented := [one.seq for one in certificate.entries if one not in set(there)]:
+        yield f"the ledger has no such entry {invented[0]}"
+    if missing := [one for one in there if one not in known]:
+        late = missing[0].seq > standing.events
+        when = "since the certificate was made: make it anew" if late else "and it is left out"
+        yield f"the ledger has entry {missing[0].seq} about the release, {when}"
+    for name, found in _totals(journal[: standing.events], certificate).items():
+        if standing.totals.get(name) != found:
+            yield f"the {name} of the dataset were others when the certificate was made"
+    if not (
+        0 < standing.events <= len(journal) and journal[standing.events - 1].hash == standing.head
+    ):
+        yield (
+            "the ledger never had the head that the certificate names: its end was cut off, or it "
+            "is another ledger"
+        )
+
+
+def _totals(journal: Sequence[Event], certificate: Certificate) -> dict[str, Any]:
+    """Return what the dataset's balance was after a journal, in the period of the certificate."""
+    from jam_dagster.privacy.balance import policy_of
+
+    about = [event for event in journal if event.dataset == certificate.key.dataset]
+    grants = [event for event in about if event.kind.value == "granted"]
+    if not grants:
+        return {"granted_units": 0}
+    policy = policy_of(grants[-1].period, grants[-1].partitions, grants[-1].ground)
+    accounts: dict[tuple[ReleaseKey | None, str, str], dict[str, list[Event]]] = {}
+    for event in about:
+        if event.key is not None:
+            kinds = accounts.setdefault((event.key, event.share, event.opening), {})
+            kinds.setdefault(event.kind.value, []).append(event)
+    holdings = []
+    for kinds in accounts.values():
+        units = {kind: sum(event.units for event in kinds.get(kind, [])) for kind in _AMOUNTS}
+        first = kinds["reserved"][0]
+        held = units["reserved"] - units["returned"] - units["charged"]
+        holdings.append(Holding(first.at, first.partition, held, units["charged"]))
+    period = certificate.standing.totals.get("period") if certificate.standing else None
+    now = use(policy, holdings, None if policy.period == "lifetime" else str(period))
+    return {
+        "policy": asdict(policy),
+        "granted_units": grants[-1].units,
+        "spent_units": now.spent,
+        "reserved_units": now.reserved,
+        "lifetime_spent_units": use(policy, holdings).spent,
+    }
+
+
+_AMOUNTS = ("reserved", "charged", "returned")

@@ -1,0 +1,100 @@
+"""The certificate as a page: self-contained HTML, for a privacy officer to read."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.privacy import Budget, epsilon_from_rho, rho_within, units_up
+
+if TYPE_CHECKING:
+    from jam_dagster.certificates.certificate import Certificate
+
+_USES = {
+    "exponential mechanism": ("Choosing what to measure", "selection"),
+    "discrete Gaussian": ("Measuring", "measurement"),
+    "Gaussian": ("Evaluating the tables", "evaluation"),
+}
+
+_FILES = {
+    "table": "the published table",
+    "domain": "the attributes and their values",
+    "transcript": "what was chosen and what it cost",
+    "measurements": "what was measured",
+    "model": "the model's shape and domain",
+    "potentials": "the model's parameters",
+}
+
+
+def render_certificate(certificate: Certificate) -> str:
+    """Render a certificate as one HTML page that needs nothing else: no network and no script."""
+    from jam_dagster.evaluation.pages import environment
+
+    template = environment("jam_dagster.certificates").get_template("certificate.html")
+    asked = certificate.asked
+    return template.render(
+        certificate=certificate,
+        document=certificate.to_dict(),
+        rho_asked=Budget(asked.epsilon, asked.delta).rho,
+        parts=_parts(certificate),
+        amounts=_amounts(certificate),
+        entries=[{"entry": one, "rho": rho_within(one.units)} for one in certificate.entries],
+        described=_FILES,
+    )
+
+
+def _parts(certificate: Certificate) -> list[dict[str, Any]]:
+    """Tell where the reserved rho went; the parts add up to what was reserved."""
+    uses: dict[str, int] = defaultdict(int)
+    lost = 0
+    for draw in certificate.draws:
+        if draw.call.lost:
+            lost += units_up(draw.call.rho)
+        else:
+            uses[draw.call.kind] += units_up(draw.call.rho)
+    reserved = sum(units_up(rho) for rho in certificate.asked.shares.values())
+    parts = [(*_USES[kind], units) for kind, units in uses.items()]
+    parts.append(("Lost draws", "lost", lost))
+    left = reserved - sum(units for *_, units in parts)
+    closed = any(one.kind == "closed" for one in certificate.entries)
+    parts.append(("Returned to the budget" if closed else "Not spent", "returned", left))
+    # What is less than a rounding error of the whole is none.
+    return [
+        {
+            "name": name,
+            "kind": kind,
+            "rho": rho_within(units),
+            "percent": 100 * units / reserved if reserved else 0.0,
+        }
+        for name, kind, units in parts
+        if units > 1e-9 * reserved
+    ]
+
+
+def _amounts(certificate: Certificate) -> list[dict[str, Any]]:
+    """Tell the dataset's balance, in rho and as the epsilon that it means."""
+    if certificate.standing is None:
+        return []
+    totals = certificate.standing.totals
+    granted, reserved, spent = (
+        totals[f"{name}_units"] for name in ("granted", "reserved", "spent")
+    )
+    lifetime = totals["policy"]["period"] == "lifetime"
+    within = "" if lifetime else f" for {totals['period']}"
+    told = [
+        (f"Granted{within}, for all releases together", granted),
+        (f"Spent by all releases{within}", spent),
+        ("Reserved by releases that have not ended", reserved),
+        (f"Left{within}", granted - reserved - spent),
+    ]
+    if not lifetime:
+        told.append(("Spent over the lifetime", totals["lifetime_spent_units"]))
+    return [
+        {
+            "name": name,
+            "rho": rho_within(units),
+            # A few units are what rounding left, and look like something as epsilon.
+            "epsilon": epsilon_from_rho(rho_within(units), totals["delta"]) if units > 999 else 0.0,
+        }
+        for name, units in told
+    ]

@@ -1,0 +1,56 @@
+"""The one form in which a synthetic table is published, hashed and compared."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import IO, TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+_FORM: dict[str, Any] = {"index": False, "lineterminator": "\n", "encoding": "utf-8"}
+
+
+def write_table(table: pd.DataFrame, path: Path) -> None:
+    """Write a table as the CSV whose SHA-256 its certificate holds."""
+    table.to_csv(path, **_FORM)
+
+
+def table_csv(table: pd.DataFrame) -> bytes:
+    """Return what `write_table` would write."""
+    text: str = table.to_csv(**_FORM)
+    return text.encode()
+
+
+def table_digest(table: pd.DataFrame) -> str:
+    """Return the SHA-256 of what `write_table` would write, in hexadecimal."""
+    hashing = _Hashing()
+    table.to_csv(cast(IO[bytes], hashing), mode="wb", **_FORM)
+    return hashing.digest.hexdigest()
+
+
+class _Hashing:
+    """A binary file that keeps nothing but the hash of what is written."""
+
+    mode = "wb"
+    closed = False
+
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256()
+
+    def write(self, content: bytes) -> int:
+        self.digest.update(content)
+        return len(content)
+
+    def flush(self) -> None: ...
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False

@@ -1,0 +1,152 @@
+"""`jam-dagster certificate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jam_dagster.cli.console import print_json, stderr
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+app = typer.Typer(
+    help="What a release promises, what it cost, and whether that is true.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+WhereArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="PATH", help="The certificate.json, or the folder that holds it; also a URL."
+    ),
+]
+
+_PLACE = "Where files lie, if not where the certificate says"
+
+
+@app.command()
+def show(
+    where: WhereArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole document.")] = False,
+) -> None:
+    """Show what a certificate says, without checking it.
+
+    ```
+    jam-dagster certificate show release
+    ```
+    """
+    from jam_dagster.certificates import Certificate
+    from jam_dagster.privacy import describe_rho
+
+    certificate = Certificate.load(_path(where))
+    if as_json:
+        print_json(certificate.to_dict())
+        return
+    key, asked = certificate.key, certificate.asked
+    partition = f", partition {key.partition}" if key.partition else ""
+    lines = {
+        "Release": f"{key.release}{partition}, edition {key.edition}, of {key.dataset}",
+        "Guarantee": f"epsilon {asked.epsilon:g} at delta {asked.delta:g}",
+        "Protects": certificate.neighbours.describe(),
+        "Spent": describe_rho(certificate.rho_spent, asked.delta) if certificate.draws else "0",
+        "Draws": f"{len(certificate.draws)}, with {certificate.noise} noise",
+        "Ledger": f"{len(certificate.entries)} entries"
+        if certificate.standing
+        else "none was charged",
+        "Made": certificate.made,
+    }
+    for name, line in lines.items():
+        typer.echo(f"{name:<12}{line}")
+    for condition in certificate.conditions:
+        typer.echo(f"{'yes' if condition.met else 'NO':<12}{condition.condition}")
+        if not condition.met:
+            typer.echo(f"{'':<12}{condition.because}")
+    typer.echo(f"{'May leave':<12}{'yes' if certificate.releasable else 'no'}")
+
+
+@app.command()
+def verify(
+    where: WhereArgument,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="The ledger that was charged: a file or a SQLAlchemy URL. Without it, the "
+            "ledger's entries are checked by themselves only.",
+        ),
+    ] = None,
+    table: Annotated[
+        Path | None, typer.Option(metavar="FILE", rich_help_panel=_PLACE, help="The table.")
+    ] = None,
+    domain: Annotated[
+        Path | None, typer.Option(metavar="FILE", rich_help_panel=_PLACE, help="The domain.")
+    ] = None,
+    transcript: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", rich_help_panel=_PLACE, help="The transcript's folder."),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", rich_help_panel=_PLACE, help="The model's folder."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the findings as one JSON object.")
+    ] = False,
+) -> None:
+    """Verify a certificate from the files of its release, without private data.
+
+    ```
+    jam-dagster certificate verify release --ledger ledger.db
+    ```
+
+    It adds up the charges again, checks each draw's noise against what was paid for it, checks
+    the chain of the ledger's entries, refits the model from the measurements, samples the table
+    from it, and compares both with what is there. Each check is a line; the exit status is 1 if
+    any failed. That a certificate is true does not mean that its table may leave: the last line
+    says whether it may.
+    """
+    from jam_dagster.certificates import Certificate, released_files
+    from jam_dagster.certificates import verify as check
+    from jam_dagster.privacy import Ledger
+
+    path = _path(where)
+    moved = released_files(table=table, domain=domain, transcript=transcript, model=model)
+    opened = None if ledger is None else Ledger(ledger)
+    findings = check(path, files=moved, ledger=opened)
+    certificate = Certificate.load(path)
+    passed = all(finding.passed for finding in findings)
+    if as_json:
+        told = [vars(finding) for finding in findings]
+        releasable = passed and certificate.releasable
+        print_json({"passed": passed, "releasable": releasable, "findings": told})
+    else:
+        for finding in findings:
+            typer.echo(f"{'pass' if finding.passed else 'FAIL'}  {finding.name}: {finding.message}")
+        if not passed:
+            typer.echo("The certificate is not to be relied on.")
+        elif certificate.releasable:
+            typer.echo("The certificate is true, and the table may leave.")
+        else:
+            typer.echo("The certificate is true, and says that the table may not leave:")
+            for reason in certificate.reasons:
+                typer.echo(f"  {reason}")
+        if opened is None and certificate.standing is not None:
+            stderr().print(
+                "The entries were not looked up in the ledger: give --ledger to be sure that it "
+                "was charged.",
+                soft_wrap=True,
+            )
+    if not passed:
+        raise typer.Exit(1)
+
+
+def _path(where: str) -> Path | UPath:
+    if "://" not in where:
+        return Path(where)
+    from upath import UPath
+
+    return UPath(where)

@@ -1,0 +1,66 @@
+"""A small release with its certificate, to be read and to be tampered with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jam_dagster.certificates import Certificate, FileHash, verify
+from jam_dagster.certificates.issue import sha256_of
+from jam_dagster.privacy import Ledger
+
+
+@dataclass
+class Released:
+    """A copy of a release's folder, and the ledger that it was charged to."""
+
+    home: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.home / "out"
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.home / "ledger.db")
+
+    @property
+    def certificate(self) -> Certificate:
+        return Certificate.load(self.folder)
+
+    def document(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((self.folder / "certificate.json").read_text())
+        return content
+
+    def failed(self, *, ledger: bool = True) -> set[str]:
+        """The names of the checks that fail."""
+        found = verify(self.folder, ledger=self.ledger if ledger else None)
+        return {one.name for one in found if not one.passed}
+
+    def forge(self, change: Callable[[Certificate], Certificate] = lambda it: it) -> None:
+        """Change the certificate as somebody would who makes it fit itself and the files again."""
+        forged = change(self.certificate)
+        hashed = {
+            name: FileHash(file.path, sha256_of(self.folder / file.path))
+            for name, file in forged.files.items()
+        }
+        replace(forged, files=hashed).save(self.folder)
+
+    def rewrite(self, name: str, change: Callable[[dict[str, Any]], None]) -> None:
+        """Change a JSON file of the release."""
+        path = self.folder / name
+        content = json.loads(path.read_text())
+        change(content)
+        path.write_text(json.dumps(content))
+
+
+@pytest.fixture
+def made(tmp_path: Path, release_folder: Path) -> Released:
+    shutil.copytree(release_folder, tmp_path / "copy")
+    return Released(tmp_path / "copy")

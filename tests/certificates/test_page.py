@@ -1,0 +1,91 @@
+"""The certificate's page, and what a certificate keeps to itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from jam_dagster.certificates import render_certificate
+from jam_dagster.privacy import Neighbours
+from tests.certificates.conftest import Released
+
+
+def test_the_page_says_what_the_certificate_says(made: Released) -> None:
+    page = (made.folder / "certificate.html").read_text()
+    certificate = made.certificate
+    assert page == render_certificate(certificate)
+    assert "May leave" in page
+    for one in certificate.conditions:
+        assert one.condition in page
+    for draw in certificate.draws:
+        assert draw.call.step in page
+    assert all(file.sha256 in page for file in certificate.files.values())
+    assert str(certificate.to_dict()["seal"]) in page
+
+
+def test_the_page_needs_no_network_and_runs_nothing(made: Released) -> None:
+    page = render_certificate(made.certificate)
+    assert re.findall(r"<script|https?://|\bsrc=|\burl\(", page) == []
+
+
+def test_names_are_escaped(made: Released) -> None:
+    key = replace(made.certificate.key, release="<b>bold</b>")
+    page = render_certificate(replace(made.certificate, key=key))
+    assert "<b>bold" not in page
+
+
+def test_research_says_that_it_may_not_leave(made: Released) -> None:
+    research = replace(made.certificate, noise="numpy", entries=(), standing=None)
+    page = render_certificate(research)
+    assert "Not releasable" in page
+    assert "seeded" in page
+    assert "makes no promise" in page
+    assert "May leave" not in page
+
+
+def test_who_made_it_and_when_each_draw_was_charged_stays_in_the_ledger(made: Released) -> None:
+    """The times of single charges would tell how long each round took."""
+    told = (made.folder / "certificate.json").read_text() + render_certificate(made.certificate)
+    events = made.ledger.events("people")
+    assert events[0].at.startswith(made.certificate.made[:10])
+    assert not any(event.at in told for event in events)
+    assert '"by"' not in told
+    assert '"run_id"' not in told
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "said"),
+    [
+        (Neighbours(), "Replace the record of any one person in the private table by any other"),
+        (
+            Neighbours("replace_one", 3),
+            "Replace all rows, at most 3, of any one person in the private table by those of any"
+            " other person",
+        ),
+        (
+            Neighbours("add_remove"),
+            "Add the record of any one person to the private table, or take them out",
+        ),
+        (
+            Neighbours("add_remove", 3),
+            "Add all rows, at most 3, of any one person to the private table, or take them out",
+        ),
+    ],
+)
+def test_the_guarantee_says_who_is_protected(
+    made: Released, neighbours: Neighbours, said: str
+) -> None:
+    certificate = made.certificate
+    unit = {} if neighbours.max_rows == 1 else {"unit": {"max_rows": neighbours.max_rows}}
+    specification = {**certificate.specification, "neighbours": neighbours.relation, **unit}
+    from jam_dagster.privacy.release_key import canonical_digest
+
+    key = replace(certificate.key, specification=canonical_digest(specification))
+    other = replace(certificate, key=key, specification=specification, neighbours=neighbours)
+    assert other.releasable
+    guarantee = other.to_dict()["privacy"]["guarantee"]
+    assert said in guarantee[0]
+    assert ("is public, and exact" in guarantee[2]) is neighbours.records_public
+    assert said in render_certificate(other)

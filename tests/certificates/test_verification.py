@@ -1,0 +1,300 @@
+"""A true certificate passes; a change anywhere is noticed, also where tracks were covered."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jam_dagster.certificates import Certificate, PaidDraw, verify
+from jam_dagster.certificates.certificate import seal_of
+from jam_dagster.errors import InputError
+from jam_dagster.mechanisms import FittedModel, Transcript
+from jam_dagster.mechanisms.transcript import measurements_hash
+from jam_dagster.privacy import Ledger, NoiseCall
+from tests.certificates.conftest import Released
+from tests.cli_bench import RESEARCH, Run, synthesize
+
+# What a certificate tells and verification cannot know better, and why that does no harm.
+TOLD = {
+    "made_with": "it decides the tolerance of the refit, which the finding tells",
+    "source_restriction": "it can only take away: with one, nothing is releasable",
+    "ledger.dataset.epsilon": "the grant as people stated it; its rho is checked",
+    "ledger.dataset.period": "of a lifetime there is one",
+    "ledger.dataset.delta": "the same",
+}
+
+
+def test_a_true_certificate_passes_every_check(made: Released) -> None:
+    found = verify(made.folder, ledger=made.ledger)
+    assert [one.name for one in found if not one.passed] == []
+    assert len(found) == len({one.name for one in found}) == 17
+    assert made.certificate.releasable
+    assert made.certificate.reasons == ()
+
+
+def test_a_certificate_moves_with_its_folder_and_needs_no_private_data(
+    made: Released, tmp_path: Path
+) -> None:
+    moved = made.folder.rename(tmp_path / "elsewhere")
+    for name in ("priv.csv", "pub.csv", "domain.json", "ledger.db"):
+        (made.home / name).unlink()
+    assert all(one.passed for one in verify(moved / "certificate.json"))
+
+
+def leaves(value: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(inner, *path, key)
+    else:
+        yield path
+
+
+def other(value: Any) -> Any:
+    """Return something else of the same type, close by."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, float):
+        return value * 0.999
+    return "tampered" if value is None else value[:-1] + ("0" if value[-1:] != "0" else "1")
+
+
+@pytest.mark.slow
+def test_every_field_is_sealed_and_no_field_can_be_changed_and_sealed_again(
+    made: Released,
+) -> None:
+    """Each of some hundreds of fields in turn, first as it stands and then made to fit."""
+    honest = made.document()
+    unnoticed = []
+    changed = 0
+    for path in leaves(honest):
+        name = ".".join(map(str, path))
+        document = deepcopy(honest)
+        inside = document
+        for key in path[:-1]:
+            inside = inside[key]
+        inside[path[-1]] = other(inside[path[-1]])
+        changed += 1
+        if name != "seal":
+            assert seal_of(document) != honest["seal"], name
+        try:
+            forged = Certificate.from_dict(document)
+        except InputError:
+            continue
+        if forged.to_dict() == honest:
+            # It follows from the rest, and does not any more.
+            continue
+        forged.save(made.folder)
+        if not made.failed():
+            unnoticed.append(name)
+    assert changed > 150
+    assert [one for one in unnoticed if not one.startswith(tuple(TOLD))] == []
+    assert all(any(one.startswith(told) for one in unnoticed) for told in TOLD)
+
+
+def test_what_follows_from_the_rest_cannot_say_something_else(made: Released) -> None:
+    """The words and sums for people, sealed again."""
+    honest = made.document()
+    for change in (
+        lambda it: it["privacy"]["guarantee"].append("And nobody was ever seen."),
+        lambda it: it["privacy"]["spent"].update(epsilon=0.1),
+        lambda it: it["releasable"]["conditions"].pop(),
+        lambda it: it.update(comment="approved"),
+    ):
+        document = deepcopy(honest)
+        change(document)
+        document["seal"] = seal_of(document)
+        made.rewrite("certificate.json", lambda it, new=document: (it.clear(), it.update(new)))
+        assert made.failed() == {"the certificate is whole"}
+
+
+@pytest.mark.parametrize(
+    "name", ["synthetic.csv", "domain.yaml", "transcript/transcript.json", "model/potentials.npz"]
+)
+def test_a_changed_byte_in_a_file_is_noticed(made: Released, name: str) -> None:
+    path = made.folder / name
+    path.write_bytes(path.read_bytes() + b"\n")
+    assert any(one.startswith("file: ") for one in made.failed())
+
+
+def test_a_missing_file_is_named(made: Released) -> None:
+    (made.folder / "model" / "potentials.npz").unlink()
+    found = {one.name: one for one in verify(made.folder)}
+    assert "bring it back" in found["file: potentials"].message
+    assert not found["the model, refitted"].passed
+    assert found["the draws"].passed
+
+
+def test_a_file_that_lies_elsewhere_can_be_shown(made: Released, tmp_path: Path) -> None:
+    table = (made.folder / "synthetic.csv").rename(tmp_path / "published.csv")
+    assert "file: table" in made.failed()
+    assert all(one.passed for one in verify(made.folder, files={"table": table}))
+
+
+def test_a_changed_row_of_the_table(made: Released) -> None:
+    path = made.folder / "synthetic.csv"
+    lines = path.read_text().splitlines()
+    lines[1], lines[2] = lines[2], lines[1]
+    path.write_text("\n".join(lines) + "\n")
+    made.forge()
+    assert made.failed() == {"the table, sampled again"}
+
+
+def flip_a_count(folder: Path) -> None:
+    path = folder / "transcript" / "measurements.npz"
+    with np.load(path) as stored:
+        tables = dict(stored)
+    tables["round_0"].flat[0] += 1
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **tables)
+    path.write_bytes(buffer.getvalue())
+
+
+def test_a_changed_count_in_the_transcript(made: Released) -> None:
+    flip_a_count(made.folder)
+    made.forge()
+    assert {"the transcript", "the table, sampled again"} <= made.failed()
+
+    measured = measurements_hash(Transcript.load(made.folder / "transcript")).hexdigest()
+    made.forge(
+        lambda it: replace(
+            it, sampling=replace(it.sampling, measurements=measured, seed=measured[:32])
+        )
+    )
+    # Another seed gives another table, and another measurement another model.
+    assert made.failed() == {"the model, refitted", "the table, sampled again"}
+
+
+def test_another_model(made: Released) -> None:
+    """And a table that was sampled from it, so that nothing but the refit can tell."""
+    from jam_dagster.certificates import write_table
+    from jam_dagster.mechanisms import sampling_generator
+    from jam_dagster.tables import decode
+
+    model = FittedModel.load(made.folder / "model")
+    first = model.cliques[0]
+    moved = {**model.potentials, first: model.potentials[first] * 1.01}
+    forged = FittedModel(model.domain, model.total, moved)
+    forged.save(made.folder / "model")
+    rng = sampling_generator(Transcript.load(made.folder / "transcript"))
+    write_table(decode(forged.sample(200, rng), rng), made.folder / "synthetic.csv")
+    made.forge()
+    assert made.failed() == {"the model, refitted"}
+
+
+def test_another_domain(made: Released) -> None:
+    path = made.folder / "domain.yaml"
+    path.write_text(path.read_text().replace("sex", "gender"))
+    made.forge()
+    assert "the domain" in made.failed()
+
+
+def cheaper(call: NoiseCall) -> NoiseCall:
+    return replace(call, rho=call.rho / 2)
+
+
+def quieter(call: NoiseCall) -> NoiseCall:
+    assert call.scale is not None
+    return replace(call, scale=call.scale / 2)
+
+
+@pytest.mark.parametrize("change", [cheaper, quieter])
+def test_other_draws_in_certificate_and_transcript(made: Released, change: Any) -> None:
+    """The transcript says the same, rounds and all."""
+
+    def retell(transcript: dict[str, Any]) -> None:
+        for call in transcript["calls"]:
+            call.update(change(NoiseCall(**call)).to_dict())
+        for one in transcript["rounds"]:
+            private = one["source"] == "private"
+            if private and change is quieter:
+                one["sigma"] /= 2
+            if change is cheaper:
+                one["rho_select"] /= 2
+                one["rho_measure"] /= 2
+        if change is cheaper:
+            transcript["rho_spent"] /= 2
+
+    made.rewrite("transcript/transcript.json", retell)
+    made.forge(
+        lambda it: replace(
+            it, draws=tuple(PaidDraw(one.share, change(one.call)) for one in it.draws)
+        )
+    )
+    failed = made.failed(ledger=False)
+    assert "the draws" in failed
+    if change is cheaper:
+        assert "the charges" in failed
+
+
+@pytest.mark.parametrize("kind", ["reserved", "charged", "returned", "closed"])
+def test_an_entry_that_was_left_out(made: Released, kind: str) -> None:
+    def drop(it: Certificate) -> Certificate:
+        at = next(i for i, one in enumerate(it.entries) if one.kind == kind)
+        return replace(it, entries=it.entries[:at] + it.entries[at + 1 :])
+
+    made.forge(drop)
+    assert "the ledger" in made.failed()
+    if kind != "closed":
+        assert "the charges" in made.failed(ledger=False)
+        assert not made.certificate.releasable
+
+
+def test_entries_out_of_order(made: Released) -> None:
+    made.forge(lambda it: replace(it, entries=it.entries[::-1]))
+    assert "the chain of entries" in made.failed(ledger=False)
+
+
+def test_seeded_noise_that_claims_to_be_exact(run: Run, made: Released) -> None:
+    run(*synthesize(*RESEARCH))
+    research = Released(Path().resolve())
+    assert research.failed(ledger=False) == set()
+    assert not research.certificate.releasable
+
+    research.rewrite(
+        "transcript/transcript.json", lambda it: it.update(noise="exact", releasable=True)
+    )
+    research.forge(lambda it: replace(it, noise="exact"))
+    assert {"the charges", "the chain of entries"} <= research.failed(ledger=False)
+    assert not research.certificate.releasable
+
+    # With the entries of a release that was charged.
+    honest = made.certificate
+    research.forge(lambda it: replace(it, entries=honest.entries, standing=honest.standing))
+    assert "the charges" in research.failed(ledger=False)
+    assert "the ledger" in {
+        one.name for one in verify(research.folder, ledger=made.ledger) if not one.passed
+    }
+
+
+def test_a_ledger_that_goes_on_still_vouches(made: Released) -> None:
+    made.ledger.grant("people", epsilon=3.0, delta=1e-9)
+    made.ledger.grant("others", epsilon=3.0, delta=1e-9)
+    assert made.failed() == set()
+
+
+def test_a_ledger_that_never_charged_it(made: Released, tmp_path: Path) -> None:
+    stranger = Ledger(tmp_path / "other.db")
+    stranger.grant("people", epsilon=1.0, delta=1e-9)
+    failed = {one.name for one in verify(made.folder, ledger=stranger) if not one.passed}
+    assert failed == {"the ledger"}
+
+
+def test_what_is_no_certificate_is_refused(tmp_path: Path, made: Released) -> None:
+    with pytest.raises(InputError, match="no certificate to read"):
+        verify(tmp_path / "nowhere")
+    for content in ("[]", "{}", "no json", '{"schema": "jam_dagster certificate", "version": 1}'):
+        (tmp_path / "certificate.json").write_text(content)
+        with pytest.raises(InputError):
+            verify(tmp_path)
+    made.rewrite("certificate.json", lambda it: it.update(version=2))
+    with pytest.raises(InputError, match="version"):
+        verify(made.folder)

@@ -1,0 +1,82 @@
+"""`jam-dagster certificate`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli_bench import RESEARCH, Run, lines, synthesize
+
+
+def test_a_release_verifies(released: Run) -> None:
+    result = released("certificate", "verify", "out", "--ledger", "ledger.db")
+    assert result.exit_code == 0, result.output
+    told = result.stdout.splitlines()
+    assert all(line.startswith("pass  ") for line in told[:-1])
+    assert told[-1] == "The certificate is true, and the table may leave."
+    assert result.stderr == ""
+
+
+def test_without_the_ledger_it_says_what_was_not_looked_up(released: Run) -> None:
+    result = released("certificate", "verify", "out/certificate.json")
+    assert result.exit_code == 0
+    assert "--ledger" in " ".join(lines(result))
+
+
+def test_a_failed_check_is_told_and_is_the_exit_status(released: Run) -> None:
+    table = Path("out/synthetic.csv")
+    table.write_text(table.read_text()[:-2])
+    result = released("certificate", "verify", "out")
+    assert result.exit_code == 1
+    assert [line.split(":")[0] for line in result.stdout.splitlines() if "FAIL" in line] == [
+        "FAIL  file"
+    ]
+    assert "not to be relied on" in result.stdout
+
+    as_json = json.loads(released("certificate", "verify", "out", "--json").stdout)
+    assert as_json["passed"] is False
+    assert as_json["releasable"] is False
+    assert sum(not one["passed"] for one in as_json["findings"]) == 1
+
+
+def test_files_can_lie_elsewhere(released: Run) -> None:
+    Path("out/synthetic.csv").rename("published.csv")
+    Path("out/model").rename("fitted")
+    assert released("certificate", "verify", "out").exit_code == 1
+    given = ("--table", "published.csv", "--model", "fitted")
+    assert released("certificate", "verify", "out", *given).exit_code == 0
+
+
+def test_research_verifies_and_may_not_leave(run: Run) -> None:
+    made = run(*synthesize(*RESEARCH))
+    assert "certificate.json" in made.stdout
+    assert not Path("out/certificate.html").exists()
+    result = run("certificate", "verify", "out")
+    assert result.exit_code == 0, result.output
+    assert "may not leave" in result.stdout
+    assert "seeded" in result.stdout
+
+
+def test_show_tells_the_certificate(released: Run) -> None:
+    told = released("certificate", "show", "out").stdout
+    assert "epsilon 0.4 at delta 1e-09" in told
+    assert "May leave   yes" in told
+    document = json.loads(released("certificate", "show", "out", "--json").stdout)
+    assert document == json.loads(Path("out/certificate.json").read_text())
+
+
+def test_where_there_is_no_certificate(run: Run) -> None:
+    for command in ("show", "verify"):
+        result = run("certificate", command, "nowhere")
+        assert result.exit_code == 2
+        assert len(lines(result)) == 1
+        assert "no certificate to read" in result.stderr
+
+
+def test_a_release_made_again_has_a_certificate_that_verifies(released: Run) -> None:
+    from tests.cli_bench import NOISY, RELEASE
+
+    before = Path("out/synthetic.csv").read_bytes()
+    assert released(*synthesize(*RELEASE, *NOISY)).exit_code == 0
+    assert Path("out/synthetic.csv").read_bytes() == before
+    assert released("certificate", "verify", "out", "--ledger", "ledger.db").exit_code == 0
