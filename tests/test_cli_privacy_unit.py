@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import stat
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from jam_dagster.privacy import Ledger
 from jam_dagster.synthesis import run as steps
 from jam_dagster.tables import encode_parquet, parquet_source
 from tests.cli_bench import NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, synthesize
-from tests.numbers_of_rows import files_telling_rows, telling, tells_rows
+from tests.numbers_of_rows import KEPT, READ, files_telling_rows, telling, tells_rows
 
 UNIT = ("--privacy-unit", "who", "--max-rows", "2")
 PERSONS = 90
@@ -252,22 +253,25 @@ def test_the_number_of_rows_is_told_nowhere(run: Run, neighbours: str, fails: bo
     if fails:
         table.loc[70_000, "job"] = 77
     table.to_csv("many.csv", index=False)
+    command = [sys.executable, "-m", "jam_dagster.cli", *MANY, "--neighbours", neighbours]
+    command += ["--evaluate", "private", "--report", "--checks"]
 
-    ran = subprocess.run(
-        [
-            *(sys.executable, "-m", "jam_dagster.cli", *MANY, "--neighbours", neighbours),
-            *("--evaluate", "private", "--report", "--checks"),
-        ],
-        capture_output=True,
-        check=False,
-    )
+    # Exact noise meets the number itself in one run of 300, and says so rightly: try anew.
+    for _ in range(5):
+        shutil.rmtree("out", ignore_errors=True)
+        for path in Path().glob("ledger.db*"):
+            path.unlink()
+        ran = subprocess.run(command, capture_output=True, check=False)
+        assert (ran.returncode != 0) is fails, ran.stderr
+        if fails or _transcript()["records"] not in (KEPT, READ):
+            break
 
-    assert (ran.returncode != 0) is fails, ran.stderr
     assert (b"attribute 'job'" in ran.stderr) is fails
     assert Path("out/report.html").exists() is not fails
     assert not files_telling_rows(Path("out"))
     assert not tells_rows(ran.stdout + ran.stderr)
-    assert not tells_rows(Path("ledger.db").read_bytes())
+    ledger = Path("ledger.db")
+    assert not ledger.exists() or not tells_rows(ledger.read_bytes())
 
 
 def test_the_search_finds_the_number_of_rows(tmp_path: Path) -> None:

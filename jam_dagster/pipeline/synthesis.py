@@ -137,7 +137,11 @@ def _run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
         "neighbours": transcript.neighbours.describe(),
         "releasable": graph.spec.releasable,
     }
-    warnings = configuration_warnings(graph.spec.privacy.epsilon, delta, transcript.records)
+    # A number of rows that is not told has no part in what is warned of.
+    told = graph.tells_data("jam_pgm") or graph.neighbours.records_public
+    warnings = configuration_warnings(
+        graph.spec.privacy.epsilon, delta, transcript.records if told else 1
+    )
     if warnings:
         configured["warnings"] = dg.MetadataValue.md("\n".join(f"- {one}" for one in warnings))
     if not graph.tells_data("jam_pgm"):

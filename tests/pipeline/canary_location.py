@@ -7,13 +7,26 @@ from typing import Any
 
 import dagster as dg
 
-from jam_dagster.pipeline import DomainSpec, EvaluationSpec
+from jam_dagster.pipeline import DomainSpec, EvaluationSpec, PrivacySpec, UnitSpec
 from tests.pipeline.conftest import Bench
+
+
+def _persons(neighbours: Any, **privacy: Any) -> dict[str, Any]:
+    return {
+        "privacy": PrivacySpec(
+            epsilon=2.0, neighbours=neighbours, unit=UnitSpec("who", 2), **privacy
+        ),
+        "evaluation": EvaluationSpec(mode="private", share=0.2),
+    }
+
 
 CASES: dict[str, dict[str, Any]] = {
     "private": {"evaluation": EvaluationSpec(mode="private", share=0.2)},
     "exact": {},
     "identified": {"domain": DomainSpec(identify="both", bins=4)},
+    "persons": _persons("replace_one"),
+    "persons who come and go": _persons("add_remove"),
+    "persons, in research": _persons("replace_one", noise="numpy"),
 }
 
 

@@ -30,6 +30,9 @@ from jam_dagster.tables import SplitSource, source_from_config
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure, people
 
 PERSONS, ROWS = 250, 600
+RELATIONS = pytest.mark.parametrize(
+    "neighbours", ["replace_one", pytest.param("add_remove", marks=pytest.mark.slow)]
+)
 
 
 def many_rows(rows: int = ROWS, persons: int = PERSONS) -> pd.DataFrame:
@@ -156,7 +159,7 @@ def test_a_split_table_protects_records_only() -> None:
 # --- what is kept, and what is told
 
 
-@pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
+@RELATIONS
 def test_a_release_of_persons(unit_bench: Bench, neighbours: str) -> None:
     result = unit_bench.run(**protects(2, neighbours))
     assert result.success, failure(result)
@@ -177,7 +180,7 @@ def test_a_release_of_persons(unit_bench: Bench, neighbours: str) -> None:
 
 
 def test_one_row_of_each_person_replaced_leaves_their_number_public(unit_bench: Bench) -> None:
-    result = unit_bench.run(**protects(1))
+    result = unit_bench.run(UP_TO_SYNTHETIC, **protects(1))
     assert result.success, failure(result)
     assert run_of(unit_bench).transcript.records == PERSONS
     told = metadata_of(result)
@@ -186,7 +189,8 @@ def test_one_row_of_each_person_replaced_leaves_their_number_public(unit_bench: 
 
 
 def test_records_that_come_and_go_need_no_column(bench: Bench) -> None:
-    result = bench.run(privacy=PrivacySpec(epsilon=2.0, neighbours="add_remove"))
+    privacy = PrivacySpec(epsilon=2.0, neighbours="add_remove")
+    result = bench.run(UP_TO_SYNTHETIC, privacy=privacy)
     assert result.success, failure(result)
     assert private_codes(bench).records == ROWS
     assert run_of(bench).transcript.neighbours.relation == "add_remove"
@@ -297,7 +301,7 @@ def neighbour(relation: str) -> pd.DataFrame:
     return pd.concat([other, rest])
 
 
-@pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
+@RELATIONS
 def test_nothing_that_leaves_depends_on_how_many_rows_there_are(
     unit_bench: Bench, monkeypatch: pytest.MonkeyPatch, neighbours: str
 ) -> None:

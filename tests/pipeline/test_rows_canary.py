@@ -1,0 +1,65 @@
+"""A telling number of private rows is looked for in everything that many people can read."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.numbers_of_rows import KEPT, READ, files_telling_rows, telling
+from tests.pipeline.conftest import people, write_tables
+from tests.pipeline.test_leak_canary import run
+
+
+def plant(home: Path, *, fatal: bool = False) -> None:
+    write_tables(home)
+    table = telling(people(5_000, seed=3))
+    if fatal:
+        table.loc[70_000, "sex"] = "neither"
+    table.to_csv(home / "private.csv", index=False)
+
+
+def assert_told_nowhere(home: Path) -> None:
+    assert files_telling_rows(home / "dagster") == []
+    assert files_telling_rows(home / "releases") == []
+    assert [path for path in files_telling_rows(home) if path.suffix == ".sqlite"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["persons", "persons who come and go", "persons, in research"])
+def test_success_does_not_tell_how_many_rows_there_are(tmp_path: Path, case: str) -> None:
+    # Exact noise meets the number itself in one run of eighty, and says so rightly: try anew.
+    for attempt in range(5):
+        home = tmp_path / str(attempt)
+        home.mkdir()
+        plant(home)
+        done = run(home, case)
+        assert done.returncode == 0, done.stderr[-3000:]
+        # The number that is looked for is the one that the mechanism had before it.
+        records = pd.read_parquet(home / "closed" / "people" / "private_records.parquet")
+        assert len(records) == KEPT
+        (transcript,) = home.rglob("jam_pgm.run/transcript/transcript.json")
+        if json.loads(transcript.read_text())["records"] not in (KEPT, READ):
+            break
+    assert_told_nowhere(home)
+
+
+@pytest.mark.slow
+def test_failure_does_not_tell_how_many_rows_there_are(tmp_path: Path) -> None:
+    plant(tmp_path, fatal=True)
+    done = run(tmp_path, "persons")
+    assert done.returncode != 0
+    assert "OutsideDomainError" in done.stderr
+    assert_told_nowhere(tmp_path)
+
+
+@pytest.mark.slow
+def test_the_search_finds_a_number_that_is_public(tmp_path: Path) -> None:
+    """Where single records are protected, n is told, and the search finds it."""
+    plant(tmp_path)
+    table = pd.read_csv(tmp_path / "private.csv")
+    table.head(KEPT).to_csv(tmp_path / "private.csv", index=False)
+    done = run(tmp_path, "exact")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert files_telling_rows(tmp_path / "dagster") != []
+    assert files_telling_rows(tmp_path / "releases") != []
