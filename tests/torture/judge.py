@@ -124,6 +124,8 @@ def judge_end(victim: Victim, state: State) -> dict[str, str]:
             charged.get(share, 0) + returned.get(share, 0) == units,
             f"of share {share} not all was charged or returned",
         )
+    faults = victim.certificate_faults()
+    _demand(not faults, f"the certificate does not hold: {faults}")
     told, spent = victim.transcript().rho_spent * 1e15, charged.get("mechanism", 0)
     _demand(
         # Each charge is rounded up to a unit, and large amounts lie further apart than units.

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from jam_dagster.certificates import verify
 from jam_dagster.evaluation import workload_error
 from jam_dagster.mechanisms import FittedModel, JamPgm, Transcript, sampling_generator
 from jam_dagster.privacy import (
@@ -132,6 +133,10 @@ class Victim:
     def transcript(self) -> Transcript:
         return Transcript.load(self.out / "transcript")
 
+    def certificate_faults(self) -> list[str]:
+        """What the verification of its certificate finds wrong, where it leaves one."""
+        return []
+
     def results(self) -> dict[str, str]:
         """What a release leaves that must never change: a digest of each part."""
         parts: dict[str, Any] = {}
@@ -161,6 +166,9 @@ class ExactRelease(Victim):
     @property
     def budget(self) -> Budget:
         return Budget(self.epsilon, 1e-9)
+
+    def certificate_faults(self) -> list[str]:
+        return [str(one) for one in verify(self.out, ledger=self.ledger) if not one.passed]
 
     def run(self, points: Points) -> None:
         install(points, self.tally)
