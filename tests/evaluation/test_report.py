@@ -16,7 +16,7 @@ from jam_dagster.errors import InputError, PrivacyLabelError
 from jam_dagster.evaluation import ExpectationResult, WorkloadError, palette, workload_error
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
 from jam_dagster.evaluation.report_figures import telling_pairs
-from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
+from jam_dagster.privacy import Draws, Neighbours, NoiseCall, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, Workload
 from tests.evaluation.conftest import RECORDS, SmallRelease, measured_round, transcript_of
 
@@ -200,6 +200,39 @@ def test_the_parts_of_the_budget_add_up(html: str, release: SmallRelease) -> Non
 def test_lost_draws_are_part_of_the_story(tiny: SmallRelease) -> None:
     lost = replace(tiny.transcript, rho_spent=tiny.transcript.rho_spent + 0.004)
     assert "Lost draws 0.004" in Page(render(tiny, transcript=lost)).words()
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "said"),
+    [
+        (
+            Neighbours("replace_one", 3),
+            ["Replace all rows of any one person", "at most 3 were kept", "at most 3, replaced"],
+        ),
+        (
+            Neighbours("add_remove"),
+            ["Take the record of any one person out", "is in the table as not", "added or removed"],
+        ),
+        (Neighbours("add_remove", 2), ["Take all rows of any one person", "at most 2 were kept"]),
+    ],
+)
+def test_the_guarantee_is_told_for_whom_it_is(
+    tiny: SmallRelease, neighbours: Neighbours, said: list[str]
+) -> None:
+    counting = NoiseCall("records", "discrete Gaussian", 0.004, 1.0, 11.0, 1)
+    transcript = replace(
+        tiny.transcript,
+        neighbours=neighbours,
+        calls=(counting,),
+        rho_spent=tiny.transcript.rho_spent + 0.004,
+    )
+    words = Page(render(tiny, transcript=transcript)).words()
+    for sentence in [*said, "is private itself. It was measured with noise, as 4,000"]:
+        assert sentence in words
+    assert "a private table of about 4,000" in words
+    assert "taken to be public" not in words
+    assert "Measuring the number of rows 0.004" in words
+    assert "Lost draws" not in words
 
 
 def test_noisy_errors_come_with_their_standard_error(html: str, noisy: WorkloadError) -> None:

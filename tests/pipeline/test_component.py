@@ -16,6 +16,8 @@ from jam_dagster.errors import PrivacyLabelError, SpecificationError
 from jam_dagster.pipeline import SyntheticRelease
 from jam_dagster.pipeline.component import domain_from_config
 from jam_dagster.pipeline.specification import MechanismSpec
+from jam_dagster.privacy import Protection
+from jam_dagster.tables import PrivacyUnit
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 
 # Dagster marks its own use of these as beta.
@@ -120,6 +122,27 @@ BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
     "epsilon below 0": (lambda a: a["privacy"].update(epsilon=-1), ["privacy.epsilon"]),
     "epsilon in words": (lambda a: a["privacy"].update(epsilon="one"), ["privacy.epsilon", "one"]),
     "delta of 1": (lambda a: a["privacy"].update(delta=1), ["privacy.delta"]),
+    "neighbours": (
+        lambda a: a["privacy"].update(neighbours="bounded"),
+        ["privacy.neighbours", "replace_one, add_remove", "bounded"],
+    ),
+    "records share": (lambda a: a["privacy"].update(records_share=1), ["privacy.records_share"]),
+    "unit without column": (
+        lambda a: a["privacy"].update(unit={"max_rows": 3}),
+        ["privacy", "unit", "column", "required"],
+    ),
+    "unit of no rows": (
+        lambda a: a["privacy"].update(unit={"column": "who", "max_rows": 0}),
+        ["privacy.unit.max_rows", "got 0"],
+    ),
+    "unknown key in the unit": (
+        lambda a: a["privacy"].update(unit={"column": "who", "rows": 3}),
+        ["unknown key 'rows'", "allowed are column, max_rows"],
+    ),
+    "unit that is an attribute": (
+        lambda a: a["privacy"].update(unit={"column": "town"}),
+        ["'town' identifies a person"],
+    ),
     "noise": (lambda a: a["privacy"].update(noise="laplace"), ["privacy.noise", "exact, numpy"]),
     "rounds": (lambda a: a["mechanism"].update(rounds=0), ["mechanism.rounds"]),
     "estimator": (
@@ -143,6 +166,18 @@ def test_bad_yaml_is_refused_with_what_is_wrong(bench: Bench, case: str) -> None
     told = messages(caught.value)
     assert all(part in told for part in named), told
     assert not bench.ledger.exists
+
+
+def test_whom_it_protects_is_read_from_yaml(bench: Bench) -> None:
+    attributes = copy.deepcopy(ATTRIBUTES)
+    attributes["privacy"] |= {
+        "neighbours": "add_remove",
+        "unit": {"column": "who", "max_rows": 3},
+        "records_share": "0.1",
+    }
+    with loaded(bench, attributes) as (component, _):
+        wanted = Protection("add_remove", PrivacyUnit("who", 3), 0.1)
+        assert component.privacy.protection == wanted
 
 
 def test_bare_off_switches_the_evaluation_off(bench: Bench) -> None:
