@@ -10,7 +10,7 @@ class JamError(Exception):
 
 
 class InputError(JamError, ValueError):
-    """Something the user gave is wrong; nothing was charged and nothing was written."""
+    """Something the user gave is wrong; nothing was charged."""
 
 
 class SpecificationError(InputError):

@@ -286,13 +286,13 @@ def test_a_faulty_table_leaks_no_value(run: Run, fault: str) -> None:
     text = Path(name).read_text()
     assert old in text
     Path(name).write_bytes(text.replace(old, new).encode(errors="surrogateescape"))
-    events = Ledger("ledger.db").events()
 
     result = run(*ARGUMENTS)
 
     assert isinstance(result.exception, SystemExit)
     assert result.exit_code in (1, 2)
-    assert Ledger("ledger.db").events() == events
+    kinds = {event.kind.value for event in Ledger("ledger.db").events()}
+    assert kinds <= {"granted", "reserved"}
     _assert_nothing_leaked(result.stdout, result.stderr)
 
 

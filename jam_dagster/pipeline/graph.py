@@ -43,8 +43,8 @@ _ASSETS = {
     "public_records": _Kind("The public table, raw values.", ("pandas", "parquet")),
     "domain": _Kind("The attributes and their values.", ("yaml",)),
     "privacy_budget": _Kind(
-        "Whether the protected dataset's budget has room for this release. Nothing private is"
-        " opened before this has passed.",
+        "The reservation of this release's whole budget in that of its protected dataset. Nothing"
+        " private is opened before it is made.",
         ("ledger",),
     ),
     "private_records": _Kind("The private table, raw values.", ("pandas", "parquet")),

@@ -200,10 +200,11 @@ def _privacy_budget(
             metadata["charged"] = "nothing: seeded noise is for research and not releasable"
             return dg.MaterializeResult(metadata=metadata)
         spends = spending(graph, context, domain)
-        spends.check()
+        before = spends.ledger.release(spends.key)
+        spends.reserve(run_id=context.run.run_id)
         balance = spends.ledger.balance(spec.dataset)
         metadata |= {
-            "already_reserved": spends.ledger.release(spends.key) is not None,
+            "already_reserved": before is not None,
             "dataset_granted_epsilon": balance.epsilon,
             "dataset_granted_rho": balance.granted,
             "dataset_spent_rho": balance.spent,
@@ -233,9 +234,9 @@ def _private_records(
         check_places(context)
         domain = inputs.get("domain", declared)
         if spec.privacy.noise == "exact":
-            # Once more, for a run that was launched without the asset above: a table that cannot
-            # be paid for is not opened.
-            spending(graph, context, domain).check()
+            # Once more, for a run that was launched without the asset above: a table that is not
+            # paid for is not opened.
+            spending(graph, context, domain).reserve(run_id=context.run.run_id)
         with private_step("reading the private table"):
             table = spec.private.read(private=True)
             _check_not_empty(table, "private")

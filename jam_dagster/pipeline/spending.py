@@ -65,7 +65,7 @@ class LedgerSpending:
             ledger does not know of them.
         """
         release = self.ledger.release(self.key)
-        if release is None:
+        if release is None or not release.spent:
             if self.archive.has_draws:
                 raise BudgetError(
                     f"The store ({self.store.root}) holds draws of release {self.key.release},"
@@ -73,14 +73,28 @@ class LedgerSpending:
                     f" that did, or raise privacy.edition to draw, and pay, anew."
                 )
             self.ledger.check(self.key, self.graph.shares)
-        elif not self.archive.exists and any(
-            release.account(share).spent > 0 for share in self.graph.shares
-        ):
+        elif not self.archive.exists:
             raise BudgetError(
                 f"The ledger has charged release {self.key.release}, edition {self.key.edition},"
                 f" but its draws are not in the store ({self.store.root}). Bring the store back,"
                 f" or raise privacy.edition to draw, and pay, anew."
             )
+
+    def reserve(self, *, run_id: str) -> None:
+        """Reserve the whole release, before anything private is opened; once is enough.
+
+        What is reserved stays so when a later step fails: until this release resumes, or is
+        configured otherwise before its first draw, or an operator closes it.
+
+        Raises
+        ------
+        BudgetExceededError, BudgetError
+            As for `check`; nothing is reserved then.
+        """
+        # A backend that cannot be loaded must fail before anything is reserved.
+        make_noise("exact")
+        self.check()
+        self.ledger.open_release(self.key, self.graph.shares, run_id=run_id)
 
     def check_drawn(self) -> None:
         """Raise unless the mechanism's run of this very release has ended; write nothing.
@@ -104,7 +118,7 @@ class LedgerSpending:
         return self.ledger.claim(self.key)
 
     def draws(self, share: str, *, run_id: str) -> Draws:
-        """Return the draws that a share pays for; the first call reserves the whole release.
+        """Return the draws that a share pays for, from the reservation of the whole release.
 
         Raises
         ------

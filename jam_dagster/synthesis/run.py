@@ -1,8 +1,8 @@
 """From two tables to a synthetic one.
 
-The order of the steps is the point. Everything that can be wrong is found before a ledger
-reserves anything; a release that its ledger refuses never opens the private table; and what a
-release has drawn once is never drawn again.
+The order of the steps is the point. What can be wrong without the private table is found before a
+ledger reserves anything; the whole release is reserved before the private table is opened; and what
+a release has drawn once is never drawn again.
 """
 
 from __future__ import annotations
@@ -179,7 +179,9 @@ def synthesize(
     Raises
     ------
     InputError
-        If something given is wrong; nothing was charged and nothing was reserved.
+        If something given is wrong; nothing was charged. Where it is the private table, the
+        release stays reserved: the same request finds its reservation again, and a corrected one
+        supersedes it.
     BudgetExceededError
         If the release asks for more than its dataset has left; the private table was not opened.
     PrivateStepError
@@ -220,6 +222,8 @@ def _synthesize(
     release_key, funding, described = _funding(request, domain, public, tell)
     folder.check_free_for(described)
     funding.check(folder)
+    funds = funding.open(folder)
+    until_done.enter_context(funding.alone())
 
     key = _row_key(request, folder, described, tell)
     private = _private_table(request, domain, key, watch)
@@ -234,8 +238,6 @@ def _synthesize(
             # Another run of this release was first: its draws are of the rows that it kept.
             private = _private_table(request, domain, kept, watch)
     domain.save(folder.domain)
-    funds = funding.open(folder)
-    until_done.enter_context(funding.alone())
 
     with watch.stage("mechanism"), withheld("the mechanism"):
         finished = folder.finished(

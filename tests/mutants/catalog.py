@@ -12,8 +12,9 @@ EXACT = "jam_dagster/privacy/exact_noise.py"
 INGESTION = "jam_dagster/pipeline/ingestion.py"
 JAM = "jam_dagster/mechanisms/jam_pgm.py"
 LABELS = "jam_dagster/pipeline/labels.py"
-LEDGER = "jam_dagster/privacy/ledger.py"
+POLICY = "jam_dagster/privacy/policy.py"
 RELEASE = "jam_dagster/privacy/release.py"
+RESERVATIONS = "jam_dagster/privacy/reservations.py"
 SCORES = "jam_dagster/mechanisms/scores.py"
 SEEDED = "jam_dagster/privacy/seeded_noise.py"
 SENSITIVITY = "jam_dagster/privacy/sensitivity.py"
@@ -225,25 +226,57 @@ MUTANTS = (
         "refund-of-what-was-spent",
         "closing returns the whole reservation",
         RELEASE,
-        "Kind.RETURNED, share, units=state.left",
-        "Kind.RETURNED, share, units=state.reserved",
+        "write(connection, Kind.RETURNED, key, share, state, units=state.left, **said)",
+        "write(connection, Kind.RETURNED, key, share, state, units=state.reserved, **said)",
         ("tests/privacy/test_ledger.py",),
     ),
     Mutant(
         "shares-in-one-purse",
         "the mechanism can spend the evaluation's share",
         RELEASE,
-        "journal = read(connection, of_release(key), events.c.share == share)",
-        "journal = read(connection, of_release(key))",
+        "reserved=said[0].units,",
+        "reserved=sum(one[0].units for one in by_share.values()),",
         ("tests/privacy/test_ledger.py",),
     ),
     Mutant(
         "budget-not-checked",
         "a release is reserved beyond what its dataset has left",
-        LEDGER,
-        "    if asked <= balance.remaining_units:\n",
+        RESERVATIONS,
+        "    if asked <= left:\n",
         "    if True:\n",
         ("tests/privacy/test_ledger.py",),
+    ),
+    Mutant(
+        "charged-release-superseded",
+        "a changed specification takes back what was reserved for one that has drawn",
+        RESERVATIONS,
+        "for other, states in versions.items() if not any(_charged(states))}",
+        "for other, states in versions.items()}",
+        ("tests/privacy/test_ledger_policy.py",),
+    ),
+    Mutant(
+        "charged-release-opened-again",
+        "a release that has drawn and ended draws anew under the same key",
+        RESERVATIONS,
+        "    return not any(_charged(shares)) and all(",
+        "    return all(",
+        ("tests/privacy/test_ledger.py",),
+    ),
+    Mutant(
+        "whole-forgotten-beside-partitions",
+        "disjoint partitions hide what was released of all the data",
+        POLICY,
+        'return by_partition.get("", 0) + largest',
+        "return largest",
+        ("tests/privacy/test_ledger_policy.py",),
+    ),
+    Mutant(
+        "reservation-counts-when-charged",
+        "a budget that renews forgets what was reserved in this period",
+        POLICY,
+        "if period is None or policy.period_of(one.at) == period:",
+        "if period is None or (one.spent and policy.period_of(one.at) == period):",
+        ("tests/privacy/test_ledger_policy.py",),
     ),
     Mutant(
         "charges-rounded-down",

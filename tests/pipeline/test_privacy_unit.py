@@ -239,7 +239,7 @@ def test_a_private_table_that_names_nobody_costs_nothing(unit_bench: Bench, colu
     assert {"whoever": "no column 'whoever'", "missing": "missing values"}[column] in told
     assert "Nothing was charged" in told
     assert "person 7" not in told
-    assert unit_bench.kinds() == []
+    assert set(unit_bench.kinds()) <= {"reserved"}
 
 
 def test_a_drafted_domain_with_the_column_is_refused_unread(unit_bench: Bench) -> None:
@@ -257,7 +257,7 @@ def test_rows_kept_for_another_limit_are_refused(unit_bench: Bench) -> None:
     assert unit_bench.run(UP_TO_SYNTHETIC[:6], **protects(3)).success
     told = failure(unit_bench.run(["jam_pgm"], **protects(2)))
     assert "at most 3 rows for each who, not for edition 1 with at most 2" in told
-    assert unit_bench.kinds() == []
+    assert set(unit_bench.kinds()) <= {"reserved"}
 
 
 def test_a_release_that_stopped_goes_on_with_the_same_rows(
