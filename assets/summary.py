@@ -74,6 +74,7 @@ def summarize(release: str) -> str:
     lines = {
         "Synthetic table": f"{stores.find('synthetic_records.csv')} ({transcript.records:,} rows)",
         "Report": str(stores.find("release_report.html")),
+        "Certificate": str(stores.find("release_certificate") / "certificate.html"),
         "Privacy spent": _spent(resources["ledger"], release, transcript),
         "Rounds": " and ".join(f"{n} {source}" for source, n in transcript.picks.items()),
         "Average error": _errors(ErrorFormat().read(stores.find("workload_error.json"))),

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from jam_dagster.certificates import Certificate, render_certificate
+from jam_dagster.certificates.certificate import FILE_NAME
 from jam_dagster.evaluation import TableError, WorkloadError
 from jam_dagster.mechanisms import FittedModel, Transcript
 from jam_dagster.pipeline.identity import (
@@ -234,6 +236,29 @@ class PageFormat(Format):
         return str(path.read_text(encoding="utf-8"))
 
 
+class CertificateFormat(Format):
+    """A certificate: a folder with the document and its page."""
+
+    name = "certificates"
+    suffix = ""
+    marker = FILE_NAME
+    page = "certificate.html"
+
+    def holds(self, value: object) -> bool:
+        """Whether `value` is a certificate."""
+        return isinstance(value, Certificate)
+
+    def write(self, value: Certificate, path: UPath) -> None:
+        """Write the page and the document."""
+        path.mkdir(parents=True, exist_ok=True)
+        _replace(path / self.page, render_certificate(value).encode())
+        value.save(path)
+
+    def read(self, path: UPath) -> Certificate:
+        """Read the document."""
+        return Certificate.load(path)
+
+
 def _write_parquet(table: Any, path: UPath) -> None:
     import pyarrow.parquet as pq
 
@@ -259,5 +284,6 @@ FORMATS: tuple[Format, ...] = (
     DomainFormat(),
     RunFormat(),
     ErrorFormat(),
+    CertificateFormat(),
     PageFormat(),
 )

@@ -72,6 +72,11 @@ _ASSETS = {
         ("numpy",),
         spends=True,
     ),
+    "release_certificate": _Kind(
+        "What the release promises, every draw that it made, what it was charged, and whether the"
+        " table may leave; `jam-dagster certificate verify` checks it without private data.",
+        ("json", "html"),
+    ),
     "release_report": _Kind("The release, told on one page that opens offline.", ("html",)),
     "release_report_restricted": _Kind(
         "The report with exact errors, marginal by marginal. Restricted: exact statistics of"
@@ -140,6 +145,7 @@ class ReleaseGraph:
             "jam_pgm": made,
             "synthetic_records": made,
             "workload_error": PrivacyLabel.RESTRICTED if exact else made,
+            "release_certificate": made,
             "release_report": made,
             "release_report_restricted": PrivacyLabel.RESTRICTED,
         }[name]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import dagster as dg
 
 from jam_dagster.pipeline.assessment import assessment_assets
+from jam_dagster.pipeline.certification import certification_assets, certification_checks
 from jam_dagster.pipeline.checks import release_checks
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.ingestion import ingestion_assets
@@ -110,7 +111,12 @@ def build_synthetic_release(
         evaluation=evaluation or EvaluationSpec(),
     )
     graph = ReleaseGraph(spec, group=group, owners=owners, tags=tags or {})
-    assets = [*ingestion_assets(graph), *synthesis_assets(graph), *assessment_assets(graph)]
+    assets = [
+        *ingestion_assets(graph),
+        *synthesis_assets(graph),
+        *assessment_assets(graph),
+        *certification_assets(graph),
+    ]
     if translate is not None:
         built = [spec for one in assets for spec in one.specs]
         assets = [one.map_asset_specs(translate) for one in assets]
@@ -121,4 +127,5 @@ def build_synthetic_release(
         selection=dg.AssetSelection.assets(*assets),
         description=f"Makes and checks the synthetic release {release}.",
     )
-    return dg.Definitions(assets=assets, asset_checks=release_checks(graph), jobs=[job])
+    checks = [*release_checks(graph), *certification_checks(graph)]
+    return dg.Definitions(assets=assets, asset_checks=checks, jobs=[job])

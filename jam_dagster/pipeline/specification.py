@@ -6,8 +6,6 @@ arguments of `jam_dagster.pipeline.build_synthetic_release`.
 
 # Dagster reads these annotations as types when it derives the YAML schema, so they must not be
 # postponed to strings.
-import hashlib
-import json
 import math
 import re
 from dataclasses import dataclass, field
@@ -21,6 +19,7 @@ from jam_dagster.mechanisms import JamPgm
 from jam_dagster.mechanisms.estimation import EstimatorName
 from jam_dagster.pipeline.configuration import Configured
 from jam_dagster.privacy import EVALUATION_SHARE, RECORDS_SHARE, Budget, NoiseName, Protection
+from jam_dagster.privacy.release_key import canonical_digest
 from jam_dagster.privacy.sensitivity import Relation
 from jam_dagster.tables import Domain, PrivacyUnit, Source, Workload, check_not_split
 
@@ -443,6 +442,21 @@ class ReleaseSpec:
     def digest(self, domain: Domain | None) -> str:
         """Return the specification digest that is part of the release's key in the ledger.
 
+        Parameters
+        ----------
+        domain
+            As for `specified`.
+
+        Returns
+        -------
+        str
+            64 hexadecimal digits.
+        """
+        return canonical_digest(self.specified(domain))
+
+    def specified(self, domain: Domain | None) -> dict[str, Any]:
+        """Return what the specification digest is of.
+
         It covers everything configured that influences a draw: change it, and the release is
         another one, with draws and charges of its own. Sources are not part of it, for moving a
         file must not cost budget: new data means a new edition or partition. A domain that was
@@ -455,10 +469,10 @@ class ReleaseSpec:
             The domain in use, declared or identified. It may be None where it comes from private
             data.
 
-        Returns
-        -------
-        str
-            64 hexadecimal digits.
+        Raises
+        ------
+        SpecificationError
+            If the domain is needed and not known.
         """
         content = dict(self.configured)
         if self.domain.restricted:
@@ -469,5 +483,4 @@ class ReleaseSpec:
             )
         else:
             content["domain"] = domain.digest
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return content

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pandas as pd
 
+from jam_dagster.certificates import table_csv
 from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
 from jam_dagster.evaluation import plots, released_marginal
 from jam_dagster.mechanisms import Mechanism, Round, sampling_generator
@@ -182,7 +183,7 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
         jam_pgm.mark(table)
         store: ReleaseStore = getattr(context.resources, store_key)
         csv = store.beside(context.asset_key, partition_of(context), ".csv")
-        store.write(csv, table.to_csv(index=False).encode())
+        store.write(csv, table_csv(table))
         metadata: dict[str, Any] = {
             "csv": dg.MetadataValue.path(str(csv)),
             "releasable": graph.spec.releasable,

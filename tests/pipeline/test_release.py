@@ -399,6 +399,7 @@ def test_domain_identified_from_private_data_is_restricted(bench: Bench) -> None
         "public_discretized": "restricted",
         "jam_pgm": "restricted",
         "synthetic_records": "restricted",
+        "release_certificate": "restricted",
         "release_report": "restricted",
     }
     result = bench.run(**changes)

@@ -1,0 +1,103 @@
+"""The asset that says what a release promises and what it cost, and the check of what it says."""
+
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pandas as pd
+
+from jam_dagster.certificates import Asked, Certificate, certify, released_files
+from jam_dagster.evaluation import WorkloadError
+from jam_dagster.pipeline.formats import CertificateFormat, RunFormat
+from jam_dagster.pipeline.graph import ReleaseGraph
+from jam_dagster.pipeline.identity import ReleaseRun, check_tables
+from jam_dagster.pipeline.ingestion import partition_of, spending
+from jam_dagster.tables.yaml_text import write_yaml
+
+if TYPE_CHECKING:
+    from jam_dagster.pipeline.storage import ReleaseStore
+
+NAME = "release_certificate"
+
+
+def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
+    """Build the certificate of a release."""
+    # Exact errors were not charged for, and are none of a certificate's business.
+    paid = ["workload_error"] if graph.spec.evaluation_mode == "private" else []
+    store_key = graph.store(NAME)
+
+    @graph.asset(
+        NAME,
+        ins=graph.ins("jam_pgm", "synthetic_records", *paid),
+        resources={*graph.spending_resources, store_key},
+    )
+    def release_certificate(
+        context: dg.AssetExecutionContext,
+        jam_pgm: ReleaseRun,
+        synthetic_records: pd.DataFrame,
+        **inputs: WorkloadError,
+    ) -> Certificate:
+        partition = partition_of(context)
+        error = inputs.get("workload_error")
+        check_tables(graph, jam_pgm, partition, synthetic=synthetic_records, error=error)
+        store: ReleaseStore = getattr(context.resources, store_key)
+        folder = store.beside(context.asset_key, partition, CertificateFormat.suffix)
+        run = store.beside(graph.key("jam_pgm"), partition, RunFormat.suffix)
+        domain = jam_pgm.model.domain
+        # The domain asset may move on while this certificate stays.
+        kept = folder / "domain.yaml"
+        store.write(kept, write_yaml(domain.to_dict()).encode())
+        exact = graph.spec.privacy.noise == "exact"
+        released = jam_pgm.release
+        certificate = certify(
+            folder,
+            released_files(
+                table=store.beside(graph.key("synthetic_records"), partition, ".csv"),
+                domain=kept,
+                transcript=run / "transcript",
+                model=run / "model",
+            ),
+            key=released.key,
+            specification=graph.spec.specified(domain),
+            asked=Asked(released.epsilon, released.delta, released.shares),
+            transcript=jam_pgm.transcript,
+            domain=domain,
+            evaluation=None if error is None else error.call,
+            ledger=spending(graph, context, domain).ledger if exact else None,
+            source_restriction=graph.spec.private.restricted_because,
+        )
+        metadata: dict[str, Any] = {
+            "page": dg.MetadataValue.path(str(folder / CertificateFormat.page)),
+            "releasable": certificate.releasable,
+        }
+        if graph.tells_data(NAME):
+            metadata["draws"] = len(certificate.draws)
+            metadata["rho_spent"] = certificate.rho_spent
+            metadata["epsilon_spent"] = certificate.epsilon_spent
+            metadata["verify"] = f"jam-dagster certificate verify {folder}"
+        else:
+            metadata |= graph.withheld_note()
+        context.add_output_metadata(metadata)
+        return certificate
+
+    return [release_certificate]
+
+
+def certification_checks(graph: ReleaseGraph) -> list[dg.AssetChecksDefinition]:
+    """Build the check that fails where a certificate says that its table may not leave."""
+
+    @dg.asset_check(
+        name="releasable",
+        asset=graph.key(NAME),
+        description="The certificate says that the table may leave: exact and unseeded noise, a"
+        " domain and settings that owe nothing to private data, and every draw charged.",
+    )
+    def certified_releasable(release_certificate: Certificate) -> dg.AssetCheckResult:
+        reasons = release_certificate.reasons
+        return dg.AssetCheckResult(
+            passed=not reasons,
+            severity=dg.AssetCheckSeverity.ERROR,
+            description="Not releasable: " + " ".join(reasons) if reasons else "It may leave.",
+            metadata={"noise": release_certificate.noise},
+        )
+
+    return [certified_releasable]
