@@ -1,0 +1,109 @@
+"""Record and replay of a whole release, from the file on.
+
+The private table is changed in one record, in ways that files know: a missing value, a town nobody
+lists, an infinite age. With the noise answering as before, every file that may leave must be equal
+byte for byte, the domain and the number of rows with it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jam_dagster.privacy import Ledger, SeededNoise
+from jam_dagster.synthesis import SynthesisRequest, synthesize
+from jam_dagster.tables import CsvSource
+from tests.battery.listening import Call, Listening
+
+
+class Exact(SeededNoise):
+    """Seeded noise that passes for exact: a release has no other, and this one can be repeated."""
+
+    name = "exact"  # type: ignore[assignment]
+    releasable = True  # type: ignore[assignment]
+    repeatable = False  # type: ignore[assignment]
+
+
+def people(rows: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, 95, rows).astype(object)
+    age[rng.random(rows) < 0.1] = None
+    town = rng.choice(["Aix", "Bern", "Cork"], rows)
+    income = np.where(rng.random(rows) < 0.3, 0.0, rng.gamma(2.0, 9_000.0, rows).round(2))
+    return pd.DataFrame({"town": town, "age": age, "income": income})
+
+
+def released(
+    folder: Path, private: pd.DataFrame, noise: Listening, patch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    """Make a release of a private table and return all that it left and charged."""
+    folder.mkdir()
+    patch.chdir(folder)
+    private.to_csv("private.csv", index=False)
+    people(120, seed=2).to_csv("public.csv", index=False)
+    ledger = Ledger("ledger.db")
+    ledger.grant("people", epsilon=2.0, delta=1e-9)
+    patch.setattr("jam_dagster.synthesis.funding.make_noise", lambda *_: noise)
+    synthesize(
+        SynthesisRequest(
+            private=CsvSource("private.csv"),
+            public=CsvSource("public.csv"),
+            out=Path("out"),
+            epsilon=1.0,
+            rounds=4,
+            iterations=30,
+            degree=2,
+            evaluate="private",
+            evaluation_share=0.1,
+            ledger="ledger.db",
+            dataset="people",
+            checks=False,
+            report=False,
+        )
+    )
+    files = {str(p): p.read_bytes() for p in sorted(Path("out").rglob("*")) if p.is_file()}
+    charged = [(e.kind, e.share, e.step, e.units, e.specification) for e in ledger.events()]
+    return {**files, "ledger": charged}
+
+
+HOSTILE: dict[str, dict[str, Any]] = {
+    "another person": {"town": "Cork", "age": 40, "income": 12_345.67},
+    "missing values": {"age": None},
+    "a town nobody lists": {"town": "Zug"},
+    "numbers beyond the bounds": {"age": 10**6, "income": -1e300},
+    "an infinite number": {"income": np.inf},
+    "many decimals": {"income": 17.123456789012345, "age": 12.75},
+}
+
+
+@pytest.mark.parametrize("changes", HOSTILE.values(), ids=list(HOSTILE))
+def test_one_record_changes_nothing_that_is_released(
+    tmp_path: Path, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private = people(200, seed=1)
+    first = Listening(Exact(4))
+    before = released(tmp_path / "a", private, first, monkeypatch)
+    assert {"out/domain.yaml", "out/synthetic.csv", "out/errors.json"} <= before.keys()
+
+    other = private.astype(object)
+    for column, value in changes.items():
+        other.loc[7, column] = value
+    second = Listening(Exact(4), answers=first.answered)
+    after = released(tmp_path / "b", other, second, monkeypatch)
+
+    assert after.keys() == before.keys()
+    assert [name for name in before if before[name] != after[name]] == []
+    assert_as_close_as_the_noise_is_made_for(first.calls, second.calls)
+
+
+def assert_as_close_as_the_noise_is_made_for(first: list[Call], second: list[Call]) -> None:
+    moved = 0.0
+    for one, other in zip(first, second, strict=True):
+        assert one.moved(other) <= one.reach * (1 + 1e-9)
+        moved = max(moved, one.moved(other))
+    # The record did reach the draws.
+    assert moved > 0
