@@ -42,7 +42,7 @@ def _number(instance: object, name: str, where: str) -> float:
         if isinstance(value, bool):
             raise TypeError
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise SpecificationError(f"{where} must be a number, got {value!r}.") from None
     if not math.isfinite(number):
         raise SpecificationError(f"{where} must be finite, got {value!r}.")
@@ -235,6 +235,11 @@ class WorkloadSpec(Configured):
             )
         if self.degree is not None:
             _whole(self, "degree", "workload.degree", least=1)
+        for name in ("cliques", "weights"):
+            if not isinstance(getattr(self, name), list | tuple | None):
+                raise SpecificationError(
+                    f"workload.{name} must be a list, got {getattr(self, name)!r}."
+                )
         if self.cliques is not None and not self.cliques:
             raise SpecificationError("workload.cliques is empty: name at least one marginal.")
         if self.weights is not None and (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -362,6 +363,10 @@ def _distinct_texts(edges: Sequence[float]) -> list[str]:
 
 
 def _plain_edge(name: str, edge: object) -> float:
-    if not isinstance(edge, bool) and isinstance(edge, Real) and math.isfinite(float(edge)):
-        return float(edge)
+    if not isinstance(edge, bool) and isinstance(edge, Real):
+        # An integer may be larger than any float.
+        with suppress(OverflowError):
+            number = float(edge)
+            if math.isfinite(number):
+                return number
     raise DomainError(f"attribute {name!r}: an edge must be a finite number, got {edge!r}")

@@ -47,6 +47,10 @@ def as_number(what: str, key: str, content: object) -> int | float:
     """Return a number, or raise SpecificationError."""
     if not is_integer(content) and not isinstance(content, float):
         raise SpecificationError(f"{what}: {key} must be a number, got {content!r}")
+    try:
+        float(content)
+    except OverflowError:
+        raise SpecificationError(f"{what}: {key} is an integer larger than any float") from None
     return content
 
 

@@ -37,7 +37,8 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Hashable] = set()
-        for key_node, _ in node.value:
+        # A tag such as !!set may claim that anything is a mapping, which PyYAML refuses below.
+        for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable) or key in seen:
                 raise yaml.constructor.ConstructorError(
