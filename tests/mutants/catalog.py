@@ -298,8 +298,8 @@ MUTANTS = (
         "epsilon-0-accepted",
         "a budget of nothing becomes a budget of something",
         ACCOUNTING,
-        "    check_epsilon(epsilon)\n    check_delta(delta)\n",
-        "    epsilon = epsilon or 1.0\n    check_delta(delta)\n",
+        "epsilon, delta = check_epsilon(epsilon), check_delta(delta)",
+        "epsilon, delta = epsilon or 1.0, check_delta(delta)",
         (f"{SPENDING}::test_no_budget_at_all_is_refused_and_draws_nothing", *QUICK),
     ),
     Mutant(
