@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jam_dagster.errors import JamError
+from jam_dagster.errors import BudgetExceededError, JamError
 from jam_dagster.privacy import (
     REPLACE_ONE,
     Budget,
@@ -147,3 +147,19 @@ def test_no_budget_at_all_is_refused_and_draws_nothing(
         ledger = Ledger(path)
         assert not ledger.is_empty
         assert ledger.balance("people").spent_units == 0
+
+
+@pytest.mark.parametrize("spender", ["mechanism", "evaluation"])
+def test_no_share_can_spend_the_others(spender: str, tmp_path: Path) -> None:
+    """Not even where the other has room for it."""
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    ledger.grant("people", epsilon=5.0, delta=1e-9)
+    shares = Budget(1.0, 1e-9).shares(0.5)
+    release = ledger.open_release(ReleaseKey("people", "battery", "digest"), shares)
+    account = release.account(spender)
+    with pytest.raises(BudgetExceededError):
+        account.charge("all of it and more", account.reserved * 1.001)
+    account.charge("all of it", account.reserved)
+    with pytest.raises(BudgetExceededError):
+        account.charge("once more", account.reserved * 0.5)
+    assert ledger.balance("people").spent_units == units_down(shares[spender])

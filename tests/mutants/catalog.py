@@ -239,6 +239,14 @@ MUTANTS = (
         ("tests/privacy/test_ledger.py",),
     ),
     Mutant(
+        "share-overdrawn",
+        "a share is charged for what another holds",
+        RELEASE,
+        "left=state.left,",
+        "left=sum(one.left for one in share_states(connection, self.release.key).values()),",
+        (f"{SPENDING}::test_no_share_can_spend_the_others",),
+    ),
+    Mutant(
         "budget-not-checked",
         "a release is reserved beyond what its dataset has left",
         RESERVATIONS,
@@ -276,6 +284,14 @@ MUTANTS = (
         POLICY,
         "if period is None or policy.period_of(one.at) == period:",
         "if period is None or (one.spent and policy.period_of(one.at) == period):",
+        ("tests/privacy/test_ledger_policy.py",),
+    ),
+    Mutant(
+        "partitions-always-in-parallel",
+        "a person who is replaced may move between partitions and change two tables",
+        "jam_dagster/privacy/balance.py",
+        'if not partition or self.policy.partitions == "add":',
+        "if not partition:",
         ("tests/privacy/test_ledger_policy.py",),
     ),
     Mutant(
