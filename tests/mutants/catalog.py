@@ -5,19 +5,23 @@ from __future__ import annotations
 from tests.mutants.planting import Mutant
 
 ACCOUNTING = "jam_dagster/privacy/accounting.py"
+ARCHIVE = "jam_dagster/pipeline/archive.py"
 AUDIT = "jam_dagster/privacy/ledger_audit.py"
 DISCRETIZATION = "jam_dagster/tables/discretization.py"
 DRAWS = "jam_dagster/privacy/draws.py"
 EXACT = "jam_dagster/privacy/exact_noise.py"
+IDENTITY = "jam_dagster/pipeline/identity.py"
 INGESTION = "jam_dagster/pipeline/ingestion.py"
 JAM = "jam_dagster/mechanisms/jam_pgm.py"
 LABELS = "jam_dagster/pipeline/labels.py"
 POLICY = "jam_dagster/privacy/policy.py"
+PRIVACY_UNIT = "jam_dagster/tables/privacy_unit.py"
 RELEASE = "jam_dagster/privacy/release.py"
 RESERVATIONS = "jam_dagster/privacy/reservations.py"
 SCORES = "jam_dagster/mechanisms/scores.py"
 SEEDED = "jam_dagster/privacy/seeded_noise.py"
 SENSITIVITY = "jam_dagster/privacy/sensitivity.py"
+SYNTHESIS = "jam_dagster/synthesis/run.py"
 
 REPLAY = "tests/battery/test_replay.py"
 SEARCH = f"{REPLAY}::test_inputs_of_draws_move_as_far_as_their_noise_is_made_for"
@@ -397,5 +401,37 @@ MUTANTS = (
         '        if graph.neighbours.records_public:\n            metadata["dagster',
         '        if True:\n            metadata["dagster',
         ("tests/pipeline/test_privacy_unit.py", *QUICK),
+    ),
+    Mutant(
+        "rows-chosen-by-the-whole-table",
+        "one row more, and other rows of everybody are kept",
+        PRIVACY_UNIT,
+        "_tickets(texts[person], int(rows[person]), key)",
+        "_tickets(texts[person], int(rows[person]), key + str(len(persons)).encode())",
+        ("tests/tables/test_privacy_unit.py", "tests/privacy/test_ingested_sensitivity.py"),
+    ),
+    Mutant(
+        "rows-kept-for-another-limit",
+        "noise for two rows a person, on a table that holds three",
+        IDENTITY,
+        "return cls(str(privacy.edition), partition, limit)",
+        "return cls(str(privacy.edition), partition)",
+        ("tests/pipeline/test_privacy_unit.py", "-k", "another_limit"),
+    ),
+    Mutant(
+        "private-row-count-in-the-archive",
+        "the number of rows beside the outcomes, where it is private",
+        ARCHIVE,
+        "private_rows = private.records if neighbours.records_public else None",
+        "private_rows = private.records",
+        ("tests/pipeline/test_privacy_unit.py", *QUICK),
+    ),
+    Mutant(
+        "private-row-count-in-the-folder",
+        "the number of rows in the description of a release, where it is private",
+        SYNTHESIS,
+        "public_n = private.records if protection.neighbours.records_public else None",
+        "public_n = private.records",
+        ("tests/test_cli_privacy_unit.py", *QUICK),
     ),
 )
