@@ -38,6 +38,7 @@ def conditions_of(certificate: Certificate) -> tuple[Condition, ...]:
     restriction = certificate.source_restriction
     fault = setting_fault(certificate)
     faults = certificate.charge_faults
+    known = ", whose digest the ledger had before the first draw" if certificate.entries else ""
     return (
         Condition(
             "The noise is exact and unseeded",
@@ -56,13 +57,13 @@ def conditions_of(certificate: Certificate) -> tuple[Condition, ...]:
             "No setting comes from private data",
             fault is None,
             fault
-            or "Every setting is in the specification, whose digest the ledger had before the "
-            "first draw; the software computes none from private data.",
+            or f"Every setting is in the specification{known}; the software computes none from "
+            "private data.",
         ),
         Condition(
-            "The private table is no split of a restricted source",
+            "The private table may be released from",
             restriction is None,
-            "The source carries no restriction." if restriction is None else f"{restriction}.",
+            "Its source carries no restriction." if restriction is None else f"{restriction}.",
         ),
         Condition(
             "Every draw was charged",

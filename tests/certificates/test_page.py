@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -40,9 +41,32 @@ def test_research_says_that_it_may_not_leave(made: Released) -> None:
     research = replace(made.certificate, noise="numpy", entries=(), standing=None)
     page = render_certificate(research)
     assert "Not releasable" in page
-    assert "seeded" in page
+    assert "The noise (numpy) is seeded" in page
     assert "makes no promise" in page
     assert "May leave" not in page
+
+
+@pytest.mark.parametrize(
+    ("change", "condition"),
+    [
+        ({"noise": "numpy"}, "The noise is exact and unseeded"),
+        ({"domain": "private"}, "The domain owes nothing to private data"),
+        ({"source_restriction": "it is one half of a table"}, "The private table may be released"),
+        ({"parameters": {}}, "No setting comes from private data"),
+        ({"entries": ()}, "Every draw was charged"),
+    ],
+)
+def test_each_condition_alone_keeps_a_table_from_leaving(
+    made: Released, change: dict[str, Any], condition: str
+) -> None:
+    honest = made.certificate
+    if "domain" in change:
+        change = {"domain": replace(honest.domain, identified_from=change["domain"])}
+    other = replace(honest, **change)
+    assert not other.releasable
+    (unmet,) = (one for one in other.conditions if not one.met)
+    assert unmet.condition.startswith(condition)
+    assert other.reasons == (unmet.because,)
 
 
 def test_who_made_it_and_when_each_draw_was_charged_stays_in_the_ledger(made: Released) -> None:
