@@ -433,6 +433,8 @@ MUTANTS = (
         "public_n = private.records if protection.neighbours.records_public else None",
         "public_n = private.records",
         ("tests/test_cli_privacy_unit.py", *QUICK),
+    ),
+    Mutant(
         "seeded-noise-certified",
         "a certificate takes any noise for exact",
         "jam_dagster/certificates/wording.py",
