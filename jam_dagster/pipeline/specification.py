@@ -79,7 +79,7 @@ class UnitSpec(Configured):
         try:
             self.build()
         except SpecificationError as error:
-            raise SpecificationError(f"privacy.unit.column: {error}") from None
+            raise SpecificationError(f"privacy.unit: {error}") from None
 
     def build(self) -> PrivacyUnit:
         """Return the unit."""

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from jam_dagster.tables.domain import Domain
     from jam_dagster.tables.parquet_source import ParquetSource
 
+LARGEST_LIMIT = 1_000_000
+"""The most rows of one person that can be asked for."""
+
 KEY_BYTES = 32
 """Length of the key that decides which rows stay."""
 
@@ -49,7 +52,7 @@ class PrivacyUnit:
     Raises
     ------
     SpecificationError
-        If the column has no name, or `max_rows` is not a whole number of 1 or more.
+        If the column has no name, or `max_rows` is not a whole number from 1 to `LARGEST_LIMIT`.
     """
 
     column: str
@@ -65,6 +68,11 @@ class PrivacyUnit:
         if not whole or self.max_rows < 1:
             raise SpecificationError(
                 f"max_rows must be a whole number of 1 or more, got {self.max_rows!r}."
+            )
+        if self.max_rows > LARGEST_LIMIT:
+            raise SpecificationError(
+                f"max_rows must be at most {LARGEST_LIMIT:,}: the noise grows with it, and hides"
+                " everything long before."
             )
 
     def check(self, domain: Domain) -> None:

@@ -136,6 +136,12 @@ def test_a_limit_is_a_whole_number(rows):
         PrivacyUnit("who", rows)
 
 
+def test_a_limit_that_no_noise_could_serve_is_refused():
+    for rows in (1_000_001, 10**400):
+        with pytest.raises(SpecificationError, match="max_rows must be at most 1,000,000"):
+            PrivacyUnit("who", rows)
+
+
 @pytest.mark.parametrize("column", ["", None, 3])
 def test_a_unit_needs_a_column(column):
     with pytest.raises(SpecificationError, match="name of the column"):
