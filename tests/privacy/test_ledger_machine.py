@@ -1,29 +1,49 @@
-"""Any sequence of ledger operations keeps its invariants, beside a model of plain numbers."""
+"""Any sequence of ledger operations, of several writers, beside a model of plain numbers."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-
-from jam_dagster.errors import BudgetError, BudgetExceededError, ReleaseClosedError
-from jam_dagster.privacy import (
-    Budget,
-    Ledger,
-    ReleaseKey,
-    units_down,
-    units_up,
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
 )
 
+from jam_dagster.errors import BudgetError, BudgetExceededError, ReleaseClosedError
+from jam_dagster.privacy import Budget, Ledger, Policy, ReleaseKey, units_down, units_up
+from jam_dagster.privacy.policy import GROUNDS
+
 DATASETS = ("people", "firms")
-KEYS = [ReleaseKey(dataset, release, "x") for dataset in DATASETS for release in ("a", "b", "c")]
+KEYS = [
+    ReleaseKey(dataset, release, specification, partition)
+    for dataset, release, specification, partition in product(
+        DATASETS, "ab", "xy", ("", "east", "west")
+    )
+]
+POLICIES = [Policy()] * 2 + [
+    Policy(period, partitions, GROUNDS[1] if partitions == "disjoint" else "")
+    for period, partitions in product(("lifetime", "year", "quarter", "month"), ("add", "disjoint"))
+]
+DATASET = st.sampled_from(DATASETS)
+# Few, so that sequences come back to them.
+KEY = st.sampled_from(KEYS[:7]) | st.sampled_from(KEYS)
 EPSILONS = st.floats(0.2, 2.0)
+SHARE = st.sampled_from(["mechanism", "evaluation"])
+STEP = st.sampled_from(["s1", "s2", "s3", "s4"])
 
 
 @dataclass
@@ -41,85 +61,138 @@ class Share:
         return 0 if self.closed else self.reserved - self.spent
 
 
+@dataclass
+class Opened:
+    """A release as it was last opened."""
+
+    when: datetime
+    shares: dict[str, Share]
+
+    @property
+    def unspent(self) -> bool:
+        return not any(share.spent for share in self.shares.values())
+
+    @property
+    def ended(self) -> bool:
+        return all(share.closed for share in self.shares.values())
+
+
 class LedgerMachine(RuleBasedStateMachine):
-    """The ledger against a model in memory; several `Ledger` objects write to one file."""
+    """The ledger against a model in memory; `Ledger` objects come and go."""
 
-    def __init__(self):
+    def __init__(self, url: str):
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp())
-        self.granted: dict[str, int] = {}
-        self.releases: dict[ReleaseKey, dict[str, Share]] = {}
-
-    def teardown(self):
-        shutil.rmtree(self.folder)
+        self.url = url
+        self.now = datetime(2026, 11, 1, tzinfo=UTC)
+        self.granted: dict[str, tuple[int, Policy]] = {}
+        self.releases: dict[ReleaseKey, Opened] = {}
 
     @property
     def ledger(self) -> Ledger:
         """A new object each time: nothing may depend on what an earlier one remembers."""
-        return Ledger(self.folder / "ledger.db")
+        return Ledger(self.url, clock=lambda: self.now)
 
-    def used(self, dataset: str) -> int:
-        return sum(
-            share.spent + share.held
-            for key, shares in self.releases.items()
-            if key.dataset == dataset
-            for share in shares.values()
-        )
+    def counts(self, when: datetime, policy: Policy) -> bool:
+        def period(of: datetime) -> tuple[int, ...]:
+            return {
+                "lifetime": (),
+                "year": (of.year,),
+                "quarter": (of.year, (of.month - 1) // 3),
+                "month": (of.year, of.month),
+            }[policy.period]
 
-    @initialize(epsilon=EPSILONS)
-    def begin(self, epsilon):
-        self.ledger.grant("people", epsilon=epsilon, delta=1e-9)
-        self.granted["people"] = units_down(Budget(epsilon, 1e-9).rho)
+        return period(when) == period(self.now)
 
-    @rule(dataset=st.sampled_from(DATASETS), epsilon=EPSILONS)
-    def grant(self, dataset, epsilon):
+    def composed(self, dataset: str, policy: Policy, releases: dict[ReleaseKey, Opened]) -> int:
+        sums: dict[str, int] = {"": 0}
+        for key, opened in releases.items():
+            if key.dataset == dataset and self.counts(opened.when, policy):
+                used = sum(share.spent + share.held for share in opened.shares.values())
+                sums[key.partition] = sums.get(key.partition, 0) + used
+        if policy.partitions == "add":
+            return sum(sums.values())
+        whole = sums.pop("")
+        return whole + max(sums.values(), default=0)
+
+    def superseded(self, key: ReleaseKey) -> list[ReleaseKey]:
+        return [
+            other
+            for other, opened in self.releases.items()
+            if other != key
+            and (other.dataset, other.release, other.partition)
+            == (key.dataset, key.release, key.partition)
+            and opened.unspent
+        ]
+
+    def after_opening(self, key: ReleaseKey, units: dict[str, int]) -> dict[ReleaseKey, Opened]:
+        """The releases as they would be."""
+        left = {one: self.releases[one] for one in self.releases}
+        for other in self.superseded(key):
+            ended = {
+                name: Share(share.reserved, closed=True)
+                for name, share in left[other].shares.items()
+            }
+            left[other] = Opened(left[other].when, ended)
+        left[key] = Opened(self.now, {share: Share(amount) for share, amount in units.items()})
+        return left
+
+    @initialize(epsilon=EPSILONS, policy=st.sampled_from(POLICIES))
+    def begin(self, epsilon, policy):
+        self.grant("people", epsilon, policy)
+
+    @rule(dataset=DATASET, epsilon=EPSILONS, policy=st.sampled_from(POLICIES))
+    def grant(self, dataset, epsilon, policy):
         units = units_down(Budget(epsilon, 1e-9).rho)
-        if units < self.used(dataset):
+        given = {"epsilon": epsilon, "delta": 1e-9, **vars(policy)}
+        if units < self.composed(dataset, policy, self.releases):
             with pytest.raises(BudgetError, match="cannot be lowered"):
-                self.ledger.grant(dataset, epsilon=epsilon, delta=1e-9)
+                self.ledger.grant(dataset, **given)
         else:
-            self.ledger.grant(dataset, epsilon=epsilon, delta=1e-9)
-            self.granted[dataset] = units
+            self.ledger.grant(dataset, **given)
+            self.granted[dataset] = (units, policy)
+
+    @rule(days=st.sampled_from([1, 30, 95, 370]))
+    def time_passes(self, days):
+        self.now += timedelta(days=days)
 
     @rule(
-        key=st.sampled_from(KEYS),
+        key=KEY,
         mechanism=st.floats(1e-15, 0.02),
         evaluation=st.none() | st.floats(1e-15, 0.01),
     )
     def open_release(self, key, mechanism, evaluation):
-        if key in self.releases:
+        there = self.releases.get(key)
+        if there is not None and not (there.unspent and there.ended):
             # The same release again asks for what it asked for before.
             before = self.ledger.events(key.dataset)
-            release = self.ledger.release(key)
-            self.ledger.open_release(key, release.shares)
+            self.ledger.open_release(key, self.ledger.release(key).shares)
             assert self.ledger.events(key.dataset) == before
             return
         shares = {"mechanism": mechanism}
         if evaluation is not None:
             shares["evaluation"] = evaluation
         units = {share: units_down(rho) for share, rho in shares.items()}
-        left = self.granted.get(key.dataset, 0) - self.used(key.dataset)
-        if key.dataset not in self.granted or sum(units.values()) > left:
-            error = BudgetExceededError if key.dataset in self.granted else BudgetError
+        if key.dataset not in self.granted:
+            with pytest.raises(BudgetError):
+                self.ledger.open_release(key, shares)
+            return
+        granted, policy = self.granted[key.dataset]
+        after = self.after_opening(key, units)
+        if self.composed(key.dataset, policy, after) > granted:
             for attempt in (self.ledger.check, self.ledger.open_release):
-                with pytest.raises(error):
+                with pytest.raises(BudgetExceededError):
                     attempt(key, shares)
         else:
             self.ledger.check(key, shares)
             self.ledger.open_release(key, shares)
-            self.releases[key] = {share: Share(amount) for share, amount in units.items()}
+            self.releases = after
 
-    @rule(
-        key=st.sampled_from(KEYS),
-        share=st.sampled_from(["mechanism", "evaluation"]),
-        step=st.sampled_from(["s1", "s2", "s3", "s4"]),
-        part=st.floats(1e-6, 1.2),
-        all_of_it=st.booleans(),
-    )
+    @rule(key=KEY, share=SHARE, step=STEP, part=st.floats(1e-6, 1.2), all_of_it=st.booleans())
     def charge(self, key, share, step, part, all_of_it):
-        model = self.releases.get(key, {}).get(share)
-        if model is None:
+        there = self.releases.get(key)
+        if there is None or share not in there.shares:
             return
+        model = there.shares[share]
         account = self.ledger.release(key).account(share)
         rho = account.remaining if all_of_it else max(part * account.reserved, 1e-15)
         if rho == 0.0:
@@ -139,41 +212,86 @@ class LedgerMachine(RuleBasedStateMachine):
         with pytest.raises(expected):
             account.charge(step, rho)
 
-    @rule(key=st.sampled_from(KEYS), share=st.sampled_from(["mechanism", "evaluation", "both"]))
-    def close(self, key, share):
-        shares = self.releases.get(key, {})
-        release = self.ledger.release(key)
-        if share == "both" and release is not None:
-            returned = release.close("operator")
-            closing = list(shares.values())
-        elif share in shares:
-            returned = release.account(share).close("done")
-            closing = [shares[share]]
-        else:
+    @rule(key=KEY, step=STEP)
+    def two_charge_the_same_step(self, key, step):
+        there = self.releases.get(key)
+        if there is None or there.shares["mechanism"].held < 4:
             return
-        assert returned == pytest.approx(sum(s.held for s in closing) / 1e15, abs=1e-17)
+        model = there.shares["mechanism"]
+        accounts = [self.ledger.release(key).account("mechanism") for _ in range(2)]
+        rho = model.held / 4e15
+        paid = at_once(lambda number: accounts[number].charge(step, rho), 2)
+        if step not in model.steps:
+            assert paid.count(None) == 1
+            model.steps[step] = units_up(rho)
+        assert sum(isinstance(error, BudgetError) for error in paid) == 2 - paid.count(None)
+
+    @rule(first=KEY, second=KEY, part=st.floats(0.3, 1.0))
+    def two_open_at_once(self, first, second, part):
+        """Whatever the order, what both got is never more than there was."""
+        keys = [first, second]
+        if (
+            first.dataset != second.dataset
+            or first.dataset not in self.granted
+            or any(key in self.releases for key in keys)
+            or first == second
+        ):
+            return
+        granted, policy = self.granted[first.dataset]
+        left = granted - self.composed(first.dataset, policy, self.releases)
+        if left < 10:
+            return
+        shares = {"mechanism": part * left / 1e15}
+        units = {"mechanism": units_down(shares["mechanism"])}
+        outcomes = at_once(lambda number: self.ledger.open_release(keys[number], shares), 2)
+        assert all(one is None or isinstance(one, BudgetExceededError) for one in outcomes)
+        assert None in outcomes
+        # Which came first shows in the journal; the model follows it.
+        done = [key for key, one in zip(keys, outcomes, strict=True) if one is None]
+        order = [event.key for event in self.ledger.events(first.dataset)]
+        for key in sorted(done, key=order.index):
+            after = self.after_opening(key, units)
+            assert self.composed(key.dataset, policy, after) <= granted
+            self.releases = after
+
+    @rule(key=KEY, share=st.sampled_from(["mechanism", "evaluation", "both"]))
+    def close(self, key, share):
+        there = self.releases.get(key)
+        if there is None or (share != "both" and share not in there.shares):
+            return
+        release = self.ledger.release(key)
+        closing = list(there.shares.values()) if share == "both" else [there.shares[share]]
+        target = release if share == "both" else release.account(share)
+        held = sum(model.held for model in closing)
+        assert target.close("operator") == pytest.approx(held / 1e15, abs=1e-17)
         for model in closing:
             model.closed = True
 
     @invariant()
     def balances_are_those_of_the_model(self):
-        if not self.granted:
-            return
         ledger = self.ledger
         assert set(ledger.datasets()) == set(self.granted)
-        for dataset, granted in self.granted.items():
+        for dataset, (granted, policy) in self.granted.items():
             balance = ledger.balance(dataset)
-            shares = [
-                share
-                for key, parts in self.releases.items()
-                if key.dataset == dataset
-                for share in parts.values()
-            ]
-            assert balance.granted_units == granted
-            assert balance.spent_units == sum(share.spent for share in shares)
-            assert balance.reserved_units == sum(share.held for share in shares)
-            assert balance.remaining_units >= 0
-            assert all(share.spent <= share.reserved for share in shares)
+            assert (balance.granted_units, balance.policy) == (granted, policy)
+            used = balance.spent_units + balance.reserved_units
+            assert used == self.composed(dataset, policy, self.releases) <= granted
+            mine = [one for key, one in self.releases.items() if key.dataset == dataset]
+            spent = sum(share.spent for one in mine for share in one.shares.values())
+            assert balance.spent_units <= balance.lifetime_spent_units <= spent
+            if policy == Policy():
+                assert balance.spent_units == balance.lifetime_spent_units == spent
+            assert all(s.spent <= s.reserved for one in mine for s in one.shares.values())
+
+    @invariant()
+    def every_share_is_that_of_the_model(self):
+        opened = (
+            {release.key: release for release in self.ledger.releases()} if self.granted else {}
+        )
+        assert opened.keys() == self.releases.keys()
+        for key, there in self.releases.items():
+            assert opened[key].shares.keys() == there.shares.keys()
+            assert opened[key].closed is there.ended
 
     @invariant()
     def the_journal_is_whole(self):
@@ -181,10 +299,58 @@ class LedgerMachine(RuleBasedStateMachine):
             self.ledger.verify()
 
 
-TestLedgerMachine = LedgerMachine.TestCase
-TestLedgerMachine.settings = settings(
-    max_examples=10,
-    stateful_step_count=20,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+def at_once(work: Callable[[int], Any], number: int) -> list[BaseException | None]:
+    """Run `work(0)`, `work(1)` ... in threads that start together; return what each raised."""
+    start = threading.Barrier(number)
+    raised: list[BaseException | None] = [None] * number
+
+    def run(index: int) -> None:
+        start.wait(30)
+        try:
+            work(index)
+        except Exception as error:
+            raised[index] = error
+
+    threads = [threading.Thread(target=run, args=(index,)) for index in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return raised
+
+
+def run_machine(request: pytest.FixtureRequest, backend: str, examples: int, steps: int) -> None:
+    folders: list[Path] = []
+
+    def url() -> str:
+        if backend == "postgresql":
+            return str(request.getfixturevalue("postgres").create_database())
+        folders.append(Path(tempfile.mkdtemp()))
+        return str(folders[-1] / "ledger.db")
+
+    try:
+        run_state_machine_as_test(
+            lambda: LedgerMachine(url()),
+            settings=settings(
+                max_examples=examples,
+                stateful_step_count=steps,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
+                derandomize=True,
+                database=None,
+            ),
+        )
+    finally:
+        for folder in folders:
+            shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(("backend", "examples"), [("sqlite", 8), ("postgresql", 2)])
+def test_some_sequences(request, backend, examples):
+    run_machine(request, backend, examples, 20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("backend", "examples"), [("sqlite", 40), ("postgresql", 8)])
+def test_many_sequences(request, backend, examples):
+    run_machine(request, backend, examples, 40)
