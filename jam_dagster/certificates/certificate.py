@@ -299,12 +299,15 @@ class Certificate:
                 "or verify it with the version of jam-dagster that made it."
             )
         try:
-            return cls._parsed(content)
-        except (KeyError, TypeError, ValueError, AttributeError) as wrong:
+            certificate = cls._parsed(content)
+            # What follows from it needs the right types throughout.
+            certificate.to_dict()
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as wrong:
             raise InputError(
-                f"The certificate is damaged: {type(wrong).__name__} at {wrong}. Restore it, or "
+                f"The certificate is damaged ({type(wrong).__name__}: {wrong}). Restore it, or "
                 "make it anew from its release, for nothing."
             ) from None
+        return certificate
 
     @classmethod
     def _parsed(cls, content: Mapping[str, Any]) -> Certificate:

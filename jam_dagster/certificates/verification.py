@@ -50,7 +50,8 @@ earlier or later: 0.014 between the C and the NumPy kernels on the demo's releas
 _DAMAGE = (
     OSError,
     ValueError,
-    KeyError,
+    ArithmeticError,
+    LookupError,
     TypeError,
     AttributeError,
     zipfile.BadZipFile,
@@ -300,6 +301,9 @@ def _model_faults(held: _Held) -> Iterator[str]:
 
 def _table_faults(held: _Held) -> Iterator[str]:
     sampling = held.certificate.sampling
+    if sampling.rows != held.transcript.records:
+        yield "the table has another number of rows than the transcript says"
+        return
     if sampling.derived:
         derived = measurements_hash(held.transcript).hexdigest()[: 2 * SEED_BYTES]
         if sampling.seed != derived:

@@ -100,6 +100,29 @@ def test_every_field_is_sealed_and_no_field_can_be_changed_and_sealed_again(
     assert all(any(one.startswith(told) for one in unnoticed) for told in TOLD)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("junk", [None, "x", "", -1, 0, 1e308, True, [], {}], ids=repr)
+def test_junk_is_a_finding_or_an_input_error(made: Released, junk: object) -> None:
+    """In every place of the document, leaf or branch, in turn."""
+    honest = made.document()
+    draw, entry = honest["noise"]["draws"][0], honest["ledger"]["entries"][0]
+    honest["noise"]["draws"], honest["ledger"]["entries"] = [draw], [entry]
+    places = {path[:end] for path in leaves(honest) for end in range(1, len(path) + 1)}
+    assert len(places) > 100
+    for path in sorted(places, key=str):
+        document = deepcopy(honest)
+        inside = document
+        for key in path[:-1]:
+            inside = inside[key]
+        inside[path[-1]] = junk
+        made.rewrite("certificate.json", lambda it, new=document: (it.clear(), it.update(new)))
+        try:
+            found = verify(made.folder, ledger=made.ledger)
+        except InputError:
+            continue
+        assert any(not one.passed for one in found)
+
+
 def test_what_follows_from_the_rest_cannot_say_something_else(made: Released) -> None:
     """The words and sums for people, sealed again."""
     honest = made.document()
