@@ -29,6 +29,7 @@ ALIKE = f"{REPLAY}::test_neighbours_are_released_alike"
 SPENDING = "tests/battery/test_spending.py"
 BY_HAND = "tests/mechanisms/test_jam_pgm.py"
 QUICK = ("-m", "not slow")
+CERTIFICATES = ("tests/certificates", *QUICK)
 
 MUTANTS = (
     Mutant(
@@ -465,5 +466,29 @@ MUTANTS = (
         'if k not in ("measurement", "seconds")',
         'if k != "measurement"',
         (f"{BY_HAND}::test_how_long_a_round_took_is_not_kept",),
+    ),
+    Mutant(
+        "certified-without-a-charge",
+        "a certificate lists a draw that nobody paid for",
+        "jam_dagster/certificates/charges.py",
+        "for share, step in sorted(drawn.keys() - charged.keys()):",
+        "for share, step in ():",
+        CERTIFICATES,
+    ),
+    Mutant(
+        "certified-with-too-little-noise",
+        "a certificate does not ask which sensitivity the neighbours have",
+        "jam_dagster/certificates/draw_faults.py",
+        "elif not math.isclose(call.sensitivity, wanted, rel_tol=_CLOSE):",
+        "elif False:",
+        CERTIFICATES,
+    ),
+    Mutant(
+        "certified-files-not-compared",
+        "a certificate goes with any file",
+        "jam_dagster/certificates/verification.py",
+        "elif sha256_of(path) != held.certificate.files[name].sha256:",
+        "elif not sha256_of(path):",
+        CERTIFICATES,
     ),
 )
