@@ -53,14 +53,14 @@ def test_a_bad_value_in_the_last_row_group_is_found_before_any_charge(
     run: Run, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
     _limit(monkeypatch, limit)
-    events = Ledger("ledger.db").events()
 
     result = run(*synthesize(*RELEASE, *NOISY, private=_as_parquet(last_job=73194)))
 
     assert result.exit_code == 2
     assert "attribute 'job'" in result.stderr
     assert "73194" not in result.output
-    assert Ledger("ledger.db").events() == events
+    # What was reserved before the table was opened stays, for the same release of a mended table.
+    assert Ledger("ledger.db").balance("people").spent == 0
 
 
 def test_a_large_table_is_never_read_whole(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
