@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jam_dagster.privacy import Ledger, SeededNoise
+from jam_dagster.privacy import Kind, Ledger, SeededNoise, units_up
 from jam_dagster.synthesis import SynthesisRequest, synthesize
 from jam_dagster.tables import CsvSource
 from tests.battery.listening import Call, Listening
@@ -86,6 +86,10 @@ def released(
     )
     files = {str(p): p.read_bytes() for p in sorted(Path("out").rglob("*")) if p.is_file()}
     charged = [(e.kind, e.share, e.step, e.units, e.specification) for e in ledger.events()]
+    # The mechanism's draws and the evaluation's: each is an entry, and the other way round.
+    assert [(step, units) for kind, _, step, units, _ in charged if kind == Kind.CHARGED] == [
+        (call.step, units_up(call.rho)) for call in noise.calls
+    ]
     return {**files, "ledger": charged}
 
 

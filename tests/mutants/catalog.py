@@ -491,4 +491,28 @@ MUTANTS = (
         "elif not sha256_of(path):",
         CERTIFICATES,
     ),
+    Mutant(
+        "two-means-as-one",
+        "the errors of two tables are measured with the noise of one",
+        "jam_dagster/evaluation/workload_error.py",
+        "means=len(errors)",
+        "means=1",
+        ("tests/evaluation/test_workload_error.py", *QUICK),
+    ),
+    Mutant(
+        "delta-of-one-in-n",
+        "a delta that lets a record be published goes without a warning",
+        "jam_dagster/pipeline/synthesis.py",
+        "    if warnings:\n",
+        "    if False:\n",
+        ("tests/pipeline/test_event_log.py::test_a_doubtful_configuration_is_warned_of",),
+    ),
+    Mutant(
+        "overflow-of-a-number",
+        "a number beyond floats ends in a traceback of Python's",
+        "jam_dagster/pipeline/specification.py",
+        "except (TypeError, ValueError, OverflowError):",
+        "except (TypeError, ValueError):",
+        ("tests/battery/test_hostile.py::test_what_was_found_before",),
+    ),
 )
