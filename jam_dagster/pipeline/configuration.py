@@ -1,6 +1,6 @@
-"""What configuration classes share: unknown keys are refused with the keys that there are."""
+"""What configuration classes share: what does not fit is refused with the keys that there are."""
 
-from typing import Any
+from typing import Any, get_type_hints
 
 import dagster as dg
 from pydantic import BaseModel, create_model, model_validator
@@ -17,11 +17,21 @@ class Configured(dg.Resolvable):
         if cls not in _MODELS:
             derived = super().model()
             allowed = list(derived.model_fields)
+            hints = get_type_hints(cls)
+            nested = {
+                name: hint
+                for name, hint in hints.items()
+                if isinstance(hint, type) and issubclass(hint, Configured)
+            }
 
             def known_keys(_: type[BaseModel], data: Any) -> Any:
-                for key in data if isinstance(data, dict) else ():
+                for key, value in data.items() if isinstance(data, dict) else ():
                     if key not in allowed:
                         raise ValueError(f"unknown key {key!r}: allowed are {', '.join(allowed)}")
+                    # Dagster lets any text through, for it may be a template.
+                    if key in nested and isinstance(value, str) and "{{" not in value:
+                        keys = ", ".join(nested[key].model().model_fields)
+                        raise ValueError(f"{key} must be a mapping of {keys}; got {value!r}")
                 return data
 
             # Pydantic's decorator takes class methods; its annotations do not say so.

@@ -106,6 +106,15 @@ class ReleaseGraph:
     tags: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        # Annotations say so already, but what a template in YAML gives is not checked by anybody.
+        for name, kind, wanted in (
+            ("owners", list | tuple, "a list of texts"),
+            ("tags", Mapping, "a mapping of texts"),
+            ("group", str | None, "a text"),
+        ):
+            given: object = getattr(self, name)
+            if not isinstance(given, kind):
+                raise SpecificationError(f"{name} must be {wanted}, got {given!r}.")
         reserved = sorted(tag for tag in self.tags if tag in (LABEL_TAG, CHARGES_TAG))
         if reserved:
             raise SpecificationError(

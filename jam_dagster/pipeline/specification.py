@@ -352,12 +352,13 @@ class ReleaseSpec:
     evaluation: EvaluationSpec = field(default_factory=EvaluationSpec)
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.release):
+        # What a template in YAML gives need not be a text.
+        if not isinstance(self.release, str) or not _NAME.fullmatch(self.release):
             raise SpecificationError(
                 f"release must start with a letter and hold letters, digits and '_' only,"
                 f" got {self.release!r}."
             )
-        if not _DATASET.fullmatch(self.dataset):
+        if not isinstance(self.dataset, str) or not _DATASET.fullmatch(self.dataset):
             raise SpecificationError(
                 f"dataset must hold letters, digits, '.', '_' and '-' only, got {self.dataset!r}."
             )

@@ -110,6 +110,10 @@ BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
         lambda a: a.update(epsilonn=1),
         ["unknown key 'epsilonn'", "allowed are release, dataset"],
     ),
+    "a text in place of a mapping": (
+        lambda a: a.update(evaluation="exact"),
+        ["evaluation must be a mapping of mode, share", "got 'exact'"],
+    ),
     "unknown key below": (
         lambda a: a["privacy"].update(epsilonn=1),
         ["unknown key 'epsilonn'", "allowed are epsilon, delta"],
