@@ -259,6 +259,41 @@ def test_a_corrected_release_takes_over_what_a_mistaken_one_reserved(run: Run) -
     Ledger("new.db").verify()
 
 
+def test_draws_that_lie_in_dagsters_store_are_told(run: Run) -> None:
+    assert run(*synthesize(*RELEASE, private="absent.csv")).exit_code == 2
+    ledger = Ledger("ledger.db")
+    (reserved,) = ledger.releases()
+    dagster = ledger.open_release(reserved.key, reserved.shares, run_id="4f2a")
+    dagster.account("mechanism").charge("round-000/select", 1e-6)
+
+    result = run(*synthesize(*RELEASE))
+
+    assert result.exit_code == 2
+    assert "Dagster charged it (run 4f2a), whose store holds them" in result.stderr
+    assert reserved.spent == dagster.spent > 0
+
+
+def test_nothing_in_the_ledger_follows_from_private_values(run: Run) -> None:
+    """Another private table, of as many records: all that the ledger says is the same."""
+    told = []
+    for private in ("priv.csv", "pub.csv"):
+        records = Path(private).read_text().splitlines(keepends=True)[:101]
+        Path("table.csv").write_text("".join(records))
+        Path("table.csv").chmod(0o600)
+        budget = ("--ledger", f"{private}.db", "--dataset", "people", "--out", f"{private}-out")
+        arguments = (*budget, "--release", "r", "--alpha", "0.7")
+        assert run(*synthesize(*arguments, private="table.csv")).exit_code == 0
+        events = Ledger(f"{private}.db").events()
+        reserved = [event for event in events if event.kind.value in ("granted", "reserved")]
+        told.append([(one.key, one.share, one.units, one.reason, one.run_id) for one in reserved])
+        texts = {(one.dataset, one.release, one.specification, one.run_id) for one in events[1:]}
+        assert len(texts) == 1
+        assert {one.step for one in events if one.step} <= {
+            f"round-{index:03}/{what}" for index in range(40) for what in ("select", "measure")
+        } | {"evaluation/means"}
+    assert told[0] == told[1]
+
+
 def test_bad_input_makes_no_new_ledger(run: Run) -> None:
     result = run(*synthesize("--ledger", "new.db", "--dataset", "x", public="absent.csv"))
 

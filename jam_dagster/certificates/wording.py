@@ -80,7 +80,7 @@ def setting_fault(certificate: Certificate) -> str | None:
     said = certificate.specification
     if canonical_digest(said) != certificate.key.specification:
         return "The specification is not the one that the release was reserved by."
-    budget = said.get("privacy", said)
+    budget = said.get("privacy", {})
     asked = certificate.asked
     if (budget.get("epsilon"), budget.get("delta")) != (asked.epsilon, asked.delta):
         return "The specification asks for another epsilon or delta."

@@ -19,7 +19,7 @@ from jam_dagster.mechanisms import JamPgm
 from jam_dagster.mechanisms.estimation import EstimatorName
 from jam_dagster.pipeline.configuration import Configured
 from jam_dagster.privacy import EVALUATION_SHARE, RECORDS_SHARE, Budget, NoiseName, Protection
-from jam_dagster.privacy.release_key import canonical_digest
+from jam_dagster.privacy.release_key import canonical_digest, specification_of
 from jam_dagster.privacy.sensitivity import Relation
 from jam_dagster.tables import Domain, PrivacyUnit, Source, Workload, check_not_split
 
@@ -431,19 +431,21 @@ class ReleaseSpec:
     @property
     def configured(self) -> dict[str, Any]:
         """What is configured and influences a draw, the domain's content apart."""
-        return {
-            "privacy": {
-                "epsilon": self.privacy.epsilon,
-                "delta": self.privacy.delta,
-                "noise": self.privacy.noise,
-                "seed": self.privacy.seed,
-                **self.privacy.protection.to_dict(),
-            },
-            "mechanism": {"name": self.mechanism.name, **self.mechanism.build().parameters()},
-            "workload": self.workload.to_dict(),
+        return self._specified("")
+
+    def _specified(self, domain: str) -> dict[str, Any]:
+        return specification_of(
+            epsilon=self.privacy.epsilon,
+            delta=self.privacy.delta,
+            protection=self.privacy.protection.to_dict(),
+            mechanism={"name": self.mechanism.name, **self.mechanism.build().parameters()},
+            workload=self.workload.to_dict(),
             # Modes exact and off leave the mechanism the whole budget, so they draw alike.
-            "evaluation_share": self.evaluation.share if self.evaluation_mode == "private" else 0.0,
-        }
+            evaluation_share=self.evaluation.share if self.evaluation_mode == "private" else 0.0,
+            domain=domain,
+            noise=self.privacy.noise,
+            seed=self.privacy.seed,
+        )
 
     def digest(self, domain: Domain | None) -> str:
         """Return the specification digest that is part of the release's key in the ledger.
@@ -480,13 +482,10 @@ class ReleaseSpec:
         SpecificationError
             If the domain is needed and not known.
         """
-        content = dict(self.configured)
         if self.domain.restricted:
-            content["domain"] = f"from private data, {self.domain.bins} bins"
-        elif domain is None:
+            return self._specified(f"from private data, {self.domain.bins} bins")
+        if domain is None:
             raise SpecificationError(
                 f"Release {self.release} needs its domain to be known: materialize it first."
             )
-        else:
-            content["domain"] = domain.digest
-        return content
+        return self._specified(domain.digest)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.errors import BudgetError
 from jam_dagster.pipeline.archive import ReleaseArchive
 from jam_dagster.privacy import Draws, MemoryStore, UnledgeredAccount, make_noise
+from jam_dagster.privacy.release_key import COMMAND_LINE
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.graph import ReleaseGraph
@@ -74,10 +75,15 @@ class LedgerSpending:
                 )
             self.ledger.check(self.key, self.graph.shares)
         elif not self.archive.exists:
+            by_hand = (
+                f" `{COMMAND_LINE}` charged it: its folder holds them."
+                if COMMAND_LINE in release.charged_by
+                else ""
+            )
             raise BudgetError(
                 f"The ledger has charged release {self.key.release}, edition {self.key.edition},"
-                f" but its draws are not in the store ({self.store.root}). Bring the store back,"
-                f" or raise privacy.edition to draw, and pay, anew."
+                f" but its draws are not in the store ({self.store.root}).{by_hand} Bring the store"
+                f" back, or raise privacy.edition to draw, and pay, anew."
             )
 
     def reserve(self, *, run_id: str) -> None:

@@ -73,6 +73,13 @@ class Release:
         return rho_within(sum(state.spent for state in states.values()))
 
     @property
+    def charged_by(self) -> frozenset[str]:
+        """The ids of the runs that charged it; `COMMAND_LINE` stands for the command line."""
+        with self.backend.reading() as connection:
+            journal = read(connection, of_release(self.key), events.c.kind == Kind.CHARGED.value)
+        return frozenset(event.run_id for event in journal)
+
+    @property
     def closed(self) -> bool:
         """Whether all shares are closed."""
         with self.backend.reading() as connection:

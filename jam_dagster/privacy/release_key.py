@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 from jam_dagster.errors import SpecificationError
 
@@ -30,6 +32,60 @@ def check_name(value: str, what: str, *, required: bool = True) -> str:
             f"{what} must be at most {_MAX_NAME} printable characters, got {value[:50]!r}"
         )
     return value
+
+
+COMMAND_LINE = "jam-dagster synthesize"
+"""The run id of what is charged by the command line; Dagster's runs have ids of their own."""
+
+
+def specification_of(
+    *,
+    epsilon: float,
+    delta: float,
+    protection: Mapping[str, Any],
+    mechanism: Mapping[str, Any],
+    workload: Mapping[str, Any],
+    evaluation_share: float,
+    domain: str,
+    noise: str = "exact",
+    seed: int | None = None,
+) -> dict[str, Any]:
+    """Return what a release's specification digest is of, whichever tool makes the release.
+
+    It covers all that influences a draw, private data apart: change it, and the release is another
+    one, with draws and charges of its own. Sources are not part of it, for moving a file must not
+    cost budget, nor is the public table, whose change is noticed beside the draws.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee.
+    protection : mapping
+        Whom it protects, where that is not single records; see `Protection.to_dict`.
+    mechanism : mapping
+        Its name and its settings.
+    workload : mapping
+        As it was given.
+    evaluation_share : float
+        The share of rho that pays for the evaluation; 0 where nothing does.
+    domain : str
+        Digest of the domain; where it comes from private data, the words that asked for it.
+    noise, seed
+        Which noise, and the seed of research.
+    """
+    return {
+        "privacy": {
+            "epsilon": float(epsilon),
+            "delta": float(delta),
+            "noise": noise,
+            "seed": seed,
+            **protection,
+        },
+        "mechanism": dict(mechanism),
+        "workload": dict(workload),
+        "evaluation_share": float(evaluation_share),
+        "domain": domain,
+    }
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,16 @@ class ReleaseFolder:
             raise InputError(
                 f"--out {self.path} holds the charged release {key['release']!r}, edition "
                 f"{key['edition']}, of {key['dataset']!r}, made with other parameters, another "
-                "domain, another public table or under another name: name a new folder."
+                "domain or under another name: name a new folder."
+            )
+        if (
+            self.has_draws
+            and there["noise"] == "exact"
+            and there.get("public") != release["public"]
+        ):
+            raise InputError(
+                f"--out {self.path} holds draws with another public table: restore it, or give "
+                "another --edition and another --out, which is drawn and paid anew."
             )
 
     def check_records(self, records: int | None) -> None:
@@ -151,7 +160,7 @@ class ReleaseFolder:
     def _described(self) -> dict[str, Any]:
         try:
             described = json.loads(self.release.read_text())
-            _ = described["noise"], described["key"], described["records"]
+            _ = [described[name] for name in ("noise", "key", "records")]
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(
                 f"{self.release} cannot be read: name an empty or a new folder."

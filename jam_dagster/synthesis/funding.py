@@ -15,6 +15,7 @@ from jam_dagster.privacy import (
     UnledgeredAccount,
     make_noise,
 )
+from jam_dagster.privacy.release_key import COMMAND_LINE
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import (
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         Noise,
         OutcomeStore,
         Protection,
+        Release,
         ReleaseKey,
     )
     from jam_dagster.synthesis.folder import ReleaseFolder
@@ -185,11 +187,12 @@ class LedgerFunding:
                 f"{folder.draws} holds draws that the ledger {self._where} never charged: "
                 "give the ledger that did, or another --out."
             )
-        if charged and not folder.keeps_draws:
+        if release is not None and charged and not folder.keeps_draws:
             raise InputError(
                 f"The ledger {self._where} has already charged the {self._key}, and --out "
-                f"{folder.path} does not hold its draws: give the folder that does, which costs "
-                "nothing, or another --edition, which is drawn and paid anew."
+                f"{folder.path} does not hold its draws: {_whereabouts(release)}"
+                "give the folder that does, which costs nothing, or another --edition, which is "
+                "drawn and paid anew."
             )
         if datasets:
             self._ledger.check(self._key, self._shares)
@@ -219,7 +222,7 @@ class LedgerFunding:
                 f"granted exactly what this release asks for, epsilon {self._budget.epsilon:g} at "
                 f"delta {self._budget.delta:g}."
             )
-        release = self._ledger.open_release(self._key, self._shares)
+        release = self._ledger.open_release(self._key, self._shares, run_id=COMMAND_LINE)
         accounts = {share: release.account(share) for share in self._shares}
         return Funds(noise, accounts, DirectoryStore(folder.draws))
 
@@ -230,3 +233,11 @@ class LedgerFunding:
     def remaining_epsilon(self) -> float | None:
         """Return what the dataset can still grant, as epsilon at its budget's delta."""
         return self._ledger.balance(self._key.dataset).remaining_epsilon
+
+
+def _whereabouts(release: Release) -> str:
+    """Return where the draws of a release lie that another tool has charged."""
+    runs = sorted(release.charged_by - {COMMAND_LINE, ""})
+    if not runs:
+        return ""
+    return f"Dagster charged it (run {runs[0]}), whose store holds them; "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from jam_dagster.errors import SpecificationError
 from jam_dagster.evaluation import EvaluationMode
 from jam_dagster.privacy import EVALUATION_SHARE, RECORDS_SHARE, Budget, NoiseName, Protection
+from jam_dagster.privacy.release_key import specification_of
 from jam_dagster.tables import PrivacyUnit, check_not_split
 
 if TYPE_CHECKING:
@@ -220,20 +221,21 @@ class SynthesisRequest:
         """Whether to write the report."""
         return self.noise == "exact" if self.report is None else self.report
 
-    def specification(self, *, domain_digest: str, public_digest: str) -> dict[str, Any]:
-        """Return everything that the draws depend on, private data apart.
+    def specification(self, *, domain_digest: str) -> dict[str, Any]:
+        """Return everything that the draws depend on, data apart; see `specification_of`.
 
         Two requests with the same specification, dataset, release name and edition are one
         release: the second finds the draws of the first and pays nothing.
         """
         mechanism = self.mechanism()
-        return {
-            "mechanism": {"name": mechanism.name, **mechanism.parameters()},
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "evaluation_share": self.share,
-            "workload": {"degree": self.degree},
-            "domain": domain_digest,
-            "public": public_digest,
-            **self.protection.to_dict(),
-        }
+        return specification_of(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            protection=self.protection.to_dict(),
+            mechanism={"name": mechanism.name, **mechanism.parameters()},
+            workload={"degree": self.degree},
+            evaluation_share=self.share,
+            domain=domain_digest,
+            noise=self.noise,
+            seed=self.seed if self.noise == "numpy" else None,
+        )

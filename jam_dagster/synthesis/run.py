@@ -397,9 +397,7 @@ def _funding(
     tell: Callable[[str], None],
 ) -> tuple[ReleaseKey, Funding, dict[str, Any]]:
     """Return a release's key, what pays for it, and how its folder describes it."""
-    specification = request.specification(
-        domain_digest=domain.digest, public_digest=digest_of(public)
-    )
+    specification = request.specification(domain_digest=domain.digest)
     key = ReleaseKey(
         dataset=request.dataset or "not named",
         release=request.release_name,
@@ -410,6 +408,7 @@ def _funding(
         "noise": request.noise,
         "key": None,
         "specification": specification,
+        "public": digest_of(public),
     }
     if request.noise != "exact":
         return key, ResearchFunding(request.shares(), request.seed), described

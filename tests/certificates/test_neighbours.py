@@ -12,7 +12,7 @@ import pytest
 from jam_dagster.certificates import Asked, certify, released_files, verify, write_table
 from jam_dagster.mechanisms import JamPgm, sampling_generator
 from jam_dagster.privacy import Draws, Neighbours, ReleaseKey, SeededNoise, UnledgeredAccount
-from jam_dagster.privacy.release_key import canonical_digest
+from jam_dagster.privacy.release_key import canonical_digest, specification_of
 from jam_dagster.tables import Domain, EncodedTable, Workload, decode
 
 RELATIONS = [Neighbours(relation, k) for relation in ("replace_one", "add_remove") for k in (1, 3)]
@@ -35,14 +35,18 @@ def test_a_run_under_every_relation_certifies(neighbours: Neighbours, tmp_path: 
     domain.save(tmp_path / "domain.yaml")
     made.model.save(tmp_path / "model")
     made.transcript.save(tmp_path / "transcript")
-    specification = {
-        "mechanism": {"name": mechanism.name, **mechanism.parameters()},
-        "epsilon": asked.epsilon,
-        "delta": asked.delta,
-        "domain": domain.digest,
-        "neighbours": neighbours.relation,
-        "unit": {"max_rows": neighbours.max_rows},
-    }
+    specification = specification_of(
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        protection={
+            "neighbours": neighbours.relation,
+            "unit": {"max_rows": neighbours.max_rows},
+        },
+        mechanism={"name": mechanism.name, **mechanism.parameters()},
+        workload={},
+        evaluation_share=0.0,
+        domain=domain.digest,
+    )
     certificate = certify(
         tmp_path,
         released_files(

@@ -103,7 +103,8 @@ def test_the_guarantee_says_who_is_protected(
 ) -> None:
     certificate = made.certificate
     unit = {} if neighbours.max_rows == 1 else {"unit": {"max_rows": neighbours.max_rows}}
-    specification = {**certificate.specification, "neighbours": neighbours.relation, **unit}
+    privacy = {**certificate.specification["privacy"], "neighbours": neighbours.relation, **unit}
+    specification = {**certificate.specification, "privacy": privacy}
     from jam_dagster.privacy.release_key import canonical_digest
 
     key = replace(certificate.key, specification=canonical_digest(specification))

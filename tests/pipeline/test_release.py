@@ -21,6 +21,7 @@ from jam_dagster.pipeline import (
 from jam_dagster.pipeline.archive import holds_draws_of
 from jam_dagster.pipeline.labels import LABEL_TAG
 from jam_dagster.pipeline.metadata import column_schema
+from jam_dagster.privacy.release_key import COMMAND_LINE
 from jam_dagster.tables import Domain, encode
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 
@@ -288,6 +289,19 @@ def test_store_without_the_draws_that_were_charged_is_refused(drawn: Bench) -> N
     (drawn.releases / "people" / "archive").rename(drawn.home / "elsewhere")
     assert "its draws are not in the store" in failure(drawn.run(UP_TO_SYNTHETIC))
     assert drawn.events() == events
+
+
+def test_draws_that_lie_with_the_command_line_are_told(bench: Bench) -> None:
+    table = bench.private.read_text()
+    bench.private.unlink()
+    failure(bench.run())
+    (reserved,) = bench.ledger.releases()
+    by_hand = bench.ledger.open_release(reserved.key, reserved.shares, run_id=COMMAND_LINE)
+    by_hand.account("mechanism").charge("round-000/select", 1e-6)
+    bench.private.write_text(table)
+    told = failure(bench.run(UP_TO_SYNTHETIC))
+    assert "`jam-dagster synthesize` charged it: its folder holds them" in told
+    assert bench.kinds() == ["reserved", "charged"]
 
 
 def test_draws_that_this_ledger_never_charged_are_refused(drawn: Bench) -> None:

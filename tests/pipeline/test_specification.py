@@ -1,4 +1,5 @@
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from jam_dagster.pipeline.specification import (
     ReleaseSpec,
     WorkloadSpec,
 )
+from jam_dagster.privacy.release_key import canonical_digest
+from jam_dagster.synthesis import SynthesisRequest
 from jam_dagster.tables import CategoricalAttribute, CsvSource, Domain, SplitSource
 
 DOMAIN = Domain(
@@ -178,6 +181,32 @@ def test_digest_of_a_restricted_domain_holds_nothing_of_it() -> None:
     assert identified.digest(DOMAIN) == identified.digest(None)
     with pytest.raises(SpecificationError, match="materialize it first"):
         spec(domain=DomainSpec(identify="public")).digest(None)
+
+
+@pytest.mark.parametrize("change", [*CHANGES, "none"])
+def test_the_command_line_knows_the_release_by_the_same_digest(change: str) -> None:
+    """What was paid by one tool is never paid again by the other."""
+    release = spec(**CHANGES.get(change, {}))
+    request = SynthesisRequest(
+        private=release.private,
+        public=release.public,
+        out=Path("out"),
+        epsilon=release.privacy.epsilon,
+        delta=release.privacy.delta,
+        degree=release.workload.degree,
+        rounds=release.mechanism.rounds,
+        alpha=release.mechanism.alpha,
+        size_limit_mb=release.mechanism.size_limit_mb,
+        estimator=release.mechanism.estimator,
+        iterations=release.mechanism.iterations,
+        tolerance=release.mechanism.tolerance,
+        seed=release.privacy.seed or 0,
+        noise=release.privacy.noise,
+        evaluate=release.evaluation_mode,
+        evaluation_share=release.evaluation.share if release.evaluation_mode == "private" else None,
+    )
+    specified = request.specification(domain_digest=DOMAIN.digest)
+    assert canonical_digest(specified) == release.digest(DOMAIN)
 
 
 def test_digest_is_pinned() -> None:
