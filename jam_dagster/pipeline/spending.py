@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jam_dagster.pipeline.graph import ReleaseGraph
     from jam_dagster.pipeline.ledger import LedgerResource
     from jam_dagster.pipeline.storage import ReleaseStore
-    from jam_dagster.privacy import Ledger, ReleaseKey
+    from jam_dagster.privacy import Ledger, Release, ReleaseKey
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class LedgerSpending:
                     f" edition {self.key.edition}, that this ledger never charged. Use the ledger"
                     f" that did, or raise privacy.edition to draw, and pay, anew."
                 )
-            self.ledger.check(self.key, self.graph.shares)
+            self.ledger.check(self.key, self.graph.shares, neighbours=self.graph.neighbours)
         elif not self.archive.exists:
             by_hand = (
                 f" `{COMMAND_LINE}` charged it: its folder holds them."
@@ -100,7 +100,7 @@ class LedgerSpending:
         # A backend that cannot be loaded must fail before anything is reserved.
         make_noise("exact")
         self.check()
-        self.ledger.open_release(self.key, self.graph.shares, run_id=run_id)
+        self._open(run_id)
 
     def check_drawn(self) -> None:
         """Raise unless the mechanism's run of this very release has ended; write nothing.
@@ -133,9 +133,12 @@ class LedgerSpending:
         """
         # A backend that cannot be loaded must fail before anything is reserved.
         noise = make_noise("exact")
-        release = self.ledger.open_release(self.key, self.graph.shares, run_id=run_id)
-        return Draws(
-            noise, release.account(share), self.archive.outcomes, **_protection(self.graph)
+        account = self._open(run_id).account(share)
+        return Draws(noise, account, self.archive.outcomes, **_protection(self.graph))
+
+    def _open(self, run_id: str) -> Release:
+        return self.ledger.open_release(
+            self.key, self.graph.shares, neighbours=self.graph.neighbours, run_id=run_id
         )
 
     def close(self, share: str, reason: str) -> None:

@@ -154,7 +154,7 @@ def balance_of(
     if grant is None:
         return None
     policy = policy_of(grant.period, grant.partitions, grant.ground)
-    all_held = _holdings(connection, dataset, without)
+    all_held = holdings(connection, dataset, without=without)
     period = policy.period_of(at)
     now = use(policy, all_held, period)
     return Balance(
@@ -173,7 +173,7 @@ def balance_of(
 
 def used_under(connection: sa.Connection, dataset: str, policy: Policy, at: str) -> Use:
     """Return what a dataset's reservations would come to under a policy."""
-    return use(policy, _holdings(connection, dataset, ()), policy.period_of(at))
+    return use(policy, holdings(connection, dataset), policy.period_of(at))
 
 
 def policy_of(period: str, partitions: str, ground: str) -> Policy:
@@ -194,8 +194,10 @@ def policy_of(period: str, partitions: str, ground: str) -> Policy:
         raise LedgerIntegrityError(f"a grant was altered: {error}") from error
 
 
-def _holdings(connection: sa.Connection, dataset: str, without: Collection[str]) -> list[Holding]:
-    """Return every reservation of a dataset, with what became of it."""
+def holdings(
+    connection: sa.Connection, dataset: str, *, without: Collection[str] = ()
+) -> list[Holding]:
+    """Return every reservation of a dataset, with what became of it; see `balance_of`."""
 
     def total(*signed: tuple[Kind, int]) -> sa.ColumnElement[int]:
         amounts = [(events.c.kind == kind.value, sign * events.c.units) for kind, sign in signed]
@@ -215,17 +217,18 @@ def _holdings(connection: sa.Connection, dataset: str, without: Collection[str])
             total((Kind.RESERVED, 1), (Kind.RETURNED, -1), (Kind.CHARGED, -1)),
             total((Kind.CHARGED, 1)),
             reserved(events.c.hash),
+            reserved(events.c.protects),
         )
         .where(events.c.dataset == dataset, events.c.kind != Kind.GRANTED.value)
         .group_by(*account)
     )
-    holdings = []
-    for at, partition, held, spent, mark in rows:
+    found = []
+    for at, partition, held, spent, mark, protects in rows:
         if at is None:
             raise LedgerIntegrityError(
                 f"the ledger holds charges of dataset {dataset!r} without a reservation; run "
                 "`jam-dagster ledger verify`"
             )
         if mark not in without:
-            holdings.append(Holding(at, partition, int(held), int(spent)))
-    return holdings
+            found.append(Holding(at, partition, int(held), int(spent), protects))
+    return found

@@ -25,7 +25,7 @@ from jam_dagster.privacy.accounting import (
     rho_within,
     units_down,
 )
-from jam_dagster.privacy.balance import Balance, balance_of, known_balance, used_under
+from jam_dagster.privacy.balance import Balance, balance_of, holdings, known_balance, used_under
 from jam_dagster.privacy.ledger_audit import Verification, verify_journal
 from jam_dagster.privacy.ledger_location import backend_at
 from jam_dagster.privacy.ledger_schema import (
@@ -37,10 +37,11 @@ from jam_dagster.privacy.ledger_schema import (
     read,
     utc_now,
 )
-from jam_dagster.privacy.policy import PartitionsName, PeriodName, Policy
+from jam_dagster.privacy.policy import PartitionsName, PeriodName, Policy, mixture_fault
 from jam_dagster.privacy.release import Release, ShareState, share_states, states_of
 from jam_dagster.privacy.release_key import ReleaseKey, check_name
 from jam_dagster.privacy.reservations import or_close, plan_opening, share_units
+from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 
 class Ledger:
@@ -146,6 +147,9 @@ class Ledger:
                 same = (before.epsilon, before.delta, before.policy) == (epsilon, delta, policy)
                 if same:
                     return before
+                fault = mixture_fault(policy, holdings(connection, dataset))
+                if fault:
+                    raise BudgetError(f"the budget of dataset {dataset!r} cannot be: it {fault}")
                 used = used_under(connection, dataset, policy, at)
                 if granted < used.spent + used.reserved:
                     raise BudgetError(
@@ -224,7 +228,13 @@ class Ledger:
         with self._backend.reading() as connection:
             return read(connection, *conditions)
 
-    def check(self, key: ReleaseKey, shares: Mapping[str, float]) -> None:
+    def check(
+        self,
+        key: ReleaseKey,
+        shares: Mapping[str, float],
+        *,
+        neighbours: Neighbours = REPLACE_ONE,
+    ) -> None:
         """Raise as `open_release` would, and write nothing.
 
         Raises
@@ -234,7 +244,7 @@ class Ledger:
         """
         units = share_units(shares)
         with self._backend.reading() as connection:
-            plan_opening(connection, self.location, key, units, self._now())
+            plan_opening(connection, self.location, key, units, self._now(), neighbours)
 
     def check_writable(self) -> None:
         """Check that the ledger can be written, or made where it is not there; leave no trace.
@@ -247,7 +257,13 @@ class Ledger:
         self._backend.check_writable()
 
     def open_release(
-        self, key: ReleaseKey, shares: Mapping[str, float], *, run_id: str = "", by: str = ""
+        self,
+        key: ReleaseKey,
+        shares: Mapping[str, float],
+        *,
+        neighbours: Neighbours = REPLACE_ONE,
+        run_id: str = "",
+        by: str = "",
     ) -> Release:
         """Reserve all that a release may spend, or return what was reserved for it before.
 
@@ -262,6 +278,8 @@ class Ledger:
         shares : mapping of str to float
             Rho to reserve for each part of the release, such as ``"mechanism"`` and
             ``"evaluation"``; a reservation is a budget and is rounded down.
+        neighbours : Neighbours
+            Whom the release protects: the same for all releases of a dataset.
         run_id, by : str
             Written in the journal; `by` defaults to the user's name.
 
@@ -272,14 +290,15 @@ class Ledger:
         BudgetExceededError
             If the shares do not fit into what is left; nothing is reserved.
         BudgetError
-            If there is no ledger, or the dataset has no budget, with how to grant one.
+            If there is no ledger, or the dataset has no budget, with how to grant one; or if its
+            releases protect other neighbours, whose amounts of rho do not add up with these.
         """
         units = share_units(shares)
         check_name(run_id, "the run id", required=False)
         by = _actor(by)
         with self._backend.writing() as connection:
             at = self._now()
-            opening = plan_opening(connection, self.location, key, units, at)
+            opening = plan_opening(connection, self.location, key, units, at, neighbours)
             opening.write(connection, key, at=at, run_id=run_id, by=by)
         reserved = {share: rho_reserving(amount) for share, amount in opening.units.items()}
         return Release(self._backend, key, reserved, run_id, by)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.privacy.balance import policy_of
 from jam_dagster.privacy.ledger_schema import GENESIS, Event, Kind
-from jam_dagster.privacy.policy import Holding, Policy, Use, use
+from jam_dagster.privacy.policy import Holding, Policy, Use, mixture_fault, use
 from jam_dagster.privacy.release_key import ReleaseKey
 
 
@@ -53,6 +53,7 @@ class _Share:
     at: str
     counts_in: str
     left: int
+    protects: str = ""
     spent: int = 0
     steps: set[str] = field(default_factory=set)
     returned: bool = False
@@ -78,12 +79,13 @@ class _Dataset:
 
     def use(self, policy: Policy, at: str) -> Use:
         """Add up what the releases hold and have spent in the period of an instant."""
-        holdings = (
-            Holding(share.at, key.partition, share.left, share.spent)
-            for key, opening in self.openings.items()
-            for share in opening.shares.values()
-        )
-        return use(policy, holdings, policy.period_of(at))
+        return use(policy, self.holdings(), policy.period_of(at))
+
+    def holdings(self) -> Iterator[Holding]:
+        """Yield every reservation, with what became of it."""
+        for key, opening in self.openings.items():
+            for share in opening.shares.values():
+                yield Holding(share.at, key.partition, share.left, share.spent, share.protects)
 
 
 def verify_journal(
@@ -148,6 +150,8 @@ def _rule_fault(event: Event, dataset: _Dataset) -> str:
         used = dataset.use(policy, event.at)
         if event.units < used.reserved + used.spent:
             return "grants less than was spent and reserved"
+        if fault := mixture_fault(policy, dataset.holdings()):
+            return f"grants a budget that {fault}"
         dataset.granted, dataset.policy = event.units, policy
         return ""
     if dataset.granted is None:
@@ -182,10 +186,12 @@ def _reservation_fault(
     if event.counts_in != policy.period_of(event.at):
         return "counts in another period than its own"
     dataset.openings[key] = opening
-    opening.shares[event.share] = _Share(event.at, event.counts_in, event.units)
+    opening.shares[event.share] = _Share(event.at, event.counts_in, event.units, event.protects)
     used = dataset.use(policy, event.at)
     if dataset.granted is None or used.reserved + used.spent > dataset.granted:
         return "reserves more than was left"
+    if fault := mixture_fault(policy, dataset.holdings()):
+        return f"is of a budget that {fault}"
     return ""
 
 

@@ -60,6 +60,8 @@ class Event:
         The period in which a reservation, and all that follows it, counts; empty for a lifetime.
     opening : str
         Empty, or the number of the opening, from 2, of a release that was opened again.
+    protects : str
+        The neighbours that a reservation's release protects, as `Neighbours.code` has them.
     previous, hash : str
         Hash of the event before, and of this one.
     """
@@ -85,6 +87,7 @@ class Event:
     ground: str = ""
     counts_in: str = ""
     opening: str = ""
+    protects: str = ""
     previous: str = GENESIS
     hash: str = ""
 
@@ -144,7 +147,7 @@ events = sa.Table(
     ),
     *(
         sa.Column(name, sa.Text, nullable=False, server_default="")
-        for name in ("period", "partitions", "ground", "counts_in", "opening")
+        for name in ("period", "partitions", "ground", "counts_in", "opening", "protects")
     ),
     sqlite_strict=True,
 )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.privacy.sensitivity import Neighbours, Relation
 
 PeriodName = Literal["lifetime", "year", "quarter", "month"]
 PartitionsName = Literal["add", "disjoint"]
@@ -95,12 +96,15 @@ class Holding:
         Empty for an unpartitioned release.
     held, spent : int
         What is still reserved and what was charged, in units of 1e-15 rho.
+    protects : str
+        The neighbours that its release protects, as `Neighbours.code` has them.
     """
 
     at: str
     partition: str
     held: int
     spent: int
+    protects: str = ""
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,35 @@ def use(policy: Policy, holdings: Iterable[Holding], period: str | None = None) 
             used[one.partition] = used.get(one.partition, 0) + one.spent + one.held
     all_spent = composed(policy, spent)
     return Use(all_spent, composed(policy, used) - all_spent, used)
+
+
+def mixture_fault(policy: Policy, holdings: Iterable[Holding]) -> str:
+    """Return why reservations do not add up under a policy; empty where they do.
+
+    An amount of rho bounds what is learned between neighbours, so amounts add up only where all
+    are about the same neighbours. Reservations that hold nothing and spent nothing do not count.
+    """
+    counted = [one for one in holdings if one.held or one.spent]
+    protected = sorted({one.protects for one in counted})
+    if len(protected) > 1:
+        told = " and ".join(_told(code) for code in protected)
+        return f"protects different neighbours ({told}), whose amounts do not add up"
+    if policy.ground == GROUNDS[0] and any(
+        one.partition and not one.protects.startswith("add_remove") for one in counted
+    ):
+        return (
+            f"composes partitions in parallel on the ground of {GROUNDS[0]}, and a partition's "
+            f"release protects {_told(protected[0])}: replacing a person can change two partitions"
+        )
+    return ""
+
+
+def _told(code: str) -> str:
+    relation, _, rows = (code or "replace_one 1").partition(" ")
+    try:
+        return f"{Neighbours(cast(Relation, relation), int(rows)).describe()!r}"
+    except (SpecificationError, ValueError):
+        return repr(code)
 
 
 def composed(policy: Policy, by_partition: Mapping[str, int]) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from jam_dagster.errors import BudgetExceededError, SpecificationError
+from jam_dagster.errors import BudgetError, BudgetExceededError, SpecificationError
 from jam_dagster.privacy.account import shortfall
 from jam_dagster.privacy.accounting import (
     check_rho,
@@ -17,7 +17,7 @@ from jam_dagster.privacy.accounting import (
     units_down,
     units_up,
 )
-from jam_dagster.privacy.balance import Balance, known_balance
+from jam_dagster.privacy.balance import Balance, holdings, known_balance
 from jam_dagster.privacy.ledger_backend import close_command, grant_command
 from jam_dagster.privacy.ledger_schema import (
     Event,
@@ -26,8 +26,10 @@ from jam_dagster.privacy.ledger_schema import (
     events,
     read,
 )
+from jam_dagster.privacy.policy import Holding, mixture_fault
 from jam_dagster.privacy.release import ShareState, close_share, states_of
 from jam_dagster.privacy.release_key import ReleaseKey, check_name, key_fields
+from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 SUPERSEDED = "superseded before its first draw"
 """Why a reservation ended from which another specification of its release takes over."""
@@ -47,6 +49,8 @@ class Opening:
         Of the opening, as `Event.opening` has it.
     counts_in : str
         The period in which it counts.
+    protects : str
+        The neighbours that the release protects, as `Neighbours.code` has them.
     superseded : mapping of ReleaseKey to its shares
         The same release of other specifications, from which nothing was charged.
     """
@@ -55,6 +59,7 @@ class Opening:
     there: bool
     number: str = ""
     counts_in: str = ""
+    protects: str = ""
     superseded: Mapping[ReleaseKey, Mapping[str, ShareState]] | None = None
 
     def write(
@@ -76,6 +81,7 @@ class Opening:
                 units=amount,
                 counts_in=self.counts_in,
                 opening=self.number,
+                protects=self.protects,
                 **said,
             )
 
@@ -102,7 +108,12 @@ def share_units(shares: Mapping[str, float]) -> dict[str, int]:
 
 
 def plan_opening(
-    connection: sa.Connection, location: str, key: ReleaseKey, units: Mapping[str, int], at: str
+    connection: sa.Connection,
+    location: str,
+    key: ReleaseKey,
+    units: Mapping[str, int],
+    at: str,
+    neighbours: Neighbours = REPLACE_ONE,
 ) -> Opening:
     """Return what opening a release would do; write nothing.
 
@@ -122,6 +133,8 @@ def plan_opening(
         What each share asks for.
     at : str
         When, ISO 8601.
+    neighbours : Neighbours
+        Whom the release protects.
 
     Raises
     ------
@@ -130,7 +143,7 @@ def plan_opening(
     BudgetExceededError
         If the shares do not fit into what is left.
     BudgetError
-        If the dataset has no budget.
+        If the dataset has no budget, or its releases protect other neighbours.
     """
     versions = _versions(connection, key)
     shares = versions.pop(key, {})
@@ -148,11 +161,21 @@ def plan_opening(
     balance = known_balance(connection, location, key.dataset, at, without=freed)
     spent_before = any(any(_charged(states)) for states in versions.values())
     _check_fit(balance, location, key, units, spent_before=spent_before)
+    asked = Holding(at, key.partition, sum(units.values()), 0, neighbours.code)
+    others = holdings(connection, key.dataset, without=freed)
+    fault = mixture_fault(balance.policy, [*others, asked])
+    if fault:
+        raise BudgetError(
+            f"with {key}, the budget of dataset {key.dataset!r} {fault}. Protect the same "
+            "neighbours in all its releases, or name a protected dataset of its own, with a budget "
+            "of its own"
+        )
     return Opening(
         units,
         there=False,
         number=str(opened + 1) if opened else "",
         counts_in=balance.policy.period_of(at),
+        protects=neighbours.code,
         superseded=superseded,
     )
 

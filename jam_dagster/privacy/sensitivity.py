@@ -170,6 +170,11 @@ class Neighbours:
         how = "replaced" if self.relation == "replace_one" else "added or removed"
         return f"{whose}, {how}"
 
+    @property
+    def code(self) -> str:
+        """The relation as the ledger writes it: empty for `REPLACE_ONE`, which it was always."""
+        return "" if self == REPLACE_ONE else f"{self.relation} {self.max_rows}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the relation as plain values."""
         return {"relation": self.relation, "max_rows": self.max_rows}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Account,
         Budget,
         Ledger,
+        Neighbours,
         Noise,
         OutcomeStore,
         Protection,
@@ -134,6 +135,8 @@ class LedgerFunding:
         The budget of the whole release.
     shares
         rho of each share.
+    neighbours
+        Whom the release protects.
     tell
         Is given a sentence where the user should know what was done.
     """
@@ -144,6 +147,7 @@ class LedgerFunding:
         key: ReleaseKey,
         budget: Budget,
         shares: Mapping[str, float],
+        neighbours: Neighbours,
         tell: Callable[[str], None],
     ) -> None:
         self.ledger: Ledger | None = ledger
@@ -151,6 +155,7 @@ class LedgerFunding:
         self._key = key
         self._budget = budget
         self._shares = shares
+        self._neighbours = neighbours
         self._tell = tell
 
     @property
@@ -195,7 +200,7 @@ class LedgerFunding:
                 "drawn and paid anew."
             )
         if datasets:
-            self._ledger.check(self._key, self._shares)
+            self._ledger.check(self._key, self._shares, neighbours=self._neighbours)
         self._ledger.check_writable()
 
     def open(self, folder: ReleaseFolder) -> Funds:
@@ -222,7 +227,9 @@ class LedgerFunding:
                 f"granted exactly what this release asks for, epsilon {self._budget.epsilon:g} at "
                 f"delta {self._budget.delta:g}."
             )
-        release = self._ledger.open_release(self._key, self._shares, run_id=COMMAND_LINE)
+        release = self._ledger.open_release(
+            self._key, self._shares, neighbours=self._neighbours, run_id=COMMAND_LINE
+        )
         accounts = {share: release.account(share) for share in self._shares}
         return Funds(noise, accounts, DirectoryStore(folder.draws))
 

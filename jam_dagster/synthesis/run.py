@@ -428,7 +428,9 @@ def _funding(
 
     described["key"] = asdict(key)
     ledger = Ledger(str(request.ledger))
-    return key, LedgerFunding(ledger, key, request.budget(), request.shares(), tell), described
+    neighbours = request.protection.neighbours
+    funding = LedgerFunding(ledger, key, request.budget(), request.shares(), neighbours, tell)
+    return key, funding, described
 
 
 def _facts(request: SynthesisRequest, funding: Funding) -> ReleaseFacts:

@@ -33,6 +33,14 @@ CERTIFICATES = ("tests/certificates", *QUICK)
 
 MUTANTS = (
     Mutant(
+        "neighbours-added-up",
+        "amounts of rho for different neighbours do not add up",
+        POLICY,
+        "if len(protected) > 1:",
+        "if len(protected) > 2:",
+        ("tests/privacy/test_ledger_neighbours.py",),
+    ),
+    Mutant(
         "score-sensitivity-2",
         "a joint score moves by 4, not by 2",
         SENSITIVITY,

@@ -1,4 +1,4 @@
-"""Policies of budgets, and releases that are opened again after nothing was charged."""
+"""Policies of budgets, releases that are opened again, and whom releases protect."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,8 +10,8 @@ _ACCOUNT = ("dataset", "release", "partition", "edition", "specification", "shar
 
 
 def upgrade() -> None:
-    """Add what a grant says of its policy, and in which period and opening an event counts."""
-    for name in ("period", "partitions", "ground", "counts_in", "opening"):
+    """Add what a grant says of its policy, and where an event counts and whom it protects."""
+    for name in ("period", "partitions", "ground", "counts_in", "opening", "protects"):
         op.add_column("events", sa.Column(name, sa.Text, nullable=False, server_default=""))
     for name, kind in (
         ("one_reservation_a_share", "reserved"),
