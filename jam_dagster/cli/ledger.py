@@ -317,7 +317,6 @@ def _balances_table(balances: list[Balance], after: Mapping[str, int | None]) ->
 
     table = _table("Budgets: epsilon at delta, and rho")
     table.add_column("dataset", overflow="fold")
-    table.add_column("delta")
     for name in ("granted", "reserved", "spent", "remaining", "after another"):
         table.add_column(name, justify="right", no_wrap=True)
     for balance in balances:
@@ -326,9 +325,9 @@ def _balances_table(balances: list[Balance], after: Mapping[str, int | None]) ->
             return f"{of.epsilon_of(rho) if epsilon is None else epsilon:.4g}\nrho {rho:.4g}"
 
         left = after[balance.dataset]
+        period = "" if balance.period == "lifetime" else f", {balance.period}"
         table.add_row(
-            f"{balance.dataset}\n",
-            f"{balance.delta:g}\n{'' if balance.period == 'lifetime' else balance.period}",
+            f"{balance.dataset}\ndelta {balance.delta:g}{period}",
             told(balance.granted),
             told(balance.reserved),
             told(balance.spent),

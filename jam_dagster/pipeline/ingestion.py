@@ -23,6 +23,7 @@ from jam_dagster.pipeline.ledger import LedgerResource
 from jam_dagster.pipeline.metadata import domain_table, observed_schema, preview
 from jam_dagster.pipeline.spending import LedgerSpending
 from jam_dagster.pipeline.storage import check_stores
+from jam_dagster.privacy import rho_within, units_down
 from jam_dagster.tables import (
     Domain,
     EncodedTable,
@@ -203,6 +204,9 @@ def _privacy_budget(
         before = spends.ledger.release(spends.key)
         spends.reserve(run_id=context.run.run_id)
         balance = spends.ledger.balance(spec.dataset)
+        after = balance.remaining_units_after(
+            units_down(graph.budget.rho), "another" if partition_of(context) else ""
+        )
         metadata |= {
             "already_reserved": before is not None,
             "dataset_granted_epsilon": balance.epsilon,
@@ -211,6 +215,9 @@ def _privacy_budget(
             "dataset_reserved_rho": balance.reserved,
             "dataset_remaining_rho": balance.remaining,
             "dataset_remaining_epsilon": balance.remaining_epsilon,
+            "dataset_epsilon_after_another": (
+                balance.epsilon_of(rho_within(after)) if after >= 0 else "another does not fit"
+            ),
         }
         return dg.MaterializeResult(metadata=metadata)
 

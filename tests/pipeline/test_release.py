@@ -21,6 +21,7 @@ from jam_dagster.pipeline import (
 from jam_dagster.pipeline.archive import holds_draws_of
 from jam_dagster.pipeline.labels import LABEL_TAG
 from jam_dagster.pipeline.metadata import column_schema
+from jam_dagster.privacy import Budget, epsilon_from_rho
 from jam_dagster.privacy.release_key import COMMAND_LINE
 from jam_dagster.tables import Domain, encode
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
@@ -250,6 +251,20 @@ def test_workload_that_fits_no_model_is_refused_before_anything_is_reserved(benc
     told = failure(bench.run(domain=domain, mechanism=mechanism))
     assert "EmptyCandidateSetError" in told
     assert bench.kinds() == []
+
+
+def test_what_another_release_would_leave_is_told(bench: Bench) -> None:
+    def told(epsilon: float) -> Any:
+        result = bench.run(["domain", "privacy_budget"], privacy=PrivacySpec(epsilon=epsilon))
+        (event,) = [
+            one for one in result.get_asset_materialization_events() if one.asset_key == budget
+        ]
+        return event.materialization.metadata["dataset_epsilon_after_another"].value
+
+    budget = dg.AssetKey(["people", "privacy_budget"])
+    left = Budget(5.0, 1e-9).rho - 2 * Budget(2.0, 1e-9).rho
+    assert told(2.0) == pytest.approx(epsilon_from_rho(left, 1e-9))
+    assert told(4.0) == "another does not fit"
 
 
 def test_dataset_without_a_budget_is_refused(bench: Bench) -> None:
