@@ -31,16 +31,23 @@ def opened(url):
     return ledger, ledger.open_release(KEY, SHARES).account("mechanism")
 
 
+def answer(pipe, work, arguments):
+    pipe.send(work(*arguments))
+
+
 def in_a_process(work, *arguments):
-    """Return what `work` returns in a forked process."""
-    context = multiprocessing.get_context("fork")
+    """Return what `work` returns in a process of its own.
+
+    A new one, not a fork: other tests may have left threads behind, whose locks a fork keeps.
+    """
+    context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=lambda: theirs.send(work(*arguments)))
+    process = context.Process(target=answer, args=(theirs, work, arguments))
     process.start()
     assert ours.poll(60), "the process ended without an answer"
-    answer = ours.recv()
+    found = ours.recv()
     process.join()
-    return answer
+    return found
 
 
 # --- SQLite
