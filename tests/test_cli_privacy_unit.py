@@ -19,6 +19,7 @@ from jam_dagster.mechanisms import JamPgm, jam_pgm
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.synthesis import run as steps
 from jam_dagster.tables import encode_parquet, parquet_source
+from jam_dagster.tables.privacy_unit import KEY_BYTES
 from tests.cli_bench import NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, synthesize
 from tests.numbers_of_rows import KEPT, READ, files_telling_rows, telling, tells_rows
 
@@ -182,17 +183,20 @@ def _watch_tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return seen
 
 
-@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("lost", ["", "removed", "emptied", "damaged"])
 def test_a_release_that_stopped_goes_on_with_the_rows_that_it_kept(
-    run: Run, monkeypatch: pytest.MonkeyPatch, lost: bool
+    run: Run, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
     table = _persons()
     seen = _watch_tables(monkeypatch)
     with monkeypatch.context() as patch:
         _stop_in_the_last_round(patch)
         assert run(*synthesize(*RELEASE, *NOISY, *UNIT)).exit_code == 1
-    if lost:
-        Path("out/restricted/row_limit.key").unlink()
+    key = Path("out/restricted/row_limit.key")
+    if lost == "removed":
+        key.unlink()
+    elif lost:
+        key.write_bytes(b"" if lost == "emptied" else bytes(100))
 
     result = run(*synthesize(*RELEASE, *NOISY, *UNIT))
 
@@ -200,8 +204,10 @@ def test_a_release_that_stopped_goes_on_with_the_rows_that_it_kept(
     before, after = seen
     assert before.records == after.records == _kept(table, 2)
     same = all(np.array_equal(before.column(name), after.column(name)) for name in PEOPLE)
-    assert same is not lost
-    assert ("no longer holds the key" in " ".join(result.stderr.split())) is lost
+    assert same is not bool(lost)
+    assert len(key.read_bytes()) == KEY_BYTES
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert ("no longer holds the key" in " ".join(result.stderr.split())) is bool(lost)
     spent = Ledger("ledger.db").balance("people").spent
     assert spent <= 0.02  # rho of epsilon 0.4 is less
 

@@ -34,6 +34,9 @@ VERSION = 1
 
 FILE_NAME = "certificate.json"
 
+DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What reading something damaged ends in: wrong types, missing parts, bottomless lists."""
+
 
 @dataclass(frozen=True)
 class PaidDraw:
@@ -302,7 +305,7 @@ class Certificate:
             certificate = cls._parsed(content)
             # What follows from it needs the right types throughout.
             certificate.to_dict()
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as wrong:
+        except DAMAGE as wrong:
             raise InputError(
                 f"The certificate is damaged ({type(wrong).__name__}: {wrong}). Restore it, or "
                 "make it anew from its release, for nothing."
@@ -366,7 +369,7 @@ def read_document(path: Path | UPath) -> dict[str, Any]:
             f"There is no certificate to read at {file} ({reason}): give a {FILE_NAME}, or the "
             "folder that holds one."
         ) from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InputError(f"{file} is no JSON: give the {FILE_NAME} of a release.") from None
     if not isinstance(content, dict):
         raise InputError(f"{file} is no certificate: give the {FILE_NAME} of a release.")

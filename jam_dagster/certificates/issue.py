@@ -144,12 +144,13 @@ def _totals(balance: Balance) -> dict[str, Any]:
     }
 
 
-_CONTENTS: dict[str, dict[str, str]] = {
+CONTENTS: dict[str, dict[str, str]] = {
     "table": {"table": ""},
     "domain": {"domain": ""},
     "transcript": {"transcript": "transcript.json", "measurements": "measurements.npz"},
     "model": {"model": "model.json", "potentials": "potentials.npz"},
 }
+"""The files of a release by what they are, and their names where they lie in a folder."""
 
 
 def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
@@ -165,7 +166,7 @@ def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
         name: place / inside if inside else place
         for what, place in places.items()
         if place is not None
-        for name, inside in _CONTENTS[what].items()
+        for name, inside in CONTENTS[what].items()
     }
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates.certificate import Entry
 from jam_dagster.certificates.issue import to_the_second
-from jam_dagster.privacy.policy import Holding, use
+from jam_dagster.privacy.policy import Holding, Policy, use
 
 if TYPE_CHECKING:
     from jam_dagster.certificates.certificate import Certificate
@@ -92,15 +93,33 @@ def _totals(journal: Sequence[Event], certificate: Certificate) -> dict[str, Any
         first = kinds["reserved"][0]
         held = units["reserved"] - units["returned"] - units["charged"]
         holdings.append(Holding(first.at, first.partition, held, units["charged"]))
-    period = certificate.standing.totals.get("period") if certificate.standing else None
-    now = use(policy, holdings, None if policy.period == "lifetime" else str(period))
+    period = None
+    if policy.period != "lifetime":
+        said = certificate.standing.totals.get("period") if certificate.standing else None
+        possible = _periods(policy, journal[-1].at)
+        period = said if said in possible else possible[0]
+    now = use(policy, holdings, period)
     return {
         "policy": asdict(policy),
+        "epsilon": grants[-1].epsilon,
+        "delta": grants[-1].delta,
+        "period": period or "lifetime",
         "granted_units": grants[-1].units,
         "spent_units": now.spent,
         "reserved_units": now.reserved,
         "lifetime_spent_units": use(policy, holdings).spent,
     }
+
+
+def _periods(policy: Policy, since: str) -> list[str]:
+    """Return the periods in which a certificate of that journal can have been made, in order.
+
+    It can be made again for nothing long after the last entry.
+    """
+    first, last = datetime.fromisoformat(since).astimezone(UTC), datetime.now(UTC)
+    begin, end = (one.year * 12 + one.month - 1 for one in (first, max(first, last)))
+    months = (divmod(month, 12) for month in range(begin, end + 1))
+    return [policy.period_of(f"{year:04}-{month + 1:02}-01T00:00+00:00") for year, month in months]
 
 
 _AMOUNTS = ("reserved", "charged", "returned")

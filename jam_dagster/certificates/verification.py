@@ -19,9 +19,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import yaml
 
-from jam_dagster.certificates.certificate import Certificate, read_document, seal_of
+from jam_dagster.certificates.certificate import DAMAGE, Certificate, read_document, seal_of
 from jam_dagster.certificates.draw_faults import draw_faults
-from jam_dagster.certificates.issue import MECHANISM_SHARE, SEED_BYTES, environment, sha256_of
+from jam_dagster.certificates.issue import (
+    CONTENTS,
+    MECHANISM_SHARE,
+    SEED_BYTES,
+    environment,
+    sha256_of,
+)
 from jam_dagster.certificates.ledger_faults import chain_faults, ledger_faults
 from jam_dagster.certificates.table import table_digest
 from jam_dagster.certificates.wording import setting_fault
@@ -47,16 +53,7 @@ FOREIGN_REFIT_TOLERANCE = 0.05
 """The same on another machine or version. Sums that round otherwise can end a fit a few steps
 earlier or later: 0.014 between the C and the NumPy kernels on the demo's release."""
 
-_DAMAGE = (
-    OSError,
-    ValueError,
-    ArithmeticError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    zipfile.BadZipFile,
-    yaml.YAMLError,
-)
+_UNREADABLE = (*DAMAGE, OSError, zipfile.BadZipFile, yaml.YAMLError)
 
 
 @dataclass(frozen=True)
@@ -111,7 +108,7 @@ def verify(
     held = _Held(certificate, folder, files or {})
     return [
         _found("the certificate is whole", lambda: _seal_faults(document, certificate)),
-        *(_found(f"file: {name}", _file_check(held, name)) for name in certificate.files),
+        *(_found(f"file: {name}", _file_check(held, name)) for name in _names(certificate)),
         _found("the domain", lambda: _domain_faults(held)),
         _found("the transcript", lambda: _transcript_faults(held)),
         _found("the settings", lambda: filter(None, [setting_fault(certificate)])),
@@ -212,7 +209,7 @@ def _found(
         return Finding(name, not wrong, "; ".join(wrong) if wrong else said())
     except JamError as error:
         return Finding(name, False, str(error))
-    except _DAMAGE as error:
+    except _UNREADABLE as error:
         return Finding(name, False, f"cannot be read ({type(error).__name__})")
 
 
@@ -225,10 +222,20 @@ def _seal_faults(document: dict[str, Any], certificate: Certificate) -> Iterator
             yield f"what it says under {name!r} does not follow from the rest"
 
 
+def _names(certificate: Certificate) -> list[str]:
+    """Return what a release leaves, and whatever else the certificate names."""
+    wanted = {name for inside in CONTENTS.values() for name in inside}
+    return sorted(wanted | certificate.files.keys())
+
+
 def _file_check(held: _Held, name: str) -> Callable[[], Iterator[str]]:
     def faults() -> Iterator[str]:
         path = held.path(name)
-        if not path.exists():
+        for what, inside in CONTENTS.items():
+            # What is refitted and sampled is read from the folder, and must be what is vouched for.
+            if inside.get(name) and path != held.path(what).parent / inside[name]:
+                yield f"{path} is not the file of the {what} that is verified"
+        if not path.is_file():
             yield f"{path} is not there: bring it back, or say where it lies"
         elif sha256_of(path) != held.certificate.files[name].sha256:
             yield f"{path} was altered: its SHA-256 is another"

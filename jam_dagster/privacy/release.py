@@ -20,7 +20,7 @@ from jam_dagster.privacy.ledger_schema import (
     of_release,
     read,
 )
-from jam_dagster.privacy.release_key import ReleaseKey, check_name, key_fields
+from jam_dagster.privacy.release_key import COMMAND_LINE, ReleaseKey, check_name, key_fields
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ class Release:
         """The ids of the runs that charged it; `COMMAND_LINE` stands for the command line."""
         with self.backend.reading() as connection:
             journal = read(connection, of_release(self.key), events.c.kind == Kind.CHARGED.value)
-        return frozenset(event.run_id for event in journal)
+        by = (event.run_id for event in journal)
+        return frozenset(COMMAND_LINE if run.startswith(COMMAND_LINE) else run for run in by)
 
     @property
     def closed(self) -> bool:

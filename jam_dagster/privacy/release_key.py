@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
+from uuid import uuid4
 
 from jam_dagster.errors import SpecificationError
 
@@ -35,7 +36,16 @@ def check_name(value: str, what: str, *, required: bool = True) -> str:
 
 
 COMMAND_LINE = "jam-dagster synthesize"
-"""The run id of what is charged by the command line; Dagster's runs have ids of their own."""
+"""How the run ids of the command line begin; Dagster's runs have ids of their own."""
+
+
+def command_line_run() -> str:
+    """Return the id of a new run of the command line, random as those of Dagster are.
+
+    The hashes of what a run charges leave with a certificate, and cover when it was charged. All
+    else that they cover can be guessed: without something random the time could be, too.
+    """
+    return f"{COMMAND_LINE} {uuid4().hex}"
 
 
 def specification_of(

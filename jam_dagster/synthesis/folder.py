@@ -14,7 +14,8 @@ from upath import UPath
 from jam_dagster.certificates import released_files, render_certificate
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import Transcript
-from jam_dagster.tables.files import check_folder, write_once, write_whole
+from jam_dagster.tables.files import check_folder, write_whole
+from jam_dagster.tables.privacy_unit import KEY_BYTES
 
 if TYPE_CHECKING:
     from jam_dagster.certificates import Certificate
@@ -203,25 +204,23 @@ class ReleaseFolder:
 
     def row_key(self, release: dict[str, Any]) -> bytes | None:
         """Return the key that chose a person's rows for this very release, if there is one."""
-        there = self._belongs_to(release) and self._row_key.exists()
-        return self._row_key.read_bytes() if there else None
+        if not (self._belongs_to(release) and self._row_key.exists()):
+            return None
+        key = self._row_key.read_bytes()
+        # What is left of a damaged key is none: an empty one could be guessed.
+        return key if len(key) == KEY_BYTES else None
 
-    def keep_row_key(self, key: bytes) -> bytes:
-        """Keep the key that chooses a person's rows, closed to others; the first one stays.
+    def keep_row_key(self, key: bytes) -> None:
+        """Keep the key that chooses a person's rows, closed to others.
 
-        Returns
-        -------
-        bytes
-            The key that is kept, which another run may have brought.
+        The release is claimed by this run, so nobody else brings another key meanwhile.
         """
         self.restricted.mkdir(mode=0o700, exist_ok=True)
         before = os.umask(0o077)
         try:
-            if not self._row_key.exists():
-                write_once(self._row_key, key)
+            write_whole(self._row_key, key)
         finally:
             os.umask(before)
-        return self._row_key.read_bytes()
 
     @property
     def keeps_draws(self) -> bool:

@@ -15,7 +15,7 @@ from jam_dagster.privacy import (
     UnledgeredAccount,
     make_noise,
 )
-from jam_dagster.privacy.release_key import COMMAND_LINE
+from jam_dagster.privacy.release_key import COMMAND_LINE, command_line_run
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import (
@@ -228,7 +228,7 @@ class LedgerFunding:
                 f"delta {self._budget.delta:g}."
             )
         release = self._ledger.open_release(
-            self._key, self._shares, neighbours=self._neighbours, run_id=COMMAND_LINE
+            self._key, self._shares, neighbours=self._neighbours, run_id=command_line_run()
         )
         accounts = {share: release.account(share) for share in self._shares}
         return Funds(noise, accounts, DirectoryStore(folder.draws))

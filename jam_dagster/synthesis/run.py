@@ -233,10 +233,7 @@ def _synthesize(
 
     folder.claim({**described, "records": public_n})
     if protection.unit is not None and request.noise == "exact":
-        kept = folder.keep_row_key(key)
-        if kept != key:
-            # Another run of this release was first: its draws are of the rows that it kept.
-            private = _private_table(request, domain, kept, watch)
+        folder.keep_row_key(key)
     domain.save(folder.domain)
 
     with watch.stage("mechanism"), withheld("the mechanism"):

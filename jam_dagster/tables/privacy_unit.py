@@ -45,7 +45,8 @@ class PrivacyUnit:
     ----------
     column
         The column that identifies a person. Two rows are of one person where its values are the
-        same by their text (see `text_of`): ``7`` and ``7.0`` are.
+        same by their text (see `text_of`): the numbers 7 and 7.0 are. Texts, as which every value
+        of a private CSV file is read, must be written alike: ``"7"`` and ``"7.0"`` are two persons.
     max_rows
         k, the most rows of one person that are kept.
 

@@ -8,6 +8,7 @@ byte for byte, the domain and the number of rows with it.
 from __future__ import annotations
 
 import datetime
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,7 @@ def released(
     ledger = Ledger("ledger.db")
     ledger.grant("people", epsilon=2.0, delta=1e-9)
     patch.setattr("jam_dagster.synthesis.funding.make_noise", lambda *_: noise)
+    patch.setattr("jam_dagster.privacy.release_key.uuid4", lambda: uuid.UUID(int=1))
     synthesize(
         SynthesisRequest(
             private=CsvSource("private.csv"),

@@ -10,6 +10,7 @@ import pytest
 
 from jam_dagster.certificates import render_certificate
 from jam_dagster.privacy import Neighbours
+from jam_dagster.privacy.release_key import COMMAND_LINE
 from tests.certificates.conftest import Released
 
 
@@ -77,6 +78,22 @@ def test_who_made_it_and_when_each_draw_was_charged_stays_in_the_ledger(made: Re
     assert not any(event.at in told for event in events)
     assert '"by"' not in told
     assert '"run_id"' not in told
+
+
+def test_when_a_draw_was_charged_cannot_be_guessed_from_its_hash(made: Released) -> None:
+    """Whoever tries all instants must not see by the hash which one is right.
+
+    The certificate tells everything else that the hash covers, but for who charged it (a name that
+    others may know) and the random name of the run.
+    """
+    told = (made.folder / "certificate.json").read_text()
+    events = [event for event in made.ledger.events("people") if event.key is not None]
+    assert events
+    for event in events:
+        assert event.seal() == event.hash
+        assert len(event.run_id.removeprefix(COMMAND_LINE).strip()) == 32
+        assert event.run_id not in told
+        assert replace(event, run_id="").seal() != event.hash
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,12 @@ def test_a_renewing_budget_tells_both_totals(run: Run) -> None:
         replace(certificate, standing=replace(certificate.standing, totals=other)).save(made.folder)
         assert made.failed() == {"the ledger"}, name
 
+    # In a month of which there was nothing, or is nothing yet, nothing was spent.
+    for period in ("1999-01", "9999-01", "2026-13", "lifetime"):
+        other = {**totals, "period": period, "spent_units": 0, "reserved_units": 0}
+        replace(certificate, standing=replace(certificate.standing, totals=other)).save(made.folder)
+        assert made.failed() == {"the ledger"}, period
+
 
 def test_a_release_that_was_opened_before_and_never_drawn(run: Run) -> None:
     first = release(run).certificate

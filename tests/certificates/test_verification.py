@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jam_dagster.certificates import Certificate, PaidDraw, verify
+from jam_dagster.certificates import Certificate, FileHash, PaidDraw, verify
 from jam_dagster.certificates.certificate import seal_of
+from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import FittedModel, Transcript
 from jam_dagster.mechanisms.transcript import measurements_hash
@@ -25,9 +26,6 @@ from tests.cli_bench import RESEARCH, Run, synthesize
 TOLD = {
     "made_with": "it decides the tolerance of the refit, which the finding tells",
     "source_restriction": "it can only take away: with one, nothing is releasable",
-    "ledger.dataset.epsilon": "the grant as people stated it; its rho is checked",
-    "ledger.dataset.period": "of a lifetime there is one",
-    "ledger.dataset.delta": "the same",
 }
 
 
@@ -156,6 +154,34 @@ def test_a_missing_file_is_named(made: Released) -> None:
     assert found["the draws"].passed
 
 
+def test_a_bottomless_file_is_a_finding(made: Released) -> None:
+    (made.folder / "transcript/transcript.json").write_text("[" * 100_000)
+    made.forge()
+    assert "the transcript" in made.failed()
+
+
+def test_a_file_is_no_device(made: Released) -> None:
+    """Else a certificate by a stranger could keep its reader busy for ever."""
+    endless = FileHash("/".join([".."] * 50 + ["dev", "zero"]), "0" * 64)
+    certificate = made.certificate
+    replace(certificate, files={**certificate.files, "table": endless}).save(made.folder)
+    assert "file: table" in made.failed()
+
+
+@pytest.mark.parametrize("name", ["measurements", "potentials"])
+def test_what_is_vouched_for_is_what_is_refitted(made: Released, name: str) -> None:
+    """A decoy in the place that the certificate names, the true file where it is looked for."""
+    (made.folder / "decoy.npz").write_bytes(b"something else")
+    certificate = made.certificate
+    decoy = FileHash("decoy.npz", sha256_of(made.folder / "decoy.npz"))
+    replace(certificate, files={**certificate.files, name: decoy}).save(made.folder)
+    assert made.failed() == {f"file: {name}"}
+
+    rest = {other: file for other, file in certificate.files.items() if other != name}
+    replace(certificate, files=rest).save(made.folder)
+    assert made.failed() == {f"file: {name}"}
+
+
 def test_a_file_that_lies_elsewhere_can_be_shown(made: Released, tmp_path: Path) -> None:
     table = (made.folder / "synthetic.csv").rename(tmp_path / "published.csv")
     assert "file: table" in made.failed()
@@ -204,7 +230,10 @@ def test_another_model(made: Released) -> None:
 
     model = FittedModel.load(made.folder / "model")
     first = model.cliques[0]
-    moved = {**model.potentials, first: model.potentials[first] * 1.01}
+    # Whatever was measured, the fullest cell has room to move; potentials can be constant.
+    higher = model.potentials[first].copy()
+    higher.flat[model.marginals([first])[first].argmax()] += 0.05
+    moved = {**model.potentials, first: higher}
     forged = FittedModel(model.domain, model.total, moved)
     forged.save(made.folder / "model")
     rng = sampling_generator(Transcript.load(made.folder / "transcript"))
@@ -314,7 +343,9 @@ def test_a_ledger_that_never_charged_it(made: Released, tmp_path: Path) -> None:
 def test_what_is_no_certificate_is_refused(tmp_path: Path, made: Released) -> None:
     with pytest.raises(InputError, match="no certificate to read"):
         verify(tmp_path / "nowhere")
-    for content in ("[]", "{}", "no json", '{"schema": "jam_dagster certificate", "version": 1}'):
+    bottomless = "[" * 100_000
+    schema = '{"schema": "jam_dagster certificate", "version": 1}'
+    for content in ("[]", "{}", "no json", schema, bottomless):
         (tmp_path / "certificate.json").write_text(content)
         with pytest.raises(InputError):
             verify(tmp_path)

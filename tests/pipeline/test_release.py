@@ -22,7 +22,7 @@ from jam_dagster.pipeline.archive import holds_draws_of
 from jam_dagster.pipeline.labels import LABEL_TAG
 from jam_dagster.pipeline.metadata import column_schema
 from jam_dagster.privacy import Budget, epsilon_from_rho
-from jam_dagster.privacy.release_key import COMMAND_LINE
+from jam_dagster.privacy.release_key import command_line_run
 from jam_dagster.tables import Domain, encode
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 
@@ -311,7 +311,7 @@ def test_draws_that_lie_with_the_command_line_are_told(bench: Bench) -> None:
     bench.private.unlink()
     failure(bench.run())
     (reserved,) = bench.ledger.releases()
-    by_hand = bench.ledger.open_release(reserved.key, reserved.shares, run_id=COMMAND_LINE)
+    by_hand = bench.ledger.open_release(reserved.key, reserved.shares, run_id=command_line_run())
     by_hand.account("mechanism").charge("round-000/select", 1e-6)
     bench.private.write_text(table)
     told = failure(bench.run(UP_TO_SYNTHETIC))
