@@ -106,6 +106,7 @@ def test_the_share_that_measures_the_rows_can_be_set(run: Run) -> None:
         (("--privacy-unit", ""), "name of the column that identifies a person"),
         (("--privacy-unit", "person"), "no column 'person'"),
         (("--privacy-unit", "sex"), "'sex' identifies a person"),
+        (("--privacy-unit", "who", "--max-rows", "1000000"), "lower max_rows, or raise epsilon"),
         (("--records-share", "0.1"), "which is public where one record is replaced: drop it"),
         ((*UNIT, "--records-share", "1"), "records_share must lie between 0 and 1"),
         (("--privacy-unit", "gaps"), "'gaps' identifies a person and has missing values"),

@@ -382,6 +382,7 @@ class ReleaseSpec:
             self.mechanism.build().check_budget(shares["mechanism"])
         except SpecificationError as error:
             raise SpecificationError(f"privacy.epsilon: {error}") from None
+        self.privacy.protection.check(shares["mechanism"])
         if self.evaluation_mode == "private" and "evaluation" not in shares:
             raise SpecificationError(
                 f"evaluation.share {self.evaluation.share} of rho = {self.budget.rho:.3g} is"

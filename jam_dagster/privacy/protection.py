@@ -6,11 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.privacy.accounting import gaussian_sigma
 from jam_dagster.privacy.draws import RECORDS_SHARE
 from jam_dagster.privacy.sensitivity import Neighbours, Relation
 
 if TYPE_CHECKING:
     from jam_dagster.tables import PrivacyUnit
+
+LARGEST_RECORDS_SIGMA = 1e6
+"""The most noise, in rows, with which the number of rows is measured.
+
+With more, the whole budget would go into a table of one row, or of so many that it fits nowhere.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,30 @@ class Protection:
     def neighbours(self) -> Neighbours:
         """Which tables the release must not let anybody tell apart."""
         return Neighbours(self.relation, 1 if self.unit is None else self.unit.max_rows)
+
+    def check(self, rho: float) -> None:
+        """Check that a budget can tell how many rows there are, if it must.
+
+        Parameters
+        ----------
+        rho
+            Of the mechanism's share.
+
+        Raises
+        ------
+        SpecificationError
+            If they would be measured with noise of more than `LARGEST_RECORDS_SIGMA`.
+        """
+        share = self.records_share * rho
+        if self.neighbours.records_public or share <= 0:
+            return
+        sigma = gaussian_sigma(self.neighbours.records, share)
+        if sigma > LARGEST_RECORDS_SIGMA:
+            raise SpecificationError(
+                f"with {self.neighbours.max_rows:,} rows a person, the number of private rows would"
+                f" be measured with a standard error of {sigma:.2g} rows, more than"
+                f" {LARGEST_RECORDS_SIGMA:,.0f}: lower max_rows, or raise epsilon or records_share."
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return what differs from the default, for the digest of a specification.

@@ -154,6 +154,7 @@ class SynthesisRequest:
                 "records_share pays for measuring the number of private rows, which is public "
                 "where one record is replaced: drop it."
             )
+        protection.check(self.shares()["mechanism"])
         if self.noise == "exact" and protection != Protection():
             check_not_split(self.private)
 

@@ -26,6 +26,8 @@ from jam_dagster.pipeline import (
 )
 from jam_dagster.pipeline.formats import CodesFormat, RunFormat
 from jam_dagster.pipeline.graph import ReleaseGraph
+from jam_dagster.privacy import Budget
+from jam_dagster.privacy.protection import LARGEST_RECORDS_SIGMA
 from jam_dagster.tables import SplitSource, source_from_config
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure, people
 
@@ -135,6 +137,15 @@ def test_a_limit_out_of_range_is_refused(k: Any) -> None:
 def test_a_unit_without_a_column_is_refused() -> None:
     with pytest.raises(SpecificationError, match=r"privacy\.unit: .*column"):
         UnitSpec("", 3)
+
+
+def test_rows_that_no_budget_could_count_are_refused() -> None:
+    """Sigma of the number of rows is k / sqrt(2 rho): within the limit, and beyond it."""
+    rho = Budget(2.0, 1e-9).rho * (1 - 0.05) * 0.05
+    most = int(LARGEST_RECORDS_SIGMA * (2 * rho) ** 0.5)
+    spec(unit=UnitSpec("who", most - 1))
+    with pytest.raises(SpecificationError, match="lower max_rows"):
+        spec(unit=UnitSpec("who", most + 1))
 
 
 def test_an_attribute_identifies_nobody() -> None:
