@@ -1,9 +1,15 @@
 """What configuration classes share: what does not fit is refused with the keys that there are."""
 
+import os
+import re
 from typing import Any, get_type_hints
 
 import dagster as dg
 from pydantic import BaseModel, create_model, model_validator
+
+from jam_dagster.errors import SpecificationError
+
+NOTHING_DONE = "Nothing was read or charged."
 
 _MODELS: dict[type, type[BaseModel]] = {}
 
@@ -41,3 +47,20 @@ class Configured(dg.Resolvable):
                 derived.__name__, __base__=derived, __validators__=validators
             )
         return _MODELS[cls]
+
+
+def expanded(place: str, what: str) -> str:
+    """Return a path or URL with ``~`` and ``${VARIABLES}`` replaced.
+
+    Raises
+    ------
+    SpecificationError
+        If a variable is not set: what it stands for would lie somewhere else, under its name.
+    """
+    found = os.path.expanduser(os.path.expandvars(place))
+    if missing := re.search(r"\$\{\w+\}", found):
+        raise SpecificationError(
+            f"{what} names {missing.group()}, which is not set in the environment of this"
+            f" process: set it, or write the place out. {NOTHING_DONE}"
+        )
+    return found

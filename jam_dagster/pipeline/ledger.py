@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -12,6 +11,7 @@ from pydantic import Field
 
 from jam_dagster.errors import BudgetError
 from jam_dagster.pipeline.archive import holds_draws_of
+from jam_dagster.pipeline.configuration import expanded
 from jam_dagster.privacy import Ledger, Policy
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its 
             If the dataset has no budget, or another one than is configured; or if a store holds
             draws of a dataset of which the ledger knows nothing.
         """
-        url = os.path.expanduser(os.path.expandvars(self.url))
+        url = expanded(self.url, "the ledger's url")
         if "://" not in url:
             Path(url).absolute().parent.mkdir(parents=True, exist_ok=True)
         ledger = Ledger(url)

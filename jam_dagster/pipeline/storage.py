@@ -14,9 +14,10 @@ from dagster._core.storage.upath_io_manager import escape_dotdot_segments, escap
 from pydantic import Field
 
 from jam_dagster.errors import SourceError, SpecificationError
+from jam_dagster.pipeline.configuration import NOTHING_DONE, expanded
 from jam_dagster.pipeline.formats import FORMATS, Format
 from jam_dagster.tables import secret_key, withheld
-from jam_dagster.tables.files import write_once
+from jam_dagster.tables.files import write_once, write_whole
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -73,10 +74,10 @@ class ReleaseStore(dg.UPathIOManager):
         return base.with_name(base.name + suffix)
 
     def write(self, path: UPath, content: bytes) -> None:
-        """Write a further file, with the modes of this store."""
+        """Write a further file, whole or not at all, with the modes of this store."""
         self.make_directory(path.parent)
         with self.modes():
-            path.write_bytes(content)
+            write_whole(path, content)
         if self.private and self.is_local:
             self._close_to_others(path)
 
@@ -207,12 +208,12 @@ def check_stores(private: object, releasable: object) -> None:
     if not closed.private:
         raise SpecificationError(
             "private_io_manager is a ReleaseStoreResource without private=True: files in it would"
-            f" be open to others, and errors would quote values. Set private=True. {_NOTHING}"
+            f" be open to others, and errors would quote values. Set private=True. {NOTHING_DONE}"
         )
     if open_.private:
         raise SpecificationError(
             "releasable_io_manager is a ReleaseStoreResource with private=True; what may leave"
-            f" goes to a store of its own, without it. {_NOTHING}"
+            f" goes to a store of its own, without it. {NOTHING_DONE}"
         )
     one, other = _place(closed), _place(open_)
     shorter = min(len(one[1]), len(other[1]))
@@ -220,18 +221,15 @@ def check_stores(private: object, releasable: object) -> None:
         raise SpecificationError(
             f"private_io_manager ({closed.root}) and releasable_io_manager ({open_.root})"
             " share a place: give each a root that does not lie within the other's, such as"
-            f" .../private and .../releases. {_NOTHING}"
+            f" .../private and .../releases. {NOTHING_DONE}"
         )
-
-
-_NOTHING = "Nothing was read or charged."
 
 
 def _release_store(key: str, store: object) -> ReleaseStore:
     if not isinstance(store, ReleaseStore):
         raise SpecificationError(
             f"{key} is a {type(store).__name__}; make it a ReleaseStoreResource, which keeps what"
-            f" is private apart from what may leave. {_NOTHING}"
+            f" is private apart from what may leave. {NOTHING_DONE}"
         )
     return store
 
@@ -284,7 +282,7 @@ class ReleaseStoreResource(dg.ConfigurableIOManagerFactory[ReleaseStore]):
         """Return the store, outside a run too."""
         from upath import UPath
 
-        root = UPath(os.path.expanduser(os.path.expandvars(self.root)), **self.options)
+        root = UPath(expanded(self.root, "the store's root"), **self.options)
         if root.protocol in ("", "file", "local"):
             # A file: URL is a local disk too, and must get its modes.
             root = UPath(root.path).absolute()

@@ -1,3 +1,4 @@
+import resource
 import stat
 from pathlib import Path
 
@@ -305,3 +306,18 @@ def test_each_store_is_what_it_is_called(tmp_path: Path) -> None:
         check_stores(private, other)
     with pytest.raises(SpecificationError, match="private_io_manager is a InMemoryIOManager"):
         check_stores(dg.InMemoryIOManager(), releasable)
+
+
+def test_further_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    """A release whose note of its data was torn could never go on."""
+    store = ReleaseStoreResource(root=str(tmp_path)).open()
+    path = store.root / "release" / "data.json"
+    store.write(path, b"before")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            store.write(path, bytes(2000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == b"before"
