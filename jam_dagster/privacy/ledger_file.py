@@ -119,7 +119,9 @@ class LedgerFile:
     @contextmanager
     def claim(self, name: str) -> Iterator[bool]:
         """Hold a name, by a lock on a file beside the ledger; see `LedgerBackend`."""
-        folder = self.path.with_name(f"{self.path.name}-claims")
+        # Beside the file itself: whoever comes by a link must meet the same lock.
+        path = self.path.resolve()
+        folder = path.with_name(f"{path.name}-claims")
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
             # Never removed: whoever opened it before would lock a file that is not there.

@@ -44,6 +44,16 @@ def test_a_second_run_is_refused_until_the_first_has_ended(ledger, key, url):
         pass
 
 
+def test_a_link_to_the_ledger_leads_to_the_same_lock(tmp_path, key):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.grant("people", epsilon=1.0, delta=1e-9)
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "linked.db"
+    link.symlink_to(tmp_path / "ledger.db")
+    with ledger.claim(key), pytest.raises(BudgetError, match="another run"):
+        Ledger(link).claim(key).__enter__()
+
+
 def test_an_error_of_the_run_lets_go_and_comes_through(ledger, key):
     with pytest.raises(ZeroDivisionError), ledger.claim(key):
         raise ZeroDivisionError
