@@ -42,7 +42,9 @@ class PostgresServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._names = (f"ledger_{number}" for number in itertools.count())
         data = ["-D", str(folder / "data")]
-        self._run("initdb", *data, "-U", "tester", "--auth=trust", "--no-sync", "-E", "UTF8")
+        # A new machine may not have the locale that its environment names.
+        encoding = ["-E", "UTF8", "--no-locale"]
+        self._run("initdb", *data, "-U", "tester", "--auth=trust", "--no-sync", *encoding)
         self.start()
 
     def _command(self, program: str, *arguments: str) -> list[str]:

@@ -123,6 +123,7 @@ class LedgerServer:
         """Raise as `writing` or `create` would, and write nothing; see `LedgerBackend`."""
         with self._transaction(write=True) as connection:
             if _has_journal(connection):
+                self._check_identity(connection)
                 allowed = connection.exec_driver_sql(
                     f"SELECT has_table_privilege('{SCHEMA}.events', 'INSERT')"
                 )

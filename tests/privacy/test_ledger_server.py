@@ -12,6 +12,7 @@ import pytest
 from jam_dagster.errors import BudgetError, SpecificationError
 from jam_dagster.privacy import Kind, Ledger, ReleaseKey, ledger_server
 from jam_dagster.privacy.ledger_schema import append
+from tests.postgres import running_server
 
 KEY = ReleaseKey("people", "yearly", "x")
 SHARES = {"mechanism": 0.001}
@@ -186,3 +187,13 @@ def test_two_makers_end_up_with_one_ledger(url):
     assert not failures
     assert len(Ledger(url).datasets()) == 4
     Ledger(url).verify()
+
+
+def test_the_server_of_the_tests_starts_where_the_locale_is_unknown(postgres, monkeypatch):
+    """It would be skipped there, and with it every test of the ledger in PostgreSQL."""
+    monkeypatch.setenv("LC_ALL", "xx_YY.UTF-8")
+    try:
+        with running_server() as server:
+            assert server.execute("SHOW server_encoding") == [("UTF8",)]
+    except pytest.skip.Exception as skipped:
+        pytest.fail(f"one server runs here, another does not: {skipped}")
