@@ -18,7 +18,7 @@ import yaml
 from jam_dagster.cli.synthesize import synthesize as command
 from jam_dagster.evaluation import EvaluationMode
 from jam_dagster.mechanisms.estimation import EstimatorName
-from jam_dagster.privacy import EVALUATION_SHARE, DirectoryStore, Ledger, NoiseName
+from jam_dagster.privacy import EVALUATION_SHARE, DirectoryStore, Kind, Ledger, NoiseName
 from jam_dagster.synthesis import SynthesisRequest
 from jam_dagster.synthesis import run as steps
 from jam_dagster.tables import CsvSource, EncodedTable, decode
@@ -400,6 +400,22 @@ def test_draws_of_one_ledger_are_not_free_in_another(released: Run) -> None:
     assert result.exit_code == 2
     assert "never charged" in result.stderr
     assert not Path("new.db").exists()
+
+
+def test_an_older_copy_of_the_ledger_is_noticed(released: Run) -> None:
+    events = Ledger("ledger.db").events()
+    first = next(event for event in events if event.kind == Kind.CHARGED)
+    shares = {event.share: event.rho for event in events if event.kind == Kind.RESERVED}
+    assert first.key is not None
+    older = Ledger("older.db")
+    older.grant(first.dataset, epsilon=3.0, delta=1e-9)
+    older.open_release(first.key, shares).account(first.share).charge(first.step, first.rho)
+
+    result = released(*synthesize(*RELEASE, *NOISY, "--ledger", "older.db"))
+
+    assert result.exit_code == 2
+    assert "an older copy of the one that did" in result.stderr
+    assert len(older.events()) == 2 + len(shares)
 
 
 def test_new_data_are_a_new_release(released: Run) -> None:

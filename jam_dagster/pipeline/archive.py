@@ -86,8 +86,7 @@ class ReleaseArchive:
     @property
     def has_draws(self) -> bool:
         """Whether the outcome of any draw is here."""
-        folder = self._directory / "outcomes"
-        return bool(folder.exists() and any(folder.iterdir()))
+        return bool(self.outcomes.files)
 
     @property
     def outcomes(self) -> DirectoryStore:

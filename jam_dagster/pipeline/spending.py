@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.errors import BudgetError
 from jam_dagster.pipeline.archive import ReleaseArchive
 from jam_dagster.privacy import Draws, MemoryStore, UnledgeredAccount, make_noise
+from jam_dagster.privacy.draws import uncharged
 from jam_dagster.privacy.release_key import COMMAND_LINE
 
 if TYPE_CHECKING:
@@ -65,14 +66,18 @@ class LedgerSpending:
             If it was paid for and its draws are not in the store, or they are there and the
             ledger does not know of them.
         """
+        # What is stored is listed first: another run of this release charges, and then stores.
+        stored = self.archive.outcomes.files
         release = self.ledger.release(self.key)
-        if release is None or not release.spent:
-            if self.archive.has_draws:
-                raise BudgetError(
-                    f"The store ({self.store.root}) holds draws of release {self.key.release},"
-                    f" edition {self.key.edition}, that this ledger never charged. Use the ledger"
-                    f" that did, or raise privacy.edition to draw, and pay, anew."
-                )
+        charged = frozenset() if release is None else release.charged_steps
+        if uncharged(stored, charged):
+            raise BudgetError(
+                f"The store ({self.store.root}) holds draws of release {self.key.release},"
+                f" edition {self.key.edition}, that this ledger never charged: it is another"
+                f" ledger, or an older copy of the one that did. Use the ledger that did, or raise"
+                f" privacy.edition to draw, and pay, anew."
+            )
+        if release is None or not charged:
             self.ledger.check(self.key, self.graph.shares, neighbours=self.graph.neighbours)
         elif not self.archive.exists:
             by_hand = (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -80,7 +81,15 @@ class DirectoryStore:
         self._directory = directory
 
     def _path(self, step: str) -> Path | UPath:
-        return self._directory / (step.replace("/", "-") + ".npz")
+        return self._directory / _file_of(step)
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The names of the files that hold an outcome."""
+        if not self._directory.exists():
+            return frozenset()
+        names = {path.name for path in self._directory.iterdir()}
+        return frozenset(name for name in names if not name.startswith("."))
 
     def get(self, step: str) -> Outcome | None:
         """Return the outcome of `step`, None if it was never stored."""
@@ -101,6 +110,20 @@ class DirectoryStore:
         path = self._path(step)
         self._directory.mkdir(parents=True, exist_ok=True)
         write_whole(path, buffer.getvalue())
+
+
+def uncharged(files: Collection[str], steps: Iterable[str]) -> frozenset[str]:
+    """Return which files of a `DirectoryStore` hold the outcome of no step that was charged.
+
+    Where there is one, the ledger is not the one that paid, or has forgotten: an older copy of it
+    was put in its place. List the files before the ledger is read: a run that goes on meanwhile
+    charges first and stores then.
+    """
+    return frozenset(files) - {_file_of(step) for step in steps}
+
+
+def _file_of(step: str) -> str:
+    return step.replace("/", "-") + ".npz"
 
 
 class Draws:

@@ -81,6 +81,13 @@ class Release:
         return frozenset(COMMAND_LINE if run.startswith(COMMAND_LINE) else run for run in by)
 
     @property
+    def charged_steps(self) -> frozenset[str]:
+        """The draws that were charged, to whichever share."""
+        with self.backend.reading() as connection:
+            journal = read(connection, of_release(self.key), events.c.kind == Kind.CHARGED.value)
+        return frozenset(event.step for event in journal)
+
+    @property
     def closed(self) -> bool:
         """Whether all shares are closed."""
         with self.backend.reading() as connection:

@@ -15,6 +15,7 @@ from jam_dagster.privacy import (
     UnledgeredAccount,
     make_noise,
 )
+from jam_dagster.privacy.draws import uncharged
 from jam_dagster.privacy.release_key import COMMAND_LINE, command_line_run
 
 if TYPE_CHECKING:
@@ -183,14 +184,15 @@ class LedgerFunding:
                 f"with `jam-dagster ledger grant --ledger {self._where} "
                 f"--dataset {self._key.dataset} --epsilon EPSILON --delta DELTA`."
             )
+        # What is stored is listed first: another run of this release charges, and then stores.
+        stored = DirectoryStore(folder.draws).files
         release = self._ledger.release(self._key)
-        charged = release is not None and any(
-            release.account(share).spent > 0 for share in self._shares
-        )
-        if folder.has_draws and release is None:
+        charged = frozenset() if release is None else release.charged_steps
+        if uncharged(stored, charged):
             raise InputError(
-                f"{folder.draws} holds draws that the ledger {self._where} never charged: "
-                "give the ledger that did, or another --out."
+                f"{folder.draws} holds draws that the ledger {self._where} never charged: it is "
+                "another ledger, or an older copy of the one that did. Give the ledger that did, "
+                "or another --out."
             )
         if release is not None and charged and not folder.keeps_draws:
             raise InputError(

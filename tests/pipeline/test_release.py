@@ -8,12 +8,14 @@ import dagster as dg
 import pandas as pd
 import pytest
 
+from jam_dagster.errors import SpecificationError
 from jam_dagster.evaluation import expectation_names
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.pipeline import (
     DatasetBudget,
     DomainSpec,
     EvaluationSpec,
+    LedgerResource,
     MechanismSpec,
     PrivacySpec,
     WorkloadSpec,
@@ -325,6 +327,32 @@ def test_draws_that_this_ledger_never_charged_are_refused(drawn: Bench) -> None:
     told = failure(drawn.run(UP_TO_SYNTHETIC))
     assert "holds draws of release people, edition 1, that this ledger never charged" in told
     assert drawn.kinds() == []
+
+
+def test_older_copy_of_the_ledger_is_noticed_by_what_it_forgot(drawn: Bench) -> None:
+    """The draws that it does not know were paid once, and would go back to the budget."""
+    events = drawn.events()
+    first = next(event for event in events if event.kind.value == "charged")
+    shares = {event.share: event.rho for event in events if event.kind.value == "reserved"}
+    (drawn.home / "ledger.sqlite").rename(drawn.home / "newer.sqlite")
+    drawn.ledger.grant("people", epsilon=5.0, delta=1e-9)
+    assert first.key is not None
+    older = drawn.ledger.open_release(first.key, shares)
+    older.account(first.share).charge(first.step, first.rho)
+    told = failure(drawn.run(UP_TO_SYNTHETIC))
+    assert "that this ledger never charged: it is another ledger, or an older copy" in told
+    assert drawn.kinds() == ["reserved", "charged"]
+
+
+def test_ledger_of_a_variable_that_is_not_set_is_refused(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(bench.home)
+    url = "${JAM_LEDGER_THAT_NOBODY_SET}/ledger.sqlite"
+    resource = LedgerResource(url=url, budgets={"people": DatasetBudget(epsilon=5.0, delta=1e-9)})
+    with pytest.raises(SpecificationError, match=r"JAM_LEDGER_THAT_NOBODY_SET.*is not set"):
+        resource.open("people")
+    assert not any("JAM_LEDGER" in path.name for path in bench.home.iterdir())
 
 
 @pytest.mark.parametrize("edition", ["1", "2"])
