@@ -547,4 +547,30 @@ MUTANTS = (
         "except (TypeError, ValueError):",
         ("tests/battery/test_hostile.py::test_what_was_found_before",),
     ),
+    Mutant(
+        "ledger-that-forgot",
+        "draws that an older copy of the ledger does not know are taken for paid",
+        "jam_dagster/pipeline/spending.py",
+        "if uncharged(stored, charged):",
+        "if stored and not charged:",
+        (
+            "tests/pipeline/test_release.py::test_older_copy_of_the_ledger_is_noticed_by_what_it_forgot",
+        ),
+    ),
+    Mutant(
+        "torn-note",
+        "a crash tears the note of what data a release draws on, and it can never go on",
+        "jam_dagster/pipeline/storage.py",
+        "            write_whole(path, content)",
+        "            path.write_bytes(content)",
+        ("tests/pipeline/test_storage.py::test_further_file_is_replaced_whole_or_not_at_all",),
+    ),
+    Mutant(
+        "lock-beside-a-link",
+        "two runs that name one ledger differently draw at once",
+        "jam_dagster/privacy/ledger_file.py",
+        "path = self.path.resolve()",
+        "path = self.path",
+        ("tests/privacy/test_ledger_claim.py",),
+    ),
 )
