@@ -17,7 +17,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from jam_dagster.errors import BudgetError
+from jam_dagster.errors import BudgetError, SpecificationError
 from jam_dagster.privacy.accounting import (
     Budget,
     describe_rho,
@@ -210,9 +210,12 @@ class Ledger:
 
         Raises
         ------
+        SpecificationError
+            If the ledger could not hold a dataset of that name.
         BudgetError
             If there is no ledger, or the dataset has no budget.
         """
+        check_name(dataset, "the protected dataset")
         with self._backend.reading() as connection:
             return known_balance(connection, self.location, dataset, self._now())
 
@@ -221,9 +224,13 @@ class Ledger:
 
         Raises
         ------
+        SpecificationError
+            If the ledger could not hold a dataset of that name.
         BudgetError
             If there is no ledger.
         """
+        if dataset is not None:
+            check_name(dataset, "the protected dataset")
         conditions = () if dataset is None else (events.c.dataset == dataset,)
         with self._backend.reading() as connection:
             return read(connection, *conditions)
@@ -382,7 +389,7 @@ def _actor(by: str) -> str:
     if by:
         return check_name(by, "by")
     try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        # A container may run under a user that has no name.
+        return check_name(getpass.getuser(), "the user")
+    except (OSError, KeyError, SpecificationError):
+        # A container may run under a user that has no name, or none that can be written.
         return ""

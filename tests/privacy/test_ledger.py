@@ -269,3 +269,17 @@ def test_objects_travel_to_other_processes(ledger, key):
     assert release.account("mechanism").charged("a") == pytest.approx(0.001)
     assert copies[0].balance("people") == ledger.balance("people")
     assert (copies[1].key, copies[1].shares) == (key, release.shares)
+
+
+def test_a_name_that_cannot_be_written_is_refused_where_it_is_asked_for(ledger):
+    """A shell gives bytes that are no UTF-8 as half characters, which no database takes."""
+    for attempt in (ledger.balance, ledger.events, ledger.releases):
+        with pytest.raises(SpecificationError, match="printable"):
+            attempt("people\udcff")
+
+
+def test_a_user_whose_name_cannot_be_written_has_none(ledger, monkeypatch):
+    monkeypatch.setenv("LOGNAME", "officer\udcff")
+    ledger.grant("others", epsilon=1.0, delta=1e-9)
+    assert ledger.events("others")[0].by == ""
+    ledger.verify()
