@@ -8,15 +8,11 @@ a release has drawn once is never drawn again.
 from __future__ import annotations
 
 import hashlib
-import resource
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +29,8 @@ from jam_dagster.privacy.lint import configuration_warnings
 from jam_dagster.privacy.release_key import canonical_digest
 from jam_dagster.synthesis.folder import ReleaseFolder
 from jam_dagster.synthesis.funding import Funding, Funds, LedgerFunding, ResearchFunding
+from jam_dagster.synthesis.made import Synthesis
+from jam_dagster.synthesis.stopwatch import Stopwatch, peak_memory_mb
 from jam_dagster.tables import (
     Domain,
     EncodedTable,
@@ -53,102 +51,6 @@ if TYPE_CHECKING:
     from jam_dagster.synthesis.request import SynthesisRequest
 
 MECHANISM, EVALUATION = "mechanism", "evaluation"
-
-
-@dataclass(frozen=True)
-class Synthesis:
-    """What `synthesize` made, and what it took.
-
-    Parameters
-    ----------
-    errors
-        The workload errors.
-    sampling_error
-        How far the synthetic table is from the model, for want of half rows: the mean L1 error of
-        the marginals that the model was fitted to, a fraction of the rows.
-    seconds
-        Wall-clock time of every stage and, as ``mechanism.fit``, of the parts of a stage.
-    peak_memory_mb
-        The most memory that the process ever held, in 2^20 bytes.
-    rho_budget, rho_spent
-        The budget of the whole release, and the charges of all its draws.
-    picks
-        Number of rounds that measured private and public marginals.
-    rows
-        Rows of the synthetic table.
-    releasable
-        Whether the synthetic table may leave.
-    output
-        The folder.
-    report
-        The report that may leave, if one was written.
-    checks
-        What the checks of the synthetic table found; empty if none were wanted.
-    data_docs
-        The page about them.
-    certificate
-        The certificate, to be verified; the page beside it is for reading.
-    """
-
-    errors: WorkloadError
-    sampling_error: float
-    seconds: dict[str, float]
-    peak_memory_mb: float
-    rho_budget: float
-    rho_spent: float
-    picks: dict[str, int]
-    rows: int
-    releasable: bool
-    output: Path
-    report: Path | None = None
-    checks: Sequence[ExpectationResult] = ()
-    data_docs: Path | None = None
-    certificate: Path | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as ``synthesize --json`` prints them."""
-        return {
-            "workload_error": self.errors.to_dict(),
-            "sampling_error": self.sampling_error,
-            "seconds": {name: round(seconds, 3) for name, seconds in self.seconds.items()},
-            "peak_memory_mb": round(self.peak_memory_mb, 1),
-            "rho": {"budget": self.rho_budget, "spent": self.rho_spent},
-            "picks": self.picks,
-            "rows": self.rows,
-            "releasable": self.releasable,
-            "output": str(self.output),
-        }
-
-
-@dataclass
-class Stopwatch:
-    """The wall-clock time of named stages.
-
-    Parameters
-    ----------
-    on_stage
-        Called with the name of each stage as it begins.
-    """
-
-    on_stage: Callable[[str], None]
-    seconds: dict[str, float] = field(default_factory=dict)
-    started: float = field(default_factory=time.monotonic)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Time one stage; a name that comes again adds up."""
-        self.on_stage(name)
-        begun = time.monotonic()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - begun
-
-    def add_parts(self, stage: str, seconds: Mapping[str, float]) -> None:
-        """Note what the parts of a stage took."""
-        self.seconds |= {f"{stage}.{part}": taken for part, taken in seconds.items()}
-
-    def total(self) -> dict[str, float]:
-        """Return the time since the start, of every stage and of the parts of stages."""
-        return {"total": time.monotonic() - self.started, **self.seconds}
 
 
 def synthesize(
@@ -478,10 +380,3 @@ def digest_of(table: EncodedTable) -> str:
     for column in table.columns:
         digest.update(np.ascontiguousarray(column, dtype="<u4").tobytes())
     return digest.hexdigest()
-
-
-def peak_memory_mb() -> float:
-    """Return the most memory that this process ever held, in 2^20 bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # Linux counts in kilobytes, macOS in bytes.
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10

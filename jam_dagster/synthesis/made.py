@@ -1,0 +1,77 @@
+"""What came of a release without Dagster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jam_dagster.evaluation import WorkloadError
+    from jam_dagster.evaluation.expectations import ExpectationResult
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """What `synthesize` made, and what it took.
+
+    Parameters
+    ----------
+    errors
+        The workload errors.
+    sampling_error
+        How far the synthetic table is from the model, for want of half rows: the mean L1 error of
+        the marginals that the model was fitted to, a fraction of the rows.
+    seconds
+        Wall-clock time of every stage and, as ``mechanism.fit``, of the parts of a stage.
+    peak_memory_mb
+        The most memory that the process ever held, in 2^20 bytes.
+    rho_budget, rho_spent
+        The budget of the whole release, and the charges of all its draws.
+    picks
+        Number of rounds that measured private and public marginals.
+    rows
+        Rows of the synthetic table.
+    releasable
+        Whether the synthetic table may leave.
+    output
+        The folder.
+    report
+        The report that may leave, if one was written.
+    checks
+        What the checks of the synthetic table found; empty if none were wanted.
+    data_docs
+        The page about them.
+    certificate
+        The certificate, to be verified; the page beside it is for reading.
+    """
+
+    errors: WorkloadError
+    sampling_error: float
+    seconds: dict[str, float]
+    peak_memory_mb: float
+    rho_budget: float
+    rho_spent: float
+    picks: dict[str, int]
+    rows: int
+    releasable: bool
+    output: Path
+    report: Path | None = None
+    checks: Sequence[ExpectationResult] = ()
+    data_docs: Path | None = None
+    certificate: Path | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as ``synthesize --json`` prints them."""
+        return {
+            "workload_error": self.errors.to_dict(),
+            "sampling_error": self.sampling_error,
+            "seconds": {name: round(seconds, 3) for name, seconds in self.seconds.items()},
+            "peak_memory_mb": round(self.peak_memory_mb, 1),
+            "rho": {"budget": self.rho_budget, "spent": self.rho_spent},
+            "picks": self.picks,
+            "rows": self.rows,
+            "releasable": self.releasable,
+            "output": str(self.output),
+        }
