@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from abc import ABC, abstractmethod
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -23,6 +22,7 @@ from jam_dagster.pipeline.identity import (
 )
 from jam_dagster.privacy import NoiseCall
 from jam_dagster.tables import Domain, EncodedTable
+from jam_dagster.tables.files import write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,7 +140,7 @@ class DomainFormat(Format):
     def write(self, value: Domain, path: UPath) -> None:
         """Write the domain."""
         text = yaml.safe_dump(value.to_dict(), sort_keys=False, allow_unicode=True)
-        _replace(path, text.encode())
+        write_whole(path, text.encode())
 
     def read(self, path: UPath) -> Domain:
         """Read the domain."""
@@ -166,7 +166,7 @@ class RunFormat(Format):
             marker.unlink()
         value.model.save(path / "model")
         value.transcript.save(path / "transcript")
-        _replace(marker, json.dumps(value.release.to_dict(), indent=1).encode())
+        write_whole(marker, json.dumps(value.release.to_dict(), indent=1).encode())
 
     def read(self, path: UPath) -> ReleaseRun:
         """Read the model, the transcript, and which release they are."""
@@ -201,7 +201,7 @@ class ErrorFormat(Format):
             }
         if isinstance(value, ReleaseError):
             content["run"] = value.run
-        _replace(path, json.dumps(content, indent=1).encode())
+        write_whole(path, json.dumps(content, indent=1).encode())
 
     def read(self, path: UPath) -> WorkloadError:
         """Read the errors."""
@@ -229,7 +229,7 @@ class PageFormat(Format):
 
     def write(self, value: str, path: UPath) -> None:
         """Write the page."""
-        _replace(path, value.encode())
+        write_whole(path, value.encode())
 
     def read(self, path: UPath) -> str:
         """Read the page."""
@@ -251,7 +251,7 @@ class CertificateFormat(Format):
     def write(self, value: Certificate, path: UPath) -> None:
         """Write the page and the document."""
         path.mkdir(parents=True, exist_ok=True)
-        _replace(path / self.page, render_certificate(value).encode())
+        write_whole(path / self.page, render_certificate(value).encode())
         value.save(path)
 
     def read(self, path: UPath) -> Certificate:
@@ -264,17 +264,7 @@ def _write_parquet(table: Any, path: UPath) -> None:
 
     buffer = io.BytesIO()
     pq.write_table(table, buffer)
-    _replace(path, buffer.getvalue())
-
-
-def _replace(path: Path | UPath, content: bytes) -> None:
-    """Write a file whole or not at all; object stores do so by themselves."""
-    if not isinstance(path, Path):
-        path.write_bytes(content)
-        return
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(content)
-    partial.replace(path)
+    write_whole(path, buffer.getvalue())
 
 
 # An encoded table before a data frame: its suffix is the longer one.

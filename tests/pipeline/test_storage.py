@@ -1,5 +1,6 @@
 import resource
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import dagster as dg
@@ -321,3 +322,17 @@ def test_further_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert path.read_bytes() == b"before"
+
+
+def test_two_runs_may_write_the_same_asset_at_once(tmp_path: Path) -> None:
+    path = UPath(tmp_path / "page.html")
+    page = next(known for known in FORMATS if known.holds(""))
+
+    def write(_: int) -> None:
+        for _ in range(50):
+            page.write("a page", path)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    assert page.read(path) == "a page"
+    assert [found.name for found in tmp_path.iterdir()] == ["page.html"]
