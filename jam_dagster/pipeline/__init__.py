@@ -7,6 +7,7 @@ from jam_dagster.pipeline.labels import (
     check_privacy_labels,
 )
 from jam_dagster.pipeline.ledger import DatasetBudget, LedgerResource
+from jam_dagster.pipeline.partitions import PartitionsSpec, build_release_schedule
 from jam_dagster.pipeline.release import build_synthetic_release
 from jam_dagster.pipeline.specification import (
     DomainSpec,
@@ -25,6 +26,7 @@ __all__ = [
     "EvaluationSpec",
     "LedgerResource",
     "MechanismSpec",
+    "PartitionsSpec",
     "PrivacyLabel",
     "PrivacySpec",
     "ReleaseSpec",
@@ -33,6 +35,7 @@ __all__ = [
     "SyntheticRelease",
     "UnitSpec",
     "WorkloadSpec",
+    "build_release_schedule",
     "build_synthetic_release",
     "check_definitions",
     "check_privacy_labels",

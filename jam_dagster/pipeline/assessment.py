@@ -7,6 +7,7 @@ from typing import Any
 
 import dagster as dg
 import pandas as pd
+from dagster._core.event_api import PartitionKeyFilter
 
 from jam_dagster.errors import LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import (
@@ -27,7 +28,7 @@ from jam_dagster.pipeline.identity import (
     check_ingestion,
     check_tables,
 )
-from jam_dagster.pipeline.ingestion import partition_of, private_step, spending
+from jam_dagster.pipeline.ingestion import private_step, spending
 from jam_dagster.pipeline.metadata import pictures
 from jam_dagster.pipeline.spending import ResearchSpending
 from jam_dagster.tables import EncodedTable, encode
@@ -62,7 +63,7 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
         synthetic_records: pd.DataFrame,
         jam_pgm: ReleaseRun,
     ) -> ReleaseError:
-        partition = partition_of(context)
+        partition = graph.partition_of(context)
         domain = check_domains(graph, public_discretized, private_discretized)
         check_ingestion(graph, private_discretized, partition)
         check_tables(
@@ -199,7 +200,7 @@ def _page(
     error: WorkloadError | None,
     restricted: bool = False,
 ) -> str:
-    partition = partition_of(context)
+    partition = graph.partition_of(context)
     check_tables(graph, run, partition, synthetic=synthetic, public=public, error=error)
     if error is not None and error.synthetic is None:
         error = None
@@ -208,7 +209,7 @@ def _page(
     if spec.privacy.noise == "exact":
         balance = spending(graph, context, domain).ledger.balance(spec.dataset)
         remaining = balance.remaining_epsilon
-    checks = _check_results(graph, context)
+    checks = _check_results(graph, context, partition)
     page = render_report(
         ReleaseFacts(
             release=key.release,
@@ -218,8 +219,8 @@ def _page(
             reserved=run.release.shares,
             partition=key.partition,
             edition=key.edition,
-            private_source=spec.private.describe(),
-            public_source=spec.public.describe(),
+            private_source=spec.source("private", partition).describe(),
+            public_source=spec.source("public", partition).describe(),
             made=datetime.now(UTC),
             remaining_epsilon=remaining,
         ),
@@ -246,19 +247,24 @@ def _page(
 
 
 def _check_results(
-    graph: ReleaseGraph, context: dg.AssetExecutionContext
+    graph: ReleaseGraph, context: dg.AssetExecutionContext, partition: str
 ) -> list[ExpectationResult]:
     """Return how the checks of the synthetic table that lies there now came out.
 
     Blocking checks have run before the report is made; a check of an earlier table is left out.
     """
     key = graph.key("synthetic_records")
-    made = context.instance.get_latest_materialization_event(key)
+    instance = context.instance
+    tables = dg.AssetRecordsFilter(key, asset_partitions=[partition] if partition else None)
+    made = next(iter(instance.fetch_materializations(tables, limit=1).records), None)
+    # What the instance offers itself knows no partitions.
+    only = PartitionKeyFilter(key=partition) if partition else None
     found = []
     for name in expectation_check_names(graph):
-        record = context.instance.get_latest_asset_check_evaluation_record(
-            dg.AssetCheckKey(key, name)
-        )
+        check = dg.AssetCheckKey(key, name)
+        record = instance.event_log_storage.get_latest_asset_check_execution_by_key(
+            [check], partition_filter=only
+        ).get(check)
         event = record.event.dagster_event if record is not None and record.event else None
         if event is None or made is None:
             continue

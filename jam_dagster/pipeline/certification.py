@@ -10,7 +10,7 @@ from jam_dagster.evaluation import WorkloadError
 from jam_dagster.pipeline.formats import CertificateFormat, RunFormat
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.identity import ReleaseRun, check_tables
-from jam_dagster.pipeline.ingestion import partition_of, spending
+from jam_dagster.pipeline.ingestion import spending
 from jam_dagster.tables.yaml_text import write_yaml
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         synthetic_records: pd.DataFrame,
         **inputs: WorkloadError,
     ) -> Certificate:
-        partition = partition_of(context)
+        partition = graph.partition_of(context)
         error = inputs.get("workload_error")
         check_tables(graph, jam_pgm, partition, synthetic=synthetic_records, error=error)
         store: ReleaseStore = getattr(context.resources, store_key)
@@ -90,6 +90,7 @@ def certification_checks(graph: ReleaseGraph) -> list[dg.AssetChecksDefinition]:
         asset=graph.key(NAME),
         description="The certificate says that the table may leave: exact and unseeded noise, a"
         " domain and settings that owe nothing to private data, and every draw charged.",
+        partitions_def=graph.partitions_def,
     )
     def certified_releasable(release_certificate: Certificate) -> dg.AssetCheckResult:
         reasons = release_certificate.reasons

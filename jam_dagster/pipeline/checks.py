@@ -16,7 +16,6 @@ from jam_dagster.evaluation import (
 )
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.identity import ReleaseRun, check_tables
-from jam_dagster.pipeline.ingestion import partition_of
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.storage import ReleaseStore
@@ -94,6 +93,7 @@ def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
                 description=check.description,
                 blocking=check.blocking,
                 additional_deps=[graph.key("jam_pgm")],
+                partitions_def=graph.partitions_def,
             )
             for check in checks
         ],
@@ -111,7 +111,7 @@ def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
 
         domain = jam_pgm.model.domain
         store: ReleaseStore = getattr(context.resources, store_key)
-        partition = partition_of(context)
+        partition = graph.partition_of(context)
         check_tables(graph, jam_pgm, partition, synthetic=synthetic_records)
         with store.modes():
             results, data_docs = validate(
@@ -198,13 +198,14 @@ def _releasable(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         description="The table may leave: its noise is exact and unseeded, and its domain owes"
         " nothing to private values.",
         additional_ins=graph.ins("jam_pgm"),
+        partitions_def=graph.partitions_def,
     )
     def releasable(
         context: dg.AssetCheckExecutionContext,
         synthetic_records: pd.DataFrame,
         jam_pgm: ReleaseRun,
     ) -> dg.AssetCheckResult:
-        check_tables(graph, jam_pgm, partition_of(context), synthetic=synthetic_records)
+        check_tables(graph, jam_pgm, graph.partition_of(context), synthetic=synthetic_records)
         told = list(reasons)
         if not jam_pgm.transcript.releasable and not told:
             told.append(f"the transcript was drawn with {jam_pgm.transcript.noise} noise")
@@ -224,13 +225,14 @@ def _no_worse_than_public(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         description="The synthetic table answers the workload no worse than the public table does,"
         " beyond what the noise of the two errors explains.",
         additional_ins=graph.ins("jam_pgm"),
+        partitions_def=graph.partitions_def,
     )
     def synthetic_no_worse_than_public(
         context: dg.AssetCheckExecutionContext,
         workload_error: WorkloadError,
         jam_pgm: ReleaseRun,
     ) -> dg.AssetCheckResult:
-        check_tables(graph, jam_pgm, partition_of(context), error=workload_error)
+        check_tables(graph, jam_pgm, graph.partition_of(context), error=workload_error)
         found = compare_with_public(workload_error)
         severity = dg.AssetCheckSeverity.WARN
         if found is None:

@@ -66,6 +66,27 @@ class SyntheticRelease(dg.Component, Configured):
     evaluation: Annotated[
         EvaluationSpec, _doc("how the error is measured; with noise by default")
     ] = field(default_factory=EvaluationSpec)
+    partitions: Annotated[
+        str | dict[str, list[str]] | None,
+        _doc(
+            "daily, weekly, monthly (with start) or {static: [names]}: one release of each"
+            " snapshot, which private (and public) name by {partition} in path or query",
+            "monthly",
+            {"static": ["wave1", "wave2"]},
+        ),
+    ] = None
+    start: Annotated[
+        str | None, _doc("the day from which on there are partitions", "2026-01-01")
+    ] = None
+    schedule: Annotated[
+        str | None,
+        _doc(
+            "as partitions, or a cron expression due once for each of them, in UTC; stopped until"
+            " it is started",
+            "monthly",
+            "0 6 3 * *",
+        ),
+    ] = None
     group: Annotated[str | None, _doc("asset group; the release's name by default")] = None
     owners: Annotated[list[str], _doc("owners of every asset", ["team:statistics"])] = field(
         default_factory=list
@@ -78,7 +99,7 @@ class SyntheticRelease(dg.Component, Configured):
         return dg.ComponentTypeSpec(
             description=cls.__doc__,
             tags=["differential privacy", "synthetic data"],
-            produces=["asset", "asset_check", "job"],
+            produces=["asset", "asset_check", "job", "schedule"],
         )
 
     def get_asset_spec(self, spec: dg.AssetSpec) -> dg.AssetSpec:
@@ -102,6 +123,9 @@ class SyntheticRelease(dg.Component, Configured):
             mechanism=self.mechanism,
             workload=self.workload,
             evaluation=self.evaluation,
+            partitions=self.partitions,
+            start=self.start,
+            schedule=self.schedule,
             group=self.group,
             owners=self.owners,
             tags=self.tags,

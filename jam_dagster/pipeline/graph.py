@@ -4,11 +4,12 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import dagster as dg
 
-from jam_dagster.errors import SpecificationError
+from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.pipeline.labels import (
     BUILT_METADATA,
     CHARGES_LEDGER,
@@ -135,6 +136,46 @@ class ReleaseGraph:
         """Return the key of an asset."""
         return dg.AssetKey([self.spec.release, name])
 
+    @cached_property
+    def partitions_def(self) -> dg.PartitionsDefinition[str] | None:
+        """The partitions of every asset and check, or None.
+
+        The public table and the domain are partitioned too, though they may be the same for each:
+        so what a partition was drawn on stays beside it.
+        """
+        partitions = self.spec.partitions
+        return None if partitions is None else partitions.definition
+
+    @property
+    def price_of_partitions(self) -> str:
+        """What partitions cost, in words; empty where there are none."""
+        partitions = self.spec.partitions
+        if partitions is None:
+            return ""
+        if self.spec.privacy.noise != "exact":
+            return "Partitions cost nothing: seeded noise is for research and not releasable."
+        return partitions.cost(self.budget)
+
+    def partition_of(
+        self, context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext
+    ) -> str:
+        """Return the partition that a step runs for, empty where the release has none.
+
+        Raises
+        ------
+        InputError
+            If the step runs for several partitions at once, each of which must be paid for alone.
+        """
+        if self.partitions_def is None:
+            # A job may have partitions for the sake of other assets in it.
+            return ""
+        if not context.has_partition_key:
+            raise InputError(
+                f"Release {self.spec.release} is made one partition at a time: launch a run for"
+                f" each, as its backfill does. Nothing was charged."
+            )
+        return str(context.partition_key)
+
     def ins(self, *names: str) -> dict[str, dg.AssetIn]:
         """Return inputs that load assets of this release."""
         return {name: dg.AssetIn(key=self.key(name)) for name in names}
@@ -232,6 +273,10 @@ class ReleaseGraph:
             "metadata": self._metadata(name),
             "code_version": self._code_version(name),
         }
+        if self.partitions_def is not None:
+            options["partitions_def"] = self.partitions_def
+            # Several partitions in one run would share its failures, and their charges a run id.
+            options["backfill_policy"] = dg.BackfillPolicy.multi_run(max_partitions_per_run=1)
         if name != "privacy_budget":
             options["io_manager_key"] = self.store(name)
         if described.spends:
@@ -248,6 +293,8 @@ class ReleaseGraph:
             elif not self.spec.releasable:
                 reasons = "; ".join(self.spec.not_releasable_because)
                 text += f" Not releasable: {reasons}."
+        if name == "privacy_budget" and self.spec.partitions is not None:
+            text += f" {self.price_of_partitions}"
         return text
 
     def _metadata(self, name: str) -> dict[str, Any]:

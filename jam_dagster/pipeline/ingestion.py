@@ -48,18 +48,13 @@ def private_step(what: str) -> Iterator[None]:
         yield
 
 
-def partition_of(context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext) -> str:
-    """Return the partition that a step runs for, empty where there are none."""
-    return str(context.partition_key) if context.has_partition_key else ""
-
-
 def spending(
     graph: ReleaseGraph, context: dg.AssetExecutionContext, domain: Domain | None
 ) -> LedgerSpending:
     """Return what pays for a release with exact noise."""
     resource: LedgerResource = getattr(context.resources, LEDGER)
     store = getattr(context.resources, graph.store("jam_pgm"))
-    key = graph.release_key(domain, partition_of(context))
+    key = graph.release_key(domain, graph.partition_of(context))
     stores = (
         getattr(context.resources, RELEASABLE_STORE),
         getattr(context.resources, PRIVATE_STORE),
@@ -88,10 +83,9 @@ def ingestion_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
 
 
 def _public_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
-    source = graph.spec.public
-
     @graph.asset("public_records")
     def public_records(context: dg.AssetExecutionContext) -> pd.DataFrame:
+        source = graph.spec.source("public", graph.partition_of(context))
         table = source.read(private=False)
         _check_not_empty(table, "public")
         context.add_output_metadata(
@@ -204,9 +198,9 @@ def _privacy_budget(
         before = spends.ledger.release(spends.key)
         spends.reserve(run_id=context.run.run_id)
         balance = spends.ledger.balance(spec.dataset)
-        after = balance.remaining_units_after(
-            units_down(graph.budget.rho), "another" if partition_of(context) else ""
-        )
+        another = "another" if graph.partitions_def is not None else ""
+        price = units_down(graph.budget.rho)
+        after = balance.remaining_units_after(price, another)
         metadata |= {
             "already_reserved": before is not None,
             "dataset_granted_epsilon": balance.epsilon,
@@ -219,6 +213,9 @@ def _privacy_budget(
                 balance.epsilon_of(rho_within(after)) if after >= 0 else "another does not fit"
             ),
         }
+        if graph.partitions_def is not None:
+            fit = balance.partitions_that_fit(price)
+            metadata["partitions_that_still_fit"] = "any number: disjoint" if fit is None else fit
         return dg.MaterializeResult(metadata=metadata)
 
     return privacy_budget
@@ -239,13 +236,15 @@ def _private_records(
     )
     def private_records(context: dg.AssetExecutionContext, **inputs: Domain) -> pd.DataFrame:
         check_places(context)
+        partition = graph.partition_of(context)
+        source = spec.source("private", partition)
         domain = inputs.get("domain", declared)
         if spec.privacy.noise == "exact":
             # Once more, for a run that was launched without the asset above: a table that is not
             # paid for is not opened.
             spending(graph, context, domain).reserve(run_id=context.run.run_id)
         with private_step("reading the private table"):
-            table = spec.private.read(private=True)
+            table = source.read(private=True)
             _check_not_empty(table, "private")
             if spec.privacy.unit is not None:
                 table = spec.privacy.unit.build().limit(table, _row_key(graph, context))
@@ -253,8 +252,8 @@ def _private_records(
                 _check_columns(table, domain)
                 # What the release does not use, such as names, is not copied.
                 table = table[list(domain.names)]
-        Ingestion.wanted(graph, partition_of(context)).mark(table)
-        metadata: dict[str, Any] = {"source": spec.private.describe()}
+        Ingestion.wanted(graph, partition).mark(table)
+        metadata: dict[str, Any] = {"source": source.describe()}
         if graph.neighbours.records_public:
             metadata["dagster/row_count"] = len(table)
         if domain is not None and not domain.restricted:
@@ -305,7 +304,7 @@ def _row_key(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> bytes:
     if privacy.noise != "exact":
         return seeded_key(privacy.seed or 0)
     store: ReleaseStore = getattr(context.resources, PRIVATE_STORE)
-    which = json.dumps([str(privacy.edition), partition_of(context)])
+    which = json.dumps([str(privacy.edition), graph.partition_of(context)])
     name = f"{hashlib.sha256(which.encode()).hexdigest()[:16]}.key"
     return store.secret(graph.spec.release, "row_limit", name)
 

@@ -145,6 +145,7 @@ def check_translated(before: Collection[dg.AssetSpec], after: Collection[dg.Asse
                 other.metadata.get(BUILT_METADATA),
             ),
             (f"metadata {_KEPT_BY}", one.metadata.get(_KEPT_BY), other.metadata.get(_KEPT_BY)),
+            ("partitions", _partitions(one), _partitions(other)),
             (
                 "dependencies",
                 {dep.asset_key.to_user_string() for dep in one.deps},
@@ -158,6 +159,10 @@ def check_translated(before: Collection[dg.AssetSpec], after: Collection[dg.Asse
                     f" let get_asset_spec (translate) keep tags and metadata jam/*, io manager and"
                     f" deps, for instance with spec.merge_attributes."
                 )
+
+
+def _partitions(spec: dg.AssetSpec) -> str | None:
+    return None if spec.partitions_def is None else str(spec.partitions_def)
 
 
 def _shown(value: object) -> str:

@@ -1,5 +1,6 @@
 """The definitions of one release: assets, checks, job, and the check of their labels."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 
 import dagster as dg
@@ -10,6 +11,7 @@ from jam_dagster.pipeline.checks import release_checks
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.ingestion import ingestion_assets
 from jam_dagster.pipeline.labels import check_privacy_labels, check_translated
+from jam_dagster.pipeline.partitions import PartitionsSpec, build_release_schedule
 from jam_dagster.pipeline.specification import (
     DomainSpec,
     EvaluationSpec,
@@ -35,6 +37,9 @@ def build_synthetic_release(
     mechanism: MechanismSpec | None = None,
     workload: WorkloadSpec | None = None,
     evaluation: EvaluationSpec | None = None,
+    partitions: PartitionsSpec | str | Mapping[str, Sequence[str]] | None = None,
+    start: str | None = None,
+    schedule: str | None = None,
     group: str | None = None,
     owners: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
@@ -65,6 +70,13 @@ def build_synthetic_release(
         The marginals that matter; all three-way ones by default.
     evaluation
         How the error is measured; with noise, from 5% of the budget, by default.
+    partitions, start
+        Where it is made of one snapshot after another, which the sources name by ``{partition}``:
+        ``daily``, ``weekly`` or ``monthly`` from `start` on (see `PartitionsSpec`), or
+        ``{"static": names}``. Every partition pays for itself.
+    schedule
+        ``monthly`` and so on, as the partitions are, or a cron expression that is due once for
+        each of them; the schedule is stopped until somebody starts it.
     group
         The asset group; the release's name by default.
     owners, tags
@@ -76,7 +88,7 @@ def build_synthetic_release(
     Returns
     -------
     dagster.Definitions
-        Assets, checks and the job.
+        Assets, checks and the job, and the schedule where there is one.
 
     Raises
     ------
@@ -109,23 +121,34 @@ def build_synthetic_release(
         mechanism=mechanism or MechanismSpec(),
         workload=workload or WorkloadSpec(degree=3),
         evaluation=evaluation or EvaluationSpec(),
+        partitions=PartitionsSpec.of(partitions, start),
     )
     graph = ReleaseGraph(spec, group=group, owners=owners, tags=tags or {})
-    assets = [
-        *ingestion_assets(graph),
-        *synthesis_assets(graph),
-        *assessment_assets(graph),
-        *certification_assets(graph),
-    ]
+    with warnings.catch_warnings():
+        # Partitions of checks and backfill policies are young in Dagster; tests here rely on both.
+        warnings.simplefilter("ignore", dg.PreviewWarning)
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        assets = [
+            *ingestion_assets(graph),
+            *synthesis_assets(graph),
+            *assessment_assets(graph),
+            *certification_assets(graph),
+        ]
+        checks = [*release_checks(graph), *certification_checks(graph)]
     if translate is not None:
         built = [spec for one in assets for spec in one.specs]
         assets = [one.map_asset_specs(translate) for one in assets]
         check_translated(built, [spec for one in assets for spec in one.specs])
     check_privacy_labels(spec for one in assets for spec in one.specs)
+    description = f"Makes and checks the synthetic release {release}."
+    if spec.partitions is not None:
+        description += f" {graph.price_of_partitions}"
     job = dg.define_asset_job(
         f"{release}_release",
         selection=dg.AssetSelection.assets(*assets),
-        description=f"Makes and checks the synthetic release {release}.",
+        description=description,
     )
-    checks = [*release_checks(graph), *certification_checks(graph)]
-    return dg.Definitions(assets=assets, asset_checks=checks, jobs=[job])
+    schedules = []
+    if schedule is not None:
+        schedules.append(build_release_schedule(job, spec.partitions, schedule))
+    return dg.Definitions(assets=assets, asset_checks=checks, jobs=[job], schedules=schedules)

@@ -18,10 +18,19 @@ from jam_dagster.evaluation.workload_error import EvaluationMode
 from jam_dagster.mechanisms import JamPgm
 from jam_dagster.mechanisms.estimation import EstimatorName
 from jam_dagster.pipeline.configuration import Configured
+from jam_dagster.pipeline.partitions import PartitionsSpec
 from jam_dagster.privacy import EVALUATION_SHARE, RECORDS_SHARE, Budget, NoiseName, Protection
 from jam_dagster.privacy.release_key import canonical_digest, specification_of
 from jam_dagster.privacy.sensitivity import Relation
-from jam_dagster.tables import Domain, PrivacyUnit, Source, Workload, check_not_split
+from jam_dagster.tables import (
+    Domain,
+    PrivacyUnit,
+    Source,
+    Workload,
+    at_partition,
+    check_not_split,
+    is_partitioned,
+)
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _DATASET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -336,9 +345,11 @@ class ReleaseSpec:
     dataset
         The protected dataset whose budget pays.
     private, public
-        The sources of the two tables.
+        The sources of the two tables; with ``{partition}`` in path or query, of every snapshot.
     domain, privacy, mechanism, workload, evaluation
         See the classes.
+    partitions
+        Where it is made of one snapshot after another; None: it is one release.
     """
 
     release: str
@@ -350,6 +361,7 @@ class ReleaseSpec:
     mechanism: MechanismSpec = field(default_factory=MechanismSpec)
     workload: WorkloadSpec = field(default_factory=lambda: WorkloadSpec(degree=3))
     evaluation: EvaluationSpec = field(default_factory=EvaluationSpec)
+    partitions: PartitionsSpec | None = None
 
     def __post_init__(self) -> None:
         # What a template in YAML gives need not be a text.
@@ -362,6 +374,7 @@ class ReleaseSpec:
             raise SpecificationError(
                 f"dataset must hold letters, digits, '.', '_' and '-' only, got {self.dataset!r}."
             )
+        self._check_sources()
         if self.domain.declared is not None:
             # A workload that the domain cannot serve is refused now, not after an hour's run.
             self.workload.build(self.domain.declared)
@@ -375,6 +388,26 @@ class ReleaseSpec:
             raise SpecificationError(
                 f"The private table of release {self.release} may not be released from: {reason}."
             )
+
+    def _check_sources(self) -> None:
+        if self.partitions is not None and not is_partitioned(self.private):
+            raise SpecificationError(
+                f"Release {self.release} has partitions, but its private source no {{partition}}:"
+                f" each would release the same records again, at a price of its own. Write"
+                f" {{partition}} where the snapshots differ, as in people_{{partition}}.parquet or"
+                f" where month = '{{partition}}'."
+            )
+        for side in ("private", "public"):
+            if self.partitions is None and is_partitioned(getattr(self, side)):
+                raise SpecificationError(
+                    f"The {side} source of release {self.release} has a {{partition}}, but the"
+                    f" release no partitions: set partitions (monthly with a start, or {{static:"
+                    f" [names]}}), or name one table."
+                )
+
+    def source(self, side: Literal["private", "public"], partition: str) -> Source:
+        """Return the source of a partition's private or public table; "" where there are none."""
+        return at_partition(self.private if side == "private" else self.public, partition)
 
     def _check_budget(self) -> None:
         try:

@@ -23,7 +23,6 @@ from jam_dagster.pipeline.identity import (
 from jam_dagster.pipeline.ingestion import (
     STORES,
     check_places,
-    partition_of,
     private_step,
     spending,
 )
@@ -65,7 +64,7 @@ def _jam_pgm(graph: ReleaseGraph) -> dg.AssetsDefinition:
         public_discretized: EncodedTable,
     ) -> ReleaseRun:
         check_places(context)
-        partition = partition_of(context)
+        partition = graph.partition_of(context)
         domain = check_domains(graph, public_discretized, private_discretized)
         check_ingestion(graph, private_discretized, partition)
         mechanism = spec.mechanism.build()
@@ -176,13 +175,13 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
         jam_pgm: ReleaseRun,
         public_discretized: EncodedTable,
     ) -> pd.DataFrame:
-        check_tables(graph, jam_pgm, partition_of(context), public=public_discretized)
+        check_tables(graph, jam_pgm, graph.partition_of(context), public=public_discretized)
         rng = sampling_generator(jam_pgm.transcript)
         encoded = jam_pgm.model.sample(jam_pgm.transcript.records, rng)
         table = decode(encoded, rng)
         jam_pgm.mark(table)
         store: ReleaseStore = getattr(context.resources, store_key)
-        csv = store.beside(context.asset_key, partition_of(context), ".csv")
+        csv = store.beside(context.asset_key, graph.partition_of(context), ".csv")
         store.write(csv, table_csv(table))
         metadata: dict[str, Any] = {
             "csv": dg.MetadataValue.path(str(csv)),

@@ -72,6 +72,17 @@ class Balance:
         """Return what would be left after one more release; negative if it does not fit."""
         return min(self.remaining_units, self.remaining_units_in(partition) - units)
 
+    def partitions_that_fit(self, units: int) -> int | None:
+        """Return how many more partitions fit, each at a price in units of 1e-15 rho.
+
+        None stands for any number of them, where partitions are disjoint. They may cost less than
+        their price, so these are the least that fit; a renewing budget has room for more later.
+        """
+        left = max(self.remaining_units_in("another"), 0)
+        if self.policy.partitions == "disjoint":
+            return None if units <= left else 0
+        return left // units
+
     @property
     def granted(self) -> float:
         """Rho of the whole budget."""

@@ -9,6 +9,7 @@ from jam_dagster.tables.identification import draft_domain
 from jam_dagster.tables.impossible import ImpossibleCombination
 from jam_dagster.tables.marginals import MarginalSource, marginal_blocks
 from jam_dagster.tables.parquet_table import ParquetTable, encode_parquet
+from jam_dagster.tables.partitioned import at_partition, check_partition, is_partitioned
 from jam_dagster.tables.privacy_unit import (
     LimitedParquet,
     PrivacyUnit,
@@ -50,13 +51,16 @@ __all__ = [
     "SqlSource",
     "Value",
     "Workload",
+    "at_partition",
     "census_domain",
     "check_not_split",
+    "check_partition",
     "decode",
     "draft_domain",
     "encode",
     "encode_chunks",
     "encode_parquet",
+    "is_partitioned",
     "marginal_blocks",
     "secret_key",
     "seeded_key",

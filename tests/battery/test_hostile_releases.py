@@ -24,13 +24,16 @@ from tests.battery.hostile import DOMAIN, garbled, spoiled
 RELEASE: dict[str, Any] = {
     "release": "people",
     "dataset": "people",
-    "private": {"csv": "private.csv", "separator": ";"},
+    "private": {"csv": "private_{partition}.csv", "separator": ";"},
     "public": "public.csv",
     "domain": DOMAIN,
     "privacy": {"epsilon": 2.0, "delta": "1e-9", "edition": 2},
     "mechanism": {"name": "jam_pgm", "rounds": 2, "iterations": 20, "alpha": 0.7},
     "workload": {"cliques": [["age", "town"], ["code"]], "weights": [1, 2.5]},
     "evaluation": {"mode": "private", "share": 0.1},
+    "partitions": "monthly",
+    "start": "2026-01",
+    "schedule": "0 6 3 * *",
     "owners": ["team:statistics"],
     "tags": {"domain": "census"},
 }
@@ -50,6 +53,9 @@ def built(release: SyntheticRelease) -> dg.Definitions:
         mechanism=release.mechanism,
         workload=release.workload,
         evaluation=release.evaluation,
+        partitions=release.partitions,
+        start=release.start,
+        schedule=release.schedule,
         owners=release.owners,
         tags=release.tags,
     )

@@ -391,8 +391,8 @@ MUTANTS = (
         "preview-of-private-rows",
         "rows of the private table in the event log",
         INGESTION,
-        'metadata: dict[str, Any] = {"source": spec.private.describe()}',
-        'metadata = {"source": spec.private.describe(), "preview": preview(table)}',
+        'metadata: dict[str, Any] = {"source": source.describe()}',
+        'metadata = {"source": source.describe(), "preview": preview(table)}',
         ("tests/pipeline/test_leak_canary.py::test_failure_leaks_nothing", *QUICK),
     ),
     Mutant(
@@ -538,6 +538,31 @@ MUTANTS = (
         "    if warnings:\n",
         "    if False:\n",
         ("tests/pipeline/test_event_log.py::test_a_doubtful_configuration_is_warned_of",),
+    ),
+    Mutant(
+        "one-key-for-all-partitions",
+        "every partition is made of the first one's draws",
+        "jam_dagster/pipeline/graph.py",
+        "            partition=partition,\n",
+        '            partition="",\n',
+        ("tests/pipeline/test_partitions.py", *QUICK),
+    ),
+    Mutant(
+        "partition-of-another-asset",
+        "a release pays again for each partition of what runs beside it",
+        "jam_dagster/pipeline/graph.py",
+        '            return ""\n        if not context.has_partition_key:',
+        '            return context.partition_key if context.has_partition_key else ""\n'
+        "        if not context.has_partition_key:",
+        ("tests/pipeline/test_partitions.py", *QUICK),
+    ),
+    Mutant(
+        "partition-in-a-query",
+        "the name of a partition ends a text in a query, or leads out of a folder",
+        "jam_dagster/tables/partitioned.py",
+        "_PARTITION.fullmatch(partition)",
+        "_PARTITION.match(partition)",
+        ("tests/tables/test_partitioned.py",),
     ),
     Mutant(
         "overflow-of-a-number",

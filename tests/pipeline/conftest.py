@@ -131,11 +131,14 @@ class Bench:
         release = build_synthetic_release("people", **{**given, **changes})
         return dg.Definitions.merge(release, dg.Definitions(resources=self.resources()))
 
-    def run(self, selection: list[str] | None = None, **changes: Any) -> dg.ExecuteInProcessResult:
+    def run(
+        self, selection: list[str] | None = None, *, partition: str | None = None, **changes: Any
+    ) -> dg.ExecuteInProcessResult:
         job = self.definitions(**changes).resolve_job_def("people_release")
         return job.execute_in_process(
             instance=self.instance,
             raise_on_error=False,
+            partition_key=partition,
             run_config={"loggers": {"console": {"config": {"log_level": "ERROR"}}}},
             asset_selection=[dg.AssetKey(["people", name]) for name in selection]
             if selection

@@ -1,0 +1,378 @@
+"""Releases of one snapshot after another: what each partition reads, pays, and leaves."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+import pytest
+import yaml
+from dagster._core.definitions.unresolved_asset_job_definition import (
+    UnresolvedAssetJobDefinition,
+)
+
+from jam_dagster.certificates import Certificate, verify
+from jam_dagster.errors import PrivacyLabelError, SpecificationError
+from jam_dagster.pipeline import (
+    DatasetBudget,
+    EvaluationSpec,
+    MechanismSpec,
+    PartitionsSpec,
+    PrivacySpec,
+    SyntheticRelease,
+    WorkloadSpec,
+    build_release_schedule,
+    check_definitions,
+)
+from jam_dagster.privacy import Budget, epsilon_from_rho
+from jam_dagster.tables import source_from_config
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, people
+from tests.pipeline.test_component import ATTRIBUTES, loaded
+
+# Dagster marks its own use of these as beta.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
+    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
+    pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated"),
+]
+
+JANUARY, FEBRUARY, MARCH = "2026-01", "2026-02", "2026-03"
+PRIVATE = EvaluationSpec(mode="private", share=0.2)
+
+
+class Months:
+    """A release a month, of snapshots beside each other."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        for place, month in enumerate((JANUARY, FEBRUARY, MARCH)):
+            # As many rows in each: what tells the months apart must not be their number.
+            table = people(600, seed=10 + place).assign(sex="F" if place == 0 else "M")
+            table.to_csv(bench.home / f"private_{month}.csv", index=False)
+        self.changes: dict[str, Any] = {
+            "private": source_from_config(str(bench.home / "private_{partition}.csv")),
+            # One round that measures the sex on the private table: what else it could choose is
+            # worse by more than chance makes up for in one run of a hundred million.
+            "mechanism": MechanismSpec(rounds=1, iterations=20),
+            "workload": WorkloadSpec(cliques=[["sex"]]),
+            "partitions": "monthly",
+            "start": "2026-01-01",
+        }
+
+    def definitions(self, **changes: Any) -> dg.Definitions:
+        return self.bench.definitions(**{**self.changes, **changes})
+
+    def run(
+        self, partition: str | None, selection: list[str] | None = None, **changes: Any
+    ) -> dg.ExecuteInProcessResult:
+        return self.bench.run(selection, partition=partition, **{**self.changes, **changes})
+
+    def synthetic(self, month: str) -> pd.DataFrame:
+        folder = self.bench.releases / "people" / "synthetic_records"
+        return pd.read_parquet(folder / f"{month}.parquet")
+
+    def reserved(self) -> list[str]:
+        return [one.key.partition for one in self.bench.events() if one.kind.value == "reserved"]
+
+
+@pytest.fixture
+def months(bench: Bench) -> Months:
+    return Months(bench)
+
+
+def told(result: dg.ExecuteInProcessResult, name: str) -> dict[str, Any]:
+    (event,) = (
+        event
+        for event in result.get_asset_materialization_events()
+        if event.asset_key == dg.AssetKey(["people", name])
+    )
+    return {key: value.value for key, value in event.materialization.metadata.items()}
+
+
+def test_each_partition_pays_once_and_leaves_files_of_its_own(months: Months) -> None:
+    for month in (JANUARY, FEBRUARY):
+        result = months.run(month, evaluation=PRIVATE)
+        assert result.success, failure(result)
+        assert {event.partition for event in result.get_asset_materialization_events()} == {month}
+        checks = result.get_asset_check_evaluations()
+        assert {one.partition for one in checks} == {month}
+        told_checks = told(result, "release_report")["checks_told"]
+        assert told_checks > 10
+    # The months hold one sex each, which the public table does not.
+    first, second = months.synthetic(JANUARY), months.synthetic(FEBRUARY)
+    assert (first["sex"] == "F").mean() > 0.7
+    assert (second["sex"] == "M").mean() > 0.7
+    assert sorted(set(months.reserved())) == [JANUARY, FEBRUARY]
+
+    folder = months.bench.releases / "people"
+    for month in (JANUARY, FEBRUARY):
+        report = (folder / "release_report" / f"{month}.html").read_text()
+        assert f"private_{month}.csv" in report
+        certified = folder / "release_certificate" / month
+        assert Certificate.load(certified).key.partition == month
+        assert [
+            one.message for one in verify(certified, ledger=months.bench.ledger) if not one.passed
+        ] == []
+        assert (folder / "data_docs" / month).is_dir()
+        assert (folder / "synthetic_records" / f"{month}.csv").is_file()
+
+    # Made again, each is free and the same; and January's report finds January's checks.
+    events = months.bench.events()
+    again = months.run(JANUARY, evaluation=PRIVATE)
+    assert again.success, failure(again)
+    assert told(again, "jam_pgm")["made_again"]
+    pd.testing.assert_frame_equal(months.synthetic(JANUARY), first)
+    report = months.run(FEBRUARY, ["release_report"], evaluation=PRIVATE)
+    assert told(report, "release_report")["checks_told"] == told_checks
+    assert months.bench.events() == events
+    pd.testing.assert_frame_equal(months.synthetic(FEBRUARY), second)
+
+
+def test_a_partition_that_does_not_fit_is_refused_with_the_numbers(months: Months) -> None:
+    price = Budget(2.0, 1e-9).rho
+    enough = epsilon_from_rho(2.5 * price, 1e-9)
+    months.bench.budget = DatasetBudget(epsilon=enough, delta=1e-9)
+    budget = ["domain", "privacy_budget"]
+    fits = [
+        told(months.run(month, budget), "privacy_budget")["partitions_that_still_fit"]
+        for month in (JANUARY, FEBRUARY)
+    ]
+    assert fits == [1, 0]
+    (months.bench.home / f"private_{MARCH}.csv").unlink()
+    refused = failure(months.run(MARCH))
+    assert "BudgetExceededError" in refused
+    assert MARCH in refused
+    # Requested, remaining, and the difference.
+    for rho in (price, 0.5 * price):
+        assert f"{rho:.6g}"[:7] in refused
+    assert months.reserved() == [JANUARY, FEBRUARY]
+    # What was refused was not opened: it is no longer there.
+    assert "SourceError" not in refused
+
+
+def test_partitions_that_are_disjoint_fit_in_any_number(months: Months) -> None:
+    ground = "membership public and fixed"
+    months.bench.budget = DatasetBudget(
+        epsilon=2.0, delta=1e-9, partitions="disjoint", ground=ground
+    )
+    for month in (JANUARY, FEBRUARY):
+        result = months.run(month, ["domain", "privacy_budget"])
+        assert told(result, "privacy_budget")["partitions_that_still_fit"].startswith("any number")
+
+
+def test_what_a_backfill_costs_is_told_before_it_is_launched(months: Months) -> None:
+    definitions = months.definitions()
+    rho = Budget(2.0, 1e-9).rho
+    year = f"A year of monthly partitions (12) costs up to rho {12 * rho:.6g}, which is epsilon"
+    year += f" {epsilon_from_rho(12 * rho, 1e-9):.4g}"
+    job = definitions.resolve_job_def("people_release")
+    spec = definitions.resolve_assets_def(
+        dg.AssetKey(["people", "privacy_budget"])
+    ).get_asset_spec()
+    for text in (job.description, spec.description):
+        assert text is not None
+        assert f"Each partition reserves rho {rho:.6g} (epsilon 2 at delta 1e-09)" in text
+        assert year in text
+    seeded = months.definitions(privacy=PrivacySpec(epsilon=2.0, noise="numpy"))
+    description = seeded.resolve_job_def("people_release").description
+    assert description is not None
+    assert "Partitions cost nothing" in description
+
+
+def test_every_asset_and_check_is_partitioned_alike_and_backfilled_one_by_one(
+    months: Months,
+) -> None:
+    definitions = check_definitions(months.definitions(evaluation=PRIVATE))
+    graph = definitions.resolve_asset_graph()
+    wanted = dg.MonthlyPartitionsDefinition(
+        start_date=datetime(2026, 1, 1, tzinfo=UTC), fmt="%Y-%m"
+    )
+    for key in graph.get_all_asset_keys():
+        node = graph.get(key)
+        assert node.partitions_def == wanted
+        assert node.backfill_policy == dg.BackfillPolicy.multi_run(max_partitions_per_run=1)
+    assert all(graph.get(key).partitions_def == wanted for key in graph.asset_check_keys)
+    # Without partitions everything is as it was.
+    plain = months.bench.definitions().resolve_asset_graph()
+    assert not any(plain.get(key).partitions_def for key in plain.get_all_asset_keys())
+
+
+def test_a_translation_that_takes_the_partitions_away_is_refused(months: Months) -> None:
+    with pytest.raises(PrivacyLabelError, match="partitions"):
+        months.definitions(translate=lambda spec: spec.replace_attributes(partitions_def=None))
+
+
+def test_other_assets_partitions_are_not_the_release_s(bench: Bench) -> None:
+    """An unpartitioned release in a partitioned run is the same release, paid for once."""
+
+    @dg.asset(partitions_def=dg.StaticPartitionsDefinition(["a", "b"]))
+    def beside() -> None: ...
+
+    selection = dg.AssetSelection.all() - dg.AssetSelection.checks()
+    job = dg.define_asset_job("both", selection=selection)
+    definitions = dg.Definitions.merge(
+        bench.definitions(mechanism=MechanismSpec(rounds=1, iterations=20)),
+        dg.Definitions(assets=[beside], jobs=[job]),
+    )
+    keys = [*(dg.AssetKey(["people", name]) for name in UP_TO_SYNTHETIC), beside.key]
+    for partition in ("a", "b"):
+        result = definitions.resolve_job_def("both").execute_in_process(
+            instance=bench.instance,
+            partition_key=partition,
+            asset_selection=keys,
+            raise_on_error=False,
+        )
+        assert result.success, failure(result)
+    assert bench.kinds().count("reserved") == 1
+
+
+def test_another_month_s_codes_are_refused_before_a_charge(months: Months) -> None:
+    assert months.run(JANUARY, UP_TO_SYNTHETIC[:-2]).success
+    codes = months.bench.closed / "people" / "private_discretized"
+    (codes / f"{JANUARY}.codes.parquet").rename(codes / f"{FEBRUARY}.codes.parquet")
+    assert months.run(FEBRUARY, ["public_records", "domain", "public_discretized"]).success
+    refused = failure(months.run(FEBRUARY, ["jam_pgm"]))
+    assert f"read for edition 1 of partition {JANUARY}, not for" in refused
+    assert "charged" not in months.bench.kinds()
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"private": "people.csv"}, "has partitions, but its private source no {partition}"),
+        ({"partitions": None, "start": None}, "The private source of release people has a"),
+        (
+            {"partitions": None, "start": None, "private": "p.csv", "public": "{partition}.csv"},
+            "The public source of release people has a",
+        ),
+        ({"partitions": "hourly"}, "daily, weekly, monthly or {static: [names]}, got 'hourly'"),
+        ({"partitions": 7}, "got 7"),
+        ({"partitions": {"dynamic": ["a"]}}, "{static: [names]}"),
+        ({"partitions": {"static": "ab"}}, "{static: [names]}"),
+        ({"partitions": {"static": []}, "start": None}, "at least one partition"),
+        ({"partitions": {"static": ["a", "a"]}, "start": None}, "each once"),
+        ({"partitions": {"static": ["a/b"]}, "start": None}, "'a/b'"),
+        ({"partitions": {"static": ["a"]}}, "start is for partitions that are daily"),
+        ({"partitions": None}, "start is for a release that has partitions"),
+        ({"start": None}, "need a start, a day such as 2026-01-01; got None"),
+        ({"start": "January"}, "got 'January'"),
+        ({"partitions": "daily", "start": "2026-01"}, "got '2026-01'"),
+        ({"schedule": "daily"}, "must be monthly, or a cron"),
+        ({"schedule": "0 6 * * *"}, "such as '0 6 3 * *'; got '0 6 * * *'"),
+        ({"schedule": "0 6 31 * *"}, "got '0 6 31 * *'"),
+        ({"schedule": "often"}, "got 'often'"),
+        (
+            {"schedule": "monthly", "partitions": {"static": ["a"]}, "start": None},
+            "Launch a backfill",
+        ),
+        (
+            {"schedule": "monthly", "partitions": None, "start": None, "private": "p.csv"},
+            "schedule is for a release that has partitions",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    months: Months, changes: dict[str, Any], named: str
+) -> None:
+    sources = {
+        side: source_from_config(changes[side]) for side in ("private", "public") if side in changes
+    }
+    with pytest.raises(SpecificationError) as caught:
+        months.definitions(**{**changes, **sources})
+    assert named in str(caught.value)
+    assert not months.bench.ledger.exists
+
+
+@pytest.mark.parametrize(
+    ("every", "schedule", "cron"),
+    [
+        ("monthly", "monthly", "0 0 1 * *"),
+        ("monthly", "30 6 3 * *", "30 6 3 * *"),
+        ("weekly", "weekly", "0 0 * * 1"),
+        ("weekly", "0 6 * * 0", "0 6 * * 0"),
+        ("daily", "daily", "0 0 * * *"),
+        ("daily", "15 23 * * *", "15 23 * * *"),
+    ],
+)
+def test_the_schedule_is_due_once_a_partition_and_stopped(
+    months: Months, every: str, schedule: str, cron: str
+) -> None:
+    definitions = months.definitions(partitions=every, schedule=schedule)
+    made = definitions.resolve_schedule_def("people_release_schedule")
+    assert made.cron_schedule == cron
+    assert made.default_status is dg.DefaultScheduleStatus.STOPPED
+    assert made.execution_timezone == "UTC"
+
+
+@pytest.mark.parametrize(
+    ("every", "start", "now", "due"),
+    [
+        ("monthly", "2026-01", datetime(2026, 3, 3, 6, tzinfo=UTC), FEBRUARY),
+        # The fifth of January 2026 was a Monday.
+        ("weekly", "2026-01-01", datetime(2026, 1, 19, tzinfo=UTC), "2026-01-12"),
+        ("daily", "2026-01-01", datetime(2026, 1, 3, tzinfo=UTC), "2026-01-02"),
+    ],
+)
+def test_a_tick_releases_the_partition_whose_time_is_over(
+    months: Months, every: str, start: str, now: datetime, due: str
+) -> None:
+    definitions = months.definitions(partitions=every, start=start, schedule=every)
+    made = definitions.resolve_schedule_def("people_release_schedule")
+    context = dg.build_schedule_context(
+        instance=months.bench.instance,
+        scheduled_execution_time=now,
+        repository_def=definitions.get_repository_def(),
+    )
+    (request,) = made.evaluate_tick(context).run_requests or []
+    assert request.partition_key == due
+
+
+def test_there_is_no_schedule_unless_it_is_asked_for(months: Months) -> None:
+    assert not months.definitions().schedules
+
+
+def test_the_schedule_stands_alone(months: Months) -> None:
+    (job,) = months.definitions().jobs or ()
+    assert isinstance(job, UnresolvedAssetJobDefinition)
+    made = build_release_schedule(job, PartitionsSpec("monthly", "2026-01"), "0 6 3 * *")
+    definitions = dg.Definitions.merge(months.definitions(), dg.Definitions(schedules=[made]))
+    assert definitions.resolve_schedule_def("people_release_schedule").cron_schedule == "0 6 3 * *"
+
+
+def test_partitions_from_yaml_are_released(bench: Bench) -> None:
+    attributes = {
+        **ATTRIBUTES,
+        "private": {"sql": "${PEOPLE}", "query": "select * from people where wave = '{partition}'"},
+        "partitions": {"static": ["wave1", "wave2"]},
+    }
+    with loaded(bench, attributes) as (component, definitions):
+        assert component.partitions == {"static": ["wave1", "wave2"]}
+        keys = definitions.resolve_assets_def(dg.AssetKey(["people", "jam_pgm"])).partitions_def
+        assert keys == dg.StaticPartitionsDefinition(["wave1", "wave2"])
+    monthly = {
+        **ATTRIBUTES,
+        "private": str(bench.home / "private_{partition}.csv"),
+        "partitions": "monthly",
+        "start": "2026-01-01",
+        "schedule": "0 6 3 * *",
+    }
+    with loaded(bench, monthly) as (_, definitions):
+        made = definitions.resolve_schedule_def("people_release_schedule")
+        assert made.cron_schedule == "0 6 3 * *"
+        people(600, seed=3).to_csv(bench.home / f"private_{JANUARY}.csv", index=False)
+        result = definitions.resolve_job_def("people_release").execute_in_process(
+            instance=bench.instance,
+            partition_key=JANUARY,
+            asset_selection=[dg.AssetKey(["people", name]) for name in UP_TO_SYNTHETIC],
+            raise_on_error=False,
+        )
+        assert result.success, failure(result)
+    assert (bench.releases / "people" / "synthetic_records" / f"{JANUARY}.csv").exists()
+
+
+def test_a_start_in_yaml_needs_no_quotes() -> None:
+    text = yaml.safe_dump(ATTRIBUTES) + "partitions: daily\nstart: 2026-01-01\n"
+    release = SyntheticRelease.resolve_from_yaml(text)
+    assert PartitionsSpec.of(release.partitions, release.start) == PartitionsSpec(
+        "daily", "2026-01-01"
+    )

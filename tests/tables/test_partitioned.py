@@ -1,0 +1,66 @@
+"""Which snapshot a source reads: `{partition}` in its path or query."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import sqlalchemy as sa
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.tables import at_partition, check_partition, is_partitioned, source_from_config
+
+SPLIT = {"split": "all_{partition}.csv", "by": "sex", "value": "F", "public_share": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("config", "key", "wanted"),
+    [
+        ("people_{partition}.csv", "csv", "people_2026-01.csv"),
+        ({"csv": "{partition}/a.csv", "separator": ";"}, "csv", "2026-01/a.csv"),
+        ({"parquet": "s3://b/month={partition}/"}, "parquet", "s3://b/month=2026-01/"),
+        (
+            {"sql": "sqlite:///a.db", "query": "select * from t where m = '{partition}'"},
+            *("query", "select * from t where m = '2026-01'"),
+        ),
+        ({"sql": "sqlite:///{partition}.db", "query": "select 1"}, "sql", "sqlite:///2026-01.db"),
+        ({**SPLIT, "public_rows": 10}, "split", {"csv": "all_2026-01.csv"}),
+    ],
+)
+def test_the_partition_stands_in_path_and_query(config: Any, key: str, wanted: Any) -> None:
+    source = source_from_config(config)
+    assert is_partitioned(source)
+    read = at_partition(source, "2026-01")
+    assert not is_partitioned(read)
+    assert read.to_dict() == {**source.to_dict(), key: wanted}
+
+
+@pytest.mark.parametrize("config", ["people.csv", {"demo": "census"}, {"parquet": "${X}/a_{b}"}])
+def test_a_source_without_partition_is_the_same_for_all(config: Any) -> None:
+    source = source_from_config(config)
+    assert not is_partitioned(source)
+    assert at_partition(source, "2026-01") is source
+    assert at_partition(source, "") is source
+
+
+@pytest.mark.parametrize(
+    "partition", ["", "../secret", "a/b", "x' or 'a' = 'a", "a b", ".hidden", "a\n", "a" * 101, 7]
+)
+def test_what_could_leave_a_path_or_a_query_is_no_partition(partition: Any) -> None:
+    with pytest.raises(SpecificationError, match="a partition must be a text"):
+        check_partition(partition)
+    with pytest.raises(SpecificationError, match="a partition must be a text"):
+        at_partition(source_from_config("people_{partition}.csv"), partition)
+
+
+def test_each_partition_reads_rows_of_its_own(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'people.db'}"
+    table = pd.DataFrame({"month": ["2026-01", "2026-02", "2026-02"], "age": [1, 2, 3]})
+    engine = sa.create_engine(url)
+    table.to_sql("people", engine, index=False)
+    engine.dispose()
+    source = source_from_config(
+        {"sql": url, "query": "select age from people where month = '{partition}' order by age"}
+    )
+    ages = [list(at_partition(source, f"2026-0{m}").read(private=True)["age"]) for m in (1, 2)]
+    assert ages == [[1], [2, 3]]
