@@ -70,9 +70,9 @@ def torture_steps(home: Path, kills: int) -> Tormented:
     """Kill the mechanism's step of one release again and again, and bring it to its end."""
     victim, told = SteppedRelease(home=home), Tormented(releases=1)
     victim.prepare()
-    # All that the step needs is made by a run that dies when the step begins.
+    # All that the step needs is made by a run that dies before its first charge.
     whole = PipelineRelease(home=home)
-    execute(whole, Target("reserve: before"))
+    execute(whole, Target("charge: before"))
     state = State.of(victim)
     for target in TARGETS[:kills]:
         ended = execute(victim, target)
