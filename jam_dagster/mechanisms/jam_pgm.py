@@ -19,6 +19,7 @@ from jam_dagster.errors import (
     DomainError,
     EmptyCandidateSetError,
     LostDrawError,
+    ReleaseClosedError,
     SpecificationError,
 )
 from jam_dagster.mechanisms.estimation import (
@@ -181,6 +182,8 @@ class JamPgm:
             If no marginal fits the size limit in the first round; nothing is charged then.
         BudgetExceededError
             If the account does not hold what `draws` says it holds.
+        ReleaseClosedError
+            If the account was closed before anything was measured; later that ends the run.
         """
         _check_tables(private, public)
         self.check(private.domain, workload, draws.total)
@@ -299,10 +302,20 @@ class _Run:
             except LostDrawError:
                 # The lost selection counts as spent; this round starts again with what is left.
                 continue
+            except ReleaseClosedError:
+                if not self.measured:
+                    raise
+                # An operator ended the release; what it had paid for by then is one.
+                return "closed"
         source: Origin = "private" if chosen < len(fitting) else "public"
         clique = self.closure[fitting[chosen % len(fitting)]]
-        with self._stage("measure"):
-            measurement = self._measure(index, clique, source, rho_measure)
+        try:
+            with self._stage("measure"):
+                measurement = self._measure(index, clique, source, rho_measure)
+        except ReleaseClosedError:
+            if not self.measured:
+                raise
+            return "closed"
         convergence = Convergence(0, math.nan)
         if measurement is not None:
             self.measured.append(clique)

@@ -131,7 +131,7 @@ class Transcript:
     rounds
         The rounds, in order.
     ended
-        ``all rounds``, ``no candidate fits`` or ``budget exhausted``.
+        ``all rounds``, ``no candidate fits``, ``budget exhausted`` or, by an operator, ``closed``.
     noise, releasable
         The noise backend, and whether its outcomes may leave.
     neighbours

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -136,22 +137,42 @@ class ReleaseArchive:
         return self._directory / "run"
 
 
-def holds_draws_of(dataset: str, store: ReleaseStore) -> bool:
-    """Whether a store holds draws of any release of a protected dataset."""
-    if not store.root.exists():
-        return False
-    for release in store.root.iterdir():
+@dataclass(frozen=True)
+class StoredDraws:
+    """The files of one release's draws.
+
+    Parameters
+    ----------
+    directory
+        Its archive.
+    key
+        The release.
+    files
+        The names of the outcomes' files.
+    """
+
+    directory: UPath
+    key: ReleaseKey
+    files: frozenset[str]
+
+
+def draws_of(dataset: str, store: ReleaseStore) -> Iterator[StoredDraws]:
+    """Yield the draws that a store holds of each release of a protected dataset."""
+    for release in store.root.iterdir() if store.root.exists() else ():
         archives = release / "archive"
         for directory in archives.iterdir() if archives.exists() else ():
-            key, outcomes = directory / _KEY_FILE, directory / "outcomes"
-            if (
-                key.exists()
-                and json.loads(key.read_text())["dataset"] == dataset
-                and outcomes.exists()
-                and any(outcomes.iterdir())
-            ):
-                return True
-    return False
+            described, outcomes = directory / _KEY_FILE, directory / "outcomes"
+            if not (described.exists() and outcomes.exists()):
+                continue
+            key = ReleaseKey(**json.loads(described.read_text()))
+            files = DirectoryStore(outcomes).files
+            if key.dataset == dataset and files:
+                yield StoredDraws(directory, key, files)
+
+
+def holds_draws_of(dataset: str, store: ReleaseStore) -> bool:
+    """Whether a store holds draws of any release of a protected dataset."""
+    return any(True for _ in draws_of(dataset, store))
 
 
 _KEY_FILE = "key.json"

@@ -13,6 +13,7 @@ from jam_dagster.errors import BudgetError
 from jam_dagster.pipeline.archive import holds_draws_of
 from jam_dagster.pipeline.configuration import expanded
 from jam_dagster.privacy import Ledger, Policy
+from jam_dagster.privacy.ledger_backend import grant_command
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.storage import ReleaseStore
@@ -87,8 +88,7 @@ class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its 
             if configured is None:
                 raise BudgetError(
                     f"Protected dataset {dataset!r} has no privacy budget. Name it under budgets"
-                    f" of the ledger resource, or run `jam-dagster ledger grant --ledger {url}"
-                    f" --dataset {dataset} --epsilon EPSILON --delta DELTA`."
+                    f" of the ledger resource, or run `{grant_command(url, dataset)}`."
                 )
             for store in stores:
                 if holds_draws_of(dataset, store):
@@ -96,8 +96,8 @@ class LedgerResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # its 
                         f"The store ({store.root}) holds draws of protected dataset {dataset!r},"
                         f" which this ledger ({url}) never charged: its file was lost, or its path"
                         f" is mistyped. Restore the ledger that charged them. If it is gone for"
-                        f" good, grant what may still be spent with `jam-dagster ledger grant"
-                        f" --ledger {url} --dataset {dataset} --epsilon EPSILON --delta DELTA`."
+                        f" good, move its draws out of the store and grant what may still be spent:"
+                        f" `{grant_command(url, dataset)}`."
                     )
             policy = configured.policy
             ledger.grant(

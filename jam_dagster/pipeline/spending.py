@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import BudgetError
-from jam_dagster.pipeline.archive import ReleaseArchive
+from jam_dagster.pipeline.archive import ReleaseArchive, draws_of
 from jam_dagster.privacy import Draws, MemoryStore, UnledgeredAccount, make_noise
 from jam_dagster.privacy.draws import uncharged
 from jam_dagster.privacy.release_key import COMMAND_LINE
@@ -78,6 +78,7 @@ class LedgerSpending:
                 f" privacy.edition to draw, and pay, anew."
             )
         if release is None or not charged:
+            self._check_memory()
             self.ledger.check(self.key, self.graph.shares, neighbours=self.graph.neighbours)
         elif not self.archive.exists:
             by_hand = (
@@ -90,6 +91,29 @@ class LedgerSpending:
                 f" but its draws are not in the store ({self.store.root}).{by_hand} Bring the store"
                 f" back, or raise privacy.edition to draw, and pay, anew."
             )
+
+    def _check_memory(self) -> None:
+        """Raise if the ledger has forgotten draws of any release of the dataset.
+
+        An older copy of a ledger would pay once more with what was spent since.
+        """
+        from jam_dagster.privacy import Kind
+
+        stored = [draws for store in self.stores for draws in draws_of(self.key.dataset, store)]
+        charged: dict[ReleaseKey | None, set[str]] = {}
+        for event in self.ledger.events(self.key.dataset) if stored else ():
+            if event.kind == Kind.CHARGED:
+                charged.setdefault(event.key, set()).add(event.step)
+        for draws in stored:
+            forgotten = uncharged(draws.files, charged.get(draws.key, ()))
+            if forgotten:
+                raise BudgetError(
+                    f"The store holds {len(forgotten)} draws of {draws.key} of protected dataset"
+                    f" {draws.key.dataset!r} that this ledger never charged ({draws.directory}):"
+                    f" it is an older copy of the ledger that did. Restore the newer one. If that"
+                    f" is gone for good, lower the dataset's budget by what it spent, then move"
+                    f" {draws.directory} out of the store."
+                )
 
     def reserve(self, *, run_id: str) -> None:
         """Reserve the whole release, before anything private is opened; once is enough.

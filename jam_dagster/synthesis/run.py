@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster.certificates import Asked, certify, write_table
-from jam_dagster.errors import InputError, LostDrawError
+from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import WorkloadError, workload_error
 from jam_dagster.evaluation.expectations import ExpectationResult, validate
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
@@ -365,7 +365,7 @@ def _evaluate(
         errors = workload_error(
             private, synthetic, public, workload, mode="private", draws=draws, records=records
         )
-    except LostDrawError as lost:
+    except (LostDrawError, ReleaseClosedError) as lost:
         # The synthetic table is there and paid for; that its error is unknown is no reason to
         # withhold it.
         tell(f"The workload errors are lost: {lost}")

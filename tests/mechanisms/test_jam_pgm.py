@@ -8,7 +8,12 @@ import math
 import numpy as np
 import pytest
 
-from jam_dagster.errors import DomainError, EmptyCandidateSetError, SpecificationError
+from jam_dagster.errors import (
+    DomainError,
+    EmptyCandidateSetError,
+    ReleaseClosedError,
+    SpecificationError,
+)
 from jam_dagster.mechanisms import FittedModel, JamPgm, Transcript, jam_pgm, refit
 from jam_dagster.privacy import Draws, MemoryStore, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
@@ -357,6 +362,32 @@ def test_with_nothing_left_the_run_ends_with_what_is_stored(domain, private, pub
     result = mechanism.run(private, public, workload, draws)
     assert result.transcript.ended == "budget exhausted"
     assert len(result.transcript.rounds) == 1
+
+
+@pytest.mark.parametrize("last", ["round-002/measure", "round-003/select"])
+def test_a_release_that_is_closed_ends_with_what_it_paid_for(
+    domain, private, public, workload, last
+):
+    class Closing(UnledgeredAccount):
+        def charge(self, step, rho):
+            if step == last:
+                self.close("by an operator")
+            super().charge(step, rho)
+
+    account = Closing(0.9)
+    draws = scripted([0, 1, 2, 0, 1], account=account)[2]
+    result = run(domain, private, public, workload, draws, rounds=5)
+    assert result.transcript.ended == "closed"
+    assert len(result.transcript.rounds) == (1 if "measure" in last else 2)
+    assert result.transcript.rho_spent == pytest.approx(account.spent)
+    assert last not in [call.step for call in result.transcript.calls]
+
+
+def test_a_release_that_is_closed_before_it_measured_is_none(domain, private, public, workload):
+    account = UnledgeredAccount(0.9)
+    account.close("by an operator")
+    with pytest.raises(ReleaseClosedError):
+        run(domain, private, public, workload, scripted([0], account=account)[2], rounds=3)
 
 
 def test_same_seed_same_run(domain, private, public, workload):

@@ -23,7 +23,7 @@ from jam_dagster.pipeline import (
 from jam_dagster.pipeline.archive import holds_draws_of
 from jam_dagster.pipeline.labels import LABEL_TAG
 from jam_dagster.pipeline.metadata import column_schema
-from jam_dagster.privacy import Budget, epsilon_from_rho
+from jam_dagster.privacy import Budget, Ledger, epsilon_from_rho
 from jam_dagster.privacy.release_key import command_line_run
 from jam_dagster.tables import Domain, encode
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
@@ -353,6 +353,24 @@ def test_ledger_of_a_variable_that_is_not_set_is_refused(
     with pytest.raises(SpecificationError, match=r"JAM_LEDGER_THAT_NOBODY_SET.*is not set"):
         resource.open("people")
     assert not any("JAM_LEDGER" in path.name for path in bench.home.iterdir())
+
+
+def test_an_older_copy_of_the_ledger_pays_for_no_other_edition(drawn: Bench) -> None:
+    ledger = drawn.home / "ledger.sqlite"
+    now = ledger.read_bytes()
+    copy = drawn.home / "copy.sqlite"
+    before = Ledger(copy)
+    before.grant("people", epsilon=5.0, delta=1e-9)
+    ledger.write_bytes(copy.read_bytes())
+    new = PrivacySpec(epsilon=2.0, edition="2")
+
+    told = failure(drawn.run(["privacy_budget"], privacy=new))
+
+    assert "older copy of the ledger" in told
+    assert "release 'people', edition '1'" in told
+    assert drawn.kinds() == []
+    ledger.write_bytes(now)
+    assert drawn.run(["privacy_budget"], privacy=new).success
 
 
 @pytest.mark.parametrize("edition", ["1", "2"])
