@@ -15,6 +15,7 @@ from jam_dagster.cli.console import Commands
 from jam_dagster.cli.demo import app as demo_app
 from jam_dagster.cli.domain import app as domain_app
 from jam_dagster.cli.ledger import app as ledger_app
+from jam_dagster.cli.plan import plan
 from jam_dagster.cli.synthesize import synthesize
 
 app = typer.Typer(
@@ -54,6 +55,12 @@ def _root(
         --noise numpy --out research
     ```
 
+    What a release would cost and bring is planned from public data alone, before it is made:
+
+    ```
+    jam-dagster plan --public public.csv --domain domain.yaml --epsilon 1
+    ```
+
     `--noise numpy` is for trying: nothing is charged, and nothing that it makes may leave. A
     release is drawn with exact noise, and names the ledger and the dataset that pay for it:
 
@@ -68,6 +75,7 @@ def _root(
 
 
 app.command()(synthesize)
+app.command()(plan)
 app.add_typer(domain_app, name="domain")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(certificate_app, name="certificate")

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.console import Console
+    from rich.progress import Progress
 
     from jam_dagster.mechanisms import Round
+    from jam_dagster.synthesis.simulation import Trial
 
 ROUNDS_TO_ESTIMATE_FROM = 5
 """A line through fewer says more about one slow round than about how cost grows."""
@@ -86,6 +88,85 @@ def progress(
         yield (lambda stage: None), say
         return
 
+    with _bar(console) as bar:
+        task = bar.add_task("read", total=rounds, chosen="", due=None)
+        taken: list[float] = []
+
+        def show_stage(stage: str) -> None:
+            # The estimate is of the rounds: it ends with them.
+            bar.update(task, description=stage, due=None)
+
+        def show_round(outcome: Round) -> None:
+            taken.append(outcome.seconds)
+            left = seconds_left(taken, rounds)
+            bar.update(
+                task,
+                completed=outcome.index + 1,
+                chosen=f"{' x '.join(outcome.clique)} from {outcome.source}",
+                due=time.monotonic() + left if left else None,
+            )
+
+        yield show_stage, show_round
+
+
+@contextmanager
+def progress_of_trials(
+    trials: int, rounds: int, console: Console
+) -> Iterator[
+    tuple[Callable[[str], None], Callable[[int, Round], None], Callable[[int, Trial], None]]
+]:
+    """Show a plan as it goes.
+
+    Parameters
+    ----------
+    trials
+        How often the mechanism will run.
+    rounds
+        T, the rounds of each.
+    console
+        Where to show it; a bar where it is a terminal, a line a trial elsewhere.
+
+    Yields
+    ------
+    tuple of callable
+        To be called with the name of each stage as it begins, with the number of a trial from 0
+        and every round as it ends, and with the number of a trial and the trial as it ends.
+    """
+    if not console.is_terminal:
+
+        def say(number: int, trial: Trial) -> None:
+            console.print(
+                f"trial {number + 1}/{trials}: epsilon {trial.epsilon:g}, seed {trial.seed}: "
+                f"error {trial.error:.4f}, {trial.seconds['mechanism']:.1f} s",
+                soft_wrap=True,
+            )
+
+        yield (lambda stage: None), (lambda number, outcome: None), say
+        return
+
+    with _bar(console) as bar:
+        task = bar.add_task("read", total=trials * rounds, chosen="", due=None)
+        started = time.monotonic()
+
+        def show_stage(stage: str) -> None:
+            bar.update(task, description=stage)
+
+        def show_round(number: int, outcome: Round) -> None:
+            chosen = f"{' x '.join(outcome.clique)} from {outcome.source}"
+            bar.update(task, completed=number * rounds + outcome.index + 1, chosen=chosen)
+
+        def show_trial(number: int, trial: Trial) -> None:
+            # Rounds grow within a trial, and trials are alike.
+            passed = time.monotonic() - started
+            left = passed / (number + 1) * (trials - number - 1)
+            due = time.monotonic() + left if left else None
+            bar.update(task, completed=(number + 1) * rounds, due=due)
+
+        yield show_stage, show_round, show_trial
+
+
+def _bar(console: Console) -> Progress:
+    """Return a bar; its tasks have the fields `chosen` and `due`."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -114,22 +195,4 @@ def progress(
         TimeLeftColumn(),
         TextColumn("{task.fields[chosen]}", markup=False),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("read", total=rounds, chosen="", due=None)
-        taken: list[float] = []
-
-        def show_stage(stage: str) -> None:
-            # The estimate is of the rounds: it ends with them.
-            bar.update(task, description=stage, due=None)
-
-        def show_round(outcome: Round) -> None:
-            taken.append(outcome.seconds)
-            left = seconds_left(taken, rounds)
-            bar.update(
-                task,
-                completed=outcome.index + 1,
-                chosen=f"{' x '.join(outcome.clique)} from {outcome.source}",
-                due=time.monotonic() + left if left else None,
-            )
-
-        yield show_stage, show_round
+    return Progress(*columns, console=console, transient=True)

@@ -30,6 +30,13 @@ def png(chart: Chart) -> bytes:
     return image.getvalue()
 
 
+def page(chart: Chart) -> str:
+    """Render a chart as a page of its own, with its script: it needs no network to be viewed."""
+    text = io.StringIO()
+    chart.properties(background="white").save(text, format="html", inline=True)
+    return text.getvalue()
+
+
 def chart_of(rows: Sequence[dict[str, Any]]) -> alt.Chart:
     """Start a chart of rows that are already what it shows."""
     import altair as alt

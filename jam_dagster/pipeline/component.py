@@ -22,6 +22,7 @@ from jam_dagster.pipeline.specification import (
     WorkloadSpec,
 )
 from jam_dagster.tables import Domain, source_from_config
+from jam_dagster.tables.anchoring import anchored
 
 
 def _doc(text: str, *examples: Any) -> dg.Resolver:
@@ -116,8 +117,8 @@ class SyntheticRelease(dg.Component, Configured):
         return build_synthetic_release(
             self.release,
             dataset=self.dataset,
-            private=source_from_config(_anchored(self.private, folder)),
-            public=source_from_config(_anchored(self.public, folder)),
+            private=source_from_config(anchored(self.private, folder)),
+            public=source_from_config(anchored(self.public, folder)),
             domain=domain_from_config(self.domain, folder),
             privacy=self.privacy,
             mechanism=self.mechanism,
@@ -160,27 +161,3 @@ def domain_from_config(config: str | Mapping[str, Any], folder: Path) -> DomainS
             )
         return DomainSpec(**config)
     return DomainSpec(declared=Domain.from_dict(config))
-
-
-def _anchored(config: Any, folder: Path) -> Any:
-    """Return a source's configuration with relative file paths made relative to `folder`.
-
-    Paths with variables are left alone: what they stand for is known when the source is read.
-    """
-    if isinstance(config, str):
-        return _anchor(config, folder)
-    if not isinstance(config, Mapping):
-        return config
-    anchored = dict(config)
-    for key in ("csv", "parquet"):
-        if isinstance(anchored.get(key), str):
-            anchored[key] = _anchor(anchored[key], folder)
-    if "split" in anchored:
-        anchored["split"] = _anchored(anchored["split"], folder)
-    return anchored
-
-
-def _anchor(path: str, folder: Path) -> str:
-    if "://" in path or path.startswith(("${", "~")):
-        return path
-    return str(folder / path)

@@ -1,0 +1,394 @@
+"""`jam-dagster plan`."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from jam_dagster.cli.console import print_json, source, stderr, stdout_kept_clean
+from jam_dagster.cli.progress import progress_of_trials
+from jam_dagster.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from jam_dagster.synthesis import Plan, PlanRequest
+    from jam_dagster.synthesis.plan import Cost
+    from jam_dagster.synthesis.simulation import Estimate
+
+RELEASE, TRIAL, OUTPUT = (
+    "The release, where defs.yaml does not say it or another is to be tried",
+    "The simulation",
+    "The output",
+)
+_FORMATS = (".html", ".svg", ".png")
+
+
+def plan(
+    definition: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[DEFS.YAML]",
+            help="The release's component file, or its folder. Options override what it says.",
+            show_default=False,
+        ),
+    ] = None,
+    public: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            rich_help_panel=RELEASE,
+            help="The public table: a .csv or .parquet file, or a source in JSON.",
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(rich_help_panel=RELEASE, help="epsilon of the whole release.")
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(rich_help_panel=RELEASE, help="delta of it.", show_default="1e-9"),
+    ] = None,
+    domain: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=RELEASE,
+            help="The attributes and their values.",
+            show_default="drafted from the public table",
+        ),
+    ] = None,
+    records: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            rich_help_panel=RELEASE,
+            help="How many records the private table has; it is not opened to count them.",
+            show_default="as many as the public one, which is said",
+        ),
+    ] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=RELEASE,
+            envvar="JAM_LEDGER",
+            help="The ledger that would pay; it is only read.",
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(metavar="ID", rich_help_panel=RELEASE, help="The dataset that would pay."),
+    ] = None,
+    release: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", rich_help_panel=RELEASE, help="What the ledger calls the release."
+        ),
+    ] = None,
+    edition: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", rich_help_panel=RELEASE, help="Which edition of it."),
+    ] = None,
+    neighbours: Annotated[
+        Literal["replace_one", "add_remove"] | None,
+        typer.Option(rich_help_panel=RELEASE, help="What nobody can tell; see `synthesize`."),
+    ] = None,
+    privacy_unit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            rich_help_panel=RELEASE,
+            help="The private column that identifies a person.",
+        ),
+    ] = None,
+    max_rows: Annotated[
+        int | None,
+        typer.Option(metavar="K", rich_help_panel=RELEASE, help="The most rows of a person."),
+    ] = None,
+    records_share: Annotated[
+        float | None,
+        typer.Option(
+            rich_help_panel=RELEASE,
+            help="The part of the budget that measures a private number of rows.",
+        ),
+    ] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(rich_help_panel=RELEASE, help="T, the rounds.", show_default="30"),
+    ] = None,
+    degree: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel=RELEASE,
+            help="The workload: all marginals of this many attributes.",
+            show_default="3",
+        ),
+    ] = None,
+    alpha: Annotated[
+        float | None,
+        typer.Option(
+            rich_help_panel=RELEASE,
+            help="The part of a round's budget that measures.",
+            show_default="0.8",
+        ),
+    ] = None,
+    size_limit_mb: Annotated[
+        float | None,
+        typer.Option(rich_help_panel=RELEASE, help="The largest model.", show_default="80"),
+    ] = None,
+    estimator: Annotated[
+        Literal["accelerated", "mirror_descent", "mbi"] | None,
+        typer.Option(
+            rich_help_panel=RELEASE, help="How the model is fitted.", show_default="accelerated"
+        ),
+    ] = None,
+    iterations: Annotated[
+        int | None,
+        typer.Option(rich_help_panel=RELEASE, help="The most steps of a fit.", show_default="1000"),
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(rich_help_panel=RELEASE, help="Trades error for time.", show_default="0.1"),
+    ] = None,
+    evaluate: Annotated[
+        Literal["exact", "private", "off"] | None,
+        typer.Option(
+            rich_help_panel=RELEASE,
+            help="How the errors would be measured; `private` takes a part of the budget.",
+            show_default="exact",
+        ),
+    ] = None,
+    evaluation_share: Annotated[
+        float | None,
+        typer.Option(rich_help_panel=RELEASE, help="That part.", show_default="0.05"),
+    ] = None,
+    epsilons: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            rich_help_panel=TRIAL,
+            help="What to try, separated by commas.",
+            show_default="a quarter, half, once, twice and four times the one asked for",
+        ),
+    ] = None,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            rich_help_panel=TRIAL,
+            help="How often each epsilon is tried, with another split and other noise each time.",
+        ),
+    ] = 3,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+            help="Draw the curve into a .html (which needs no network), .svg or .png file.",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            rich_help_panel=OUTPUT,
+            help="Print the plan as one JSON object, and nothing else, on standard output.",
+        ),
+    ] = False,
+) -> None:
+    r"""Plan a release: what it would take, cost and bring, from public data alone.
+
+    ```
+    jam-dagster plan defs/people/defs.yaml --records 30000 --ledger ledger.db --plot plan.html
+    jam-dagster plan --public survey.csv --domain domain.yaml --epsilon 1 --records 30000
+    ```
+
+    Nothing is spent, the ledger is only read, and the private table is not opened: the mechanism
+    is really run, with seeded noise, on the public table split in two, one half of which plays
+    the private table. What that cannot show is the public table's bias.
+    """
+    from jam_dagster.synthesis import PlanRequest
+
+    options: dict[str, Any] = {
+        "domain": domain,
+        "public": None if public is None else source(public),
+        "epsilon": epsilon,
+        "delta": delta,
+        "records": records,
+        "ledger": ledger,
+        "dataset": dataset,
+        "release": release,
+        "edition": edition,
+        "neighbours": neighbours,
+        "privacy_unit": privacy_unit,
+        "max_rows": max_rows,
+        "records_share": records_share,
+        "rounds": rounds,
+        "degree": degree,
+        "alpha": alpha,
+        "size_limit_mb": size_limit_mb,
+        "estimator": estimator,
+        "iterations": iterations,
+        "tolerance": tolerance,
+        "evaluate": evaluate,
+        "evaluation_share": evaluation_share,
+        "epsilons": None if epsilons is None else _numbers(epsilons),
+        "seeds": seeds,
+    }
+    if plot is not None:
+        _check_plot(plot)
+    with stdout_kept_clean() if as_json else nullcontext():
+        made = _run(PlanRequest.of(definition, **options))
+        if plot is not None:
+            _draw(made, plot)
+    if as_json:
+        print_json(made.to_dict())
+    else:
+        _print_plan(made, plot)
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(
+            f"--epsilons must be numbers separated by commas, such as 0.5,1,2; got {text!r}."
+        ) from None
+
+
+def _check_plot(path: Path) -> None:
+    """Find before the simulation what would fail after it."""
+    from jam_dagster.tables.files import check_folder
+
+    if path.suffix.lower() not in _FORMATS:
+        raise InputError(f"--plot {path} must end in {', '.join(_FORMATS)}: it says the format.")
+    check_folder(path.absolute().parent)
+
+
+def _run(request: PlanRequest) -> Plan:
+    from jam_dagster.synthesis import make_plan
+
+    trials = len(request.tried) * request.seeds
+    with progress_of_trials(trials, request.release.rounds, stderr()) as (stage, one_round, trial):
+        return make_plan(request, on_stage=stage, on_round=one_round, on_trial=trial)
+
+
+def _draw(made: Plan, path: Path) -> None:
+    from jam_dagster.evaluation.plan_plots import ErrorAtEpsilon, error_against_epsilon
+    from jam_dagster.evaluation.plot_style import page, png, svg
+
+    points = [
+        ErrorAtEpsilon(one.epsilon, one.error.mean, one.error.standard_error or 0.0)
+        for one in made.curve
+    ]
+    chart = error_against_epsilon(points, made.public_error.mean, made.epsilon)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kind = path.suffix.lower()
+    if kind == ".png":
+        path.write_bytes(png(chart))
+    else:
+        path.write_text(svg(chart) if kind == ".svg" else page(chart), encoding="utf-8")
+
+
+def _print_plan(made: Plan, plot: Path | None) -> None:
+    from rich.console import Console
+
+    from jam_dagster.synthesis.plan import NOT_SHOWN
+
+    console = Console(highlight=False, markup=False)
+    for name, line in _summary(made).items():
+        console.print(f"{name:<18}{line}", soft_wrap=True)
+    console.print()
+    _print_curve(made, console)
+    console.print(f"What this cannot show: {NOT_SHOWN}", soft_wrap=True)
+    for note in made.notes:
+        console.print(f"Note: {note}", soft_wrap=True)
+    for warning in made.warnings:
+        stderr().print(f"Warning: {warning}", soft_wrap=True)
+    if plot is not None:
+        console.print(f"Plot: {plot}", soft_wrap=True)
+
+
+def _summary(made: Plan) -> dict[str, str]:
+    from jam_dagster.cli.progress import clock
+    from jam_dagster.privacy import describe_rho
+
+    size, cost, noise = made.size, made.cost, made.noise
+    assumed = " (assumed)" if made.records_assumed else ""
+    least, most = size.last_round
+    last_round = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    lines = {
+        "Budget": describe_rho(sum(made.shares.values()), made.delta),
+        "Records": f"{made.records:,} private{assumed}, {made.public_records:,} public",
+        "Candidates": f"{size.candidates:,} (the workload's {size.workload:,} marginals and all "
+        "within them)",
+        "  first round": f"{size.fit_first:,} fit its limit of {size.first_limit_mb:.3g} MB",
+        "  last round": f"{size.fit_last:,} fit its limit of at most {size.last_limit_mb:.3g} MB "
+        f"by themselves; {last_round} did beside the model of the simulation",
+        "Model": f"{size.last_limit_mb:.3g} MB at most; "
+        f"the largest of the simulation {size.largest_model_mb:.3g} MB",
+        "Time": f"about {clock(cost.seconds)} on this machine: the mechanism was measured, "
+        f"{_counting(cost)}; reading and encoding were extrapolated from the "
+        f"{cost.public_records:,} public records. Checks and report, not measured, add seconds",
+        "Memory": f"about {cost.memory_mb:,.0f} MB: {cost.measured_peak_mb:,.0f} MB measured, "
+        f"{cost.private_table_mb:,.0f} MB extrapolated for the private table, if it is read "
+        "whole, by what a row of the public one takes",
+        "Noise": f"sigma {noise.sigma:,.1f} a cell, if every round measures privately; a cell of "
+        f"the median marginal holds {noise.median_cell:,.1f} records on average",
+    }
+    if noise.measured is not None:
+        low, median, high = noise.measured
+        lines["  simulated"] = f"sigma {low:,.1f} to {high:,.1f}, median {median:,.1f}"
+    if made.ledger is not None:
+        lines["Ledger"] = _ledger_line(made)
+    return lines
+
+
+def _counting(cost: Cost) -> str:
+    all_records = cost.records + cost.public_records
+    if cost.counted >= all_records:
+        return f"and its counting at {all_records:,} records"
+    return f"its counting at {cost.counted:,} records and extrapolated to {all_records:,}"
+
+
+def _ledger_line(made: Plan) -> str:
+    outlook = made.ledger
+    if outlook is None:
+        return ""
+    where = f"{outlook.dataset} in {outlook.ledger}"
+    if outlook.remaining is None:
+        return f"{where}: {outlook.note}"
+    now = f"{where} has rho {outlook.remaining:.4g} (epsilon {outlook.remaining_epsilon:.4g}) left"
+    if not outlook.fits:
+        return f"{now}. IT DOES NOT ALLOW THIS: {outlook.note}"
+    return (
+        f"{now}; rho {outlook.after:.4g} (epsilon {outlook.after_epsilon:.4g}) after this, or "
+        f"more: what it does not use returns. {outlook.note}"
+    )
+
+
+def _print_curve(made: Plan, console: Console) -> None:
+    from rich.table import Table
+
+    seeds = len(made.asked.trials)
+    table = Table(title=f"Simulated error ({seeds} seeds, ± one standard error)")
+    for name in ("epsilon", "error", "below public half", "private : public"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for point in made.curve:
+        table.add_row(
+            f"{point.epsilon:g}",
+            _told(point.error),
+            _told(point.gain, sign="+"),
+            f"{point.picks['private']:.1f} : {point.picks['public']:.1f}",
+            "asked for" if point.epsilon == made.epsilon else "",
+        )
+    console.print(table)
+    console.print(f"The line to beat, the public half's own error: {_told(made.public_error)}.")
+
+
+def _told(estimate: Estimate, sign: str = "") -> str:
+    error = estimate.standard_error
+    return f"{estimate.mean:{sign}.4f}" + ("" if error is None else f" ± {error:.4f}")

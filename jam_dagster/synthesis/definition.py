@@ -1,0 +1,180 @@
+"""A release as its ``defs.yaml`` configures it, read without Dagster and without its tables.
+
+`jam_dagster.pipeline` reads the same file for Dagster; a test holds both to the same keys and the
+same defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.tables import Domain, source_from_config
+from jam_dagster.tables.anchoring import anchored
+from jam_dagster.tables.configuration import check_keys
+from jam_dagster.tables.yaml_text import parse_yaml
+
+# By section: the keys, each with the name that a synthesis has for it.
+SECTIONS: dict[str, dict[str, str]] = {
+    "privacy": {
+        "epsilon": "epsilon",
+        "delta": "delta",
+        "noise": "noise",
+        "seed": "seed",
+        "edition": "edition",
+        "neighbours": "neighbours",
+        "unit": "unit",
+        "records_share": "records_share",
+    },
+    "mechanism": {
+        "name": "name",
+        "rounds": "rounds",
+        "alpha": "alpha",
+        "size_limit_mb": "size_limit_mb",
+        "estimator": "estimator",
+        "iterations": "iterations",
+        "tolerance": "tolerance",
+    },
+    "workload": {"degree": "degree", "cliques": "cliques", "weights": "weights"},
+    "evaluation": {"mode": "evaluate", "share": "evaluation_share"},
+}
+
+UNIT = {"column": "privacy_unit", "max_rows": "max_rows"}
+
+_WHOLE = ("rounds", "iterations", "degree", "max_rows", "seed")
+_NUMBERS = (*_WHOLE, "epsilon", "delta", "alpha", "size_limit_mb", "tolerance", "records_share")
+
+
+def read_definition(path: Path) -> dict[str, Any]:
+    """Read what a plan needs to know of a release from its component's file.
+
+    Parameters
+    ----------
+    path
+        The ``defs.yaml``, or the folder that holds it.
+
+    Returns
+    -------
+    dict
+        Settings by the names of `SynthesisRequest`, those only that the file gives, and
+        ``cliques``, ``weights`` and ``bins``. The private table is never one of them.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or is no release; the message names the key.
+    """
+    file = path / "defs.yaml" if path.is_dir() else path
+    attributes = _attributes(file)
+    settings: dict[str, Any] = {"evaluate": "private"}
+    try:
+        for section, names in SECTIONS.items():
+            settings |= _section(section, attributes.get(section, {}), names)
+        settings |= _unit(settings)
+        if settings.pop("name", "jam_pgm") != "jam_pgm":
+            raise SpecificationError("mechanism.name must be jam_pgm, the one that can be planned.")
+        if settings["evaluate"] is False:
+            # YAML 1.1 reads a bare `off` as false.
+            settings["evaluate"] = "off"
+        if settings["evaluate"] != "private":
+            settings.pop("evaluation_share", None)
+        for name in ("release", "dataset"):
+            if attributes.get(name) is not None:
+                settings[name] = str(_value(name, name, attributes[name]))
+        if attributes.get("public") is not None:
+            settings["public"] = _public(attributes["public"], file.parent)
+        if attributes.get("domain") is not None:
+            settings |= _domain(attributes["domain"], file.parent)
+    except InputError as error:
+        raise type(error)(f"{file}: {error}") from None
+    return settings
+
+
+def _attributes(file: Path) -> Mapping[str, Any]:
+    try:
+        texts = file.read_text(encoding="utf-8").split("\n---")
+        found = [parse_yaml(text) for text in texts]
+    except OSError as error:
+        raise InputError(
+            f"{file} cannot be read ({error.strerror}): name a release's defs.yaml, or describe "
+            "the release with options."
+        ) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} is no YAML: {error}") from None
+    documents = [one for one in found if isinstance(one, Mapping) and "attributes" in one]
+    if len(documents) != 1:
+        raise InputError(
+            f"{file} must hold one component with attributes, such as jam_dagster.SyntheticRelease;"
+            f" it holds {len(documents)}. Name another file, or describe the release with options."
+        )
+    attributes = documents[0]["attributes"]
+    if not isinstance(attributes, Mapping):
+        raise SpecificationError(f"{file}: attributes must be a mapping, got {attributes!r}.")
+    return attributes
+
+
+def _section(section: str, given: Any, names: Mapping[str, str]) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise SpecificationError(f"{section} must be a mapping of {', '.join(names)}.")
+    check_keys(section, given, names)
+    return {
+        names[key]: _value(f"{section}.{key}", names[key], value)
+        for key, value in given.items()
+        if value is not None
+    }
+
+
+def _unit(settings: dict[str, Any]) -> dict[str, Any]:
+    return _section("privacy.unit", settings.pop("unit", None), UNIT)
+
+
+def _value(where: str, name: str, value: Any) -> Any:
+    """Return a setting as its type; YAML 1.1 reads ``1e-9`` as text."""
+    if isinstance(value, str) and "{{" in value:
+        raise SpecificationError(
+            f"{where} is a template ({value}), which only Dagster fills in: give its value as an "
+            "option."
+        )
+    if name == "edition":
+        return str(value)
+    if name not in (*_NUMBERS, "evaluation_share"):
+        return value
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = float(value)
+        if name in _WHOLE and number != int(number):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        kind = "a whole number" if name in _WHOLE else "a number"
+        raise SpecificationError(f"{where} must be {kind}, got {value!r}.") from None
+    return int(number) if name in _WHOLE else number
+
+
+def _public(config: Any, folder: Path) -> Any:
+    try:
+        return source_from_config(anchored(config, folder))
+    except SpecificationError as error:
+        raise SpecificationError(
+            f"public: {error}. Name a table that stands for it with --public."
+        ) from None
+
+
+def _domain(config: Any, folder: Path) -> dict[str, Any]:
+    if isinstance(config, str):
+        return {"domain": Domain.load(folder / config)}
+    if isinstance(config, Mapping) and "identify" in config:
+        check_keys("domain", config, ("identify", "bins"))
+        bins = config.get("bins", 32)
+        if isinstance(bins, bool) or not isinstance(bins, int) or bins < 2:
+            raise SpecificationError(f"domain.bins must be a whole number of 2 or more, got {bins}")
+        return {"domain": None, "bins": bins, "identify": config["identify"]}
+    if not isinstance(config, Mapping):
+        raise SpecificationError("domain must be a file, its content, or {identify: public}.")
+    return {"domain": Domain.from_dict(config)}

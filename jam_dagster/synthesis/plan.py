@@ -1,0 +1,501 @@
+"""What a release would cost, take and bring, from public data alone.
+
+Nothing here could open a private table: a `PlanRequest` holds none. The ledger is only read.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.errors import BudgetError, EmptyCandidateSetError, InputError
+from jam_dagster.privacy import describe_rho, gaussian_sigma
+from jam_dagster.privacy.lint import configuration_warnings
+from jam_dagster.synthesis.simulation import (
+    CurvePoint,
+    Estimate,
+    Halves,
+    Trial,
+    counting_seconds,
+    run_trial,
+)
+from jam_dagster.tables import Clique, EncodedTable, Workload, draft_domain, encode
+
+if TYPE_CHECKING:
+    from jam_dagster.mechanisms import Round
+    from jam_dagster.synthesis.plan_request import PlanRequest
+
+NOT_SHOWN = (
+    "Both halves come from one table, so they differ by chance alone. The real public table "
+    "differs from the private one by its bias too, which only the private table could tell: it "
+    "raises the line to beat, and makes public marginals worth less. On the other hand the halves "
+    "have fewer records than the real tables, and what chance does to them raises all errors, the "
+    "line's too, the more the smaller the public table is. So the curve tells how much the noise "
+    "and the size of the model matter, and not whether the release will be better than its public "
+    "table."
+)
+
+MOST_COUNTED = 200_000
+"""Records that are counted at most to measure what counting takes."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large the release's problem is.
+
+    Parameters
+    ----------
+    workload
+        Marginals of the workload.
+    candidates
+        Marginals in its downward closure.
+    first_limit_mb, last_limit_mb
+        The size limits of the first round and of a last round that has spent the whole budget.
+    fit_first, fit_last
+        Candidates that fit these by themselves, beside an empty model.
+    last_round
+        Fewest and most candidates that fitted in the last round of a trial at the epsilon asked
+        for, beside the model that it had by then.
+    largest_model_mb
+        The largest model of these trials.
+    """
+
+    workload: int
+    candidates: int
+    first_limit_mb: float
+    last_limit_mb: float
+    fit_first: int
+    fit_last: int
+    last_round: tuple[int, int]
+    largest_model_mb: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run would take, by what was measured and what was extrapolated from it.
+
+    Parameters
+    ----------
+    measured_seconds
+        ``mechanism``, ``count`` of it for counting, and ``sample``: means of the trials at the
+        epsilon asked for. ``read`` and ``encode``: of the whole public table, once.
+    expected_seconds
+        Of the release: ``read`` and ``encode`` grow with the private records; ``count`` is that
+        of the trials and what counting more records took, measured up to `counted` of them and
+        in proportion from there, as is ``sample`` above a million records; the rest of the
+        mechanism is as measured.
+    measured_peak_mb
+        The most memory that this process held in its first trial, with all that it loaded.
+    private_table_mb
+        What the private table's values and codes would take beside it.
+    counted, records, public_records
+        Records that were counted to measure it, and those of the release's two tables.
+    """
+
+    measured_seconds: dict[str, float]
+    expected_seconds: dict[str, float]
+    measured_peak_mb: float
+    private_table_mb: float
+    counted: int
+    records: int
+    public_records: int
+
+    @property
+    def seconds(self) -> float:
+        """Expected time of reading, encoding, the mechanism and sampling."""
+        return sum(self.expected_seconds.values())
+
+    @property
+    def memory_mb(self) -> float:
+        """Expected memory."""
+        return self.measured_peak_mb + self.private_table_mb
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise of a typical round.
+
+    Parameters
+    ----------
+    sigma
+        Standard deviation in counts, a cell, where every round measures privately.
+    measured
+        Smallest, median and largest of the trials' private measurements; None if there were none.
+    median_cell
+        Records in a cell of the workload's median marginal, if they were spread evenly.
+    """
+
+    sigma: float
+    measured: tuple[float, float, float] | None
+    median_cell: float
+
+
+@dataclass(frozen=True)
+class LedgerOutlook:
+    """What a release would leave of a dataset's budget.
+
+    Parameters
+    ----------
+    ledger, dataset
+        Which.
+    remaining, after
+        Rho that is left now, and that would be left; None where the ledger knows no budget.
+    remaining_epsilon, after_epsilon
+        The same as epsilon, at the delta of the budget.
+    fits
+        Whether the release could be paid for.
+    note
+        What there is to say.
+    """
+
+    ledger: str
+    dataset: str
+    remaining: float | None
+    after: float | None
+    remaining_epsilon: float | None
+    after_epsilon: float | None
+    fits: bool
+    note: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is known of a release before anything is spent.
+
+    Parameters
+    ----------
+    epsilon, delta, shares
+        The guarantee, and the rho of each share.
+    records, records_assumed
+        n, and whether it was assumed.
+    public_records
+        Rows of the public table.
+    size, cost, noise, ledger
+        See the classes; no ledger where none was named.
+    curve
+        By epsilon, ascending.
+    warnings, notes
+        What deserves a second look, and what was assumed.
+    """
+
+    epsilon: float
+    delta: float
+    shares: dict[str, float]
+    records: int
+    records_assumed: bool
+    public_records: int
+    size: Size
+    cost: Cost
+    noise: Noise
+    ledger: LedgerOutlook | None
+    curve: tuple[CurvePoint, ...]
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def asked(self) -> CurvePoint:
+        """The curve at the epsilon that the release asks for."""
+        return next(point for point in self.curve if point.epsilon == self.epsilon)
+
+    @property
+    def public_error(self) -> Estimate:
+        """The error of the half that plays the public table: the line to beat."""
+        return self.asked.public
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as ``plan --json`` prints them."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "rho": self.shares,
+            "records": {"private": self.records, "assumed": self.records_assumed},
+            "public_records": self.public_records,
+            "size": vars(self.size),
+            "cost": {
+                **vars(self.cost),
+                "seconds": self.cost.seconds,
+                "memory_mb": self.cost.memory_mb,
+            },
+            "noise": vars(self.noise),
+            "ledger": None if self.ledger is None else vars(self.ledger),
+            "simulation": {
+                "curve": [point.to_dict() for point in self.curve],
+                "seeds": len(self.asked.trials),
+                "not_shown": NOT_SHOWN,
+            },
+            "warnings": list(self.warnings),
+            "notes": list(self.notes),
+        }
+
+
+def make_plan(
+    request: PlanRequest,
+    *,
+    on_stage: Callable[[str], None] = lambda name: None,
+    on_round: Callable[[int, Round], None] = lambda number, outcome: None,
+    on_trial: Callable[[int, Trial], None] = lambda number, trial: None,
+) -> Plan:
+    """Plan a release.
+
+    Parameters
+    ----------
+    request
+        The release, and how to try it.
+    on_stage
+        Called with the name of each stage as it begins.
+    on_round
+        Called after every round, with the number of its trial from 0.
+    on_trial
+        Called after every trial, with its number.
+
+    Returns
+    -------
+    Plan
+        What is to be expected.
+
+    Raises
+    ------
+    InputError
+        If something given is wrong.
+    EmptyCandidateSetError
+        If the mechanism could not start.
+    BudgetError
+        If the ledger cannot be read. That a release does not fit is no error.
+    """
+    release, notes = request.release, []
+    on_stage("read")
+    started = time.monotonic()
+    frame = release.public.read(private=False)
+    read = time.monotonic() - started
+    if not len(frame):
+        raise InputError("The public table has no rows: give a table that has.")
+    domain = draft_domain(frame, bins=request.bins) if request.domain is None else request.domain
+    if request.domain is None:
+        notes.append("The domain was drafted from the public table.")
+    if request.drafted_from_both:
+        notes.append(
+            "The release would identify its domain from the private table as well, which a plan "
+            "does not open: its domain may be larger."
+        )
+    if release.protection.unit is not None:
+        release.protection.unit.check(domain)
+    on_stage("encode")
+    started = time.monotonic()
+    public = encode(frame, domain, private=False)
+    encoded = time.monotonic() - started
+    row_bytes = float(frame.memory_usage(deep=True, index=False).sum()) / len(frame)
+    del frame
+
+    workload = request.workload(domain)
+    release.mechanism().check(domain, workload, release.shares()["mechanism"])
+    records = public.records if request.records is None else request.records
+    if request.records is None:
+        notes.append(
+            f"The private table was assumed to have as many records as the public one, "
+            f"{records:,}: say how many it has with --records N."
+        )
+    outlook = _outlook(request, public, notes)
+    curve, left_out = _simulate(request, public, workload, records, on_stage, on_round, on_trial)
+    if left_out:
+        told = ", ".join(f"{epsilon:g}" for epsilon in left_out)
+        notes.append(f"Too small to leave every round a budget, and not tried: epsilon {told}.")
+    asked = next(point for point in curve if point.epsilon == release.epsilon)
+    return Plan(
+        epsilon=release.epsilon,
+        delta=release.delta,
+        shares=release.shares(),
+        records=records,
+        records_assumed=request.records is None,
+        public_records=public.records,
+        size=_size(request, public, workload, asked.trials),
+        cost=_cost(
+            read,
+            encoded,
+            row_bytes,
+            public,
+            records,
+            workload.downward_closure(),
+            asked.trials,
+        ),
+        noise=_noise(request, public, workload, records, asked.trials),
+        ledger=outlook,
+        curve=curve,
+        warnings=configuration_warnings(release.epsilon, release.delta, records),
+        notes=tuple(notes),
+    )
+
+
+def _simulate(
+    request: PlanRequest,
+    public: EncodedTable,
+    workload: Workload,
+    records: int,
+    on_stage: Callable[[str], None],
+    on_round: Callable[[int, Round], None],
+    on_trial: Callable[[int, Trial], None],
+) -> tuple[tuple[CurvePoint, ...], list[float]]:
+    """Return the curve, and the epsilons at which the mechanism could not start."""
+    asked, tried, left_out = request.release.epsilon, [], []
+    for epsilon in request.tried:
+        at = request.at(epsilon)
+        try:
+            at.mechanism().check(public.domain, workload, at.shares()["mechanism"])
+            tried.append(epsilon)
+        except (InputError, EmptyCandidateSetError):
+            left_out.append(epsilon)
+    # What was asked for first: it is what an interrupted plan has learned.
+    tried.sort(key=lambda epsilon: (epsilon != asked, epsilon))
+    points, number = [], 0
+    for epsilon in tried:
+        trials = []
+        for seed in range(request.seeds):
+            on_stage(f"epsilon {epsilon:g}")
+            trial = run_trial(
+                request.at(epsilon),
+                Halves.of(public, records, seed),
+                workload,
+                seed,
+                partial(on_round, number),
+            )
+            on_trial(number, trial)
+            trials.append(trial)
+            number += 1
+        points.append(CurvePoint(epsilon, tuple(trials)))
+    return tuple(sorted(points, key=lambda point: point.epsilon)), left_out
+
+
+def _size(
+    request: PlanRequest, public: EncodedTable, workload: Workload, trials: Sequence[Trial]
+) -> Size:
+    from jam_dagster.mechanisms.tractability import TractabilityFilter
+
+    closure = workload.downward_closure()
+    candidates = TractabilityFilter(public.domain, closure)
+    mechanism = request.release.mechanism()
+    first, last = mechanism.size_limit_mb / mechanism.rounds, mechanism.size_limit_mb
+    fitted = [trial.candidates for trial in trials]
+    return Size(
+        workload=len(workload.cliques),
+        candidates=len(closure),
+        first_limit_mb=first,
+        last_limit_mb=last,
+        fit_first=len(candidates.fitting([], first)),
+        fit_last=len(candidates.fitting([], last)),
+        last_round=(min(fitted), max(fitted)),
+        largest_model_mb=max(trial.largest_model_mb for trial in trials),
+    )
+
+
+def _cost(
+    read: float,
+    encoded: float,
+    row_bytes: float,
+    public: EncodedTable,
+    records: int,
+    closure: Sequence[Clique],
+    trials: Sequence[Trial],
+) -> Cost:
+    measured = {
+        name: statistics.fmean(trial.seconds[name] for trial in trials)
+        for name in ("mechanism", "count", "sample")
+    }
+    tried = trials[0].counted
+    both = records + public.records
+    counted = max(tried, min(both, MOST_COUNTED))
+    longer, shorter = (counting_seconds(public, closure, number) for number in (counted, tried))
+    each = max(0.0, longer - shorter) / max(1, counted - tried)
+    code_bytes = sum(column.itemsize for column in public.columns)
+    return Cost(
+        measured_seconds={"read": read, "encode": encoded, **measured},
+        expected_seconds={
+            "read": read * both / public.records,
+            "encode": encoded * both / public.records,
+            "count": measured["count"] + each * max(0, both - tried),
+            "mechanism": measured["mechanism"] - measured["count"],
+            "sample": measured["sample"] * max(1.0, records / trials[0].sampled),
+        },
+        # Later trials find what earlier ones left on the heap.
+        measured_peak_mb=trials[0].peak_memory_mb,
+        private_table_mb=records * (row_bytes + code_bytes) / 2**20,
+        counted=counted,
+        records=records,
+        public_records=public.records,
+    )
+
+
+def _noise(
+    request: PlanRequest,
+    public: EncodedTable,
+    workload: Workload,
+    records: int,
+    trials: Sequence[Trial],
+) -> Noise:
+    release, mechanism = request.release, request.release.mechanism()
+    neighbours = release.protection.neighbours
+    rho = release.shares()["mechanism"]
+    if not neighbours.records_public:
+        rho *= 1.0 - release.protection.records_share
+    sigmas = sorted(sigma for trial in trials for sigma in trial.sigmas)
+    cells = statistics.median(public.domain.size(clique) for clique in workload.cliques)
+    return Noise(
+        sigma=gaussian_sigma(neighbours.marginal_l2, mechanism.alpha * rho / mechanism.rounds),
+        measured=(sigmas[0], statistics.median(sigmas), sigmas[-1]) if sigmas else None,
+        median_cell=records / cells,
+    )
+
+
+def _outlook(request: PlanRequest, public: EncodedTable, notes: list[str]) -> LedgerOutlook | None:
+    """Read what the ledger says; it stays as it is."""
+    release = request.release
+    if release.ledger is None:
+        return None
+    if request.noise != "exact":
+        notes.append("Seeded noise charges nothing: the ledger would stay as it is.")
+        return None
+    if not release.dataset:
+        notes.append("Name the protected dataset with --dataset ID to see what would be left.")
+        return None
+    # The ledger brings SQLAlchemy, for which a plan without one need not wait.
+    from jam_dagster.privacy import Ledger
+    from jam_dagster.privacy.accounting import rho_within
+    from jam_dagster.privacy.reservations import share_units
+
+    ledger, key = Ledger(release.ledger), request.key(public.domain)
+    if key.dataset not in ledger.datasets():
+        note = (
+            "The ledger grants this dataset nothing yet: its budget is granted by "
+            "`jam-dagster ledger grant`, or by configuration when it is first used."
+        )
+        return LedgerOutlook(
+            ledger.location, key.dataset, None, None, None, None, fits=False, note=note
+        )
+    balance = ledger.balance(key.dataset)
+    before = ledger.release(key)
+    fits, note = True, ""
+    units = sum(share_units(release.shares()).values())
+    if before is not None:
+        units = 0
+        note = (
+            "This very release was charged before: what it drew is stored, and costs nothing again."
+            if before.spent
+            else "This very release is reserved already, and counted in what remains."
+        )
+    try:
+        ledger.check(key, release.shares(), neighbours=release.protection.neighbours)
+    except BudgetError as error:
+        fits, note = False, str(error)
+    after = rho_within(max(0, balance.remaining_units_after(units))) if fits else None
+    return LedgerOutlook(
+        ledger.location,
+        key.dataset,
+        remaining=balance.remaining,
+        after=after,
+        remaining_epsilon=balance.remaining_epsilon,
+        after_epsilon=None if after is None else (balance.epsilon_of(after) if after else 0.0),
+        fits=fits,
+        note=note or f"It reserves {describe_rho(release.budget().rho, release.delta)}.",
+    )

@@ -1,0 +1,38 @@
+"""Paths in a configuration file mean places relative to its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def anchored(config: Any, folder: Path) -> Any:
+    """Return a source's configuration with relative file paths made relative to a folder.
+
+    Paths with variables are left alone: what they stand for is known when the source is read.
+
+    Parameters
+    ----------
+    config
+        What `source_from_config` takes.
+    folder
+        The folder of the file that says it.
+    """
+    if isinstance(config, str):
+        return _anchor(config, folder)
+    if not isinstance(config, Mapping):
+        return config
+    changed = dict(config)
+    for key in ("csv", "parquet"):
+        if isinstance(changed.get(key), str):
+            changed[key] = _anchor(changed[key], folder)
+    if "split" in changed:
+        changed["split"] = anchored(changed["split"], folder)
+    return changed
+
+
+def _anchor(path: str, folder: Path) -> str:
+    if "://" in path or path.startswith(("${", "~")):
+        return path
+    return str(folder / path)

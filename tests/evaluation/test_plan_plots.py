@@ -1,0 +1,24 @@
+"""The plot of a plan shows its points, their doubt, and the line to beat."""
+
+from __future__ import annotations
+
+import pytest
+
+from jam_dagster.evaluation.plan_plots import ErrorAtEpsilon, error_against_epsilon
+from jam_dagster.evaluation.plot_style import svg
+from tests.evaluation.test_plots import rows_of, texts
+
+POINTS = [ErrorAtEpsilon(0.5, 0.3, 0.02), ErrorAtEpsilon(1.0, 0.2, 0.01)]
+
+
+def test_points_bars_and_line_are_there() -> None:
+    chart = error_against_epsilon(POINTS, 0.25, asked=1.0)
+
+    rows = [row for row in rows_of(chart) if "low" in row]
+    first = next(row for row in rows if row["epsilon"] == 0.5)
+    assert (first["low"], first["high"]) == (pytest.approx(0.28), pytest.approx(0.32))
+    # The ring is a row of its own.
+    assert sum(row["epsilon"] == 1.0 for row in rows) > sum(row["epsilon"] == 0.5 for row in rows)
+    told = texts(svg(chart))
+    assert "public half itself: 0.25" in told
+    assert {"0.5", "1"} <= set(told)

@@ -1,0 +1,160 @@
+"""A component's file is read for a plan as Dagster reads it for a release."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from jam_dagster.errors import InputError
+from jam_dagster.pipeline import EvaluationSpec, MechanismSpec, PrivacySpec, WorkloadSpec
+from jam_dagster.pipeline.specification import UnitSpec
+from jam_dagster.synthesis import PlanRequest
+from jam_dagster.synthesis.definition import SECTIONS, UNIT, read_definition
+from jam_dagster.tables import DemoSource, Domain
+
+CENSUS = Path(__file__).parents[2] / "assets" / "releases" / "census_demo"
+SPECS = {
+    "privacy": PrivacySpec,
+    "mechanism": MechanismSpec,
+    "workload": WorkloadSpec,
+    "evaluation": EvaluationSpec,
+}
+
+
+def written(folder: Path, **attributes: Any) -> Path:
+    base: dict[str, Any] = {
+        "release": "people",
+        "dataset": "people",
+        "private": "nowhere.csv",
+        "public": {"demo": "census", "part": "public"},
+        "domain": str(CENSUS / "domain.yaml"),
+        "privacy": {"epsilon": 1.0},
+    }
+    content = {"type": "jam_dagster.SyntheticRelease", "attributes": base | attributes}
+    path = folder / "defs.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+@pytest.mark.parametrize("section", SPECS)
+def test_every_key_of_the_component_is_known(section: str) -> None:
+    assert set(SECTIONS[section]) == {one.name for one in dataclasses.fields(SPECS[section])}
+
+
+def test_every_key_of_a_unit_is_known() -> None:
+    assert set(UNIT) == {one.name for one in dataclasses.fields(UnitSpec)}
+
+
+def test_what_a_file_leaves_out_is_what_the_component_takes(tmp_path: Path) -> None:
+    planned = PlanRequest.of(written(tmp_path))
+
+    privacy, evaluation = PrivacySpec(epsilon=1.0), EvaluationSpec()
+    assert planned.release.mechanism() == MechanismSpec().build()
+    assert planned.release.delta == privacy.delta
+    assert planned.release.protection == privacy.protection
+    assert planned.noise == privacy.noise
+    assert planned.release.edition == privacy.edition
+    assert planned.release.evaluate == evaluation.mode
+    assert planned.release.share == evaluation.share
+
+
+def test_a_plan_has_the_ledger_key_that_the_component_would_have(tmp_path: Path) -> None:
+    from jam_dagster.pipeline.specification import DomainSpec, ReleaseSpec
+
+    path = written(
+        tmp_path,
+        privacy={"epsilon": 1, "unit": {"column": "person", "max_rows": 2}, "delta": "1e-7"},
+        mechanism={"rounds": 4, "size_limit_mb": 20},
+        workload={"cliques": [["age_group", "sex"]], "weights": [2.0]},
+    )
+    domain = Domain.load(CENSUS / "domain.yaml")
+    cliques = [[domain.names[0], domain.names[1]]]
+    content = yaml.safe_load(path.read_text())
+    content["attributes"]["workload"]["cliques"] = cliques
+    path.write_text(yaml.safe_dump(content))
+
+    spec = ReleaseSpec(
+        "people",
+        "people",
+        DemoSource(),
+        DemoSource(part="public"),
+        DomainSpec(declared=domain),
+        PrivacySpec(epsilon=1.0, delta=1e-7, unit=UnitSpec("person", 2)),
+        MechanismSpec(rounds=4, size_limit_mb=20),
+        WorkloadSpec(cliques=cliques, weights=[2.0]),
+    )
+
+    assert PlanRequest.of(path).key(domain).specification == spec.digest(domain)
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "domain.yaml").write_text((CENSUS / "domain.yaml").read_text())
+
+    settings = read_definition(written(tmp_path, domain="domain.yaml", public="pub.csv").parent)
+
+    assert settings["public"].path == str(tmp_path / "pub.csv")
+    assert settings["domain"].digest == Domain.load(CENSUS / "domain.yaml").digest
+
+
+def test_the_private_table_is_no_part_of_what_is_read(tmp_path: Path) -> None:
+    # Not even a source that could not be: it is another place's business.
+    path = written(tmp_path, private={"asset": "warehouse/people"})
+
+    assert "private" not in read_definition(path)
+
+
+def test_options_override_the_file(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, workload={"cliques": [["x"]]}, evaluation={"mode": "private", "share": 0.1}
+    )
+
+    planned = PlanRequest.of(path, epsilon=2.0, degree=2, evaluate="off")
+
+    assert planned.release.epsilon == 2.0
+    assert (planned.release.degree, planned.cliques) == (2, None)
+    assert planned.release.shares().keys() == {"mechanism"}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "told"),
+    [
+        ({"privacy": {"epsilon": "{{ env.EPSILON }}"}}, "privacy.epsilon is a template"),
+        ({"dataset": "{{ env.DATASET }}"}, "dataset is a template"),
+        ({"privacy": {"epsilon": "much"}}, "privacy.epsilon must be a number, got 'much'"),
+        ({"privacy": {"epsilom": 1}}, "privacy has the unknown key 'epsilom'"),
+        ({"mechanism": {"rounds": 2.5}}, "mechanism.rounds must be a whole number, got 2.5"),
+        ({"mechanism": 3}, "mechanism must be a mapping"),
+        ({"public": {"asset": "warehouse/survey"}}, "--public"),
+        ({"domain": {"identify": "public", "bins": 1}}, "domain.bins"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_file(
+    tmp_path: Path, attributes: dict[str, Any], told: str
+) -> None:
+    path = written(tmp_path, **attributes)
+
+    with pytest.raises(InputError) as caught:
+        read_definition(path)
+
+    assert told in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("a: [", "no YAML"), ("type: x", "must hold one component"), ("- a", "must hold one")],
+)
+def test_a_file_that_is_no_release_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "defs.yaml").write_text(text)
+
+    with pytest.raises(InputError, match=told):
+        read_definition(tmp_path)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere\.yaml cannot be read"):
+        read_definition(tmp_path / "nowhere.yaml")

@@ -1,0 +1,253 @@
+"""A plan is made of the public table alone, and says what it measured and what it did not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jam_dagster.errors import InputError, PrivateStepError, SpecificationError
+from jam_dagster.mechanisms import FittedModel
+from jam_dagster.mechanisms.tractability import TractabilityFilter
+from jam_dagster.privacy import Budget
+from jam_dagster.synthesis import Plan, PlanRequest, make_plan, simulation
+from jam_dagster.synthesis import plan as plans
+from jam_dagster.synthesis.plan_request import AROUND, NeverOpened
+from jam_dagster.synthesis.simulation import Estimate, Halves, RepeatedTable
+from jam_dagster.tables import DemoSource, Domain, EncodedTable, census_domain
+
+PUBLIC = DemoSource(part="public", rows=400)
+
+
+def request(**options: Any) -> PlanRequest:
+    given: dict[str, Any] = {
+        "public": PUBLIC,
+        "domain": census_domain(),
+        "epsilon": 1.0,
+        "rounds": 3,
+        "degree": 2,
+        "iterations": 20,
+        "records": 5000,
+        "seeds": 2,
+    }
+    return PlanRequest.of(**(given | options))
+
+
+def small_table(rows: int = 101) -> EncodedTable:
+    rng = np.random.default_rng(1)
+    attributes = {"a": {"values": ["x", "y"]}, "b": {"edges": [0, 1, 2, 3]}}
+    domain = Domain.from_dict({"attributes": attributes})
+    return EncodedTable(domain, (rng.integers(0, 2, rows), rng.integers(0, 3, rows)))
+
+
+def whole(tables: Iterable[EncodedTable]) -> list[tuple[int, ...]]:
+    frames = pd.concat([table.to_frame() for table in tables])
+    return sorted(map(tuple, frames.to_numpy().tolist()))
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return make_plan(request(epsilons=(0.5, 2.0)))
+
+
+# --- the two halves
+
+
+def test_halves_hold_every_record_once() -> None:
+    table = small_table()
+
+    halves = Halves.of(table, 101, seed=3)
+
+    assert whole([halves.private.table, halves.public]) == whole([table])
+    assert abs(halves.private.table.records - halves.public.records) == 1
+
+
+def test_seeds_split_differently_and_repeat() -> None:
+    table = small_table()
+    first, again, other = (
+        Halves.of(table, 300, seed).private.marginal(("a", "b")).tolist() for seed in (0, 0, 1)
+    )
+    assert first == again != other
+
+
+@pytest.mark.parametrize("records", [1, 50, 51, 1000, 1033])
+def test_a_half_plays_a_table_of_any_size(records: int) -> None:
+    table = small_table(51)
+
+    played = RepeatedTable.to(records, table, np.random.default_rng(0))
+
+    counts = played.marginal(("a", "b"))
+    assert played.records == records == counts.sum()
+    assert counts.dtype.kind == "i"
+    # Nothing but chance in which records come once more.
+    expected = table.marginal(("a", "b")) * (records / 51)
+    assert np.all(np.abs(counts - expected) <= table.marginal(("a", "b")))
+    assert played.marginal(("a",)).tolist() == counts.sum(axis=1).tolist()
+
+
+def test_one_row_cannot_play_both_parts() -> None:
+    with pytest.raises(InputError, match="fewer than two rows"):
+        Halves.of(small_table(1), 10, seed=0)
+
+
+# --- what a plan says
+
+
+def test_candidates_are_the_closure_and_those_that_fit_alone(plan: Plan) -> None:
+    domain = census_domain()
+    closure = [q for k in (1, 2) for q in combinations(domain.names, k)]
+    # By the definition: the junction tree of the candidate and nothing else.
+    limit = 80.0 / 3
+    fits = sum(TractabilityFilter(domain, [q]).fitting([], limit) == [0] for q in closure)
+    assert plan.size.candidates == len(closure)
+    assert plan.size.workload == sum(len(q) == 2 for q in closure)
+    assert (plan.size.fit_first, plan.size.first_limit_mb) == (fits, pytest.approx(limit))
+    assert plan.size.last_limit_mb == 80.0
+
+
+def test_a_tight_limit_lets_fewer_candidates_in_at_first() -> None:
+    empty = FittedModel.uniform(census_domain(), 1.0).size_mb
+
+    size = make_plan(request(size_limit_mb=3.3 * empty, epsilons=(1.0,), seeds=1)).size
+
+    assert 0 < size.fit_first < size.fit_last <= size.candidates
+    assert empty < size.largest_model_mb <= size.last_limit_mb
+
+
+def test_sigma_is_that_of_an_even_share(plan: Plan) -> None:
+    rho = Budget(1.0, 1e-9).rho
+    # Replace-one: sigma^2 = 1 / rho of the measurement.
+    assert plan.noise.sigma == pytest.approx((0.8 * rho / 3) ** -0.5, rel=1e-6)
+    assert plan.noise.measured is not None
+    # Frugal rounds leave more to later ones, never less.
+    assert plan.noise.measured[2] <= plan.noise.sigma * (1 + 1e-9)
+
+
+def test_a_private_number_of_rows_costs_noise() -> None:
+    public, private = (
+        make_plan(request(epsilons=(1.0,), seeds=1, **options)).noise.sigma
+        for options in ({}, {"neighbours": "add_remove"})
+    )
+    # An L2 sensitivity of 1 in place of sqrt 2, and 95% of the budget.
+    assert private == pytest.approx(public * (0.5 / 0.95) ** 0.5, rel=1e-6)
+
+
+def test_the_curve_has_what_was_asked_for_in_its_order(plan: Plan) -> None:
+    assert [point.epsilon for point in plan.curve] == [0.5, 1.0, 2.0]
+    assert plan.asked.epsilon == 1.0
+    for point in plan.curve:
+        assert len(point.trials) == 2
+        assert 0 < point.error.mean < 2
+        assert point.error.standard_error is not None
+        assert point.gain.mean == pytest.approx(point.public.mean - point.error.mean)
+        assert sum(point.picks.values()) == 3
+    # The halves are the same at every epsilon: so is what they are without a synthetic table.
+    assert len({point.public.mean for point in plan.curve}) == 1
+
+
+def test_much_budget_brings_less_error_than_hardly_any() -> None:
+    made = make_plan(request(epsilon=20.0, epsilons=(0.02,), rounds=6))
+    assert made.curve[-1].error.mean < 0.8 * made.curve[0].error.mean
+
+
+def test_epsilons_around_the_asked_one_are_tried_by_default() -> None:
+    assert request(epsilon=2.0).tried == tuple(2.0 * factor for factor in AROUND)
+
+
+def test_the_same_plan_comes_out_again(plan: Plan) -> None:
+    again = make_plan(request(epsilons=(0.5, 2.0)))
+    assert [point.to_dict() for point in again.curve] == [point.to_dict() for point in plan.curve]
+
+
+def test_time_and_memory_grow_with_the_records_that_are_extrapolated_to(plan: Plan) -> None:
+    cost = plan.cost
+    assert (cost.records, cost.public_records) == (5000, 400)
+    both = 5400
+    assert cost.counted == both
+    assert cost.expected_seconds["count"] >= cost.measured_seconds["count"]
+    assert cost.expected_seconds["encode"] == pytest.approx(
+        cost.measured_seconds["encode"] * both / 400
+    )
+    assert cost.expected_seconds["mechanism"] == pytest.approx(
+        cost.measured_seconds["mechanism"] - cost.measured_seconds["count"]
+    )
+    more = make_plan(request(epsilons=(1.0,), seeds=1, records=50_000)).cost
+    assert more.private_table_mb == pytest.approx(10 * cost.private_table_mb)
+
+
+def test_counting_more_records_is_expected_to_take_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plans, "MOST_COUNTED", 100_000)
+    monkeypatch.setattr(simulation, "MOST_SAMPLED", 1000)
+    cost = make_plan(request(epsilons=(1.0,), seeds=1, records=100_000_000)).cost
+    assert (cost.counted, cost.records) == (100_000, 100_000_000)
+    assert cost.expected_seconds["sample"] == pytest.approx(
+        1e5 * cost.measured_seconds["sample"], rel=1e-6
+    )
+    # A thousand times what was counted, of which much less than all is the cells'.
+    assert cost.expected_seconds["count"] > 10 * cost.measured_seconds["count"]
+
+
+def test_an_unknown_number_of_records_is_assumed_and_said() -> None:
+    made = make_plan(request(records=None, epsilons=(1.0,), seeds=1))
+    assert (made.records, made.records_assumed) == (400, True)
+    assert any("assumed" in note and "--records" in note for note in made.notes)
+
+
+def test_what_the_configuration_deserves_is_warned_of() -> None:
+    made = make_plan(request(epsilon=12.0, delta=1e-3, epsilons=(12.0,), seeds=1))
+    assert len(made.warnings) == 2
+    assert "is not below 1 / n" in made.warnings[0]
+
+
+def test_an_epsilon_too_small_to_try_is_told() -> None:
+    made = make_plan(request(epsilons=(1e-7,), seeds=1))
+    assert [point.epsilon for point in made.curve] == [1.0]
+    assert any("not tried: epsilon 1e-07" in note for note in made.notes)
+
+
+# --- what it refuses
+
+
+def test_there_is_no_private_table_to_open() -> None:
+    with pytest.raises(PrivateStepError):
+        NeverOpened().read(private=True)
+    assert request().release.private == NeverOpened()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"public": None}, "--public"),
+        ({"epsilon": None}, "--epsilon"),
+        ({"records": 0}, "records must be at least 1"),
+        ({"seeds": 0}, "seeds must be at least 1"),
+        ({"epsilons": (-1.0,)}, "epsilon"),
+        ({"rounds": 0}, "rounds must be at least 1"),
+        ({"max_rows": 2}, "--privacy-unit"),
+        ({"noise": "loud"}, "noise must be one of"),
+    ],
+)
+def test_bad_input_is_named(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(SpecificationError, match=told):
+        request(**options)
+
+
+def test_a_public_table_without_rows_is_refused(tmp_path: Any) -> None:
+    (tmp_path / "none.csv").write_text("a,b\n")
+    from jam_dagster.tables import CsvSource
+
+    empty = request(public=CsvSource(str(tmp_path / "none.csv")))
+    with pytest.raises(InputError, match="no rows"):
+        make_plan(replace(empty, domain=None))
+
+
+def test_one_seed_has_no_standard_error() -> None:
+    assert Estimate.of([0.5]).standard_error is None
+    assert Estimate.of([1.0, 3.0]) == Estimate(2.0, 1.0)

@@ -1,0 +1,253 @@
+"""`jam-dagster plan`: what it says, and that it spends and opens nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from jam_dagster.privacy import Ledger
+from tests.cli_bench import PEOPLE, RELEASE, Run, lines, synthesize
+
+PLAN = ("--public", "pub.csv", "--domain", "domain.json", "--epsilon", "1")
+SMALL = ("--rounds", "2", "--iterations", "20", "--degree", "2", "--records", "200")
+ONCE = ("--seeds", "1", "--epsilons", "1")
+PAID = ("--ledger", "ledger.db", "--dataset", "people")
+
+
+def files() -> dict[str, str]:
+    """Return everything in the working directory by its content."""
+    return {
+        str(path): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in Path().rglob("*")
+        if stat.S_ISREG(path.lstat().st_mode)
+    }
+
+
+def definition(private: object, **attributes: object) -> Path:
+    """Write a component's file beside the tables."""
+    content = {
+        "type": "jam_dagster.SyntheticRelease",
+        "attributes": {
+            "release": "people",
+            "dataset": "people",
+            "private": private,
+            "public": "raw-pub.csv",
+            "domain": {"identify": "public", "bins": 4},
+            "privacy": {"epsilon": 0.5},
+            "mechanism": {"rounds": 2, "iterations": 20},
+            "workload": {"degree": 2},
+            **attributes,
+        },
+    }
+    path = Path("defs.yaml")
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def test_the_private_table_is_never_opened_and_the_ledger_never_changed(run: Run) -> None:
+    Path("priv.csv").unlink()
+    # Whoever opens this waits for ever: the run would not end.
+    os.mkfifo("priv.csv")
+    before = files()
+
+    code = (
+        "import sys\n"
+        "opened = []\n"
+        "sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == 'open' "
+        "else None)\n"
+        "from jam_dagster.cli import app\n"
+        "app(sys.argv[1:], standalone_mode=False)\n"
+        "print([name for name in opened if name.endswith(('priv.csv', 'pub.csv'))])\n"
+        "print('dagster' in sys.modules)\n"
+    )
+    arguments = ["plan", str(definition("priv.csv")), "--ledger", "ledger.db", *ONCE]
+    ran = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    opened, dagster = ran.stdout.splitlines()[-2:]
+    # The audit sees what is opened, for it saw the public table.
+    assert "raw-pub.csv" in opened
+    assert "priv.csv" not in opened
+    assert dagster == "False"
+    after = files()
+    assert after.pop("defs.yaml")
+    assert after == before
+
+
+def test_a_plan_prints_what_is_to_be_known(run: Run) -> None:
+    result = run("plan", *PLAN, *SMALL, *PAID, "--seeds", "2", "--epsilons", "0.5,2")
+
+    assert result.exit_code == 0, result.output
+    told = result.stdout
+    for part in (
+        "200 private, 80 public",
+        "10 (the workload's 6 marginals",
+        "first round",
+        "extrapolated",
+        "sigma",
+        "people in ",
+        "Simulated error (2 seeds",
+        "The line to beat",
+        "What this cannot show",
+    ):
+        assert part in told
+    rows = [line for line in told.splitlines() if "asked for" in line]
+    (row,) = rows
+    assert " 1 " in row
+    assert lines(result)[0].startswith("trial 1/6: epsilon 1, seed 0")
+
+
+def test_json_is_one_object_on_standard_output(run: Run) -> None:
+    result = run("plan", *PLAN, *SMALL, *PAID, *ONCE, "--json")
+
+    assert result.exit_code == 0, result.output
+    made = json.loads(result.stdout)
+    assert result.stdout.count("\n") == 1
+    assert made["size"]["candidates"] == len(PEOPLE) + 6
+    assert made["records"] == {"private": 200, "assumed": False}
+    assert [point["epsilon"] for point in made["simulation"]["curve"]] == [1.0]
+    assert made["ledger"]["fits"] is True
+
+
+# --- what would be left
+
+
+def test_what_would_be_left_is_what_is_left(run: Run) -> None:
+    options = (*SMALL, "--epsilon", "0.4", "--ledger", "ledger.db", "--dataset", "people")
+    asked = ("--public", "pub.csv", "--domain", "domain.json", *options, *ONCE)
+    promised = json.loads(run("plan", *asked, "--json").stdout)["ledger"]
+
+    Ledger("ledger.db").open_release(_key(), {"mechanism": _rho(0.4)}, run_id="test")
+    balance = Ledger("ledger.db").balance("people")
+
+    assert promised["after"] == balance.remaining
+    assert promised["after_epsilon"] == balance.remaining_epsilon
+
+
+def _key() -> object:
+    from jam_dagster.privacy import ReleaseKey
+
+    return ReleaseKey("people", "another", "0" * 64)
+
+
+def _rho(epsilon: float) -> float:
+    from jam_dagster.privacy import Budget
+
+    return Budget(epsilon, 1e-9).rho
+
+
+def test_a_release_that_does_not_fit_is_told_and_is_no_failure(run: Run) -> None:
+    result = run("plan", *PLAN, *SMALL, *PAID, *ONCE, "--epsilon", "3")
+
+    assert result.exit_code == 0
+    assert "IT DOES NOT ALLOW THIS" in result.stdout
+
+
+def test_a_release_that_was_made_costs_nothing_again(run: Run) -> None:
+    made = run(*synthesize(*RELEASE, "--records-share", "0.1", "--neighbours", "add_remove"))
+    assert made.exit_code == 0, made.output
+
+    result = run(
+        *("plan", *PLAN, *SMALL, *PAID, *ONCE, "--release", "out", "--neighbours", "add_remove"),
+        *("--records-share", "0.1", "--json"),
+    )
+
+    ledger = json.loads(result.stdout)["ledger"]
+    assert "charged before" in ledger["note"]
+    assert ledger["fits"]
+    assert ledger["after"] == ledger["remaining"]
+
+
+def test_a_dataset_without_a_budget_is_told(run: Run) -> None:
+    result = run("plan", *PLAN, *SMALL, *ONCE, "--ledger", "new.db", "--dataset", "people")
+
+    assert result.exit_code == 0
+    assert "grants this dataset nothing yet" in result.stdout
+    assert not Path("new.db").exists()
+
+
+def test_a_ledger_may_be_configured_by_the_environment(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAM_LEDGER", "ledger.db")
+
+    result = run("plan", *PLAN, *SMALL, *ONCE, "--dataset", "people", "--json")
+
+    assert json.loads(result.stdout)["ledger"]["dataset"] == "people"
+
+
+# --- the plot
+
+
+@pytest.mark.parametrize("name", ["plan.html", "plan.svg", "new/plan.png"])
+def test_a_plot_is_drawn_in_the_format_of_its_name(run: Run, name: str) -> None:
+    result = run("plan", *PLAN, *SMALL, *ONCE, "--plot", name)
+
+    assert result.exit_code == 0, result.output
+    written = Path(name).read_bytes()
+    if name.endswith("png"):
+        assert written[:8] == b"\x89PNG\r\n\x1a\n"
+        assert struct.unpack(">I", written[16:20])[0] > 400
+    elif name.endswith("svg"):
+        told = "".join(ElementTree.fromstring(written.decode()).itertext())
+        assert "public half itself" in told
+    else:
+        page = written.decode()
+        assert "public half itself" in page
+        # It is whole: no script is fetched.
+        assert "<script src" not in page
+        assert 'src="http' not in page
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--plot", "plan.pdf"), "must end in .html, .svg, .png"),
+        (("--epsilons", "a,b"), "--epsilons must be numbers"),
+        (("--records", "0"), "records must be at least 1"),
+        (("--public", "nowhere.csv"), "nowhere.csv"),
+    ],
+)
+def test_bad_input_ends_before_anything_is_tried(
+    run: Run, options: tuple[str, ...], told: str
+) -> None:
+    result = run("plan", *PLAN, *SMALL, *options)
+
+    assert result.exit_code == 2
+    (line,) = lines(result)
+    assert told in line
+
+
+def test_a_plan_of_nothing_says_what_it_needs(run: Run) -> None:
+    result = run("plan")
+
+    assert result.exit_code == 2
+    assert "--public" in lines(result)[0]
+
+
+def test_a_definition_and_options_are_one_release(run: Run) -> None:
+    path = definition("nowhere.csv", evaluation={"mode": "private", "share": 0.2})
+
+    made = json.loads(run("plan", path, *ONCE, "--json", "--rounds", "3").stdout)
+
+    assert made["epsilon"] == 0.5
+    assert made["rho"]["evaluation"] == pytest.approx(0.2 * _rho(0.5), rel=1e-6)
+    assert [point["epsilon"] for point in made["simulation"]["curve"]] == [0.5, 1.0]
+    assert sum(made["simulation"]["curve"][0]["picks"].values()) == 3
+    assert made["records"]["assumed"] is True
