@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.mutants.catalog import MUTANTS
-from tests.mutants.planting import Mutant, StaleMutantError, verdict
+from tests.mutants.planting import Mutant, StaleMutantError, fault_without_a_mutant, verdict
 
 WORKERS = 2
 
@@ -33,6 +33,11 @@ def main(names: Sequence[str]) -> int:
     chosen = [known[name] for name in names] or list(MUTANTS)
     states = []
     with ThreadPoolExecutor(WORKERS) as pool:
+        # A test that fails anyway would notice everything.
+        for fault in pool.map(fault_without_a_mutant, dict.fromkeys(one.tests for one in chosen)):
+            if fault:
+                print(fault)  # noqa: T201
+                return 1
         for state, line in pool.map(judged, chosen):
             states.append(state)
             print(line, flush=True)  # noqa: T201

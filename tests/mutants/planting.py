@@ -102,6 +102,15 @@ def run_tests(folder: Path, tests: tuple[str, ...]) -> tuple[int, str]:
     return done.returncode, (done.stdout + done.stderr)[-4000:]
 
 
+def fault_without_a_mutant(tests: tuple[str, ...]) -> str:
+    """Return what is wrong with tests on the project as it is; empty where they pass."""
+    with tempfile.TemporaryDirectory(prefix="mutant-none-") as temporary:
+        folder = Path(temporary)
+        copy_of_the_project(folder)
+        status, said = run_tests(folder, tests)
+    return f"without any mutant {' '.join(tests)} do not pass:\n{said}" if status else ""
+
+
 def verdict(mutant: Mutant) -> Verdict:
     """Plant a mutant in a copy of its own and run its tests.
 
