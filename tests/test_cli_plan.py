@@ -15,7 +15,9 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from jam_dagster.privacy import Ledger
+from jam_dagster.privacy import Budget, Ledger, ReleaseKey
+from jam_dagster.synthesis import PlanRequest
+from jam_dagster.tables import CsvSource, Domain
 from tests.cli_bench import PEOPLE, RELEASE, Run, lines, synthesize
 
 PLAN = ("--public", "pub.csv", "--domain", "domain.json", "--epsilon", "1")
@@ -140,15 +142,12 @@ def test_what_would_be_left_is_what_is_left(run: Run) -> None:
     assert promised["after_epsilon"] == balance.remaining_epsilon
 
 
-def _key() -> object:
-    from jam_dagster.privacy import ReleaseKey
+def _key() -> ReleaseKey:
 
     return ReleaseKey("people", "another", "0" * 64)
 
 
 def _rho(epsilon: float) -> float:
-    from jam_dagster.privacy import Budget
-
     return Budget(epsilon, 1e-9).rho
 
 
@@ -174,6 +173,29 @@ def test_a_release_that_was_made_costs_nothing_again(run: Run) -> None:
     assert ledger["after"] == ledger["remaining"]
 
 
+def test_a_release_that_was_closed_before_a_draw_is_paid_like_a_new_one(run: Run) -> None:
+    asked = ("plan", *PLAN, *SMALL, *PAID, *ONCE, "--json")
+    new = json.loads(run(*asked).stdout)["ledger"]
+    request = PlanRequest.of(
+        public=CsvSource("pub.csv"),
+        epsilon=1.0,
+        rounds=2,
+        iterations=20,
+        degree=2,
+        dataset="people",
+    )
+    key = request.key(Domain.load(Path("domain.json")))
+    release = Ledger("ledger.db").open_release(key, {"mechanism": _rho(1.0)}, run_id="test")
+
+    reserved = json.loads(run(*asked).stdout)["ledger"]
+    release.close("by hand")
+    closed = json.loads(run(*asked).stdout)["ledger"]
+
+    assert "reserved already" in reserved["note"]
+    assert reserved["remaining"] == reserved["after"] == new["after"]
+    assert closed == new
+
+
 def test_a_dataset_without_a_budget_is_told(run: Run) -> None:
     result = run("plan", *PLAN, *SMALL, *ONCE, "--ledger", "new.db", "--dataset", "people")
 
@@ -190,6 +212,50 @@ def test_a_ledger_may_be_configured_by_the_environment(
     result = run("plan", *PLAN, *SMALL, *ONCE, "--dataset", "people", "--json")
 
     assert json.loads(result.stdout)["ledger"]["dataset"] == "people"
+
+
+def test_a_partition_counts_as_the_ledger_counts_it(run: Run) -> None:
+    ledger = Ledger("ledger.db")
+    ledger.grant(
+        "people",
+        epsilon=1.0,
+        delta=1e-9,
+        partitions="disjoint",
+        ground="membership public and fixed",
+    )
+    taken = ReleaseKey("people", "another", "0" * 64, partition="may")
+    ledger.open_release(taken, {"mechanism": _rho(0.9)}, run_id="test")
+    Path("june-pub.csv").write_bytes(Path("raw-pub.csv").read_bytes())
+    Path("may-pub.csv").write_bytes(Path("raw-pub.csv").read_bytes())
+    path = definition("priv-{partition}.csv", public="{partition}-pub.csv", partitions="monthly")
+
+    may, june = (
+        json.loads(
+            run("plan", path, *ONCE, *PAID, "--partition", name, "--records", "99", "--json").stdout
+        )["ledger"]
+        for name in ("may", "june")
+    )
+
+    assert not may["fits"]
+    assert june["fits"]
+    assert june["remaining"] == pytest.approx(_rho(1.0), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "options", "told"),
+    [
+        ({"partitions": "monthly"}, (), "--partition NAME"),
+        ({}, ("--partition", "may"), "drop --partition"),
+        ({"partitions": "monthly"}, ("--partition", "../x"), "a partition must be"),
+    ],
+)
+def test_a_partition_is_named_where_there_are_some(
+    run: Run, attributes: dict[str, object], options: tuple[str, ...], told: str
+) -> None:
+    result = run("plan", definition("priv.csv", **attributes), *options)
+
+    assert result.exit_code == 2
+    assert told in lines(result)[0]
 
 
 # --- the plot

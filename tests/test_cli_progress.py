@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from jam_dagster.cli.progress import ROUNDS_TO_ESTIMATE_FROM, clock, progress, seconds_left
+from jam_dagster.cli.progress import (
+    ROUNDS_TO_ESTIMATE_FROM,
+    clock,
+    progress,
+    progress_of_trials,
+    seconds_left,
+)
 from jam_dagster.mechanisms import Round
+from jam_dagster.synthesis.simulation import Trial
 
 ROUNDS = 10
 
@@ -107,3 +114,43 @@ def test_a_file_gets_a_line_a_round() -> None:
     lines = shown(4, terminal=False).splitlines()
 
     assert [line.split(":")[0] for line in lines] == [f"round {n}/10" for n in range(1, 5)]
+
+
+def a_trial(epsilon: float) -> Trial:
+    return Trial(
+        epsilon=epsilon,
+        seed=0,
+        error=0.25,
+        public_error=0.3,
+        picks={"private": 1, "public": 1},
+        candidates=5,
+        largest_model_mb=0.5,
+        sigmas=(1.0,),
+        seconds={"mechanism": 2.0, "count": 0.5, "sample": 0.1},
+        counted=100,
+        sampled=100,
+        rho_spent=0.1,
+        peak_memory_mb=100.0,
+    )
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_trials_are_one_bar_on_a_terminal_and_a_line_each_elsewhere(terminal: bool) -> None:
+    screen = io.StringIO()
+    console = Console(
+        file=screen, force_terminal=terminal, color_system=None, width=200, markup=False
+    )
+    with progress_of_trials(2, ROUNDS, console) as (on_stage, on_round, on_trial):
+        on_stage("epsilon 1")
+        on_round(0, a_round(2, 1.0))
+        on_trial(0, a_trial(1.0))
+        on_round(1, a_round(4, 1.0))
+
+    told = screen.getvalue()
+    if terminal:
+        assert "epsilon 1" in told
+        # A whole trial and five rounds of the next.
+        assert f"{ROUNDS + 5}/{2 * ROUNDS}" in told
+        assert "left" in told
+    else:
+        assert told == "trial 1/2: epsilon 1, seed 0: error 0.2500, 2.0 s\n"

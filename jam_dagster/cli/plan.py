@@ -92,6 +92,14 @@ def plan(
         str | None,
         typer.Option(metavar="NAME", rich_help_panel=RELEASE, help="Which edition of it."),
     ] = None,
+    partition: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            rich_help_panel=RELEASE,
+            help="Which partition of it, where it has some.",
+        ),
+    ] = None,
     neighbours: Annotated[
         Literal["replace_one", "add_remove"] | None,
         typer.Option(rich_help_panel=RELEASE, help="What nobody can tell; see `synthesize`."),
@@ -221,6 +229,7 @@ def plan(
         "dataset": dataset,
         "release": release,
         "edition": edition,
+        "partition": partition,
         "neighbours": neighbours,
         "privacy_unit": privacy_unit,
         "max_rows": max_rows,

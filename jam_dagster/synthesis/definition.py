@@ -61,7 +61,8 @@ def read_definition(path: Path) -> dict[str, Any]:
     -------
     dict
         Settings by the names of `SynthesisRequest`, those only that the file gives, and
-        ``cliques``, ``weights`` and ``bins``. The private table is never one of them.
+        ``cliques``, ``weights``, ``bins``, ``identify`` and ``partitioned``. The
+        private table is never one of them.
 
     Raises
     ------
@@ -70,7 +71,10 @@ def read_definition(path: Path) -> dict[str, Any]:
     """
     file = path / "defs.yaml" if path.is_dir() else path
     attributes = _attributes(file)
-    settings: dict[str, Any] = {"evaluate": "private"}
+    settings: dict[str, Any] = {
+        "evaluate": "private",
+        "partitioned": attributes.get("partitions") is not None,
+    }
     try:
         for section, names in SECTIONS.items():
             settings |= _section(section, attributes.get(section, {}), names)

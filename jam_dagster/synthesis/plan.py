@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.errors import BudgetError, EmptyCandidateSetError, InputError
-from jam_dagster.privacy import describe_rho, gaussian_sigma
+from jam_dagster.errors import EmptyCandidateSetError, InputError
+from jam_dagster.privacy import gaussian_sigma
 from jam_dagster.privacy.lint import configuration_warnings
+from jam_dagster.synthesis.outlook import LedgerOutlook, ledger_outlook
 from jam_dagster.synthesis.simulation import (
     CurvePoint,
     Estimate,
@@ -132,34 +133,6 @@ class Noise:
     sigma: float
     measured: tuple[float, float, float] | None
     median_cell: float
-
-
-@dataclass(frozen=True)
-class LedgerOutlook:
-    """What a release would leave of a dataset's budget.
-
-    Parameters
-    ----------
-    ledger, dataset
-        Which.
-    remaining, after
-        Rho that is left now, and that would be left; None where the ledger knows no budget.
-    remaining_epsilon, after_epsilon
-        The same as epsilon, at the delta of the budget.
-    fits
-        Whether the release could be paid for.
-    note
-        What there is to say.
-    """
-
-    ledger: str
-    dataset: str
-    remaining: float | None
-    after: float | None
-    remaining_epsilon: float | None
-    after_epsilon: float | None
-    fits: bool
-    note: str
 
 
 @dataclass(frozen=True)
@@ -298,7 +271,7 @@ def make_plan(
             f"The private table was assumed to have as many records as the public one, "
             f"{records:,}: say how many it has with --records N."
         )
-    outlook = _outlook(request, public, notes)
+    outlook = ledger_outlook(request, domain, notes)
     curve, left_out = _simulate(request, public, workload, records, on_stage, on_round, on_trial)
     if left_out:
         told = ", ".join(f"{epsilon:g}" for epsilon in left_out)
@@ -445,57 +418,4 @@ def _noise(
         sigma=gaussian_sigma(neighbours.marginal_l2, mechanism.alpha * rho / mechanism.rounds),
         measured=(sigmas[0], statistics.median(sigmas), sigmas[-1]) if sigmas else None,
         median_cell=records / cells,
-    )
-
-
-def _outlook(request: PlanRequest, public: EncodedTable, notes: list[str]) -> LedgerOutlook | None:
-    """Read what the ledger says; it stays as it is."""
-    release = request.release
-    if release.ledger is None:
-        return None
-    if request.noise != "exact":
-        notes.append("Seeded noise charges nothing: the ledger would stay as it is.")
-        return None
-    if not release.dataset:
-        notes.append("Name the protected dataset with --dataset ID to see what would be left.")
-        return None
-    # The ledger brings SQLAlchemy, for which a plan without one need not wait.
-    from jam_dagster.privacy import Ledger
-    from jam_dagster.privacy.accounting import rho_within
-    from jam_dagster.privacy.reservations import share_units
-
-    ledger, key = Ledger(release.ledger), request.key(public.domain)
-    if key.dataset not in ledger.datasets():
-        note = (
-            "The ledger grants this dataset nothing yet: its budget is granted by "
-            "`jam-dagster ledger grant`, or by configuration when it is first used."
-        )
-        return LedgerOutlook(
-            ledger.location, key.dataset, None, None, None, None, fits=False, note=note
-        )
-    balance = ledger.balance(key.dataset)
-    before = ledger.release(key)
-    fits, note = True, ""
-    units = sum(share_units(release.shares()).values())
-    if before is not None:
-        units = 0
-        note = (
-            "This very release was charged before: what it drew is stored, and costs nothing again."
-            if before.spent
-            else "This very release is reserved already, and counted in what remains."
-        )
-    try:
-        ledger.check(key, release.shares(), neighbours=release.protection.neighbours)
-    except BudgetError as error:
-        fits, note = False, str(error)
-    after = rho_within(max(0, balance.remaining_units_after(units))) if fits else None
-    return LedgerOutlook(
-        ledger.location,
-        key.dataset,
-        remaining=balance.remaining,
-        after=after,
-        remaining_epsilon=balance.remaining_epsilon,
-        after_epsilon=None if after is None else (balance.epsilon_of(after) if after else 0.0),
-        fits=fits,
-        note=note or f"It reserves {describe_rho(release.budget().rho, release.delta)}.",
     )

@@ -12,7 +12,7 @@ from jam_dagster.privacy import ReleaseKey
 from jam_dagster.privacy.release_key import canonical_digest
 from jam_dagster.synthesis.definition import read_definition
 from jam_dagster.synthesis.request import SynthesisRequest
-from jam_dagster.tables import Domain, Workload
+from jam_dagster.tables import Domain, Workload, at_partition, check_partition
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import NoiseName
@@ -59,6 +59,8 @@ class PlanRequest:
         Bins of a numeric attribute of a drafted domain.
     drafted_from_both
         Whether the release's domain would be identified from the private table as well.
+    partition
+        Which snapshot's release it is; empty where the release has no partitions.
     records
         n, the number of private records; None assumes as many as there are public ones.
     epsilons
@@ -74,6 +76,7 @@ class PlanRequest:
     weights: Sequence[float] | None = None
     bins: int = 32
     drafted_from_both: bool = False
+    partition: str = ""
     records: int | None = None
     epsilons: tuple[float, ...] = ()
     seeds: int = 3
@@ -104,6 +107,16 @@ class PlanRequest:
                     f"A plan needs the release's {name}: give {remedy}, or name a defs.yaml that "
                     "says it."
                 )
+        partitioned = settings.pop("partitioned", None)
+        if partitioned is not None and partitioned != bool(settings.get("partition")):
+            raise SpecificationError(
+                "The release has partitions: say with --partition NAME which one to plan."
+                if partitioned
+                else "The release has no partitions: drop --partition."
+            )
+        if partition := settings.get("partition", ""):
+            check_partition(partition)
+            settings["public"] = at_partition(settings["public"], partition)
         domain = settings.pop("domain", None)
         if isinstance(domain, str | Path):
             domain = Domain.load(Path(domain))
@@ -170,6 +183,7 @@ class PlanRequest:
             dataset=self.release.dataset or "not named",
             release=self.release.release_name,
             specification=canonical_digest(specification),
+            partition=self.partition,
             edition=self.release.edition,
         )
 
