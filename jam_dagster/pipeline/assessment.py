@@ -266,7 +266,9 @@ def _check_results(
             [check], partition_filter=only
         ).get(check)
         event = record.event.dagster_event if record is not None and record.event else None
-        if event is None or made is None:
+        evaluated = dg.DagsterEventType.ASSET_CHECK_EVALUATION
+        if event is None or made is None or event.event_type is not evaluated:
+            # Not made, or its check only planned.
             continue
         evaluation = event.asset_check_evaluation_data
         target = evaluation.target_materialization_data

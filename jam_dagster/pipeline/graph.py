@@ -275,8 +275,9 @@ class ReleaseGraph:
         }
         if self.partitions_def is not None:
             options["partitions_def"] = self.partitions_def
-            # Several partitions in one run would share its failures, and their charges a run id.
-            options["backfill_policy"] = dg.BackfillPolicy.multi_run(max_partitions_per_run=1)
+            # No backfill policy: without one a backfill launches a run for each partition. With
+            # BackfillPolicy.multi_run(1) it would too, but name a range of partitions, and checks
+            # would not know theirs.
         if name != "privacy_budget":
             options["io_manager_key"] = self.store(name)
         if described.spends:

@@ -125,9 +125,8 @@ def build_synthetic_release(
     )
     graph = ReleaseGraph(spec, group=group, owners=owners, tags=tags or {})
     with warnings.catch_warnings():
-        # Partitions of checks and backfill policies are young in Dagster; tests here rely on both.
+        # That checks have partitions is young in Dagster; tests here rely on it.
         warnings.simplefilter("ignore", dg.PreviewWarning)
-        warnings.simplefilter("ignore", dg.BetaWarning)
         assets = [
             *ingestion_assets(graph),
             *synthesis_assets(graph),

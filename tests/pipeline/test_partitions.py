@@ -190,11 +190,24 @@ def test_every_asset_and_check_is_partitioned_alike_and_backfilled_one_by_one(
     for key in graph.get_all_asset_keys():
         node = graph.get(key)
         assert node.partitions_def == wanted
-        assert node.backfill_policy == dg.BackfillPolicy.multi_run(max_partitions_per_run=1)
+        # None: a run for each partition, which knows it by name and not as a range.
+        assert node.backfill_policy is None
     assert all(graph.get(key).partitions_def == wanted for key in graph.asset_check_keys)
     # Without partitions everything is as it was.
     plain = months.bench.definitions().resolve_asset_graph()
     assert not any(plain.get(key).partitions_def for key in plain.get_all_asset_keys())
+
+
+def test_several_partitions_in_one_run_are_refused(months: Months) -> None:
+    job = months.definitions().resolve_job_def("people_release")
+    edges = {"start": JANUARY, "end": FEBRUARY}
+    result = job.execute_in_process(
+        instance=months.bench.instance,
+        tags={f"dagster/asset_partition_range_{edge}": key for edge, key in edges.items()},
+        raise_on_error=False,
+    )
+    assert "one partition at a time" in failure(result)
+    assert months.bench.kinds() == []
 
 
 def test_a_translation_that_takes_the_partitions_away_is_refused(months: Months) -> None:
