@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -51,7 +52,7 @@ def people(rows: int, seed: int) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Victim:
+class Victim(ABC):
     """A release that is made in `home`, in this process or in one that dies of it.
 
     Parameters
@@ -126,9 +127,9 @@ class Victim:
         assert len(found) <= 1, "one release became several"
         return found[0] if found else None
 
+    @abstractmethod
     def run(self, points: Points) -> None:
         """Make the release, in a process that may be changed for it."""
-        raise NotImplementedError
 
     def transcript(self) -> Transcript:
         return Transcript.load(self.out / "transcript")
