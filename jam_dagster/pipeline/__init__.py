@@ -9,15 +9,15 @@ from jam_dagster.pipeline.labels import (
 from jam_dagster.pipeline.ledger import DatasetBudget, LedgerResource
 from jam_dagster.pipeline.partitions import PartitionsSpec, build_release_schedule
 from jam_dagster.pipeline.release import build_synthetic_release
-from jam_dagster.pipeline.specification import (
+from jam_dagster.pipeline.sections import (
     DomainSpec,
     EvaluationSpec,
     MechanismSpec,
     PrivacySpec,
-    ReleaseSpec,
     UnitSpec,
     WorkloadSpec,
 )
+from jam_dagster.pipeline.specification import ReleaseSpec
 from jam_dagster.pipeline.storage import ReleaseStore, ReleaseStoreResource
 
 __all__ = [

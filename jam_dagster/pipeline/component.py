@@ -14,7 +14,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline.configuration import Configured
 from jam_dagster.pipeline.release import build_synthetic_release
 from jam_dagster.pipeline.scaffold import SyntheticReleaseScaffolder
-from jam_dagster.pipeline.specification import (
+from jam_dagster.pipeline.sections import (
     DomainSpec,
     EvaluationSpec,
     MechanismSpec,

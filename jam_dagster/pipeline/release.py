@@ -12,14 +12,14 @@ from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.ingestion import ingestion_assets
 from jam_dagster.pipeline.labels import check_privacy_labels, check_translated
 from jam_dagster.pipeline.partitions import PartitionsSpec, build_release_schedule
-from jam_dagster.pipeline.specification import (
+from jam_dagster.pipeline.sections import (
     DomainSpec,
     EvaluationSpec,
     MechanismSpec,
     PrivacySpec,
-    ReleaseSpec,
     WorkloadSpec,
 )
+from jam_dagster.pipeline.specification import ReleaseSpec
 from jam_dagster.pipeline.synthesis import synthesis_assets
 from jam_dagster.tables import Domain, Source
 

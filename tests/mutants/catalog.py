@@ -567,7 +567,7 @@ MUTANTS = (
     Mutant(
         "overflow-of-a-number",
         "a number beyond floats ends in a traceback of Python's",
-        "jam_dagster/pipeline/specification.py",
+        "jam_dagster/pipeline/sections.py",
         "except (TypeError, ValueError, OverflowError):",
         "except (TypeError, ValueError):",
         ("tests/battery/test_hostile.py::test_what_was_found_before",),

@@ -15,7 +15,7 @@ import jam_dagster
 from jam_dagster.errors import PrivacyLabelError, SpecificationError
 from jam_dagster.pipeline import SyntheticRelease
 from jam_dagster.pipeline.component import domain_from_config
-from jam_dagster.pipeline.specification import MechanismSpec
+from jam_dagster.pipeline.sections import MechanismSpec
 from jam_dagster.privacy import Protection
 from jam_dagster.tables import PrivacyUnit
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.pipeline.specification import (
+from jam_dagster.pipeline.sections import (
     DomainSpec,
     EvaluationSpec,
     MechanismSpec,
     PrivacySpec,
-    ReleaseSpec,
     WorkloadSpec,
 )
+from jam_dagster.pipeline.specification import ReleaseSpec
 from jam_dagster.privacy.release_key import canonical_digest
 from jam_dagster.synthesis import SynthesisRequest
 from jam_dagster.tables import CategoricalAttribute, CsvSource, Domain, SplitSource

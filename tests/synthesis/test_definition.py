@@ -11,7 +11,7 @@ import yaml
 
 from jam_dagster.errors import InputError
 from jam_dagster.pipeline import EvaluationSpec, MechanismSpec, PrivacySpec, WorkloadSpec
-from jam_dagster.pipeline.specification import UnitSpec
+from jam_dagster.pipeline.sections import UnitSpec
 from jam_dagster.synthesis import PlanRequest
 from jam_dagster.synthesis.definition import SECTIONS, UNIT, read_definition
 from jam_dagster.tables import DemoSource, Domain
@@ -63,7 +63,8 @@ def test_what_a_file_leaves_out_is_what_the_component_takes(tmp_path: Path) -> N
 
 
 def test_a_plan_has_the_ledger_key_that_the_component_would_have(tmp_path: Path) -> None:
-    from jam_dagster.pipeline.specification import DomainSpec, ReleaseSpec
+    from jam_dagster.pipeline.sections import DomainSpec
+    from jam_dagster.pipeline.specification import ReleaseSpec
 
     path = written(
         tmp_path,
