@@ -4,11 +4,38 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from jam_dagster.cli.console import print_json, source, stderr, stdout_kept_clean
+from jam_dagster.cli.options import (
+    ALPHA,
+    BUDGET,
+    DATASET,
+    DEGREE,
+    DELTA,
+    DOMAIN,
+    EDITION,
+    EPSILON,
+    ESTIMATOR,
+    EVALUATE,
+    EVALUATION_SHARE,
+    ITERATIONS,
+    MAX_ROWS,
+    NEIGHBOURS,
+    OUTPUT,
+    PRIVACY_UNIT,
+    PUBLIC,
+    RECORDS_SHARE,
+    ROUNDS,
+    SIZE_LIMIT_MB,
+    TABLES,
+    TOLERANCE,
+    EstimatorName,
+    EvaluationName,
+    NeighboursName,
+)
 from jam_dagster.cli.progress import progress_of_trials
 from jam_dagster.errors import InputError
 
@@ -19,11 +46,7 @@ if TYPE_CHECKING:
     from jam_dagster.synthesis.plan import Cost
     from jam_dagster.synthesis.simulation import Estimate
 
-RELEASE, TRIAL, OUTPUT = (
-    "The release, where defs.yaml does not say it or another is to be tried",
-    "The simulation",
-    "The output",
-)
+TRIAL = "The simulation"
 _FORMATS = (".html", ".svg", ".png")
 
 
@@ -32,39 +55,20 @@ def plan(
         Path | None,
         typer.Argument(
             metavar="[DEFS.YAML]",
-            help="The release's component file, or its folder. Options override what it says.",
+            help="The release's component file, or its folder. Options override what it says; "
+            "what neither says is as for `synthesize`.",
             show_default=False,
         ),
     ] = None,
-    public: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TABLE",
-            rich_help_panel=RELEASE,
-            help="The public table: a .csv or .parquet file, or a source in JSON.",
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(rich_help_panel=RELEASE, help="epsilon of the whole release.")
-    ] = None,
-    delta: Annotated[
-        float | None,
-        typer.Option(rich_help_panel=RELEASE, help="delta of it.", show_default="1e-9"),
-    ] = None,
-    domain: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            rich_help_panel=RELEASE,
-            help="The attributes and their values.",
-            show_default="drafted from the public table",
-        ),
-    ] = None,
+    public: Annotated[str | None, PUBLIC] = None,
+    epsilon: Annotated[float | None, EPSILON] = None,
+    delta: Annotated[float | None, DELTA] = None,
+    domain: Annotated[Path | None, DOMAIN] = None,
     records: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            rich_help_panel=RELEASE,
+            rich_help_panel=TABLES,
             help="How many records the private table has; it is not opened to count them.",
             show_default="as many as the public one, which is said",
         ),
@@ -73,106 +77,40 @@ def plan(
         str | None,
         typer.Option(
             metavar="FILE",
-            rich_help_panel=RELEASE,
+            rich_help_panel=BUDGET,
             envvar="JAM_LEDGER",
             help="The ledger that would pay; it is only read.",
         ),
     ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(metavar="ID", rich_help_panel=RELEASE, help="The dataset that would pay."),
-    ] = None,
+    dataset: Annotated[str | None, DATASET] = None,
     release: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", rich_help_panel=RELEASE, help="What the ledger calls the release."
+            metavar="NAME", rich_help_panel=BUDGET, help="What the ledger calls the release."
         ),
     ] = None,
-    edition: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", rich_help_panel=RELEASE, help="Which edition of it."),
-    ] = None,
+    edition: Annotated[str | None, EDITION] = None,
     partition: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            rich_help_panel=RELEASE,
+            rich_help_panel=BUDGET,
             help="Which partition of it, where it has some.",
         ),
     ] = None,
-    neighbours: Annotated[
-        Literal["replace_one", "add_remove"] | None,
-        typer.Option(rich_help_panel=RELEASE, help="What nobody can tell; see `synthesize`."),
-    ] = None,
-    privacy_unit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            rich_help_panel=RELEASE,
-            help="The private column that identifies a person.",
-        ),
-    ] = None,
-    max_rows: Annotated[
-        int | None,
-        typer.Option(metavar="K", rich_help_panel=RELEASE, help="The most rows of a person."),
-    ] = None,
-    records_share: Annotated[
-        float | None,
-        typer.Option(
-            rich_help_panel=RELEASE,
-            help="The part of the budget that measures a private number of rows.",
-        ),
-    ] = None,
-    rounds: Annotated[
-        int | None,
-        typer.Option(rich_help_panel=RELEASE, help="T, the rounds.", show_default="30"),
-    ] = None,
-    degree: Annotated[
-        int | None,
-        typer.Option(
-            rich_help_panel=RELEASE,
-            help="The workload: all marginals of this many attributes.",
-            show_default="3",
-        ),
-    ] = None,
-    alpha: Annotated[
-        float | None,
-        typer.Option(
-            rich_help_panel=RELEASE,
-            help="The part of a round's budget that measures.",
-            show_default="0.8",
-        ),
-    ] = None,
-    size_limit_mb: Annotated[
-        float | None,
-        typer.Option(rich_help_panel=RELEASE, help="The largest model.", show_default="80"),
-    ] = None,
-    estimator: Annotated[
-        Literal["accelerated", "mirror_descent", "mbi"] | None,
-        typer.Option(
-            rich_help_panel=RELEASE, help="How the model is fitted.", show_default="accelerated"
-        ),
-    ] = None,
-    iterations: Annotated[
-        int | None,
-        typer.Option(rich_help_panel=RELEASE, help="The most steps of a fit.", show_default="1000"),
-    ] = None,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(rich_help_panel=RELEASE, help="Trades error for time.", show_default="0.1"),
-    ] = None,
-    evaluate: Annotated[
-        Literal["exact", "private", "off"] | None,
-        typer.Option(
-            rich_help_panel=RELEASE,
-            help="How the errors would be measured; `private` takes a part of the budget.",
-            show_default="exact",
-        ),
-    ] = None,
-    evaluation_share: Annotated[
-        float | None,
-        typer.Option(rich_help_panel=RELEASE, help="That part.", show_default="0.05"),
-    ] = None,
+    neighbours: Annotated[NeighboursName | None, NEIGHBOURS] = None,
+    privacy_unit: Annotated[str | None, PRIVACY_UNIT] = None,
+    max_rows: Annotated[int | None, MAX_ROWS] = None,
+    records_share: Annotated[float | None, RECORDS_SHARE] = None,
+    rounds: Annotated[int | None, ROUNDS] = None,
+    degree: Annotated[int | None, DEGREE] = None,
+    alpha: Annotated[float | None, ALPHA] = None,
+    size_limit_mb: Annotated[float | None, SIZE_LIMIT_MB] = None,
+    estimator: Annotated[EstimatorName | None, ESTIMATOR] = None,
+    iterations: Annotated[int | None, ITERATIONS] = None,
+    tolerance: Annotated[float | None, TOLERANCE] = None,
+    evaluate: Annotated[EvaluationName | None, EVALUATE] = None,
+    evaluation_share: Annotated[float | None, EVALUATION_SHARE] = None,
     epsilons: Annotated[
         str | None,
         typer.Option(

@@ -9,18 +9,38 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from jam_dagster.cli.console import print_json, source, stderr, stdout_kept_clean
+from jam_dagster.cli.options import (
+    ALPHA,
+    BUDGET,
+    DATASET,
+    DEGREE,
+    DELTA,
+    DOMAIN,
+    EDITION,
+    EPSILON,
+    ESTIMATOR,
+    EVALUATE,
+    EVALUATION_SHARE,
+    ITERATIONS,
+    MAX_ROWS,
+    MECHANISM,
+    NEIGHBOURS,
+    OUTPUT,
+    PRIVACY_UNIT,
+    PUBLIC,
+    RECORDS_SHARE,
+    ROUNDS,
+    SIZE_LIMIT_MB,
+    TABLES,
+    TOLERANCE,
+    EstimatorName,
+    EvaluationName,
+    NeighboursName,
+)
 from jam_dagster.cli.progress import progress
 
 if TYPE_CHECKING:
     from jam_dagster.synthesis import Synthesis, SynthesisRequest
-
-TABLES, BUDGET, MECHANISM, EVALUATION, OUTPUT = (
-    "The tables",
-    "The budget",
-    "The mechanism",
-    "The evaluation",
-    "The output",
-)
 
 
 def synthesize(
@@ -33,35 +53,14 @@ def synthesize(
             """'{"csv": "people.csv", "separator": ";"}'.""",
         ),
     ],
-    public: Annotated[
-        str,
-        typer.Option(
-            metavar="TABLE",
-            rich_help_panel=TABLES,
-            help="A table about the same attributes that is no secret. It may be older, smaller "
-            "and biased.",
-        ),
-    ],
-    epsilon: Annotated[
-        float, typer.Option(rich_help_panel=BUDGET, help="epsilon of the whole release.")
-    ],
+    public: Annotated[str, PUBLIC],
+    epsilon: Annotated[float, EPSILON],
     out: Annotated[
         Path,
         typer.Option(metavar="DIR", rich_help_panel=OUTPUT, help="The folder for what is made."),
     ],
-    domain: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            rich_help_panel=TABLES,
-            help="The attributes and their values: YAML or JSON, as `domain draft` writes it, or "
-            'the papers\' {"attribute": size} for tables of integer codes. Without it the domain '
-            "is drafted from the public table.",
-        ),
-    ] = None,
-    delta: Annotated[
-        float, typer.Option(rich_help_panel=BUDGET, help="delta of the whole release.")
-    ] = 1e-9,
+    domain: Annotated[Path | None, DOMAIN] = None,
+    delta: Annotated[float, DELTA] = 1e-9,
     noise: Annotated[
         Literal["exact", "numpy"],
         typer.Option(
@@ -79,14 +78,7 @@ def synthesize(
             "dataset what this release asks for. Needed with exact noise.",
         ),
     ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ID",
-            rich_help_panel=BUDGET,
-            help="The protected dataset that pays. Needed with exact noise.",
-        ),
-    ] = None,
+    dataset: Annotated[str | None, DATASET] = None,
     release: Annotated[
         str | None,
         typer.Option(
@@ -96,91 +88,18 @@ def synthesize(
             show_default="the name of --out",
         ),
     ] = None,
-    edition: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            rich_help_panel=BUDGET,
-            help="The same release once more is free; a new edition of it is drawn and paid "
-            "anew, for example on new data.",
-        ),
-    ] = "1",
-    neighbours: Annotated[
-        Literal["replace_one", "add_remove"],
-        typer.Option(
-            rich_help_panel=BUDGET,
-            help="What nobody can tell: `replace_one`, a person's rows from another person's; "
-            "`add_remove`, nor whether a person is in the table at all.",
-        ),
-    ] = "replace_one",
-    privacy_unit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            rich_help_panel=BUDGET,
-            help="The column of the private table that identifies a person, where one may have "
-            "several rows.",
-            show_default="every row is a person",
-        ),
-    ] = None,
-    max_rows: Annotated[
-        int | None,
-        typer.Option(
-            metavar="K",
-            rich_help_panel=BUDGET,
-            help="The most rows of a person that are kept, chosen at random; the noise grows "
-            "with it.",
-            show_default="1",
-        ),
-    ] = None,
-    records_share: Annotated[
-        float | None,
-        typer.Option(
-            rich_help_panel=BUDGET,
-            help="The part of the mechanism's budget that measures the number of rows, where that "
-            "is private: with `add_remove`, or more than one row a person.",
-            show_default="0.05",
-        ),
-    ] = None,
-    rounds: Annotated[
-        int, typer.Option(rich_help_panel=MECHANISM, help="T, the marginals that are selected.")
-    ] = 30,
-    degree: Annotated[
-        int,
-        typer.Option(
-            rich_help_panel=MECHANISM,
-            help="The workload: all marginals of this many attributes.",
-        ),
-    ] = 3,
-    alpha: Annotated[
-        float,
-        typer.Option(
-            rich_help_panel=MECHANISM,
-            help="The part of a round's budget that measures; the rest selects.",
-        ),
-    ] = 0.8,
-    size_limit_mb: Annotated[
-        float, typer.Option(rich_help_panel=MECHANISM, help="The largest model, in megabytes.")
-    ] = 80.0,
-    estimator: Annotated[
-        Literal["accelerated", "mirror_descent", "mbi"],
-        typer.Option(
-            rich_help_panel=MECHANISM,
-            help="How the model is fitted: `accelerated`; `mirror_descent`, the plain rule to "
-            "verify it with, slower; or `mbi`, Private-PGM's own, minutes to hours.",
-        ),
-    ] = "accelerated",
-    iterations: Annotated[
-        int, typer.Option(rich_help_panel=MECHANISM, help="The most steps of a fit.")
-    ] = 1000,
-    tolerance: Annotated[
-        float,
-        typer.Option(
-            rich_help_panel=MECHANISM,
-            help="Trades error for time: an accelerated fit ends when 15 steps lowered its loss "
-            "by less than this share. 0 takes all the iterations.",
-        ),
-    ] = 0.1,
+    edition: Annotated[str, EDITION] = "1",
+    neighbours: Annotated[NeighboursName, NEIGHBOURS] = "replace_one",
+    privacy_unit: Annotated[str | None, PRIVACY_UNIT] = None,
+    max_rows: Annotated[int | None, MAX_ROWS] = None,
+    records_share: Annotated[float | None, RECORDS_SHARE] = None,
+    rounds: Annotated[int, ROUNDS] = 30,
+    degree: Annotated[int, DEGREE] = 3,
+    alpha: Annotated[float, ALPHA] = 0.8,
+    size_limit_mb: Annotated[float, SIZE_LIMIT_MB] = 80.0,
+    estimator: Annotated[EstimatorName, ESTIMATOR] = "accelerated",
+    iterations: Annotated[int, ITERATIONS] = 1000,
+    tolerance: Annotated[float, TOLERANCE] = 0.1,
     seed: Annotated[
         int,
         typer.Option(
@@ -189,22 +108,8 @@ def synthesize(
             "noise is exact, and its sampling follows from what was measured.",
         ),
     ] = 0,
-    evaluate: Annotated[
-        Literal["exact", "private", "off"],
-        typer.Option(
-            rich_help_panel=EVALUATION,
-            help="How the errors are measured on the private table: `exact` errors are "
-            "restricted, as the table is; `private` ones are measured with noise, and charged.",
-        ),
-    ] = "exact",
-    evaluation_share: Annotated[
-        float | None,
-        typer.Option(
-            rich_help_panel=EVALUATION,
-            help="The part of the budget that pays private evaluation.",
-            show_default="0.05",
-        ),
-    ] = None,
+    evaluate: Annotated[EvaluationName, EVALUATE] = "exact",
+    evaluation_share: Annotated[float | None, EVALUATION_SHARE] = None,
     checks: Annotated[
         bool | None,
         typer.Option(

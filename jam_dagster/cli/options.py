@@ -1,0 +1,119 @@
+"""The options that more than one command has, each with one name and one meaning."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import typer
+
+TABLES, BUDGET, MECHANISM, EVALUATION, OUTPUT = (
+    "The tables",
+    "The budget",
+    "The mechanism",
+    "The evaluation",
+    "The output",
+)
+
+NeighboursName = Literal["replace_one", "add_remove"]
+EstimatorName = Literal["accelerated", "mirror_descent", "mbi"]
+EvaluationName = Literal["exact", "private", "off"]
+
+PUBLIC = typer.Option(
+    metavar="TABLE",
+    rich_help_panel=TABLES,
+    help="A table about the same attributes that is no secret. It may be older, smaller "
+    "and biased.",
+)
+
+EPSILON = typer.Option(rich_help_panel=BUDGET, help="epsilon of the whole release.")
+
+DELTA = typer.Option(rich_help_panel=BUDGET, help="delta of the whole release.")
+
+DOMAIN = typer.Option(
+    metavar="FILE",
+    rich_help_panel=TABLES,
+    help="The attributes and their values: YAML or JSON, as `domain draft` writes it, or "
+    'the papers\' {"attribute": size} for tables of integer codes. Without it the domain '
+    "is drafted from the public table.",
+)
+
+DATASET = typer.Option(
+    metavar="ID",
+    rich_help_panel=BUDGET,
+    help="The protected dataset that pays. Needed with exact noise.",
+)
+
+EDITION = typer.Option(
+    metavar="NAME",
+    rich_help_panel=BUDGET,
+    help="The same release once more is free; a new edition of it is drawn and paid "
+    "anew, for example on new data.",
+)
+
+NEIGHBOURS = typer.Option(
+    rich_help_panel=BUDGET,
+    help="What nobody can tell: `replace_one`, a person's rows from another person's; "
+    "`add_remove`, nor whether a person is in the table at all.",
+)
+
+PRIVACY_UNIT = typer.Option(
+    metavar="COLUMN",
+    rich_help_panel=BUDGET,
+    help="The column of the private table that identifies a person, where one may have "
+    "several rows.",
+    show_default="every row is a person",
+)
+
+MAX_ROWS = typer.Option(
+    metavar="K",
+    rich_help_panel=BUDGET,
+    help="The most rows of a person that are kept, chosen at random; the noise grows with it.",
+    show_default="1",
+)
+
+RECORDS_SHARE = typer.Option(
+    rich_help_panel=BUDGET,
+    help="The part of the mechanism's budget that measures the number of rows, where that "
+    "is private: with `add_remove`, or more than one row a person.",
+    show_default="0.05",
+)
+
+ROUNDS = typer.Option(rich_help_panel=MECHANISM, help="T, the marginals that are selected.")
+
+DEGREE = typer.Option(
+    rich_help_panel=MECHANISM,
+    help="The workload: all marginals of this many attributes.",
+)
+
+ALPHA = typer.Option(
+    rich_help_panel=MECHANISM,
+    help="The part of a round's budget that measures; the rest selects.",
+)
+
+SIZE_LIMIT_MB = typer.Option(rich_help_panel=MECHANISM, help="The largest model, in megabytes.")
+
+ESTIMATOR = typer.Option(
+    rich_help_panel=MECHANISM,
+    help="How the model is fitted: `accelerated`; `mirror_descent`, the plain rule to "
+    "verify it with, slower; or `mbi`, Private-PGM's own, minutes to hours.",
+)
+
+ITERATIONS = typer.Option(rich_help_panel=MECHANISM, help="The most steps of a fit.")
+
+TOLERANCE = typer.Option(
+    rich_help_panel=MECHANISM,
+    help="Trades error for time: an accelerated fit ends when 15 steps lowered its loss "
+    "by less than this share. 0 takes all the iterations.",
+)
+
+EVALUATE = typer.Option(
+    rich_help_panel=EVALUATION,
+    help="How the errors are measured on the private table: `exact` errors are "
+    "restricted, as the table is; `private` ones are measured with noise, and charged.",
+)
+
+EVALUATION_SHARE = typer.Option(
+    rich_help_panel=EVALUATION,
+    help="The part of the budget that pays private evaluation.",
+    show_default="0.05",
+)
