@@ -15,8 +15,7 @@ from jam_dagster.errors import InputError, PrivateStepError, SpecificationError
 from jam_dagster.mechanisms import FittedModel
 from jam_dagster.mechanisms.tractability import TractabilityFilter
 from jam_dagster.privacy import Budget
-from jam_dagster.synthesis import Plan, PlanRequest, make_plan, simulation
-from jam_dagster.synthesis import plan as plans
+from jam_dagster.synthesis import Plan, PlanRequest, make_plan, planning, simulation
 from jam_dagster.synthesis.plan_request import AROUND, NeverOpened
 from jam_dagster.synthesis.simulation import Estimate, Halves, RepeatedTable
 from jam_dagster.tables import DemoSource, Domain, EncodedTable, census_domain
@@ -183,7 +182,7 @@ def test_time_and_memory_grow_with_the_records_that_are_extrapolated_to(plan: Pl
 def test_counting_more_records_is_expected_to_take_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plans, "MOST_COUNTED", 100_000)
+    monkeypatch.setattr(planning, "MOST_COUNTED", 100_000)
     monkeypatch.setattr(simulation, "MOST_SAMPLED", 1000)
     cost = make_plan(request(epsilons=(1.0,), seeds=1, records=100_000_000)).cost
     assert (cost.counted, cost.records) == (100_000, 100_000_000)
