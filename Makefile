@@ -115,8 +115,10 @@ $(INSTALLED): pyproject.toml constraints.txt hatch_build.py jam_dagster/mechanis
 	@touch $@
 
 # Two processes that start together on a new instance would corrupt its database: `instance info`
-# creates it alone first. Pools are unlimited unless the instance says otherwise.
+# creates it alone first. Pools are unlimited, and freshness untold, unless the instance says otherwise.
 $(INSTANCE): | $(INSTALLED)
 	@mkdir -p .dagster
-	@printf '%s\n' 'telemetry: {enabled: false}' 'concurrency: {pools: {default_limit: 1}}' > $@
+	@printf '%s\n' 'telemetry: {enabled: false}' 'concurrency: {pools: {default_limit: 1}}' \
+	  'run_monitoring: {enabled: true, free_slots_after_run_end_seconds: 60}' \
+	  'freshness: {enabled: true}' > $@
 	@$(BIN)/dagster instance info > /dev/null

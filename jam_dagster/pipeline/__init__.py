@@ -1,12 +1,9 @@
 """Dagster: the component, the asset graph of a release, its checks, and where things are kept."""
 
 from jam_dagster.pipeline.component import SyntheticRelease
-from jam_dagster.pipeline.labels import (
-    PrivacyLabel,
-    check_definitions,
-    check_privacy_labels,
-)
+from jam_dagster.pipeline.labels import PrivacyLabel, check_privacy_labels
 from jam_dagster.pipeline.ledger import DatasetBudget, LedgerResource
+from jam_dagster.pipeline.location import check_definitions
 from jam_dagster.pipeline.partitions import PartitionsSpec, build_release_schedule
 from jam_dagster.pipeline.release import build_synthetic_release
 from jam_dagster.pipeline.sections import (

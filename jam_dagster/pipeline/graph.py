@@ -10,11 +10,13 @@ from typing import Any
 import dagster as dg
 
 from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.pipeline.automation import freshness_of, options_of
 from jam_dagster.pipeline.labels import (
     BUILT_METADATA,
     CHARGES_LEDGER,
     CHARGES_TAG,
     LABEL_TAG,
+    RESERVES_TAG,
     PrivacyLabel,
     built,
 )
@@ -86,6 +88,9 @@ _ASSETS = {
     ),
 }
 
+# Each makes sure by itself that the release is reserved.
+_RESERVING = ("privacy_budget", "private_records")
+
 
 @dataclass(frozen=True)
 class ReleaseGraph:
@@ -99,12 +104,15 @@ class ReleaseGraph:
         The asset group; None: the release's name.
     owners, tags
         Put on every asset.
+    tick
+        The cron expression of its schedule, if it has one.
     """
 
     spec: ReleaseSpec
     group: str | None = None
     owners: Sequence[str] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
+    tick: str | None = None
 
     def __post_init__(self) -> None:
         # Annotations say so already, but what a template in YAML gives is not checked by anybody.
@@ -116,7 +124,7 @@ class ReleaseGraph:
             given: object = getattr(self, name)
             if not isinstance(given, kind):
                 raise SpecificationError(f"{name} must be {wanted}, got {given!r}.")
-        reserved = sorted(tag for tag in self.tags if tag in (LABEL_TAG, CHARGES_TAG))
+        reserved = sorted(tag for tag in self.tags if tag in (LABEL_TAG, CHARGES_TAG, RESERVES_TAG))
         if reserved:
             raise SpecificationError(
                 f"tags cannot set {reserved[0]!r}: the release's own labels are not for choice."
@@ -145,6 +153,10 @@ class ReleaseGraph:
         """
         partitions = self.spec.partitions
         return None if partitions is None else partitions.definition
+
+    @property
+    def _freshness(self) -> dg.FreshnessPolicy | None:
+        return freshness_of(self.spec.partitions, self.tick)
 
     @property
     def price_of_partitions(self) -> str:
@@ -262,6 +274,8 @@ class ReleaseGraph:
         tags = {**self.tags, LABEL_TAG: label.value}
         if self.charges(name):
             tags[CHARGES_TAG] = CHARGES_LEDGER
+        if name in _RESERVING and self.spec.privacy.noise == "exact":
+            tags[RESERVES_TAG] = CHARGES_LEDGER
         options: dict[str, Any] = {
             "key": self.key(name),
             "description": self._description(name),
@@ -280,11 +294,7 @@ class ReleaseGraph:
             # would not know theirs.
         if name != "privacy_budget":
             options["io_manager_key"] = self.store(name)
-        if described.spends:
-            # A job's retry policy would run the step again, and a step that spends must decide by
-            # itself what it does again.
-            options["retry_policy"] = dg.RetryPolicy(max_retries=0)
-        return options
+        return options | options_of(name, described.spends, self.spec.dataset, self._freshness)
 
     def _description(self, name: str) -> str:
         text = _ASSETS[name].text

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 LABEL_TAG = "jam/privacy"
 CHARGES_TAG = "jam/charges"
 CHARGES_LEDGER = "ledger"
+# On what holds a reservation before anything is charged to it; it may spend, and washes nothing.
+RESERVES_TAG = "jam/reserves"
 
 # In the metadata of the assets that a release is built of: the tags that it gave them.
 BUILT_METADATA = "jam/built"
@@ -91,37 +93,6 @@ def check_privacy_labels(specs: Iterable[dg.AssetSpec]) -> None:
         taints(key)
 
 
-def check_definitions(definitions: dg.Definitions) -> dg.Definitions:
-    """Refuse a code location in which something private reaches something releasable uncharged.
-
-    A release checks its own assets when it is built; what else the code location holds, and what
-    is done to the labels later, is known only once everything is together.
-
-    Parameters
-    ----------
-    definitions
-        All that a code location holds, merged.
-
-    Returns
-    -------
-    dagster.Definitions
-        The same.
-
-    Raises
-    ------
-    PrivacyLabelError
-        See `check_privacy_labels`.
-
-    Examples
-    --------
-    >>> import dagster as dg
-    >>> from jam_dagster.pipeline import check_definitions
-    >>> defs = check_definitions(dg.Definitions.merge(dg.Definitions(), dg.Definitions()))
-    """
-    check_privacy_labels(definitions.resolve_all_asset_specs())
-    return definitions
-
-
 def check_translated(before: Collection[dg.AssetSpec], after: Collection[dg.AssetSpec]) -> None:
     """Refuse a translation of specs that changes what the label check relies on.
 
@@ -139,6 +110,7 @@ def check_translated(before: Collection[dg.AssetSpec], after: Collection[dg.Asse
         for what, wanted, found in (
             (f"tag {LABEL_TAG}", one.tags.get(LABEL_TAG), other.tags.get(LABEL_TAG)),
             (f"tag {CHARGES_TAG}", one.tags.get(CHARGES_TAG), other.tags.get(CHARGES_TAG)),
+            (f"tag {RESERVES_TAG}", one.tags.get(RESERVES_TAG), other.tags.get(RESERVES_TAG)),
             (
                 f"metadata {BUILT_METADATA}",
                 one.metadata.get(BUILT_METADATA),

@@ -139,6 +139,44 @@ _CRON = {
     "monthly": rf"{_TIME} (?P<day_of_month>0?[1-9]|1\d|2[0-8]) \* \*",
 }
 _EXAMPLE = {"daily": "0 6 * * *", "weekly": "0 6 * * 1", "monthly": "0 6 3 * *"}
+# The schedule of the same name as the partitions: the moment at which one is over.
+_START = {"daily": "0 0 * * *", "weekly": "0 0 * * 1", "monthly": "0 0 1 * *"}
+
+
+def tick_of(partitions: PartitionsSpec | None, schedule: str) -> str:
+    """Return the cron expression of a schedule, in UTC.
+
+    Parameters
+    ----------
+    partitions
+        The release's partitions.
+    schedule
+        See `build_release_schedule`.
+
+    Raises
+    ------
+    SpecificationError
+        If there are no partitions in time, or the schedule has another rhythm than they have.
+    """
+    if partitions is None:
+        raise SpecificationError(
+            "schedule is for a release that has partitions: without them each run would make the"
+            " same release again, for nothing, from the stored draws. Set partitions and start, or"
+            " schedule the job yourself."
+        )
+    if partitions.every is None:
+        raise SpecificationError(
+            "schedule is for daily, weekly or monthly partitions: static ones do not come with"
+            " time. Launch a backfill for them."
+        )
+    tick = _START[partitions.every] if schedule == partitions.every else str(schedule)
+    if re.fullmatch(_CRON[partitions.every], tick) is None:
+        raise SpecificationError(
+            f"schedule of {partitions.every} partitions must be {partitions.every}, or a cron"
+            f" expression that is due once for each of them, such as"
+            f" {_EXAMPLE[partitions.every]!r}; got {schedule!r}."
+        )
+    return tick
 
 
 def build_release_schedule(
@@ -161,27 +199,10 @@ def build_release_schedule(
     SpecificationError
         If there are no partitions in time, or the schedule has another rhythm than they have.
     """
-    if partitions is None:
-        raise SpecificationError(
-            "schedule is for a release that has partitions: without them each run would make the"
-            " same release again, for nothing, from the stored draws. Set partitions and start, or"
-            " schedule the job yourself."
-        )
-    if partitions.every is None:
-        raise SpecificationError(
-            "schedule is for daily, weekly or monthly partitions: static ones do not come with"
-            " time. Launch a backfill for them."
-        )
-    options: dict[str, Any] = {}
-    if schedule != partitions.every:
-        found = re.fullmatch(_CRON[partitions.every], str(schedule))
-        if found is None:
-            raise SpecificationError(
-                f"schedule of {partitions.every} partitions must be {partitions.every}, or a cron"
-                f" expression that is due once for each of them, such as"
-                f" {_EXAMPLE[partitions.every]!r}; got {schedule!r}."
-            )
-        options = {name: int(value) for name, value in found.groupdict().items()}
+    tick = tick_of(partitions, schedule)
+    # It fits one of the patterns, that of the partitions.
+    found = next(one for pattern in _CRON.values() if (one := re.fullmatch(pattern, tick)))
+    options: dict[str, Any] = {name: int(value) for name, value in found.groupdict().items()}
     return dg.build_schedule_from_partitioned_job(
         job,
         description="Releases each partition when its time is over. Every tick of a partition that"

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 import dagster as dg
 
 from jam_dagster.pipeline.assessment import assessment_assets
+from jam_dagster.pipeline.automation import check_automation
 from jam_dagster.pipeline.certification import certification_assets, certification_checks
 from jam_dagster.pipeline.checks import release_checks
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.ingestion import ingestion_assets
 from jam_dagster.pipeline.labels import check_privacy_labels, check_translated
-from jam_dagster.pipeline.partitions import PartitionsSpec, build_release_schedule
+from jam_dagster.pipeline.partitions import PartitionsSpec, build_release_schedule, tick_of
 from jam_dagster.pipeline.sections import (
     DomainSpec,
     EvaluationSpec,
@@ -93,7 +94,8 @@ def build_synthetic_release(
     Raises
     ------
     SpecificationError
-        If a parameter is out of range.
+        If a parameter is out of range, or `translate` gives a step that spends an automation
+        condition that something upstream would fire.
     PrivacyLabelError
         If something private would reach something releasable uncharged, or `translate` changes a
         label. For what else a code location holds see `check_definitions`.
@@ -123,7 +125,8 @@ def build_synthetic_release(
         evaluation=evaluation or EvaluationSpec(),
         partitions=PartitionsSpec.of(partitions, start),
     )
-    graph = ReleaseGraph(spec, group=group, owners=owners, tags=tags or {})
+    tick = None if schedule is None else tick_of(spec.partitions, schedule)
+    graph = ReleaseGraph(spec, group=group, owners=owners, tags=tags or {}, tick=tick)
     with warnings.catch_warnings():
         # That checks have partitions is young in Dagster; tests here rely on it.
         warnings.simplefilter("ignore", dg.PreviewWarning)
@@ -138,7 +141,9 @@ def build_synthetic_release(
         built = [spec for one in assets for spec in one.specs]
         assets = [one.map_asset_specs(translate) for one in assets]
         check_translated(built, [spec for one in assets for spec in one.specs])
-    check_privacy_labels(spec for one in assets for spec in one.specs)
+    made = [spec for one in assets for spec in one.specs]
+    check_privacy_labels(made)
+    check_automation(made)
     description = f"Makes and checks the synthetic release {release}."
     if spec.partitions is not None:
         description += f" {graph.price_of_partitions}"

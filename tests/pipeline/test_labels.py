@@ -4,7 +4,8 @@ import dagster as dg
 import pytest
 
 from jam_dagster.errors import PrivacyLabelError
-from jam_dagster.pipeline.labels import check_definitions, check_privacy_labels
+from jam_dagster.pipeline import check_definitions
+from jam_dagster.pipeline.labels import check_privacy_labels
 from tests.pipeline.conftest import Bench
 
 
