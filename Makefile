@@ -28,8 +28,8 @@ WORKERS ?= logical
 # Ten seeds that no setting was chosen by.
 ERRORS := $(BIN)/python -m benchmarks.jam_pgm --first-seed 100 --seeds 10 --jobs 2
 
-.PHONY: help demo dev test test-all torture mutants lint format bench bench-errors bench-scaling bench-kernels \
-  constraints clean
+.PHONY: help demo dev docs test test-all torture mutants lint format bench bench-errors bench-scaling \
+  bench-kernels constraints clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -46,6 +46,10 @@ demo: $(INSTALLED) $(INSTANCE) ## install, materialize the demo release, say wha
 
 dev: $(INSTALLED) $(INSTANCE) ## open Dagster's UI on this repository's releases
 	$(BIN)/dg dev
+
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: $(INSTALLED) ## the documentation, into site/: open site/index.html
+	$(BIN)/python -m mkdocs build --quiet
 
 test: $(INSTALLED) ## the quick tests, a few minutes
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4 -m "not slow"
@@ -99,7 +103,7 @@ constraints: ## reinstall the newest versions that fit, and write them to constr
 	touch $(INSTALLED)
 
 clean: ## remove the installation, the demo's instance and every cache
-	rm -rf .venv .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
+	rm -rf .venv .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/python:

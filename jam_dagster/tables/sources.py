@@ -253,14 +253,14 @@ def source_from_config(config: str | Mapping[str, Any]) -> Source:
         return _source_of_path(config)
     if not isinstance(config, Mapping):
         raise SpecificationError(f"a source must be a path or a mapping, got {config!r}")
-    kinds = [key for key in _SOURCES if key in config]
+    kinds = [key for key in SOURCES if key in config]
     if len(kinds) != 1:
         raise SpecificationError(
-            f"a source needs one of the keys {', '.join(_SOURCES)}, but it has"
+            f"a source needs one of the keys {', '.join(SOURCES)}, but it has"
             f" {', '.join(map(str, config)) or 'none'}"
         )
     kind = kinds[0]
-    source, first = _SOURCES[kind]
+    source, first = SOURCES[kind]
     known = [one.name for one in fields(source) if one.name != first]
     check_keys(f"source {kind!r}", config, [kind, *known])
     given = {name: _checked(kind, name, value) for name, value in config.items() if name != kind}
@@ -275,13 +275,14 @@ def source_from_config(config: str | Mapping[str, Any]) -> Source:
     return cast(Source, source(**given))
 
 
-_SOURCES: dict[str, tuple[type[Any], str]] = {
+SOURCES: dict[str, tuple[type[Any], str]] = {
     "csv": (CsvSource, "path"),
     "parquet": (ParquetSource, "path"),
     "sql": (SqlSource, "url"),
     "demo": (DemoSource, "table"),
     "split": (SplitSource, "source"),
 }
+"""Each kind of source by its key: its class, and the parameter that stands under the key."""
 
 
 def _source_of_path(path: str) -> Source:
@@ -294,7 +295,7 @@ def _source_of_path(path: str) -> Source:
         return ParquetSource(path)
     raise SpecificationError(
         f"cannot tell the format of {path!r} by its suffix: use .csv, .tsv or .parquet, or a"
-        f" mapping with one of the keys {', '.join(_SOURCES)}"
+        f" mapping with one of the keys {', '.join(SOURCES)}"
     )
 
 

@@ -1,0 +1,30 @@
+"""What MkDocs calls while it builds the site: pages that are generated come in here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from docs_build.command_line import command_line_page
+from docs_build.house_pages import house_page
+from docs_build.python_reference import PACKAGES, package_page
+from docs_build.release_file import release_file_page
+
+PAGES: dict[str, Callable[[], str]] = {
+    "security.md": partial(house_page, "SECURITY.md"),
+    "architecture.md": partial(house_page, "ARCHITECTURE.md"),
+    "reference/release.md": release_file_page,
+    "reference/command_line.md": command_line_page,
+    **{f"reference/python/{name}.md": partial(package_page, name) for name in PACKAGES},
+}
+"""Every generated page, by its place in the site."""
+
+
+def on_files(files: Files, /, *, config: MkDocsConfig) -> Files:
+    """Add the generated pages to those that are written by hand."""
+    for place, write in PAGES.items():
+        files.append(File.generated(config, place, content=write()))
+    return files

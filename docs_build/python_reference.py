@@ -1,0 +1,41 @@
+"""The Python reference: the public names of each package, from their docstrings."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+PACKAGES = {
+    "tables": "jam_dagster.tables",
+    "privacy": "jam_dagster.privacy",
+    "mechanisms": "jam_dagster.mechanisms",
+    "evaluation": "jam_dagster.evaluation",
+    "synthesis": "jam_dagster.synthesis",
+    "certificates": "jam_dagster.certificates",
+    "pipeline": "jam_dagster.pipeline",
+    "errors": "jam_dagster.errors",
+}
+"""The page's name of every package or module whose names are public."""
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """Return what a module offers: what ``__all__`` lists, or the classes that it defines."""
+    names = getattr(module, "__all__", None)
+    if names is not None:
+        return list(names)
+    return [name for name, one in vars(module).items() if _defined(one, module)]
+
+
+def _defined(one: object, module: ModuleType) -> bool:
+    return isinstance(one, type) and one.__module__ == module.__name__
+
+
+def package_page(name: str) -> str:
+    """Return the page of a package: its docstring, and one entry for each public name."""
+    path = PACKAGES[name]
+    module = import_module(path)
+    entries = [f"::: {path}.{one}" for one in public_names(module)]
+    # What people wrote for readers comes first where somebody searches.
+    rank = "---\nsearch: {boost: 0.5}\n---"
+    head = [rank, f"# `{path}`", (module.__doc__ or "").strip()]
+    return "\n\n".join([*head, *entries]) + "\n"

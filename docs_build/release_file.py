@@ -1,0 +1,225 @@
+"""The reference of a release's YAML file, from the schema that Dagster checks it with."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import griffe
+
+from jam_dagster.pipeline import SyntheticRelease
+from jam_dagster.tables import sources
+
+INTRODUCTION = """# The release file
+
+A release is the file `defs.yaml` in a folder of its own, below the folder of your definitions:
+
+```yaml
+type: jam_dagster.SyntheticRelease
+attributes:
+  release: people
+  dataset: people_2026
+  private: people.csv
+  public: survey_2016.csv
+  domain: domain.yaml
+  privacy: {epsilon: 1.0}
+```
+
+This page lists every key below `attributes`. It is made from the schema by which Dagster checks the
+file, so it is complete: another key is refused, with the keys that there are. Relative paths start
+from the folder of `defs.yaml`. Whatever can be written in other `defs.yaml` files works here too:
+templates such as `{{ env.WAREHOUSE }}`, `requirements`, several components in a file.
+"""
+
+SOURCES = """## Sources of tables
+
+`private` and `public` are a path that ends in `.csv`, `.tsv`, `.txt` or `.parquet` (a compressed CSV
+too), or a mapping with one of the keys below and what else belongs to it.
+"""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of the file.
+
+    Attributes
+    ----------
+    name
+        With the names of the sections around it, such as ``privacy.unit.column``.
+    kind
+        What may stand there.
+    required
+        Whether the file must have it, or its section, where that is optional.
+    default
+        What holds without it, as YAML writes it; empty where nothing does.
+    description
+        What it is.
+    examples
+        As YAML writes them.
+    section
+        Whether it holds keys of its own.
+    """
+
+    name: str
+    kind: str
+    required: bool
+    default: str
+    description: str
+    examples: tuple[str, ...]
+    section: bool
+
+
+# What Dagster's schema has for a default that is made, such as a section's.
+_UNSET = "__DAGSTER_UNSET_DEFAULT__"
+
+
+def release_keys() -> list[Key]:
+    """Return every key of the release file, each section's after it."""
+    schema = SyntheticRelease.model().model_json_schema()
+    return list(_keys(schema, schema.get("$defs", {}), ""))
+
+
+def _keys(schema: Mapping[str, Any], models: Mapping[str, Any], above: str) -> Iterator[Key]:
+    for name, field in schema["properties"].items():
+        kinds, section = _kinds(field, models)
+        required = name in schema.get("required", ())
+        default = field.get("default")
+        yield Key(
+            name=above + name,
+            kind=" or ".join(kinds),
+            required=required,
+            default="" if default in (None, "", [], {}, _UNSET) else _yaml(default),
+            description=str(field.get("description", "")),
+            examples=tuple(_yaml(one) for one in field.get("examples", ())),
+            section=section is not None,
+        )
+        if section is not None:
+            yield from _keys(section, models, f"{above}{name}.")
+
+
+def _kinds(
+    field: Mapping[str, Any], models: Mapping[str, Any]
+) -> tuple[list[str], Mapping[str, Any] | None]:
+    """Return what may stand in a field, and the schema of the section that it is, if it is one."""
+    kinds: list[str] = []
+    section = None
+    choices = field.get("anyOf", [field])
+    for place, one in enumerate(choices):
+        if "$ref" in one:
+            section = models[one["$ref"].rsplit("/", 1)[1]]
+            kinds.append("section")
+        elif "enum" in one or "const" in one:
+            kinds.append(
+                ", ".join(f"`{_yaml(value)}`" for value in one.get("enum", [one.get("const")]))
+            )
+        elif one.get("type") == "array":
+            kinds.append(f"list of {_kinds(one['items'], models)[0][0]}s")
+        elif one.get("type") == "null" or (one.get("type") == "string" and place > 0):
+            # Dagster takes a text everywhere, for it may be a template.
+            continue
+        elif one.get("type") == "boolean" and kinds:
+            continue  # what YAML makes of a bare `off`
+        else:
+            kinds.append(_PLAIN[one["type"]])
+    return kinds, section
+
+
+_PLAIN = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "yes or no",
+    "object": "mapping",
+}
+
+
+def _yaml(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def release_file_page() -> str:
+    """Return the page."""
+    keys = release_keys()
+    parts = [
+        INTRODUCTION,
+        "## The release",
+        "",
+        *_table([key for key in keys if "." not in key.name]),
+    ]
+    for section in (key for key in keys if key.section):
+        inside = [key for key in keys if key.name.rpartition(".")[0] == section.name]
+        parts += [
+            "",
+            f"## `{section.name}`",
+            "",
+            _sentence(section.description),
+            "",
+            *_table(inside),
+        ]
+    return "\n".join([*parts, "", SOURCES, *_sources()]) + "\n"
+
+
+def _table(keys: list[Key]) -> list[str]:
+    rows = ["| key | what may stand there | default | what it is |", "|---|---|---|---|"]
+    for key in keys:
+        link = f"[`{key.name.rpartition('.')[2]}`](#{_anchor(key.name)})"
+        name = link if key.section else f"`{key.name.rpartition('.')[2]}`"
+        default = "**needed**" if key.required else f"`{key.default}`" if key.default else ""
+        examples = ", ".join(f"`{one}`" for one in key.examples)
+        told = _sentence(key.description) + (f" For example {examples}." if examples else "")
+        rows.append(f"| {name} | {_cell(key.kind)} | {default} | {_cell(told)} |")
+    return rows
+
+
+def _anchor(name: str) -> str:
+    return name.replace(".", "")
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:].rstrip(".") + "." if text else ""
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _sources() -> Iterator[str]:
+    """Yield a section for each kind of source, from its class and what that says of itself."""
+    for kind, (source, first) in sources.SOURCES.items():
+        described = source_parameters(source)
+        yield f"### `{kind}`"
+        yield ""
+        yield (inspect.getdoc(source) or "").split("\n\n")[0]
+        yield ""
+        yield "| key | default | what it is |"
+        yield "|---|---|---|"
+        for field in dataclasses.fields(source):
+            needed = field.default is dataclasses.MISSING
+            default = "**needed**" if needed else _default(field.default)
+            name = kind if field.name == first else field.name
+            yield f"| `{name}` | {default} | {_cell(_sentence(described[field.name]))} |"
+        yield ""
+
+
+def _default(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, tuple):
+        return ", ".join(f"`{one}`" if one else "nothing" for one in value)
+    return f"`{_yaml(value)}`"
+
+
+def source_parameters(source: type[object]) -> dict[str, str]:
+    """Return what a source's docstring says of each of its parameters."""
+    found: dict[str, str] = {}
+    # Types stand in the class, not in its docstring.
+    docstring = griffe.Docstring(inspect.getdoc(source) or "")
+    for section in griffe.parse_numpy(docstring, warnings=False):
+        if section.kind is griffe.DocstringSectionKind.parameters:
+            for one in section.value:
+                found |= {name.strip(): one.description for name in one.name.split(",")}
+    return found

@@ -1,0 +1,102 @@
+"""The generated pages hold everything that they are generated from."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from docs_build.command_line import command_line_page, commands
+from docs_build.house_pages import house_page
+from docs_build.python_reference import PACKAGES, package_page, public_names
+from docs_build.release_file import release_file_page, release_keys, source_parameters
+from jam_dagster.pipeline import SyntheticRelease
+from jam_dagster.tables.sources import SOURCES
+
+
+def schema_keys(schema: Mapping[str, Any], models: Mapping[str, Any], above: str = "") -> list[str]:
+    found = []
+    for name, field in schema["properties"].items():
+        found.append(above + name)
+        for one in field.get("anyOf", [field]):
+            if "$ref" in one:
+                section = models[one["$ref"].rsplit("/", 1)[1]]
+                found += schema_keys(section, models, f"{above}{name}.")
+    return found
+
+
+def test_every_key_of_the_release_file_is_described() -> None:
+    schema = SyntheticRelease.model().model_json_schema()
+    keys = {key.name: key for key in release_keys()}
+
+    assert list(keys) == schema_keys(schema, schema["$defs"])
+    assert "privacy.unit.column" in keys
+    for key in keys.values():
+        assert key.description, f"{key.name} has no description: give it one in its _doc"
+        assert key.kind, key.name
+
+
+def test_every_key_of_the_release_file_is_on_its_page() -> None:
+    page = release_file_page()
+    for key in release_keys():
+        assert f"`{key.name.rpartition('.')[2]}`" in page
+        if key.section:
+            assert f"## `{key.name}`" in page
+
+
+def test_defaults_are_those_of_the_schema() -> None:
+    keys = {key.name: key for key in release_keys()}
+
+    assert keys["release"].required
+    assert keys["privacy.epsilon"].required
+    assert keys["privacy.delta"].default == "1e-09"
+    assert keys["mechanism.rounds"].default == "30"
+    assert keys["mechanism"].default == ""
+    assert keys["evaluation.mode"].kind == "`exact`, `private`, `off`"
+    assert keys["public"].kind == "text or mapping"
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_key_of_a_source_is_described(kind: str) -> None:
+    source, first = SOURCES[kind]
+    page = release_file_page()
+    described = source_parameters(source)
+
+    assert f"### `{kind}`" in page
+    for field in dataclasses.fields(source):
+        assert described.get(field.name), f"{source.__name__} does not describe {field.name}"
+        assert f"| `{kind if field.name == first else field.name}` |" in page
+
+
+def test_every_command_and_option_is_on_its_page() -> None:
+    page = command_line_page()
+    names = [name for name, _ in commands()]
+
+    assert {"jam-dagster plan", "jam-dagster ledger show", "jam-dagster synthesize"} <= set(names)
+    for name, command in commands():
+        assert command.help, f"{name} does not say what it does"
+        section = page.split(f"## `{name}`\n")[1].split("\n## `jam-dagster")[0]
+        for parameter in command.params:
+            if parameter.name != "help" and parameter.param_type_name == "option":
+                assert all(option in section for option in parameter.opts), (name, parameter.opts)
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_every_public_name_is_in_the_python_reference(name: str) -> None:
+    module = import_module(PACKAGES[name])
+    names = public_names(module)
+    entries = [line for line in package_page(name).splitlines() if line.startswith("::: ")]
+
+    assert len(names) > 2
+    assert entries == [f"::: {PACKAGES[name]}.{one}" for one in names]
+
+
+def test_links_of_the_house_pages_stay_within_the_site() -> None:
+    page = house_page("ARCHITECTURE.md")
+
+    assert "](performance.md)" in page
+    assert "](index.md)" in page
+    assert "](docs/" not in page
