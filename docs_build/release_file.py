@@ -37,8 +37,8 @@ templates such as `{{ env.WAREHOUSE }}`, `requirements`, several components in a
 
 SOURCES = """## Sources of tables
 
-`private` and `public` are a path that ends in `.csv`, `.tsv`, `.txt` or `.parquet` (a compressed CSV
-too), or a mapping with one of the keys below and what else belongs to it.
+`private` and `public` are a path that ends in `.csv`, `.tsv`, `.txt` or `.parquet` (a compressed
+CSV too), or a mapping with one of the keys below and what else belongs to it.
 """
 
 
