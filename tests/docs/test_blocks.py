@@ -1,0 +1,112 @@
+"""Every code block of the documentation and the README does what its page says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.blocks import PAGES, ROOT, Block, blocks_in, blocks_of
+from tests.docs.commands import faults
+from tests.docs.workshop import BlockError, Workshop
+
+LANGUAGES = {"", "text", "python", "sh", "yaml", "toml", "json", "sql", "dockerfile"}
+
+# Blocks that start servers, install, or need what is not here. A page that needs one more says why.
+MOST_NOT_RUN = 20
+
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
+def test_every_block_can_be_checked(block: Block) -> None:
+    assert block.language in LANGUAGES, "no test knows this language"
+    if block.language == "sh":
+        assert not faults(block)
+
+
+def test_few_blocks_are_not_run() -> None:
+    skipped = [block.place for block in BLOCKS if block.not_run]
+
+    assert len(skipped) <= MOST_NOT_RUN, skipped
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)], ids=name)
+def test_the_blocks_of_a_page_run(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workshop = Workshop(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for variable, value in workshop.environment.items():
+        monkeypatch.setenv(variable, value)
+    for block in blocks_of(page):
+        if not block.not_run:
+            workshop.run(block)
+
+
+PAGE = ROOT / "docs" / "page.md"
+
+
+def block(text: str) -> Block:
+    (found,) = blocks_in(text, PAGE)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("```python\n1 / 0\n```", "ZeroDivisionError"),
+        ("```sh\nfalse\n```", "exit status 1"),
+        ("```yaml\nwhat: ever\n```", "no test can read"),
+        ("```yaml\nprivacy: {epsilonn: 1}\n```", "epsilonn"),
+        ("```yaml\nattributes: {age: {edges: 3}}\n```", "edges"),
+        ("<!-- refused: no -->\n```python\n1\n```", "did not fail"),
+        ("<!-- refused: tea -->\n```python\n1 / 0\n```", "ZeroDivisionError"),
+        ('```text title="output"\nsomething\n```', "was printed instead"),
+        ("```sql\nSELECT 1\n```", "no test can read"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_a_block_that_does_not_do_what_its_page_says_is_noticed(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    with pytest.raises(BlockError, match=told):
+        Workshop(tmp_path).run(block(text))
+
+
+def test_output_is_compared_with_what_was_printed(tmp_path: Path) -> None:
+    workshop = Workshop(tmp_path)
+    workshop.run(block("```python\nprint('a  1.234 b')\n```"))
+    workshop.run(block('```text title="output"\na 1.2... b\n```'))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "make everything",
+        "jam-dagster plan --everything",
+        "jam-dagster everything",
+        "python -m benchmarks.everything",
+        "python -m benchmarks.jam_pgm --everything",
+        "rm -rf everything",
+    ],
+)
+def test_a_command_that_does_not_exist_is_noticed(command: str) -> None:
+    assert faults(block(f"```sh\n{command}\n```"))
+
+
+def test_a_comment_belongs_to_the_next_block_only() -> None:
+    found = blocks_in("<!-- not run: it hurts -->\n\n```sh\nfalse\n```\n```sh\ntrue\n```", PAGE)
+    assert [one.not_run for one in found] == ["it hurts", ""]
+    assert not block("<!-- not run: it hurts -->\nmuch\n```sh\nfalse\n```").not_run
+
+
+def test_a_block_that_is_never_closed_is_noticed() -> None:
+    with pytest.raises(AssertionError, match=r"page.md:1: .* never closed"):
+        blocks_in("```sh\ntrue\n", PAGE)
