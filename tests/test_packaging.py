@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 import jam_dagster
@@ -140,6 +141,20 @@ def test_constraints_are_exact_and_satisfy_every_requirement() -> None:
         and not requirement.specifier.contains(pins.get(canonicalize_name(requirement.name), "0"))
     }
     assert not unpinned
+
+
+def test_constraints_serve_every_release_of_the_oldest_python() -> None:
+    # A package may ask for a later patch of the oldest Python than a machine has, and then that
+    # machine can install nothing.
+    oldest = re.search(r"[\d.]+", PROJECT["project"]["requires-python"])
+    assert oldest is not None
+    too_new = {
+        name: wanted
+        for name in _constraints()
+        if (wanted := distribution(name).metadata["Requires-Python"])
+        and not SpecifierSet(wanted).contains(f"{oldest[0]}.0")
+    }
+    assert not too_new, "constrain these to earlier versions"
 
 
 def test_constraints_name_no_address() -> None:
