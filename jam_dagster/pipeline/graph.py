@@ -294,7 +294,8 @@ class ReleaseGraph:
             # would not know theirs.
         if name != "privacy_budget":
             options["io_manager_key"] = self.store(name)
-        return options | options_of(name, described.spends, self.spec.dataset, self._freshness)
+        options |= options_of(name, described.spends, self.spec.dataset, self._freshness)
+        return options
 
     def _description(self, name: str) -> str:
         text = _ASSETS[name].text
