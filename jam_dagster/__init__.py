@@ -4,19 +4,25 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.component import SyntheticRelease
+    from jam_dagster.pipeline.resources import ReleaseResources
 
 __version__ = "0.1.0"
 
-__all__ = ["SyntheticRelease", "__version__"]
+__all__ = ["ReleaseResources", "SyntheticRelease", "__version__"]
+
+_COMPONENTS = {
+    "ReleaseResources": "jam_dagster.pipeline.resources",
+    "SyntheticRelease": "jam_dagster.pipeline.component",
+}
 
 
 def __getattr__(name: str) -> object:
     # Dagster finds components by looking at this module's names; everybody else who imports the
     # package should not wait for Dagster.
-    if name == "SyntheticRelease":
-        from jam_dagster.pipeline.component import SyntheticRelease
+    if name in _COMPONENTS:
+        from importlib import import_module
 
-        return SyntheticRelease
+        return getattr(import_module(_COMPONENTS[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

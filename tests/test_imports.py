@@ -159,7 +159,10 @@ def test_the_component_is_found_by_name() -> None:
         "import json\n"
         "from dagster.components.core.package_entry import discover_entry_point_package_objects\n"
         "keys = discover_entry_point_package_objects()\n"
-        "print(json.dumps({'found': [f'{k.namespace}.{k.name}' for k in keys"
-        " if k.namespace == 'jam_dagster']}))"
+        "print(json.dumps({'found': sorted(f'{k.namespace}.{k.name}' for k in keys"
+        " if k.namespace == 'jam_dagster')}))"
     )
-    assert found["found"] == ["jam_dagster.SyntheticRelease"]
+    assert found["found"] == [
+        "jam_dagster.ReleaseResources",
+        "jam_dagster.SyntheticRelease",
+    ]

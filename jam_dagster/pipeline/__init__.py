@@ -6,6 +6,7 @@ from jam_dagster.pipeline.ledger import DatasetBudget, LedgerResource
 from jam_dagster.pipeline.location import check_definitions
 from jam_dagster.pipeline.partitions import PartitionsSpec, build_release_schedule
 from jam_dagster.pipeline.release import build_synthetic_release
+from jam_dagster.pipeline.resources import ReleaseResources, build_release_resources
 from jam_dagster.pipeline.sections import (
     DomainSpec,
     EvaluationSpec,
@@ -26,12 +27,14 @@ __all__ = [
     "PartitionsSpec",
     "PrivacyLabel",
     "PrivacySpec",
+    "ReleaseResources",
     "ReleaseSpec",
     "ReleaseStore",
     "ReleaseStoreResource",
     "SyntheticRelease",
     "UnitSpec",
     "WorkloadSpec",
+    "build_release_resources",
     "build_release_schedule",
     "build_synthetic_release",
     "check_definitions",

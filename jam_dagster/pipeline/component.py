@@ -11,9 +11,10 @@ import dagster as dg
 from dagster.components.scaffold.scaffold import scaffold_with
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.pipeline.configuration import Configured
+from jam_dagster.pipeline.configuration import Configured, described
 from jam_dagster.pipeline.release import build_synthetic_release
 from jam_dagster.pipeline.scaffold import SyntheticReleaseScaffolder
+from jam_dagster.pipeline.schemas import DOMAIN, PARTITIONS, SOURCE
 from jam_dagster.pipeline.sections import (
     DomainSpec,
     EvaluationSpec,
@@ -25,11 +26,6 @@ from jam_dagster.tables import Domain, source_from_config
 from jam_dagster.tables.anchoring import anchored
 
 
-def _doc(text: str, *examples: Any) -> dg.Resolver:
-    resolver: dg.Resolver = dg.Resolver.default(description=text, examples=list(examples) or None)
-    return resolver
-
-
 @scaffold_with(SyntheticReleaseScaffolder)
 @dataclass
 class SyntheticRelease(dg.Component, Configured):
@@ -37,62 +33,74 @@ class SyntheticRelease(dg.Component, Configured):
 
     It makes the assets from the two tables to the synthetic one and a report on it, charges the
     privacy ledger for every draw, and checks the result.
+
+    `dg scaffold defs jam_dagster.SyntheticRelease NAME` writes one to fill in. With
+    `--public TABLE` it drafts the domain from that table; `--private TABLE`, `--dataset NAME` and
+    `--epsilon NUMBER` fill in more.
     """
 
-    release: Annotated[str, _doc("name of the release: the key prefix of its assets")]
-    dataset: Annotated[str, _doc("protected dataset whose privacy budget pays")]
+    release: Annotated[str, described("name of the release: the key prefix of its assets")]
+    dataset: Annotated[str, described("protected dataset whose privacy budget pays")]
     private: Annotated[
         str | dict[str, Any],
-        _doc("source of the table to protect", {"parquet": "/secure/people.parquet"}),
+        described(
+            "source of the table to protect",
+            {"parquet": "/secure/people.parquet"},
+            {"asset": "warehouse/people"},
+            values=SOURCE,
+        ),
     ]
     public: Annotated[
-        str | dict[str, Any], _doc("source of a related table that needs no protection", "old.csv")
+        str | dict[str, Any],
+        described("source of a related table that needs no protection", "old.csv", values=SOURCE),
     ]
     domain: Annotated[
         str | dict[str, Any],
-        _doc(
+        described(
             "the attributes and their values: a domain file, the same inline, or {identify:"
             " public}; {identify: both} reads private values and makes the release restricted",
             "domain.yaml",
             {"identify": "public"},
+            values=DOMAIN,
         ),
     ]
-    privacy: Annotated[PrivacySpec, _doc("the guarantee, the noise and the edition")]
+    privacy: Annotated[PrivacySpec, described("the guarantee, the noise and the edition")]
     mechanism: Annotated[
-        MechanismSpec, _doc("the mechanism's parameters; the paper's by default")
+        MechanismSpec, described("the mechanism's parameters; the paper's by default")
     ] = field(default_factory=MechanismSpec)
     workload: Annotated[
-        WorkloadSpec, _doc("the marginals that matter; all three-way ones by default")
+        WorkloadSpec, described("the marginals that matter; all three-way ones by default")
     ] = field(default_factory=lambda: WorkloadSpec(degree=3))
     evaluation: Annotated[
-        EvaluationSpec, _doc("how the error is measured; with noise by default")
+        EvaluationSpec, described("how the error is measured; with noise by default")
     ] = field(default_factory=EvaluationSpec)
     partitions: Annotated[
         str | dict[str, list[str]] | None,
-        _doc(
+        described(
             "daily, weekly, monthly (with start) or {static: [names]}: one release of each"
             " snapshot, which private (and public) name by {partition} in path or query",
             "monthly",
             {"static": ["wave1", "wave2"]},
+            values=PARTITIONS,
         ),
     ] = None
     start: Annotated[
-        str | None, _doc("the day from which on there are partitions", "2026-01-01")
+        str | None, described("the day from which on there are partitions", "2026-01-01")
     ] = None
     schedule: Annotated[
         str | None,
-        _doc(
+        described(
             "as partitions, or a cron expression due once for each of them, in UTC; stopped until"
             " it is started",
             "monthly",
             "0 6 3 * *",
         ),
     ] = None
-    group: Annotated[str | None, _doc("asset group; the release's name by default")] = None
-    owners: Annotated[list[str], _doc("owners of every asset", ["team:statistics"])] = field(
+    group: Annotated[str | None, described("asset group; the release's name by default")] = None
+    owners: Annotated[list[str], described("owners of every asset", ["team:statistics"])] = field(
         default_factory=list
     )
-    tags: Annotated[dict[str, str], _doc("tags of every asset")] = field(default_factory=dict)
+    tags: Annotated[dict[str, str], described("tags of every asset")] = field(default_factory=dict)
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:

@@ -2,10 +2,12 @@
 
 import os
 import re
-from typing import Any, get_type_hints
+from collections.abc import Mapping
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import dagster as dg
-from pydantic import BaseModel, create_model, model_validator
+from pydantic import BaseModel, GetJsonSchemaHandler, create_model, model_validator
+from pydantic_core import CoreSchema
 
 from jam_dagster.errors import SpecificationError
 
@@ -13,13 +15,47 @@ NOTHING_DONE = "Nothing was read or charged."
 
 _MODELS: dict[type, type[BaseModel]] = {}
 
+# In the JSON schema of a property, until `_located` puts it to use.
+_VALUES = "jam/values"
+
+TEMPLATE = r"\{\{"
+# YAML 1.1 reads 1e-9 as text.
+_NUMBER_OR_TEMPLATE = rf"{TEMPLATE}|^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+
+
+def described(
+    text: str, *examples: Any, values: Mapping[str, Any] | None = None, **limits: Any
+) -> dg.Resolver:
+    """Return what a field is called in documentation, and what the schema says of its values.
+
+    Parameters
+    ----------
+    text
+        What the key is for.
+    *examples
+        Values that it may have.
+    values
+        The JSON schema of its values, in place of the one that follows from the field's type.
+    **limits
+        Keywords of JSON schema that hold besides, such as ``exclusiveMinimum``.
+    """
+    extra = {**limits} if values is None else {**limits, _VALUES: dict(values)}
+    resolver: dg.Resolver = dg.Resolver.default(
+        description=text, examples=list(examples) or None, json_schema_extra=extra or None
+    )
+    return resolver
+
 
 class Configured(dg.Resolvable):
     """Base of the dataclasses that ``defs.yaml`` is read into."""
 
     @classmethod
     def model(cls) -> type[BaseModel]:
-        """Return the schema that Dagster derives, with a validator that explains unknown keys."""
+        """Return the schema that Dagster derives, so that mistakes are found where they stand.
+
+        A validator explains unknown keys, and the JSON schema, which `dg check yaml` goes by,
+        names what is wrong with a value instead of that it fits no alternative.
+        """
         if cls not in _MODELS:
             derived = super().model()
             allowed = list(derived.model_fields)
@@ -29,6 +65,7 @@ class Configured(dg.Resolvable):
                 for name, hint in hints.items()
                 if isinstance(hint, type) and issubclass(hint, Configured)
             }
+            texts = frozenset(name for name, hint in hints.items() if _takes_text(hint))
 
             def known_keys(_: type[BaseModel], data: Any) -> Any:
                 for key, value in data.items() if isinstance(data, dict) else ():
@@ -43,10 +80,73 @@ class Configured(dg.Resolvable):
             # Pydantic's decorator takes class methods; its annotations do not say so.
             method: Any = classmethod(known_keys)
             validators: dict[str, Any] = {"known_keys": model_validator(mode="before")(method)}
+            located = type("Located", (_Located, derived), {"__module__": __name__})
             _MODELS[cls] = create_model(
-                derived.__name__, __base__=derived, __validators__=validators
+                derived.__name__, __base__=located, __validators__=validators
             )
+            _TEXTS[_MODELS[cls]] = texts
         return _MODELS[cls]
+
+
+# By model, the fields whose values may be any text.
+_TEXTS: dict[type[BaseModel], frozenset[str]] = {}
+
+
+class _Located(BaseModel):
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler, /
+    ) -> dict[str, Any]:
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, one in properties.items():
+            properties[name] = _located(one, text=name in _TEXTS.get(cls, ()))
+        return schema
+
+
+def _located(schema: Mapping[str, Any], *, text: bool) -> dict[str, Any]:
+    """Return a property's schema without alternatives, of which a validator names none.
+
+    What begins as a template stays allowed everywhere, and numbers may be texts.
+
+    Parameters
+    ----------
+    schema
+        As pydantic derives it.
+    text
+        Whether any text is a value of it.
+    """
+    kept = dict(schema)
+    alternatives = kept.pop("anyOf", None)
+    values = kept.pop(_VALUES, None)
+    if alternatives is None and values is None:
+        return kept
+    others = [one for one in alternatives or () if one != {"type": "string"}]
+    null = {"type": "null"}
+    if values is not None:
+        # Whether it may be left out as null follows from the type all the same.
+        others = [*(one for one in others if one == null), values]
+    plain = [one["type"] for one in others if set(one) == {"type"} and one["type"] != "object"]
+    others = [one for one in others if set(one) != {"type"} or one["type"] == "object"]
+    if text and values is None:
+        plain.insert(0, "string")
+    # The last one tells what is wrong.
+    types = plain[0] if len(plain) == 1 else plain
+    ordered = [*([{"type": types}] if plain else []), *others]
+    told: dict[str, Any] = dict(ordered.pop())
+    for one in reversed(ordered):
+        told = {"if": one, "else": told}
+    if not text or values is not None:
+        numeric = {"integer", "number"} & {*plain}
+        pattern = _NUMBER_OR_TEMPLATE if numeric else TEMPLATE
+        told = {"if": {"type": "string", "pattern": pattern}, "else": told}
+    return {**kept, **told}
+
+
+def _takes_text(hint: Any) -> bool:
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    return hint is str or str in get_args(hint)
 
 
 def expanded(place: str, what: str) -> str:

@@ -11,23 +11,16 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
-import dagster as dg
-
 from jam_dagster.errors import SpecificationError
 from jam_dagster.evaluation.workload_error import EvaluationMode
 from jam_dagster.mechanisms import JamPgm
 from jam_dagster.mechanisms.estimation import EstimatorName
-from jam_dagster.pipeline.configuration import Configured
+from jam_dagster.pipeline.configuration import Configured, described
 from jam_dagster.privacy import EVALUATION_SHARE, RECORDS_SHARE, NoiseName, Protection
 from jam_dagster.privacy.sensitivity import Relation
 from jam_dagster.tables import Domain, PrivacyUnit, Workload
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-
-
-def _doc(text: str) -> dg.Resolver:
-    resolver: dg.Resolver = dg.Resolver.default(description=text)
-    return resolver
 
 
 def _number(instance: object, name: str, where: str) -> float:
@@ -67,9 +60,15 @@ def _one_of(value: object, choices: tuple[str, ...], where: str) -> None:
 class UnitSpec(Configured):
     """Who is protected, where that is not one record: a person with up to `max_rows` rows."""
 
-    column: Annotated[str, _doc("column of the private table that identifies a person")]
+    column: Annotated[
+        str, described("column of the private table that identifies a person", minLength=1)
+    ]
     max_rows: Annotated[
-        int, _doc("most rows of one person that are kept, chosen at random; noise grows with it")
+        int,
+        described(
+            "most rows of one person that are kept, chosen at random; noise grows with it",
+            minimum=1,
+        ),
     ] = 1
 
     def __post_init__(self) -> None:
@@ -110,26 +109,37 @@ class PrivacySpec(Configured):
         private: with ``add_remove``, or with more than one row a person.
     """
 
-    epsilon: Annotated[float, _doc("epsilon of the guarantee, > 0")]
-    delta: Annotated[float, _doc("delta of the guarantee, between 0 and 1")] = 1e-9
+    epsilon: Annotated[float, described("epsilon of the guarantee, > 0", exclusiveMinimum=0)]
+    delta: Annotated[
+        float,
+        described(
+            "delta of the guarantee, between 0 and 1", exclusiveMinimum=0, exclusiveMaximum=1
+        ),
+    ] = 1e-9
     noise: Annotated[
         NoiseName,
-        _doc("exact (OpenDP, for releases) or numpy (seeded, for research, not releasable)"),
+        described("exact (OpenDP, for releases) or numpy (seeded, for research, not releasable)"),
     ] = "exact"
-    seed: Annotated[int | None, _doc("seed of numpy noise, 0 unless given")] = None
+    seed: Annotated[int | None, described("seed of numpy noise, 0 unless given", minimum=0)] = None
     edition: Annotated[
-        str | int, _doc("raise it to draw and pay for the same release once more, on new data")
+        str | int, described("raise it to draw and pay for the same release once more, on new data")
     ] = "1"
     neighbours: Annotated[
         Relation,
-        _doc("replace_one (a person replaced by another) or add_remove (a person there or not)"),
+        described(
+            "replace_one (a person replaced by another) or add_remove (a person there or not)"
+        ),
     ] = "replace_one"
     unit: Annotated[
-        UnitSpec | None, _doc("who is protected, where a person may have several records")
+        UnitSpec | None, described("who is protected, where a person may have several records")
     ] = None
     records_share: Annotated[
         float,
-        _doc("share of the mechanism's rho that measures the number of rows, where it is private"),
+        described(
+            "share of the mechanism's rho that measures the number of rows, where it is private",
+            exclusiveMinimum=0,
+            exclusiveMaximum=1,
+        ),
     ] = RECORDS_SHARE
 
     def __post_init__(self) -> None:
@@ -175,18 +185,29 @@ class PrivacySpec(Configured):
 class MechanismSpec(Configured):
     """The mechanism and its parameters; the defaults are the JAM paper's."""
 
-    name: Annotated[Literal["jam_pgm"], _doc("the mechanism")] = "jam_pgm"
-    rounds: Annotated[int, _doc("T, the number of rounds")] = 30
-    alpha: Annotated[float, _doc("share of a round's budget that measures, rest selects")] = 0.8
-    size_limit_mb: Annotated[float, _doc("largest junction tree of the model, in MB")] = 80.0
+    name: Annotated[Literal["jam_pgm"], described("the mechanism")] = "jam_pgm"
+    rounds: Annotated[int, described("T, the number of rounds", minimum=1)] = 30
+    alpha: Annotated[
+        float,
+        described(
+            "share of a round's budget that measures, rest selects",
+            exclusiveMinimum=0,
+            exclusiveMaximum=1,
+        ),
+    ] = 0.8
+    size_limit_mb: Annotated[
+        float, described("largest junction tree of the model, in MB", exclusiveMinimum=0)
+    ] = 80.0
     estimator: Annotated[
         EstimatorName,
-        _doc("accelerated, mirror_descent (plain, to verify with) or mbi (Private-PGM's, slow)"),
+        described(
+            "accelerated, mirror_descent (plain, to verify with) or mbi (Private-PGM's, slow)"
+        ),
     ] = "accelerated"
-    iterations: Annotated[int, _doc("most steps of a fit")] = 1000
+    iterations: Annotated[int, described("most steps of a fit", minimum=1)] = 1000
     tolerance: Annotated[
         float,
-        _doc(
+        described(
             "trades error for time: an accelerated fit ends when 15 steps lowered its loss by less"
             " than this share; 0 takes all iterations"
         ),
@@ -221,9 +242,11 @@ class MechanismSpec(Configured):
 class WorkloadSpec(Configured):
     """The marginals that the release should preserve: all of one degree, or a list."""
 
-    degree: Annotated[int | None, _doc("all marginals of this many attributes")] = None
-    cliques: Annotated[list[list[str]] | None, _doc("or these marginals")] = None
-    weights: Annotated[list[float] | None, _doc("a weight for each of the cliques")] = None
+    degree: Annotated[int | None, described("all marginals of this many attributes", minimum=1)] = (
+        None
+    )
+    cliques: Annotated[list[list[str]] | None, described("or these marginals")] = None
+    weights: Annotated[list[float] | None, described("a weight for each of the cliques")] = None
 
     def __post_init__(self) -> None:
         if (self.degree is None) == (self.cliques is None):
@@ -272,11 +295,18 @@ class EvaluationSpec(Configured):
 
     mode: Annotated[
         EvaluationMode | bool,
-        _doc("private (noisy, charged), exact (restricted: for data that are no secret) or off"),
+        described(
+            "private (noisy, charged), exact (restricted: for data that are no secret) or off"
+        ),
     ] = "private"
-    share: Annotated[float, _doc("share of the release's rho that mode private pays from")] = (
-        EVALUATION_SHARE
-    )
+    share: Annotated[
+        float,
+        described(
+            "share of the release's rho that mode private pays from",
+            exclusiveMinimum=0,
+            exclusiveMaximum=1,
+        ),
+    ] = EVALUATION_SHARE
 
     def __post_init__(self) -> None:
         if self.mode is False:

@@ -15,7 +15,6 @@ import jam_dagster
 from jam_dagster.errors import PrivacyLabelError, SpecificationError
 from jam_dagster.pipeline import SyntheticRelease
 from jam_dagster.pipeline.component import domain_from_config
-from jam_dagster.pipeline.sections import MechanismSpec
 from jam_dagster.privacy import Protection
 from jam_dagster.tables import PrivacyUnit
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
@@ -232,15 +231,3 @@ def test_domain_is_read_from_where_it_is_given(tmp_path: Path) -> None:
     assert domain_from_config({"identify": "both", "bins": 8}, tmp_path).bins == 8
     with pytest.raises(SpecificationError, match=r"'bin'.*bins"):
         domain_from_config({"identify": "both", "bin": 8}, tmp_path)
-
-
-def test_scaffolded_release_loads() -> None:
-    with create_defs_folder_sandbox() as sandbox:
-        path = sandbox.scaffold_component(component_cls=SyntheticRelease, defs_path="mine")
-        with sandbox.build_component_tree() as tree:
-            made = tree.load_component(path)
-    assert isinstance(made, SyntheticRelease)
-    assert made.release == "mine"
-    # What it spells out are the defaults.
-    assert made.mechanism == MechanismSpec()
-    assert made.evaluation.mode == "private"

@@ -1,0 +1,201 @@
+"""What is scaffolded loads as it is, says of every key what it is for, and is whole or nothing."""
+
+import dataclasses
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import dagster as dg
+import pytest
+import yaml
+from dagster.components.component_scaffolding import scaffold_object
+from dagster.components.testing import create_defs_folder_sandbox
+
+from jam_dagster import ReleaseResources, SyntheticRelease
+from jam_dagster.pipeline import build_release_resources, templates
+from jam_dagster.pipeline.sections import (
+    EvaluationSpec,
+    MechanismSpec,
+    PrivacySpec,
+    UnitSpec,
+    WorkloadSpec,
+)
+from tests.pipeline.conftest import people
+
+# Dagster marks its own use of these as beta.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
+    pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated"),
+]
+
+RELEASE, RESOURCES = "jam_dagster.SyntheticRelease", "jam_dagster.ReleaseResources"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty project with two tables, where the user stands."""
+    (tmp_path / "defs").mkdir()
+    people(80, seed=1).to_csv(tmp_path / "people.csv", index=False)
+    people(60, seed=2).to_csv(tmp_path / "survey.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def scaffold(
+    project: Path, name: str, kind: str = RELEASE, *, written: str = "yaml", **params: Any
+) -> Path:
+    path = project / "defs" / name
+    scaffold_object(path, kind, json.dumps(params), written, project)
+    return path
+
+
+def attributes(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((path / "defs.yaml").read_text())["attributes"]
+    return found
+
+
+@pytest.fixture
+def loaded(project: Path) -> Iterator[Callable[[Path], tuple[SyntheticRelease, dg.Definitions]]]:
+    """Load one release of a project as Dagster does, and build it."""
+    with create_defs_folder_sandbox() as sandbox:
+
+        def load(path: Path) -> tuple[SyntheticRelease, dg.Definitions]:
+            shutil.copytree(path, sandbox.defs_folder_path / path.name)
+            with sandbox.build_component_tree() as tree:
+                made = tree.load_component(Path(path.name))
+                assert isinstance(made, SyntheticRelease)
+                resources = build_release_resources({}, home=project)
+                built = tree.build_defs(Path(path.name))
+                return made, dg.Definitions.merge(built, dg.Definitions(resources=resources))
+
+        yield load
+
+
+Loaded = Callable[[Path], tuple[SyntheticRelease, dg.Definitions]]
+
+
+def test_with_a_public_table_its_domain_is_drafted(project: Path, loaded: Loaded) -> None:
+    path = scaffold(project, "mine", public="survey.csv", private="people.csv", epsilon=2.0)
+    given = attributes(path)
+    assert (given["private"], given["public"]) == ("../../people.csv", "../../survey.csv")
+    assert given["privacy"]["epsilon"] == 2.0
+    assert yaml.safe_load((path / "domain.yaml").read_text())["identified_from"] == "public"
+    made, definitions = loaded(path)
+    assert (made.release, made.dataset, made.mechanism) == ("mine", "mine", MechanismSpec())
+    assert definitions.resolve_job_def("mine_release")
+
+
+def test_the_private_table_is_not_opened(project: Path) -> None:
+    (project / "people.csv").unlink()
+    path = scaffold(project, "mine", public="survey.csv", private="people.csv")
+    assert attributes(path)["private"] == "../../people.csv"
+
+
+def test_without_tables_it_is_of_the_demo(project: Path, loaded: Loaded) -> None:
+    made, _ = loaded(scaffold(project, "my-first"))
+    assert made.release == "my_first"
+    assert made.private == {"demo": "census", "part": "private"}
+    assert made.domain == {"identify": "public"}
+
+
+def test_every_key_is_there_and_explained(project: Path) -> None:
+    text = (scaffold(project, "mine") / "defs.yaml").read_text()
+    parts = [SyntheticRelease, PrivacySpec, MechanismSpec, WorkloadSpec, EvaluationSpec]
+    named = {one.name for part in parts for one in dataclasses.fields(part)}
+    found = set(re.findall(r"^ +(?:# )?(\w+):", text, re.MULTILINE))
+    assert named - found == set()
+    assert all(one.name in text for one in dataclasses.fields(UnitSpec))
+    # What it spells out are the defaults.
+    given = attributes(project / "defs" / "mine")
+    for section, spec in (("mechanism", MechanismSpec), ("evaluation", EvaluationSpec)):
+        defaults = {one.name: one.default for one in dataclasses.fields(spec)}
+        assert given[section] == defaults
+    privacy = {one.name: one.default for one in dataclasses.fields(PrivacySpec)}
+    assert all(
+        given["privacy"][name] == privacy[name] for name in set(given["privacy"]) - {"epsilon"}
+    )
+
+
+def test_the_lines_for_partitions_can_be_put_to_use(project: Path, loaded: Loaded) -> None:
+    path = scaffold(project, "mine", public="survey.csv", private="people_{partition}.csv")
+    text = (path / "defs.yaml").read_text()
+    for key in ("partitions", "start", "schedule"):
+        text = text.replace(f"  # {key}:", f"  {key}:")
+    (path / "defs.yaml").write_text(text)
+    _, definitions = loaded(path)
+    assert definitions.resolve_schedule_def("mine_release_schedule")
+
+
+def test_the_project_gets_what_it_runs_on_once(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scaffold(project, "mine", public="survey.csv", private="people.csv", dataset="people")
+    resources = project / "defs" / "release_resources"
+    assert attributes(resources)["budgets"] == {"people": {"epsilon": 1.0, "delta": 1e-9}}
+    assert (project / templates.HOME / ".gitignore").read_text() == "*\n"
+    before = (resources / "defs.yaml").read_text()
+    capsys.readouterr()
+    scaffold(project, "second", dataset="others")
+    assert (resources / "defs.yaml").read_text() == before
+    told = capsys.readouterr().out
+    assert "defs/release_resources/defs.yaml" in told
+    assert "others: {epsilon: 1.0, delta: 1.0e-9}" in told
+
+
+@pytest.mark.parametrize("own", ["resources={'ledger': LedgerResource(url='x')}", None])
+def test_resources_of_ones_own_are_left_alone(project: Path, own: str | None) -> None:
+    elsewhere = project / "venv" if own is None else project
+    elsewhere.mkdir(exist_ok=True)
+    if own is None:
+        # What is installed beside is not the project's.
+        (elsewhere / "pyvenv.cfg").touch()
+    (elsewhere / "theirs.py").write_text(own or "ReleaseResources(budgets={})")
+    scaffold(project, "mine")
+    assert (project / "defs" / "release_resources").exists() is (own is None)
+
+
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [
+        ({"public": "none.csv"}, "none.csv"),
+        ({"public": "survey.xlsx"}, "survey.xlsx"),
+        ({"private": "people.csv"}, "--private needs --public"),
+        ({"dataset": "two words"}, "--dataset"),
+    ],
+)
+def test_what_fails_leaves_nothing_behind(project: Path, params: dict[str, str], told: str) -> None:
+    with pytest.raises(click.ClickException) as caught:
+        scaffold(project, "mine", **params)
+    assert told in caught.value.message
+    assert list((project / "defs").iterdir()) == []
+
+
+def test_python_is_written_with_the_same_values(project: Path) -> None:
+    path = scaffold(project, "mine", written="python", public="survey.csv", private="people.csv")
+    found: dict[str, Any] = {}
+    exec((path / "component.py").read_text(), found)  # what was just scaffolded
+    load = found["load"]
+    made = load(None)
+    assert isinstance(made, SyntheticRelease)
+    assert (made.release, made.private, made.domain) == ("mine", "../../people.csv", "domain.yaml")
+    assert not (path / "defs.yaml").exists()
+
+
+def test_a_release_can_be_added_to_a_file(project: Path) -> None:
+    path = scaffold(project, "mine") / "defs.yaml"
+    scaffold_object(path, RELEASE, json.dumps({"dataset": "people"}), "yaml", project, append=True)
+    documents = list(yaml.safe_load_all(path.read_text()))
+    assert [one["attributes"]["dataset"] for one in documents] == ["mine", "people"]
+
+
+def test_resources_are_scaffolded_by_themselves(project: Path) -> None:
+    path = scaffold(project, "base", RESOURCES, dataset="people", epsilon=3.0)
+    made = ReleaseResources.from_attributes_dict(attributes=attributes(path))
+    assert made.budgets["people"].build("people").epsilon == 3.0
+    with pytest.raises(click.ClickException, match="build_release_resources"):
+        scaffold(project, "again", RESOURCES, written="python")
+    assert not (project / "defs" / "again").exists()

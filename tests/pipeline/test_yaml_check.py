@@ -1,0 +1,131 @@
+"""`dg check yaml` goes by the JSON schema alone: mistakes are found in it, where they stand."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from jam_dagster import ReleaseResources, SyntheticRelease
+from tests.pipeline.test_component import ATTRIBUTES
+from tests.pipeline.test_resources import BUDGET
+
+RELEASE = Draft202012Validator(SyntheticRelease.model().model_json_schema())
+RESOURCES = Draft202012Validator(ReleaseResources.model().model_json_schema())
+
+
+def found(validator: Draft202012Validator, attributes: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return where mistakes are, and what is wrong there."""
+    return [
+        (".".join(map(str, error.absolute_path)), error.message)
+        for error in validator.iter_errors(attributes)
+    ]
+
+
+MISTAKES: dict[str, tuple[Callable[[dict[str, Any]], Any], str, str]] = {
+    "unknown key": (lambda a: a.update(epsilonn=1), "", "'epsilonn' was unexpected"),
+    "unknown key below": (lambda a: a["privacy"].update(epsilonn=1), "privacy", "'epsilonn'"),
+    "missing key": (lambda a: a.pop("dataset"), "", "'dataset' is a required property"),
+    "missing key below": (lambda a: a["privacy"].pop("epsilon"), "privacy", "'epsilon' is a req"),
+    "a number for a text": (lambda a: a.update(release=7), "release", "7 is not of type 'string'"),
+    "a text for a mapping": (lambda a: a.update(privacy="1"), "privacy", "is not of type 'object'"),
+    "a text for a number": (
+        lambda a: a["privacy"].update(epsilon="one"),
+        *("privacy.epsilon", "'one' is not of type 'number'"),
+    ),
+    "a fraction for a count": (
+        lambda a: a["mechanism"].update(rounds=2.5),
+        *("mechanism.rounds", "2.5 is not of type 'integer'"),
+    ),
+    "epsilon of 0": (lambda a: a["privacy"].update(epsilon=0), "privacy.epsilon", "minimum of 0"),
+    "epsilon below 0": (lambda a: a["privacy"].update(epsilon=-1), "privacy.epsilon", "minimum"),
+    "delta of 1": (lambda a: a["privacy"].update(delta=1), "privacy.delta", "maximum of 1"),
+    "no rounds": (lambda a: a["mechanism"].update(rounds=0), "mechanism.rounds", "minimum of 1"),
+    "noise": (
+        lambda a: a["privacy"].update(noise="laplace"),
+        *("privacy.noise", "'laplace' is not one of ['exact', 'numpy']"),
+    ),
+    "neighbours": (
+        lambda a: a["privacy"].update(neighbours="bounded"),
+        *("privacy.neighbours", "is not one of ['replace_one', 'add_remove']"),
+    ),
+    "evaluation": (
+        lambda a: a["evaluation"].update(mode="rough"),
+        *("evaluation.mode", "is not one of ['exact', 'private', 'off']"),
+    ),
+    "unit": (lambda a: a["privacy"].update(unit={"rows": 2}), "privacy.unit", "'rows'"),
+    "partitions": (
+        lambda a: a.update(partitions="hourly"),
+        *("partitions", "'hourly' is not one of ['daily', 'weekly', 'monthly']"),
+    ),
+    "partitions of no name": (
+        lambda a: a.update(partitions={"static": []}),
+        *("partitions.static", "should be non-empty"),
+    ),
+    "partitions of another kind": (
+        lambda a: a.update(partitions={"dynamic": ["a"]}),
+        *("partitions", "'dynamic' was unexpected"),
+    ),
+    "source": (lambda a: a["public"].update(sep=";"), "public", "'sep' was unexpected"),
+    "source of no kind": (lambda a: a.update(private={"table": "x"}), "private", "'table' was"),
+    "source without its query": (
+        lambda a: a.update(private={"sql": "sqlite://"}),
+        *("private", "'query' is a required property"),
+    ),
+    "part": (
+        lambda a: a.update(private={"demo": "census", "part": "secret"}),
+        *("private.part", "'secret' is not one of"),
+    ),
+    "domain": (
+        lambda a: a.update(domain={"identify": "private"}),
+        *("domain.identify", "'private' is not one of ['public', 'both']"),
+    ),
+    "cliques": (
+        lambda a: a.update(workload={"cliques": ["age"]}),
+        *("workload.cliques.0", "'age' is not of type 'array'"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_is_found_at_its_line(case: str) -> None:
+    spoil, place, told = MISTAKES[case]
+    attributes = copy.deepcopy(ATTRIBUTES)
+    spoil(attributes)
+    places = found(RELEASE, attributes)
+    assert any(where == place and told in what for where, what in places), places
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"privacy": {"epsilon": "1e-2", "delta": "1.0e-9"}},
+        {"privacy": {"epsilon": "{{ env.EPSILON }}", "noise": "{{ env.NOISE }}"}},
+        {"privacy": "{{ privacy }}", "domain": "{{ domain }}", "partitions": "{{ every }}"},
+        {"private": {"sql": "${URL}", "query": "select 1"}, "owners": "{{ owners }}"},
+        {"private": {"demo": "census", "part": "private", "rows": 300}},
+        {
+            "private": {"split": {"csv": "x.csv"}, "by": "sex", "value": "F", "public_share": 0.5}
+            | {"public_rows": 0.1}
+        },
+        {"partitions": "monthly", "start": "2026-01-01", "schedule": "0 6 3 * *"},
+        {"partitions": {"static": ["wave1", "wave2"]}},
+        {"partitions": None, "start": None, "group": None, "workload": {"degree": None}},
+        {"domain": {"identify": "public", "bins": 8}},
+        {"domain": {"attributes": {"sex": {"values": ["F", "M"]}}}},
+        {"evaluation": {"mode": False}, "privacy": {"epsilon": 1, "edition": 2, "seed": None}},
+    ],
+)
+def test_what_is_right_is_let_through(changes: dict[str, Any]) -> None:
+    assert found(RELEASE, ATTRIBUTES | changes) == []
+
+
+def test_budgets_are_checked_where_they_stand() -> None:
+    assert found(RESOURCES, {"budgets": BUDGET, "home": ".jam"}) == []
+    spoiled = {"budgets": {"people": {"epsilon": 0}, "visitors": {"epsilon": 1, "period": "day"}}}
+    assert [where for where, _ in found(RESOURCES, spoiled)] == [
+        *("budgets.people.epsilon", "budgets.visitors.period"),
+    ]
+    assert found(RESOURCES, {"home": "x"})[0][1] == "'budgets' is a required property"

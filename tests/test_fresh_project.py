@@ -1,0 +1,171 @@
+"""Somebody else's project: the wheel in an environment of its own, and nothing of this repository.
+
+It needs an index of packages, as the installation of this project does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.pipeline.conftest import people
+from tests.test_packaging import KERNELS, ROOT, build_wheel
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass
+class Project:
+    """A project that ``create-dagster`` made, with the wheel installed beside its own package."""
+
+    root: Path
+    environment: Path
+
+    @property
+    def packages(self) -> Path:
+        (found,) = (self.environment / "lib").glob("python*/site-packages")
+        return found
+
+    @property
+    def defs(self) -> Path:
+        return self.root / "src" / "shop" / "defs"
+
+    def call(self, *command: str, fails: bool = False) -> str:
+        """Run a command of the environment in the project, and return all that it says."""
+        kept = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
+        done = subprocess.run(
+            [str(self.environment / "bin" / command[0]), *command[1:]],
+            cwd=self.root if self.root.exists() else self.root.parent,
+            # Nothing of the environment that runs the tests may reach the project.
+            env={
+                **kept,
+                "PATH": f"{self.environment / 'bin'}:/usr/bin:/bin",
+                "VIRTUAL_ENV": str(self.environment),
+                "HOME": str(self.root.parent),
+                "COLUMNS": "300",
+                "DAGSTER_DISABLE_TELEMETRY": "1",
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        told = done.stdout + done.stderr
+        assert (done.returncode != 0) is fails, told
+        return told
+
+    def install(self, *what: str) -> None:
+        # The caller's settings of pip say where its index is.
+        subprocess.run(
+            [self.environment / "bin" / "python", "-m", "pip", "install", "--quiet", *what],
+            check=True,
+            cwd=self.root.parent,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        )
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    home = tmp_path_factory.mktemp("elsewhere")
+    wheel = build_wheel(home).filename
+    shutil.rmtree(home / "project")
+    environment = home / "environment"
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    made = Project(home / "shop", environment)
+    dagster = version("dagster")
+    constraints = ["--constraint", str(ROOT / "constraints.txt")]
+    made.install(
+        *constraints, f"{wheel}[ui]", f"create-dagster=={dagster}", "hatchling", "editables"
+    )
+    made.call("create-dagster", "project", "shop", "--no-uv-sync")
+    made.install("--no-deps", "--no-build-isolation", "--editable", str(made.root))
+    people(600, seed=1).to_csv(made.root / "people.csv", index=False)
+    people(200, seed=2).to_csv(made.root / "survey.csv", index=False)
+    return made
+
+
+def test_only_the_package_arrives(project: Project) -> None:
+    for stray in ("assets", "resources", "tests", "benchmarks", "hatch_build.py"):
+        assert not (project.packages / stray).exists()
+    wheel = next(project.root.parent.glob("jam_dagster-*.whl"))
+    compiled = KERNELS in zipfile.ZipFile(wheel).namelist()
+    assert compiled is (shutil.which("cc") is not None)
+    found = project.call(
+        "python",
+        "-c",
+        "import jam_dagster; from jam_dagster.mechanisms import kernels;"
+        "print(jam_dagster.__file__, kernels.library() is not None)",
+    )
+    # Where there was no compiler, NumPy does the same.
+    assert found.split() == [str(project.packages / "jam_dagster" / "__init__.py"), str(compiled)]
+
+
+def test_a_release_is_scaffolded_checked_and_made(project: Project) -> None:
+    components = project.call("dg", "list", "components")
+    assert "jam_dagster.SyntheticRelease" in components
+    assert "jam_dagster.ReleaseResources" in components
+
+    options = project.call("dg", "scaffold", "defs", "jam_dagster.SyntheticRelease", "--help")
+    assert all(name in options for name in ("--public", "--private", "--dataset", "--epsilon"))
+    scaffold = ("dg", "scaffold", "defs", "jam_dagster.SyntheticRelease")
+    refused = project.call(*scaffold, "lost", "--public", "nothing.csv", fails=True)
+    assert "nothing.csv" in refused
+    assert "Traceback" not in refused
+    assert not (project.defs / "lost").exists()
+
+    project.call(*scaffold, "my_release", "--public", "survey.csv", "--private", "people.csv")
+    made = project.defs / "my_release"
+    assert "town" in (made / "domain.yaml").read_text()
+    assert "validated successfully" in project.call("dg", "check", "yaml")
+
+    text = (made / "defs.yaml").read_text()
+    lines = text.splitlines()
+    where = next(at for at, line in enumerate(lines, 1) if line.startswith("    epsilon:"))
+    (made / "defs.yaml").write_text(text.replace("    epsilon: 1.0", "    epsilon: -1.0"))
+    told = project.call("dg", "check", "yaml", fails=True)
+    assert f"defs.yaml:{where}" in told
+    assert "attributes.privacy.epsilon" in told
+
+    # Fewer rounds than anybody would use: what is looked at here is that it runs.
+    (made / "defs.yaml").write_text(
+        text.replace("rounds: 30", "rounds: 3").replace("iterations: 1000", "iterations: 50")
+    )
+    assert "loaded successfully" in project.call("dg", "check", "defs")
+    listed = json.loads(project.call("dg", "list", "defs", "--json"))
+    assert "my_release/synthetic_records" in json.dumps(listed)
+
+    one_process = json.dumps({"execution": {"config": {"in_process": {}}}})
+    launched = project.call(
+        "dg", "launch", "--job", "my_release_release", "--config-json", one_process
+    )
+    assert "RUN_SUCCESS" in launched
+    releases = project.root / ".jam" / "releases" / "my_release"
+    synthetic = pd.read_csv(releases / "synthetic_records.csv")
+    assert (len(synthetic), list(synthetic)) == (600, ["sex", "town", "job", "age"])
+    ledger = f"--ledger={project.root / '.jam' / 'ledger.sqlite'}"
+    project.call(
+        *("jam-dagster", "certificate", "verify", str(releases / "release_certificate"), ledger)
+    )
+    assert (project.root / ".jam" / ".gitignore").read_text() == "*\n"
+
+
+def test_the_demo_is_scaffolded_without_tables(project: Project) -> None:
+    project.call("dg", "scaffold", "defs", "jam_dagster.SyntheticRelease", "trial")
+    parameters = json.dumps({"public": "survey.csv", "private": "people.csv", "dataset": "people"})
+    project.call(
+        *("dg", "scaffold", "defs", "jam_dagster.SyntheticRelease", "by_python"),
+        *("--format", "python", "--json-params", parameters),
+    )
+    assert "loaded successfully" in project.call("dg", "check", "defs")
+    listed = project.call("dg", "list", "defs", "--json")
+    assert "trial/synthetic_records" in listed
+    assert "by_python/synthetic_records" in listed
