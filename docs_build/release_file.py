@@ -107,8 +107,7 @@ def _kinds(
     """Return what may stand in a field, and the schema of the section that it is, if it is one."""
     kinds: list[str] = []
     section = None
-    choices = field.get("anyOf", [field])
-    for place, one in enumerate(choices):
+    for one in alternatives(field):
         if "$ref" in one:
             section = models[one["$ref"].rsplit("/", 1)[1]]
             kinds.append("section")
@@ -116,16 +115,35 @@ def _kinds(
             kinds.append(
                 ", ".join(f"`{_yaml(value)}`" for value in one.get("enum", [one.get("const")]))
             )
-        elif one.get("type") == "array":
-            kinds.append(f"list of {_kinds(one['items'], models)[0][0]}s")
-        elif one.get("type") == "null" or (one.get("type") == "string" and place > 0):
-            # Dagster takes a text everywhere, for it may be a template.
-            continue
-        elif one.get("type") == "boolean" and kinds:
-            continue  # what YAML makes of a bare `off`
+        elif one["type"] == "array":
+            inside = _kinds(one["items"], models)[0][0]
+            plural = inside.replace("list of", "lists of") if " of " in inside else f"{inside}s"
+            kinds.append(f"list of {plural}")
+        elif isinstance(one.get("additionalProperties"), Mapping):
+            named, section = _kinds(one["additionalProperties"], models)
+            kinds.append(f"mapping of names to {named[0]}s")
         else:
             kinds.append(_PLAIN[one["type"]])
     return kinds, section
+
+
+def alternatives(field: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what may stand in a field, other than null, a template, and YAML's bare `off`.
+
+    The schema asks whether a value is the one, or else the other, so that a mistake is told by what
+    is wrong with it.
+    """
+    found: list[Mapping[str, Any]] = []
+    while "if" in field and "type" not in field:
+        if "then" in field:
+            found.append(field["then"])
+        elif "pattern" not in field["if"]:
+            found.append(field["if"])
+        field = field["else"]
+    kinds = field.get("type")
+    found += [{"type": kind} for kind in kinds] if isinstance(kinds, list) else [field]
+    some = [one for one in found if one.get("type") not in ("null", "boolean", ["null"])]
+    return some or found
 
 
 _PLAIN = {

@@ -3,7 +3,8 @@
 import os
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import dagster as dg
 from pydantic import BaseModel, GetJsonSchemaHandler, create_model, model_validator
@@ -146,7 +147,7 @@ def _located(schema: Mapping[str, Any], *, text: bool) -> dict[str, Any]:
 def _takes_text(hint: Any) -> bool:
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
-    return hint is str or str in get_args(hint)
+    return hint is str or (get_origin(hint) in (Union, UnionType) and str in get_args(hint))
 
 
 def expanded(place: str, what: str) -> str:

@@ -12,7 +12,12 @@ import pytest
 from docs_build.command_line import command_line_page, commands
 from docs_build.house_pages import house_page
 from docs_build.python_reference import PACKAGES, package_page, public_names
-from docs_build.release_file import release_file_page, release_keys, source_parameters
+from docs_build.release_file import (
+    alternatives,
+    release_file_page,
+    release_keys,
+    source_parameters,
+)
 from jam_dagster.pipeline import SyntheticRelease
 from jam_dagster.tables.sources import SOURCES
 
@@ -21,7 +26,7 @@ def schema_keys(schema: Mapping[str, Any], models: Mapping[str, Any], above: str
     found = []
     for name, field in schema["properties"].items():
         found.append(above + name)
-        for one in field.get("anyOf", [field]):
+        for one in alternatives(field):
             if "$ref" in one:
                 section = models[one["$ref"].rsplit("/", 1)[1]]
                 found += schema_keys(section, models, f"{above}{name}.")
@@ -35,7 +40,7 @@ def test_every_key_of_the_release_file_is_described() -> None:
     assert list(keys) == schema_keys(schema, schema["$defs"])
     assert "privacy.unit.column" in keys
     for key in keys.values():
-        assert key.description, f"{key.name} has no description: give it one in its _doc"
+        assert key.description, f"{key.name} has no description: describe it there"
         assert key.kind, key.name
 
 

@@ -21,7 +21,8 @@ from dagster._core.workspace.config_schema import process_workspace_config
 from dagster.components.testing import create_defs_folder_sandbox
 from sqlalchemy import create_engine
 
-from jam_dagster.pipeline import SyntheticRelease
+import jam_dagster
+from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
 from jam_dagster.tables import Domain, census_domain, simulate_census
 from tests.docs.blocks import ROOT, Block
 
@@ -214,17 +215,17 @@ class Workshop:
 
     def _build(self, content: dict[str, Any]) -> None:
         """Load a component as Dagster would, beside the page's tables."""
+        kind = getattr(jam_dagster, str(content["type"]).rpartition(".")[2])
+        given = dg.Definitions() if kind is ReleaseResources else _resources(self.folder)
         with create_defs_folder_sandbox() as sandbox:
-            path = sandbox.scaffold_component(
-                component_cls=SyntheticRelease, defs_yaml_contents=content
-            )
+            path = sandbox.scaffold_component(component_cls=kind, defs_yaml_contents=content)
             for file in self.folder.iterdir():
                 if file.suffix in (".csv", ".yaml", ".parquet"):
                     (path / file.name).write_bytes(file.read_bytes())
             try:
                 with sandbox.build_component_tree() as tree:
                     dg.Definitions.validate_loadable(
-                        dg.Definitions.merge(tree.build_defs(path), _resources(self.folder))
+                        dg.Definitions.merge(tree.build_defs(path), given)
                     )
             except Exception as error:
                 raise BlockError(_chain(error)) from error
