@@ -132,7 +132,8 @@ def plan(
         typer.Option(
             metavar="FILE",
             rich_help_panel=OUTPUT,
-            help="Draw the curve into a .html (which needs no network), .svg or .png file.",
+            help="Draw the curve into a .svg or .png file, or write the plan as a .html page "
+            "(which needs no network).",
         ),
     ] = None,
     as_json: Annotated[
@@ -223,20 +224,17 @@ def _run(request: PlanRequest) -> Plan:
 
 
 def _draw(made: Plan, path: Path) -> None:
-    from jam_dagster.evaluation.plan_plots import ErrorAtEpsilon, error_against_epsilon
-    from jam_dagster.evaluation.plot_style import page, png, svg
+    from jam_dagster.evaluation.plot_style import png, svg
+    from jam_dagster.synthesis.plan_page import plan_chart, render_plan
 
-    points = [
-        ErrorAtEpsilon(one.epsilon, one.error.mean, one.error.standard_error or 0.0)
-        for one in made.curve
-    ]
-    chart = error_against_epsilon(points, made.public_error.mean, made.epsilon)
     path.parent.mkdir(parents=True, exist_ok=True)
     kind = path.suffix.lower()
     if kind == ".png":
-        path.write_bytes(png(chart))
+        path.write_bytes(png(plan_chart(made)))
+    elif kind == ".svg":
+        path.write_text(svg(plan_chart(made)), encoding="utf-8")
     else:
-        path.write_text(svg(chart) if kind == ".svg" else page(chart), encoding="utf-8")
+        path.write_text(render_plan(made, _summary(made)), encoding="utf-8")
 
 
 def _print_plan(made: Plan, plot: Path | None) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster.evaluation import palette
-from jam_dagster.evaluation.cell_groups import CellGroup, cell_groups, gather
+from jam_dagster.evaluation.cell_groups import CellGroup
+from jam_dagster.evaluation.comparisons import CellShares, one_way_shares, pair_cells
 from jam_dagster.evaluation.plot_style import chart_of, styled
 from jam_dagster.tables.attributes import NumericAttribute
 
@@ -20,11 +21,10 @@ if TYPE_CHECKING:
     from jam_dagster.evaluation.released_marginals import ReleasedMarginal
     from jam_dagster.tables.domain import Attribute, Domain
 
-INTERVAL_SIGMAS = 2.0
-"""Half-width of the bars around released counts, in standard deviations."""
-
 # Marks of the other tables are drawn over the bars and have to stand out.
 _BAR_OPACITY = 0.75
+# An empty cell can still be seen.
+_SHADES = [0.03, 1]
 
 
 def one_way_comparison(
@@ -51,32 +51,11 @@ def one_way_comparison(
     legend
         Whether the chart has a legend of its own.
     """
-    numeric = isinstance(attribute, NumericAttribute)
-    groups = cell_groups(attribute, _shares(synthetic) + _shares(public), 48 if numeric else 14)
-    shares = {"synthetic": gather(_shares(synthetic), groups)}
-    shares["public"] = gather(_shares(public), groups)
-    rows: list[dict[str, Any]] = [
-        {"table": table, "cell": group.label, "place": place, "share": float(share[place])}
-        for table, share in shares.items()
-        for place, group in enumerate(groups)
-    ]
-    if released is not None:
-        measured = gather(released.counts, groups) / records
-        for place, group in enumerate(groups):
-            half = INTERVAL_SIGMAS * released.sigma * len(group.codes) ** 0.5 / records
-            share = float(measured[place])
-            # Noise can take a count below zero, where no bar can follow.
-            shown = {"share": share, "low": share - half, "high": share + half}
-            rows.append(
-                {
-                    "table": "released",
-                    "cell": group.label,
-                    "place": place,
-                    **{name: max(0.0, value) for name, value in shown.items()},
-                }
-            )
+    cells = one_way_shares(
+        attribute, synthetic=synthetic, public=public, released=released, records=records
+    )
     draw = _histogram if isinstance(attribute, NumericAttribute) else _bars
-    return styled(draw(groups, rows, _legend(released is not None) if legend else None))
+    return styled(draw(attribute.name, cells, _legend(released is not None) if legend else None))
 
 
 def two_way_comparison(
@@ -113,14 +92,8 @@ def _panels(
 ) -> dict[str, alt.Chart]:
     import altair as alt
 
-    attributes = [domain.attribute(name) for name in pair]
-    shares = {title: _shares(np.maximum(counts, 0.0)) for title, counts in tables.items()}
-    total = np.sum(list(shares.values()), axis=0)
-    down, across = (
-        cell_groups(attribute, total.sum(axis=1 - axis), 24 if _is_numeric(attribute) else 12)
-        for axis, attribute in enumerate(attributes)
-    )
-    gathered = {title: gather(share, down, across) for title, share in shares.items()}
+    cells = pair_cells(domain, pair, tables)
+    down, across, gathered = cells.down, cells.across, cells.shares
     # The root shows rare combinations beside frequent ones.
     largest = max(float(share.max()) for share in gathered.values()) ** 0.5 or 1.0
     panels: dict[str, alt.Chart] = {}
@@ -138,7 +111,7 @@ def _panels(
                 y=alt.Y("y:O", title=pair[0], axis=_cell_axis(down, vertical=True)),
                 opacity=alt.Opacity(
                     "strength:Q",
-                    scale=alt.Scale(domain=[0, largest], range=[0.03, 1]),
+                    scale=alt.Scale(domain=[0, largest], range=_SHADES),
                     legend=None,
                 ),
             )
@@ -147,34 +120,68 @@ def _panels(
     return panels
 
 
-def _is_numeric(attribute: Attribute) -> bool:
-    return isinstance(attribute, NumericAttribute)
+def live_pair() -> Chart:
+    """Return the chart of any pair, for a page's script to fill with rows named ``cells``.
+
+    A row is a cell of a table: ``table``, ``down`` and ``across`` (labels), ``strength`` (what the
+    shade shows), and as text ``cell`` and each table's share.
+    """
+    import altair as alt
+
+    tables = ["synthetic", "public", "released"]
+    # A tooltip's field named title is its heading.
+    tooltip = [alt.Tooltip("cell:N", title="title"), *(alt.Tooltip(f"{one}:N") for one in tables)]
+    look: dict[str, Any] = {"labelLimit": 110, "domain": False, "ticks": False, "grid": False}
+    chart = (
+        alt.Chart(alt.NamedData("cells"))
+        .mark_rect(color=palette.SYNTHETIC.light)
+        .encode(
+            x=alt.X("across:N", sort=None, axis=alt.Axis(labelAngle=-40, **look)),
+            y=alt.Y("down:N", sort=None, axis=alt.Axis(**look)),
+            opacity=alt.Opacity(
+                "strength:Q", scale=alt.Scale(domainMin=0, nice=False, range=_SHADES), legend=None
+            ),
+            tooltip=tooltip,
+        )
+        .properties(width=200, height=200)
+        .facet(alt.Facet("table:N", sort=tables, title=None), columns=3, spacing=24)
+    )
+    return styled(chart)
 
 
-def _shares(counts: np.ndarray) -> np.ndarray:
-    total = counts.sum()
-    shares: np.ndarray = counts / total if total > 0 else np.zeros(counts.shape)
-    return shares
+def _rows(cells: Sequence[CellShares]) -> list[dict[str, Any]]:
+    """Return a row for each table and place; noise can take shares below zero, bars cannot."""
+    rows: list[dict[str, Any]] = [
+        {"table": table, "place": place, "share": getattr(cell, table)}
+        for table in ("synthetic", "public")
+        for place, cell in enumerate(cells)
+    ]
+    for place, cell in enumerate(cells):
+        if cell.released is not None:
+            share, half = cell.released.share, cell.released.half
+            shown = {"share": share, "low": share - half, "high": share + half}
+            noisy = {name: max(0.0, value) for name, value in shown.items()}
+            rows.append({"table": "released", "place": place, **noisy})
+    return rows
 
 
-def _bars(groups: Sequence[CellGroup], rows: list[dict[str, Any]], legend: Any) -> Any:
+def _bars(name: str, cells: Sequence[CellShares], legend: Any) -> Any:
     """Draw categories as horizontal bars, with public shares as ticks across them."""
     import altair as alt
 
-    base = chart_of(rows).encode(
-        y=alt.Y(
-            "place:O",
-            title=None,
-            axis=alt.Axis(
-                domain=False,
-                ticks=False,
-                grid=False,
-                labelLimit=130,
-                labelExpr=_lookup([group.label for group in groups]),
-            ),
+    width = 210
+    place = alt.Y(
+        "place:O",
+        title=None,
+        axis=alt.Axis(
+            domain=False,
+            ticks=False,
+            grid=False,
+            labelLimit=130,
+            labelExpr=_lookup([cell.group.label for cell in cells]),
         ),
-        color=_table_colour(legend),
     )
+    base = chart_of(_rows(cells)).encode(y=place, color=_table_colour(legend))
     share = alt.X("share:Q", title=None, axis=alt.Axis(format="%", tickCount=4))
     synthetic = base.transform_filter("datum.table == 'synthetic'").mark_bar(
         height={"band": 0.62}, opacity=_BAR_OPACITY
@@ -183,21 +190,25 @@ def _bars(groups: Sequence[CellGroup], rows: list[dict[str, Any]], legend: Any) 
         thickness=3, height={"band": 0.9}
     )
     released = base.transform_filter("datum.table == 'released'")
-    layers = [
-        synthetic.encode(x=share),
-        public.encode(x=share),
-        released.mark_rule(size=1.5).encode(x=alt.X("low:Q"), x2="high:Q"),
-        released.mark_point(filled=True, size=26, opacity=1).encode(x=share),
-    ]
-    return alt.layer(*layers).properties(width=210, height=max(3, len(groups)) * 19)
+    layers = [synthetic.encode(x=share), public.encode(x=share)]
+    if cells[0].released is not None:
+        layers += [
+            released.mark_rule(size=1.5).encode(x=alt.X("low:Q"), x2="high:Q"),
+            released.mark_point(filled=True, size=26, opacity=1).encode(x=share),
+        ]
+    hover = _hover(name, cells, height={"band": 1}).encode(
+        y=place, x=alt.value(0), x2=alt.value(width)
+    )
+    return alt.layer(*layers, hover).properties(width=width, height=max(3, len(cells)) * 19)
 
 
-def _histogram(groups: Sequence[CellGroup], rows: list[dict[str, Any]], legend: Any) -> Any:
+def _histogram(name: str, cells: Sequence[CellShares], legend: Any) -> Any:
     """Draw bins as vertical bars, with public shares as a stepped line over them."""
     import altair as alt
 
-    width = 300
-    bars = len(groups)
+    width, height = 300, 170
+    bars = len(cells)
+    rows = _rows(cells)
     # A place more at the end closes the last step of the line.
     ends = [row | {"place": row["place"] + 1} for row in rows if row["table"] == "public"][-1:]
     base = chart_of(rows + ends).encode(color=_table_colour(legend))
@@ -205,13 +216,14 @@ def _histogram(groups: Sequence[CellGroup], rows: list[dict[str, Any]], legend: 
     every = max(1, -(-bars // 6))
     axis = alt.Axis(
         values=list(range(0, bars, every)),
-        labelExpr=_lookup([group.start for group in groups]),
+        labelExpr=_lookup([cell.group.start for cell in cells]),
         grid=False,
         labelOverlap="greedy",
         labelSeparation=10,
     )
     share = alt.Y("share:Q", title=None, axis=alt.Axis(format="%", tickCount=4))
     middle = alt.X("middle:Q", scale=scale, title=None, axis=axis)
+    place = alt.X("place:Q", scale=scale, title=None, axis=axis)
     synthetic = base.transform_filter("datum.table == 'synthetic'").transform_calculate(
         left="datum.place + 0.06", right="datum.place + 0.94"
     )
@@ -226,13 +238,38 @@ def _histogram(groups: Sequence[CellGroup], rows: list[dict[str, Any]], legend: 
             y=share,
             y2=alt.datum(0.0),
         ),
-        public.mark_line(interpolate="step-after", size=2).encode(
-            x=alt.X("place:Q", scale=scale, title=None, axis=axis), y=share
-        ),
-        released.mark_rule(size=1.2).encode(x=middle, y=alt.Y("low:Q"), y2="high:Q"),
-        released.mark_point(filled=True, size=18, opacity=1).encode(x=middle, y=share),
+        public.mark_line(interpolate="step-after", size=2).encode(x=place, y=share),
     ]
-    return alt.layer(*layers).properties(width=width, height=170)
+    if cells[0].released is not None:
+        layers += [
+            released.mark_rule(size=1.2).encode(x=middle, y=alt.Y("low:Q"), y2="high:Q"),
+            released.mark_point(filled=True, size=18, opacity=1).encode(x=middle, y=share),
+        ]
+    hover = (
+        _hover(name, cells)
+        .transform_calculate(next="datum.place + 1")
+        .encode(x=place, x2="next:Q", y=alt.value(0), y2=alt.value(height))
+    )
+    return alt.layer(*layers, hover).properties(width=width, height=height)
+
+
+def _hover(name: str, cells: Sequence[CellShares], **mark: Any) -> Any:
+    """Lay over the marks of each place one that nobody sees, and that tells its numbers."""
+    import altair as alt
+
+    rows: list[dict[str, Any]] = []
+    for place, cell in enumerate(cells):
+        row = {"place": place, "cell": f"{name}: {cell.group.label}"}
+        row |= {"synthetic": f"{cell.synthetic:.2%}", "public": f"{cell.public:.2%}"}
+        if cell.released is not None:
+            row["released"] = f"{cell.released.share:.2%} ± {cell.released.half:.2%}"
+        rows.append(row)
+    told = [table for table in ("synthetic", "public", "released") if table in rows[0]]
+    # A tooltip's field named title is its heading.
+    tooltip = [alt.Tooltip("cell:N", title="title"), *(alt.Tooltip(f"{one}:N") for one in told)]
+    return (
+        chart_of(rows).mark_bar(color=palette.INK.light, opacity=0, **mark).encode(tooltip=tooltip)
+    )
 
 
 def _table_colour(legend: Any) -> Any:

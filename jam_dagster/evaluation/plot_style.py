@@ -11,7 +11,7 @@ from jam_dagster.evaluation import palette
 if TYPE_CHECKING:
     import altair as alt
 
-    Chart = alt.Chart | alt.LayerChart | alt.HConcatChart
+    Chart = alt.Chart | alt.LayerChart | alt.HConcatChart | alt.FacetChart
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 
@@ -28,13 +28,6 @@ def png(chart: Chart) -> bytes:
     image = io.BytesIO()
     chart.properties(background="white").save(image, format="png", scale_factor=2)
     return image.getvalue()
-
-
-def page(chart: Chart) -> str:
-    """Render a chart as a page of its own, with its script: it needs no network to be viewed."""
-    text = io.StringIO()
-    chart.properties(background="white").save(text, format="html", inline=True)
-    return text.getvalue()
 
 
 def chart_of(rows: Sequence[dict[str, Any]]) -> alt.Chart:
@@ -61,6 +54,7 @@ def styled(chart: Any) -> Chart:
             tickColor=grid,
         )
         .configure_legend(labelColor=ink, labelFontSize=12, padding=2, symbolSize=90)
+        .configure_header(labelColor=ink, labelFontSize=13, labelAnchor="start", title=None)
         .configure_title(color=ink, fontSize=13, fontWeight="normal", anchor="start")
     )
     return look

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation import palette
 from jam_dagster.evaluation.comparison_plots import (
+    live_pair,
     one_way_comparison,
     two_way_comparison,
     two_way_panels,
@@ -26,6 +27,7 @@ __all__ = [
     "budget_over_rounds",
     "choices_per_round",
     "error_by_marginal",
+    "live_pair",
     "one_way_comparison",
     "png",
     "svg",
@@ -74,6 +76,7 @@ def budget_over_rounds(transcript: Transcript) -> Chart:
                 legend=alt.Legend(title=None, orient="top"),
             ),
             order=alt.Order("use:N", sort="descending"),
+            tooltip=["round:O", "use:N", alt.Tooltip("rho:Q", format=".4g", title="rho so far")],
         )
     )
     limit = chart_of([{"rho": transcript.rho_budget}]).encode(y="rho:Q")
@@ -125,6 +128,7 @@ def choices_per_round(transcript: Transcript) -> Chart:
             shape=alt.Shape(
                 "source:N", scale=alt.Scale(domain=source, range=["circle", "diamond"])
             ),
+            tooltip=["round:O", "marginal:N", "source:N"],
         )
         .properties(width=340, height=alt.Step(22))
     )
@@ -152,8 +156,9 @@ def error_by_marginal(error: WorkloadError) -> Chart:
     public = error.public and error.public.per_marginal
     if not synthetic or not public:
         raise InputError("errors by marginal are only known where evaluation has mode 'exact'.")
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
+            "marginal": " x ".join(clique),
             "public": public[clique],
             "synthetic": synthetic[clique],
             "better": synthetic[clique] <= public[clique],
@@ -162,6 +167,7 @@ def error_by_marginal(error: WorkloadError) -> Chart:
     ]
     end = 1.05 * max(max(row["public"], row["synthetic"]) for row in rows) or 1.0
     scale = alt.Scale(domain=[0, end], nice=False)
+    told = ("synthetic", "public")
     points = (
         chart_of(rows)
         .mark_point(filled=True, size=36, opacity=0.6)
@@ -180,6 +186,7 @@ def error_by_marginal(error: WorkloadError) -> Chart:
                 scale=alt.Scale(domain=[True, False], range=["circle", "diamond"]),
                 legend=None,
             ),
+            tooltip=["marginal:N", *(alt.Tooltip(f"{one}:Q", format=".4f") for one in told)],
         )
     )
     diagonal = (

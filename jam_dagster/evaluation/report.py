@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import InputError, PrivacyLabelError
-from jam_dagster.evaluation import palette
 from jam_dagster.evaluation.expectation_specs import ExpectationResult
 from jam_dagster.evaluation.pages import environment
 from jam_dagster.evaluation.workload_error import WorkloadError, compare_with_public
@@ -78,7 +77,10 @@ def render_report(
     error: WorkloadError | None = None,
     restricted: bool = False,
 ) -> str:
-    """Render the report as one HTML page that needs nothing else: no network and no script.
+    """Render the report as one HTML page that needs nothing else: no network, and no script.
+
+    Where scripts run, its own makes charts answer to the pointer and lets readers choose what to
+    compare.
 
     Parameters
     ----------
@@ -120,8 +122,13 @@ def render_report(
         )
     # Rendering needs altair's and jinja2's imports, which those who only name a report do not.
     from jam_dagster import __version__
-    from jam_dagster.evaluation import report_figures
+    from jam_dagster.evaluation import pair_figures, plots, report_figures
+    from jam_dagster.evaluation.live_charts import data_block, description, page_script
 
+    pairs = pair_figures.ranked_pairs(domain, transcript, synthetic, public)
+    numbers = pair_figures.pair_numbers(domain, transcript, pairs)
+    embedded = {tuple(one["names"]): place for place, one in enumerate(numbers["pairs"])}
+    numbers["spec"] = description(plots.live_pair())
     template = environment().get_template("report.html")
     return template.render(
         version=__version__,
@@ -141,7 +148,9 @@ def render_report(
         impossible=[one.describe(domain) for one in domain.impossible],
         rounds=report_figures.round_figures(transcript),
         one_way=list(report_figures.one_way_figures(domain, transcript, synthetic, public)),
-        two_way=list(report_figures.two_way_figures(domain, transcript, synthetic, public)),
+        two_way=list(pair_figures.two_way_figures(domain, transcript, pairs, embedded)),
+        pairs_left_out=len(pairs) - len(embedded),
+        pair_data=data_block(numbers, "pairs"),
         checks=sorted(checks, key=lambda check: (check.passed, check.severity == "WARN")),
         failed=sum(not check.passed for check in checks),
         error=error,
@@ -150,7 +159,7 @@ def render_report(
         error_figure=report_figures.error_figure(error) if restricted and error else None,
         public_records=public.records,
         synthetic_records=synthetic.records,
-        dark_rules=[(one.light, one.dark) for one in palette.ALL],
+        script=page_script("compare.js", "sorting.js"),
     )
 
 

@@ -1,28 +1,26 @@
-"""The figures of a release report: charts as inline SVG, each with its text alternative."""
+"""The figures of a release report, each with its text alternative."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from markupsafe import escape
 
 from jam_dagster.evaluation import plots
+from jam_dagster.evaluation.comparisons import CellShares, one_way_shares
+from jam_dagster.evaluation.live_charts import live_chart
 from jam_dagster.evaluation.released_marginals import ReleasedMarginal, released_marginal
 
 if TYPE_CHECKING:
-    from jam_dagster.evaluation.plot_style import Chart
+    from markupsafe import Markup
+
     from jam_dagster.evaluation.workload_error import WorkloadError
     from jam_dagster.mechanisms.transcript import Transcript
     from jam_dagster.tables.domain import Domain
     from jam_dagster.tables.marginals import MarginalSource
 
-# A pair of more cells than this is too fine to be read as a heat map.
-_LARGEST_PAIR = 4096
-_PAIRS_SHOWN = 4
 _NAMED_IN_ALT = 3
 
 
@@ -34,34 +32,28 @@ class Figure:
     ----------
     title
         What it shows.
-    svg
-        The chart, safe to be put into a page as it is.
+    chart
+        The chart, made by `live_chart` or `picture`.
     caption
         What to read from it.
     """
 
     title: str
-    svg: str
+    chart: Markup
     caption: str = ""
 
 
 @dataclass(frozen=True)
-class PairFigure:
-    """Heat maps of two attributes in several tables.
+class DistributionFigure(Figure):
+    """An attribute's distribution on the page.
 
     Parameters
     ----------
-    title
-        The attributes.
-    panels
-        One a table.
-    caption
-        What to read from them.
+    cells
+        The numbers that the chart shows.
     """
 
-    title: str
-    panels: tuple[Figure, ...]
-    caption: str
+    cells: Sequence[CellShares] = ()
 
 
 def round_figures(transcript: Transcript) -> dict[str, Figure]:
@@ -72,7 +64,7 @@ def round_figures(transcript: Transcript) -> dict[str, Figure]:
     return {
         "budget": Figure(
             "Budget over rounds",
-            inline(
+            live_chart(
                 plots.budget_over_rounds(transcript),
                 f"Bar chart: rho spent after each of {len(transcript.rounds)} rounds, "
                 f"{transcript.rho_spent:.4g} of {transcript.rho_budget:.4g} at the end.",
@@ -80,7 +72,7 @@ def round_figures(transcript: Transcript) -> dict[str, Figure]:
         ),
         "choices": Figure(
             "Choices per round",
-            inline(
+            live_chart(
                 plots.choices_per_round(transcript),
                 f"Dot plot: {picks['private']} rounds measured privately, {picks['public']} took "
                 "public data. The table of rounds names each.",
@@ -100,102 +92,38 @@ def error_figure(error: WorkloadError) -> Figure:
     )
     return Figure(
         "Error by marginal",
-        inline(plots.error_by_marginal(error), f"Scatter plot. {caption}"),
+        live_chart(plots.error_by_marginal(error), f"Scatter plot. {caption}"),
         caption,
     )
 
 
 def one_way_figures(
     domain: Domain, transcript: Transcript, synthetic: MarginalSource, public: MarginalSource
-) -> Iterator[Figure]:
+) -> Iterator[DistributionFigure]:
     """Draw every attribute's distribution."""
     for attribute in domain.attributes:
         clique = (attribute.name,)
         released = released_marginal(transcript, clique)
         tables = {"synthetic": synthetic.marginal(clique), "public": public.marginal(clique)}
-        chart = plots.one_way_comparison(
-            attribute,
-            synthetic=tables["synthetic"],
-            public=tables["public"],
-            released=released,
-            records=transcript.records,
-            legend=False,
-        )
+        numbers: dict[str, Any] = {**tables, "released": released, "records": transcript.records}
+        chart = plots.one_way_comparison(attribute, **numbers, legend=False)
         frequent = "; ".join(
-            f"{title}: {_most_frequent(counts, attribute.labels)}"
+            f"{title}: {most_frequent(counts, attribute.labels)}"
             for title, counts in tables.items()
         )
-        yield Figure(
+        yield DistributionFigure(
             attribute.name,
-            inline(chart, f"Distribution of {attribute.name}. Most frequent, {frequent}."),
-            _distances(tables, released, transcript.records),
+            live_chart(chart, f"Distribution of {attribute.name}. Most frequent, {frequent}."),
+            distances(tables, released, transcript.records),
+            one_way_shares(attribute, **numbers),
         )
 
 
-def two_way_figures(
-    domain: Domain, transcript: Transcript, synthetic: MarginalSource, public: MarginalSource
-) -> Iterator[PairFigure]:
-    """Draw the pairs of attributes that tell most.
-
-    Pairs that were measured privately come first, since there the page can show all three tables;
-    among them, and among the others, those in which the synthetic and the public table differ most.
-    """
-    for pair in telling_pairs(domain, transcript, synthetic, public):
-        released = released_marginal(transcript, pair)
-        tables = {"synthetic": synthetic.marginal(pair), "public": public.marginal(pair)}
-        shown = dict(tables)
-        if released is not None:
-            shown["released"] = released.counts
-        panels = plots.two_way_panels(domain, pair, shown)
-        names = " and ".join(pair)
-        yield PairFigure(
-            names,
-            tuple(
-                Figure(title, inline(chart, f"Heat map of {names}, {title} table."))
-                for title, chart in panels.items()
-            ),
-            _distances(tables, released, transcript.records),
-        )
-
-
-def telling_pairs(
-    domain: Domain, transcript: Transcript, synthetic: MarginalSource, public: MarginalSource
-) -> list[tuple[str, str]]:
-    """Choose the pairs that `two_way_figures` draws, no attribute more than twice."""
-    candidates = [
-        pair
-        for pair in combinations(domain.names, 2)
-        if domain.size(pair) <= _LARGEST_PAIR and min(domain.sizes[name] for name in pair) > 1
-    ]
-    ranked = []
-    answers, others = synthetic.marginals(candidates), public.marginals(candidates)
-    for pair in candidates:
-        measured = any(
-            m.source == "private" and set(pair) <= set(m.clique) for m in transcript.measurements
-        )
-        ranked.append((not measured, -_l1(answers[pair], others[pair]), pair))
-    chosen: list[tuple[str, str]] = []
-    for _, _, pair in sorted(ranked, key=lambda one: one[:2]):
-        uses = [name for one in chosen for name in one]
-        if all(uses.count(name) < 2 for name in pair):
-            chosen.append(pair)
-        if len(chosen) == _PAIRS_SHOWN:
-            break
-    return chosen
-
-
-def inline(chart: Chart, alternative: str) -> str:
-    """Render a chart for a page, with what it shows for those who cannot see it."""
-    text = plots.svg(chart)
-    return text[text.index("<svg") :].replace(
-        "<svg", f'<svg role="img" aria-label="{escape(alternative)}"', 1
-    )
-
-
-def _distances(
+def distances(
     tables: Mapping[str, np.ndarray], released: ReleasedMarginal | None, records: int
 ) -> str:
-    distance = _l1(tables["synthetic"], tables["public"])
+    """Tell how far the synthetic table is from the others."""
+    distance = l1_distance(tables["synthetic"], tables["public"])
     caption = f"L1 distance of the synthetic table: {distance:.3f} to public"
     if released is None:
         return caption + "; not measured privately."
@@ -208,12 +136,13 @@ def _distances(
     )
 
 
-def _l1(first: np.ndarray, second: np.ndarray) -> float:
+def l1_distance(first: np.ndarray, second: np.ndarray) -> float:
     """L1 distance of two marginals as fractions."""
     return float(np.abs(first / max(1.0, first.sum()) - second / max(1.0, second.sum())).sum())
 
 
-def _most_frequent(counts: np.ndarray, labels: Sequence[str]) -> str:
+def most_frequent(counts: np.ndarray, labels: Sequence[str]) -> str:
+    """Name the cells that hold most, with their shares."""
     shares = counts / max(1, counts.sum())
     order = np.argsort(-shares, kind="stable")[:_NAMED_IN_ALT]
     return ", ".join(f"{labels[code]} ({shares[code]:.0%})" for code in order)

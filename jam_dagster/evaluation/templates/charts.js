@@ -1,0 +1,39 @@
+"use strict";
+// Draws the page's charts again, with tooltips: pictures stay where anything fails.
+const charts = (() => {
+  const options = {
+    mode: "vega-lite", renderer: "svg", ast: true, actions: false, defaultStyle: false,
+  };
+
+  const dataOf = (element) => JSON.parse(element.textContent);
+
+  const draw = async (holder, spec, alternative) => {
+    const live = document.createElement("div");
+    await window.vegaEmbed(live, spec, options);
+    live.className = "live";
+    live.setAttribute("role", "img");
+    live.setAttribute("aria-label", alternative);
+    holder.replaceChildren(live);
+  };
+
+  // Charts that nobody scrolls to need not be drawn.
+  const whenNear = (element, drawIt) => {
+    const watch = new IntersectionObserver((seen) => {
+      if (!seen.some((one) => one.isIntersecting)) return;
+      watch.disconnect();
+      drawIt().catch((error) => console.error(error));
+    }, { rootMargin: "300px" });
+    watch.observe(element);
+  };
+
+  const specs = new Map();
+  for (const holder of document.querySelectorAll(".chart")) {
+    const data = holder.querySelector(".spec");
+    if (!data) continue;
+    const spec = dataOf(data);
+    const alternative = holder.firstElementChild.getAttribute("aria-label");
+    specs.set(holder, { spec, alternative });
+    whenNear(holder, () => draw(holder, spec, alternative));
+  }
+  return { dataOf, draw, specs, whenNear };
+})();
