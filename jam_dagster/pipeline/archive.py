@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import InputError
-from jam_dagster.pipeline.formats import RunFormat
+from jam_dagster.pipeline.formats import CodesFormat, RunFormat
 from jam_dagster.privacy import DirectoryStore, ReleaseKey
 
 if TYPE_CHECKING:
@@ -117,6 +117,21 @@ class ReleaseArchive:
         self._store.write(self._directory / _KEY_FILE, key.encode())
         self._store.write(self._fingerprint, json.dumps(now).encode())
 
+    def keep_public(self, public: EncodedTable) -> None:
+        """Keep the public table that the release draws on, once nothing can change it any more.
+
+        For a table that need not stay as it is by itself: the release before may be made anew.
+        """
+        if not self.has_draws:
+            with self._store.modes():
+                CodesFormat().write(public, self._public)
+
+    def public(self) -> EncodedTable | None:
+        """Return the public table that the release was drawn on, if it is kept here."""
+        if not (self.has_draws and self._public.exists()):
+            return None
+        return CodesFormat().read(self._public)
+
     def run(self) -> ReleaseRun | None:
         """Return the whole run, if it has ended."""
         if not (self._run / RunFormat.marker).exists():
@@ -131,6 +146,10 @@ class ReleaseArchive:
     @property
     def _fingerprint(self) -> UPath:
         return self._directory / "data.json"
+
+    @property
+    def _public(self) -> UPath:
+        return CodesFormat().path(self._directory / "public")
 
     @property
     def _run(self) -> UPath:

@@ -220,7 +220,7 @@ def _page(
             partition=key.partition,
             edition=key.edition,
             private_source=spec.source("private", partition).describe(),
-            public_source=spec.source("public", partition).describe(),
+            public_source=graph.describe_public(partition),
             made=datetime.now(UTC),
             remaining_epsilon=remaining,
         ),

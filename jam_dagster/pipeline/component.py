@@ -14,7 +14,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline.configuration import Configured, described
 from jam_dagster.pipeline.release import build_synthetic_release
 from jam_dagster.pipeline.scaffold import SyntheticReleaseScaffolder
-from jam_dagster.pipeline.schemas import DOMAIN, PARTITIONS, SOURCE
+from jam_dagster.pipeline.schemas import DOMAIN, PARTITIONS, PUBLIC, SOURCE
 from jam_dagster.pipeline.sections import (
     DomainSpec,
     EvaluationSpec,
@@ -22,7 +22,7 @@ from jam_dagster.pipeline.sections import (
     PrivacySpec,
     WorkloadSpec,
 )
-from jam_dagster.tables import Domain, source_from_config
+from jam_dagster.tables import Domain, public_from_config, source_from_config
 from jam_dagster.tables.anchoring import anchored
 
 
@@ -52,7 +52,13 @@ class SyntheticRelease(dg.Component, Configured):
     ]
     public: Annotated[
         str | dict[str, Any],
-        described("source of a related table that needs no protection", "old.csv", values=SOURCE),
+        described(
+            "source of a related table that needs no protection; with partitions also the release"
+            " of the partition before",
+            "old.csv",
+            {"previous_release": {"first": "old.csv", "first_share": 0.2}},
+            values=PUBLIC,
+        ),
     ]
     domain: Annotated[
         str | dict[str, Any],
@@ -126,7 +132,7 @@ class SyntheticRelease(dg.Component, Configured):
             self.release,
             dataset=self.dataset,
             private=source_from_config(anchored(self.private, folder)),
-            public=source_from_config(anchored(self.public, folder)),
+            public=public_from_config(anchored(self.public, folder)),
             domain=domain_from_config(self.domain, folder),
             privacy=self.privacy,
             mechanism=self.mechanism,

@@ -31,6 +31,8 @@ LEDGER = "ledger"
 
 MECHANISM_SHARE, EVALUATION_SHARE = "mechanism", "evaluation"
 
+PREVIOUS = "previous_release"
+
 # Raise it when a step computes something else from the same inputs.
 CODE_VERSION = "1"
 
@@ -197,6 +199,9 @@ class ReleaseGraph:
         made = PrivacyLabel.DP if self.spec.releasable else PrivacyLabel.RESTRICTED
         known = PrivacyLabel.RESTRICTED if self.spec.domain.restricted else PrivacyLabel.PUBLIC
         exact = self.spec.evaluation_mode == "exact"
+        if self.spec.previous is not None and name in (PREVIOUS, "public_discretized"):
+            # It holds what was drawn from private data, and is as good as that.
+            return made
         return {
             "public_records": PrivacyLabel.PUBLIC,
             "domain": known,
@@ -241,12 +246,52 @@ class ReleaseGraph:
         """Return the resource key of the store that keeps an asset."""
         return RELEASABLE_STORE if self.label(name).releasable else PRIVATE_STORE
 
+    def previous_spec(self) -> dg.AssetSpec:
+        """Return the releases of the partitions as what the next ones are drawn on.
+
+        It stands for ``synthetic_records`` one partition ago, and the run that makes that table
+        reports it: the table itself depends on what depends on this, and Dagster knows no
+        dependency of an earlier partition that would not be a cycle.
+        """
+        label = self.label(PREVIOUS)
+        return dg.AssetSpec(
+            self.key(PREVIOUS),
+            description="The synthetic table of each partition, as the public table of the next."
+            " Reported by the run that makes synthetic_records.",
+            group_name=self.group or self.spec.release,
+            owners=list(self.owners),
+            tags={**self.tags, LABEL_TAG: label.value},
+            kinds={label.value},
+            metadata={BUILT_METADATA: built(label, charges=False)},
+            partitions_def=self.partitions_def,
+        )
+
+    def previous_deps(self) -> list[dg.AssetDep]:
+        """Return what a public table depends on beside the given one: the release before."""
+        if self.spec.previous is None or self.spec.partitions is None:
+            return []
+        mapping = self.spec.partitions.mapping_to_before
+        return [dg.AssetDep(self.key(PREVIOUS), partition_mapping=mapping)]
+
+    def before(self, partition: str) -> str | None:
+        """Return the partition whose release a partition is drawn on; None: no one's."""
+        if self.spec.previous is None or self.spec.partitions is None:
+            return None
+        return self.spec.partitions.before(partition)
+
+    def describe_public(self, partition: str) -> str:
+        """Return in words where a partition's public table comes from."""
+        before = self.before(partition)
+        if self.spec.previous is None or before is None:
+            return self.spec.source("public", partition).describe()
+        return self.spec.previous.describe(before)
+
     def asset(
         self,
         name: str,
         *,
         ins: Mapping[str, dg.AssetIn] | None = None,
-        deps: Sequence[dg.AssetKey] = (),
+        deps: Sequence[dg.AssetKey | dg.AssetDep] = (),
         resources: Iterable[str] = (),
     ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
         """Return the decorator that makes an asset of this release of a function.
@@ -307,6 +352,13 @@ class ReleaseGraph:
                 text += f" Not releasable: {reasons}."
         if name == "privacy_budget" and self.spec.partitions is not None:
             text += f" {self.price_of_partitions}"
+        if name == "public_discretized" and self.spec.previous is not None:
+            text += (
+                " From the second partition on the public table is the synthetic table of the"
+                " partition before"
+            )
+            share = self.spec.previous.first_share
+            text += f", {share:.0%} of it replaced by the given one." if share else "."
         return text
 
     def _metadata(self, name: str) -> dict[str, Any]:
@@ -331,6 +383,8 @@ class ReleaseGraph:
         if name not in ("private_records", "synthetic_records") and not coded:
             return {}
         metadata: dict[str, Any] = {"dagster/column_schema": column_schema(domain, coded=coded)}
+        if name == "public_discretized" and self.spec.previous is not None:
+            upstream = (*upstream, PREVIOUS)
         if upstream:
             keys = [self.key(one) for one in upstream]
             metadata["dagster/column_lineage"] = column_lineage(domain, keys)
@@ -348,6 +402,8 @@ class ReleaseGraph:
         if name == "domain":
             declared = spec.domain.declared
             parts.append(declared.digest if declared else [spec.domain.identify, spec.domain.bins])
+        if name == "public_discretized" and spec.previous is not None:
+            parts.append(spec.previous.to_dict())
         if name in ("privacy_budget", "jam_pgm"):
             parts += [spec.dataset, spec.privacy.edition, spec.configured]
         if name == "workload_error":

@@ -21,6 +21,7 @@ from jam_dagster.pipeline.graph import (
 from jam_dagster.pipeline.identity import IngestedTable, Ingestion
 from jam_dagster.pipeline.ledger import LedgerResource
 from jam_dagster.pipeline.metadata import domain_table, observed_schema, preview
+from jam_dagster.pipeline.previous import check_release_before, public_table
 from jam_dagster.pipeline.spending import LedgerSpending
 from jam_dagster.pipeline.storage import check_stores
 from jam_dagster.privacy import rho_within, units_down
@@ -170,10 +171,13 @@ def _privacy_budget(
     graph: ReleaseGraph, domain_input: dict[str, dg.AssetIn]
 ) -> dg.AssetsDefinition:
     spec = graph.spec
+    # Nothing is reserved before the public table is known. Research reserves nothing.
+    public = [graph.key("public_discretized")] if spec.previous and spec.releasable else []
 
     @graph.asset(
         "privacy_budget",
         ins=domain_input,
+        deps=public,
         resources={*graph.spending_resources, *STORES},
     )
     def privacy_budget(
@@ -194,6 +198,7 @@ def _privacy_budget(
         if spec.privacy.noise != "exact":
             metadata["charged"] = "nothing: seeded noise is for research and not releasable"
             return dg.MaterializeResult(metadata=metadata)
+        check_release_before(graph, context, domain)
         spends = spending(graph, context, domain)
         before = spends.ledger.release(spends.key)
         spends.reserve(run_id=context.run.run_id)
@@ -242,6 +247,7 @@ def _private_records(
         if spec.privacy.noise == "exact":
             # Once more, for a run that was launched without the asset above: a table that is not
             # paid for is not opened.
+            check_release_before(graph, context, domain)
             spending(graph, context, domain).reserve(run_id=context.run.run_id)
         with private_step("reading the private table"):
             table = source.read(private=True)
@@ -266,10 +272,13 @@ def _private_records(
 
 def _discretized(graph: ReleaseGraph, side: str) -> dg.AssetsDefinition:
     name, upstream = f"{side}_discretized", f"{side}_records"
+    follows = side == "public" and graph.spec.previous is not None
 
     @graph.asset(
         name,
         ins={"records": dg.AssetIn(key=graph.key(upstream)), **graph.ins("domain")},
+        deps=graph.previous_deps() if follows else (),
+        resources={graph.store("jam_pgm")} if follows else (),
     )
     def discretized(
         context: dg.AssetExecutionContext, records: pd.DataFrame, domain: Domain
@@ -284,7 +293,10 @@ def _discretized(graph: ReleaseGraph, side: str) -> dg.AssetsDefinition:
         else:
             encoded = encode(records, domain, private=False)
         metadata: dict[str, Any] = {}
-        if side == "public" or graph.neighbours.records_public:
+        if follows:
+            encoded, metadata = public_table(graph, context, encoded)
+        given = side == "public" and (not follows or graph.tells_data(name))
+        if given or graph.neighbours.records_public:
             metadata["dagster/row_count"] = encoded.records
         if not domain.restricted:
             metadata |= graph.table_metadata(name, domain)

@@ -1,5 +1,6 @@
 """Releases of one snapshot after another: their partitions, schedule, and what a backfill costs."""
 
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -112,6 +113,27 @@ class PartitionsSpec:
         if self.every == "weekly":
             return dg.WeeklyPartitionsDefinition(start_date=self._begin, day_offset=_MONDAY)
         return dg.MonthlyPartitionsDefinition(start_date=self._begin, fmt="%Y-%m")
+
+    def before(self, partition: str) -> str | None:
+        """Return the partition before another one, None for the first."""
+        definition = self.definition
+        if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
+            place = self.static.index(partition)
+            return self.static[place - 1] if place else None
+        start = definition.start_time_for_partition_key(partition)
+        window = definition.get_prev_partition_window(start)
+        if window is None:
+            return None
+        return str(definition.get_partition_key_for_timestamp(window.start.timestamp()))
+
+    @property
+    def mapping_to_before(self) -> dg.PartitionMapping:
+        """How a partition depends on the one before it, as Dagster has it."""
+        if self.every is not None:
+            return dg.TimeWindowPartitionMapping(
+                start_offset=-1, end_offset=-1, allow_nonexistent_upstream_partitions=True
+            )
+        return dg.StaticPartitionMapping(dict(itertools.pairwise(self.static)))
 
     def cost(self, budget: Budget) -> str:
         """Return in words what a backfill reserves, for people to read before they launch it."""

@@ -22,7 +22,7 @@ from jam_dagster.pipeline.sections import (
 )
 from jam_dagster.pipeline.specification import ReleaseSpec
 from jam_dagster.pipeline.synthesis import synthesis_assets
-from jam_dagster.tables import Domain, Source
+from jam_dagster.tables import Domain, PreviousRelease, Source
 
 Translate = Callable[[dg.AssetSpec], dg.AssetSpec]
 
@@ -32,7 +32,7 @@ def build_synthetic_release(
     *,
     dataset: str,
     private: Source,
-    public: Source,
+    public: Source | PreviousRelease,
     domain: Domain | DomainSpec,
     privacy: PrivacySpec,
     mechanism: MechanismSpec | None = None,
@@ -60,7 +60,8 @@ def build_synthetic_release(
     dataset
         The protected dataset whose budget pays.
     private, public
-        Sources of the two tables; see `jam_dagster.tables.source_from_config`.
+        Sources of the two tables; see `jam_dagster.tables.source_from_config`. As the public one a
+        release with partitions may have a `PreviousRelease`.
     domain
         The declared domain, or a `DomainSpec` that says where to identify it.
     privacy
@@ -117,7 +118,8 @@ def build_synthetic_release(
         release=release,
         dataset=dataset,
         private=private,
-        public=public,
+        public=public.first if isinstance(public, PreviousRelease) else public,
+        previous=public if isinstance(public, PreviousRelease) else None,
         domain=domain if isinstance(domain, DomainSpec) else DomainSpec(declared=domain),
         privacy=privacy,
         mechanism=mechanism or MechanismSpec(),
@@ -137,11 +139,13 @@ def build_synthetic_release(
             *certification_assets(graph),
         ]
         checks = [*release_checks(graph), *certification_checks(graph)]
+    before = [graph.previous_spec()] if spec.previous is not None else []
     if translate is not None:
         built = [spec for one in assets for spec in one.specs]
         assets = [one.map_asset_specs(translate) for one in assets]
         check_translated(built, [spec for one in assets for spec in one.specs])
-    made = [spec for one in assets for spec in one.specs]
+        check_translated(before, before := [translate(one) for one in before])
+    made = [*before, *(spec for one in assets for spec in one.specs)]
     check_privacy_labels(made)
     check_automation(made)
     description = f"Makes and checks the synthetic release {release}."
@@ -155,4 +159,6 @@ def build_synthetic_release(
     schedules = []
     if schedule is not None:
         schedules.append(build_release_schedule(job, spec.partitions, schedule))
-    return dg.Definitions(assets=assets, asset_checks=checks, jobs=[job], schedules=schedules)
+    return dg.Definitions(
+        assets=[*before, *assets], asset_checks=checks, jobs=[job], schedules=schedules
+    )

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, get_args
 
 from jam_dagster.pipeline.partitions import Cadence
+from jam_dagster.tables.previous_release import PREVIOUS_RELEASE
 from jam_dagster.tables.sources import SOURCES
 
 Schema = dict[str, Any]
@@ -57,6 +58,22 @@ def _source_of(kinds: Iterable[str]) -> Schema:
 
 
 SOURCE: Schema = _source_of(SOURCES)
+
+PUBLIC: Schema = {
+    "if": {"type": "object", "required": [PREVIOUS_RELEASE]},
+    "then": _mapping(
+        [PREVIOUS_RELEASE],
+        **{
+            PREVIOUS_RELEASE: _mapping(
+                ["first", "first_share"],
+                ["first"],
+                first=SOURCE,
+                first_share={"type": "number", "minimum": 0, "exclusiveMaximum": 1},
+            )
+        },
+    ),
+    "else": SOURCE,
+}
 
 DOMAIN: Schema = {
     "if": TEXT,

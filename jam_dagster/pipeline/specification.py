@@ -17,7 +17,14 @@ from jam_dagster.pipeline.sections import (
 )
 from jam_dagster.privacy import Budget, Protection
 from jam_dagster.privacy.release_key import canonical_digest, specification_of
-from jam_dagster.tables import Domain, Source, at_partition, check_not_split, is_partitioned
+from jam_dagster.tables import (
+    Domain,
+    PreviousRelease,
+    Source,
+    at_partition,
+    check_not_split,
+    is_partitioned,
+)
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -38,6 +45,9 @@ class ReleaseSpec:
         See the classes.
     partitions
         Where it is made of one snapshot after another; None: it is one release.
+    previous
+        Where each partition has the release of the one before as its public table: how; `public`
+        is then the table for the first.
     """
 
     release: str
@@ -50,6 +60,7 @@ class ReleaseSpec:
     workload: WorkloadSpec = field(default_factory=lambda: WorkloadSpec(degree=3))
     evaluation: EvaluationSpec = field(default_factory=EvaluationSpec)
     partitions: PartitionsSpec | None = None
+    previous: PreviousRelease | None = None
 
     def __post_init__(self) -> None:
         # What a template in YAML gives need not be a text.
@@ -85,6 +96,8 @@ class ReleaseSpec:
                 f" {{partition}} where the snapshots differ, as in people_{{partition}}.parquet or"
                 f" where month = '{{partition}}'."
             )
+        if self.previous is not None:
+            self._check_previous()
         for side in ("private", "public"):
             if self.partitions is None and is_partitioned(getattr(self, side)):
                 raise SpecificationError(
@@ -92,6 +105,24 @@ class ReleaseSpec:
                     f" release no partitions: set partitions (monthly with a start, or {{static:"
                     f" [names]}}), or name one table."
                 )
+
+    def _check_previous(self) -> None:
+        if self.partitions is None:
+            raise SpecificationError(
+                f"Release {self.release} has public.previous_release, but no partitions, so none"
+                f" comes before another: set partitions, or name a public table."
+            )
+        if is_partitioned(self.public):
+            raise SpecificationError(
+                f"public.previous_release.first of release {self.release} has a {{partition}}: it"
+                f" is one table, for the first partition and to mix in later. Name one."
+            )
+        if self.domain.restricted:
+            raise SpecificationError(
+                f"Release {self.release} has public.previous_release and a domain from private"
+                f" data, which is another one for each partition: declare the domain, or identify"
+                f" it from the public table."
+            )
 
     def source(self, side: Literal["private", "public"], partition: str) -> Source:
         """Return the source of a partition's private or public table; "" where there are none."""

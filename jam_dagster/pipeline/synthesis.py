@@ -32,6 +32,7 @@ from jam_dagster.pipeline.metadata import (
     rounds_table,
     sampling_error_metadata,
 )
+from jam_dagster.pipeline.previous import report_release
 from jam_dagster.pipeline.spending import ResearchSpending
 from jam_dagster.privacy import Draws, epsilon_from_rho
 from jam_dagster.privacy.lint import configuration_warnings
@@ -95,6 +96,8 @@ def _jam_pgm(graph: ReleaseGraph) -> dg.AssetsDefinition:
             )
             with spends.alone():
                 archive.begin(data)
+                if spec.previous is not None:
+                    archive.keep_public(public_discretized)
                 kept = archive.run()
                 run = kept or made(draws, spends.store.modes())
                 if kept is None:
@@ -199,6 +202,8 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
         else:
             metadata |= graph.withheld_note()
         context.add_output_metadata(metadata)
+        if graph.spec.previous is not None:
+            report_release(graph, context, jam_pgm)
         return table
 
     return synthetic_records

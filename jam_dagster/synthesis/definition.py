@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.tables import Domain, source_from_config
+from jam_dagster.tables import Domain, PreviousRelease, public_from_config
 from jam_dagster.tables.anchoring import anchored
 from jam_dagster.tables.configuration import check_keys
 from jam_dagster.tables.yaml_text import parse_yaml
@@ -163,11 +163,13 @@ def _value(where: str, name: str, value: Any) -> Any:
 
 def _public(config: Any, folder: Path) -> Any:
     try:
-        return source_from_config(anchored(config, folder))
+        public = public_from_config(anchored(config, folder))
     except SpecificationError as error:
         raise SpecificationError(
             f"public: {error}. Name a table that stands for it with --public."
         ) from None
+    # Later partitions have tables that are not made yet; the given one stands for them.
+    return public.first if isinstance(public, PreviousRelease) else public
 
 
 def _domain(config: Any, folder: Path) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Tables: their domain, encoding, sources, workloads and marginals. Nothing here adds noise."""
 
 from jam_dagster.tables.attributes import Attribute, CategoricalAttribute, NumericAttribute
-from jam_dagster.tables.demo import census_domain, simulate_census
+from jam_dagster.tables.demo import census_domain, simulate_census, simulate_period
 from jam_dagster.tables.discretization import decode, encode, encode_chunks
 from jam_dagster.tables.domain import Clique, Domain
 from jam_dagster.tables.encoded import EncodedTable
@@ -10,6 +10,7 @@ from jam_dagster.tables.impossible import ImpossibleCombination
 from jam_dagster.tables.marginals import MarginalSource, marginal_blocks
 from jam_dagster.tables.parquet_table import ParquetTable, encode_parquet
 from jam_dagster.tables.partitioned import at_partition, check_partition, is_partitioned
+from jam_dagster.tables.previous_release import PreviousRelease, public_from_config
 from jam_dagster.tables.privacy_unit import (
     LimitedParquet,
     PrivacyUnit,
@@ -45,6 +46,7 @@ __all__ = [
     "NumericAttribute",
     "ParquetSource",
     "ParquetTable",
+    "PreviousRelease",
     "PrivacyUnit",
     "Source",
     "SplitSource",
@@ -62,9 +64,11 @@ __all__ = [
     "encode_parquet",
     "is_partitioned",
     "marginal_blocks",
+    "public_from_config",
     "secret_key",
     "seeded_key",
     "simulate_census",
+    "simulate_period",
     "source_from_config",
     "stratified_split",
     "withheld",

@@ -29,6 +29,10 @@ def anchored(config: Any, folder: Path) -> Any:
             changed[key] = _anchor(changed[key], folder)
     if "split" in changed:
         changed["split"] = anchored(changed["split"], folder)
+    # The given table of {previous_release: {first: ...}}.
+    given = changed.get("previous_release")
+    if isinstance(given, Mapping) and "first" in given:
+        changed["previous_release"] = {**given, "first": anchored(given["first"], folder)}
     return changed
 
 

@@ -8,16 +8,21 @@ answered it were older, better educated and more often from towns.
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.domain import Domain
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
+
+_BEGIN = date(2026, 1, 1)
+_FARTHEST = 40
 
 _REGIONS = ["Alder Coast", "Brinmoor", "Calder Vale", "Dunmere", "Eastfen", "Fairlow"]
 _SETTLEMENTS = ["city", "town", "village"]
@@ -110,6 +115,56 @@ def simulate_census(
     asked = _simulate(rng, 4 * public_rows, years_ago=8.0)
     answers = rng.choice(len(asked), public_rows, replace=False, p=_response(asked))
     return private, asked.iloc[answers].reset_index(drop=True)
+
+
+def simulate_period(seed: int, rows: int, period: str, drift: float = 1.0) -> pd.DataFrame:
+    """Simulate the private table of another time: other people, of a population that drifts.
+
+    Ages, births abroad, marriages, education and incomes move as they do in the years between the
+    public survey and the census, and with them what depends on them. Regions do not, nor do hours,
+    commutes or health of people of the same kind.
+
+    Parameters
+    ----------
+    seed
+        Fixes every value, together with the period.
+    rows
+        Number of people.
+    period
+        ``2026``, ``2026-03`` or ``2026-03-31``; the population of 2026 is that of
+        `simulate_census`.
+    drift
+        Years by which the population changes in a year.
+
+    Returns
+    -------
+    DataFrame
+        A table with the columns of `census_domain`, within it.
+
+    Raises
+    ------
+    SpecificationError
+        If the period is no date, or more than 40 years of drift from 2026.
+    """
+    day = _day(period)
+    years = drift * (day - _BEGIN).days / 365.25
+    if not abs(years) <= _FARTHEST:
+        raise SpecificationError(
+            f"the demo: period {period} is {years:.0f} years of drift from 2026, further than"
+            f" {_FARTHEST}: lower drift"
+        )
+    rng = np.random.default_rng([seed, day.toordinal()])
+    return _simulate(rng, rows, years_ago=-years)
+
+
+def _day(period: str) -> date:
+    text = period + "-01-01"[3 * period.count("-") :]
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise SpecificationError(
+            f"the demo: period must be a year, a month or a day such as 2026-03, got {period!r}"
+        ) from None
 
 
 def _response(people: pd.DataFrame) -> Floats:

@@ -21,7 +21,7 @@ from jam_dagster.tables.configuration import (
     check_keys,
 )
 from jam_dagster.tables.csv_source import CsvSource
-from jam_dagster.tables.demo import simulate_census
+from jam_dagster.tables.demo import simulate_census, simulate_period
 from jam_dagster.tables.parquet_source import ParquetSource
 from jam_dagster.tables.splits import check_split, stratified_split
 from jam_dagster.tables.sql_source import SqlSource
@@ -93,12 +93,17 @@ class DemoSource:
         Fixes every value.
     rows
         Number of rows; None: 30,000 private or 3,000 public ones.
+    period, drift
+        Of the private part: another year, month or day, such as ``2026-03`` or ``{partition}``,
+        whose population has drifted; see `jam_dagster.tables.demo.simulate_period`.
     """
 
     table: str = "census"
     part: Part = "private"
     seed: int = 0
     rows: int | None = None
+    period: str = ""
+    drift: float = 1.0
 
     def __post_init__(self) -> None:
         if self.table != "census":
@@ -108,6 +113,10 @@ class DemoSource:
             raise SpecificationError(f"the demo: rows must be at least 1, got {self.rows}")
         if as_integer("the demo", "seed", self.seed) < 0:
             raise SpecificationError(f"the demo: seed must not be negative, got {self.seed}")
+        as_text("the demo", "period", self.period)
+        as_number("the demo", "drift", self.drift)
+        if self.part == "public" and self.period:
+            raise SpecificationError("the demo: period is for the private part; drop it")
 
     @property
     def restricted_because(self) -> str | None:
@@ -117,6 +126,8 @@ class DemoSource:
     def read(self, *, private: bool) -> pd.DataFrame:
         """Simulate the table (see `Source.read`)."""
         rows = self.rows or _DEMO_ROWS[self.part]
+        if self.period:
+            return simulate_period(self.seed, rows, self.period, self.drift)
         # The parts are simulated independently of each other.
         if self.part == "private":
             return simulate_census(self.seed, rows, 1)[0]
@@ -124,7 +135,8 @@ class DemoSource:
 
     def describe(self) -> str:
         """Return ``simulated census, PART part``."""
-        return f"simulated census, {self.part} part, seed {self.seed}"
+        period = f" of {self.period}" if self.period else ""
+        return f"simulated census, {self.part} part{period}, seed {self.seed}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration."""
@@ -311,7 +323,7 @@ def _checked(kind: str, name: str, value: Any) -> Any:
         return as_boolean(what, name, value)
     if name == "seed":
         return as_integer(what, name, value)
-    if name in ("separator", "encoding", "decimal", "query", "by", "part"):
+    if name in ("separator", "encoding", "decimal", "query", "by", "part", "period"):
         return as_text(what, name, value)
     if name == "value" and not isinstance(value, str | int | float):
         raise SpecificationError(f"{what}: value must be one value of the column, got {value!r}")

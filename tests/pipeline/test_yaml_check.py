@@ -101,6 +101,7 @@ def test_a_mistake_is_found_at_its_line(case: str) -> None:
     "changes",
     [
         {},
+        {"public": {"previous_release": {"first": "old.csv", "first_share": 0.2}}},
         {"privacy": {"epsilon": "1e-2", "delta": "1.0e-9"}},
         {"privacy": {"epsilon": "{{ env.EPSILON }}", "noise": "{{ env.NOISE }}"}},
         {"privacy": "{{ privacy }}", "domain": "{{ domain }}", "partitions": "{{ every }}"},

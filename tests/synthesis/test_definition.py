@@ -159,3 +159,10 @@ def test_a_file_that_is_no_release_is_refused(tmp_path: Path, text: str, told: s
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere\.yaml cannot be read"):
         read_definition(tmp_path / "nowhere.yaml")
+
+
+def test_a_plan_takes_the_first_table_where_releases_follow_each_other(tmp_path: Path) -> None:
+    given = {"previous_release": {"first": "pub.csv", "first_share": 0.2}}
+    assert read_definition(written(tmp_path, public=given))["public"].path == str(
+        tmp_path / "pub.csv"
+    )

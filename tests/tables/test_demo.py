@@ -5,8 +5,19 @@ import time
 
 import numpy as np
 import pandas as pd
+import pytest
 
-from jam_dagster.tables import Workload, census_domain, decode, encode, simulate_census
+from jam_dagster.errors import SpecificationError
+from jam_dagster.tables import (
+    Workload,
+    at_partition,
+    census_domain,
+    decode,
+    encode,
+    simulate_census,
+    simulate_period,
+    source_from_config,
+)
 
 HASH = """
 import pandas as pd
@@ -96,3 +107,39 @@ def test_it_is_quick():
     start = time.process_time()
     simulate_census()
     assert time.process_time() - start < 1.0
+
+
+def test_a_drifting_population_changes_where_it_should_and_nowhere_else():
+    domain = census_domain()
+
+    def shares(period, drift):
+        table = encode(simulate_period(0, 30_000, period, drift), domain)
+        return {name: table.marginal((name,)) / 30_000 for name in domain.names}
+
+    now, later = shares("2026", 1.0), shares("2036", 1.0)
+    moved = {name: float(np.abs(now[name] - later[name]).sum()) for name in domain.names}
+    # 30,000 people twice: chance alone moves a share of one attribute by about a percent.
+    for name in ("sex", "region"):
+        assert moved[name] < 0.05, name
+    for name in ("age", "education", "income"):
+        assert moved[name] > 0.07, name
+    # Ten years in one, and the same period from the same seed.
+    assert simulate_period(1, 50, "2027", 10.0).shape == (50, len(domain.names))
+    assert simulate_period(1, 50, "2026-03").equals(simulate_period(1, 50, "2026-03-01"))
+    assert not simulate_period(1, 50, "2026-03").equals(simulate_period(1, 50, "2026-04"))
+
+
+@pytest.mark.parametrize(("period", "drift"), [("wave1", 1.0), ("2026-13", 1.0), ("2030", 100.0)])
+def test_a_period_that_is_none_is_refused(period, drift):
+    with pytest.raises(SpecificationError, match="period"):
+        simulate_period(0, 10, period, drift)
+
+
+def test_a_demo_source_reads_the_period_that_a_partition_names():
+    config = {"demo": "census", "period": "{partition}", "drift": 12, "rows": 40}
+    source = source_from_config(config)
+    assert source_from_config(source.to_dict()) == source
+    read = at_partition(source, "2026-05").read(private=True)
+    assert read.equals(simulate_period(0, 40, "2026-05", 12.0))
+    with pytest.raises(SpecificationError, match="private part"):
+        source_from_config({**config, "part": "public"})

@@ -1,0 +1,212 @@
+"""Releases drawn on the one of the partition before: order, what is kept, who may see it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+import pytest
+
+from jam_dagster.certificates import verify
+from jam_dagster.errors import SpecificationError
+from jam_dagster.pipeline import (
+    DomainSpec,
+    PartitionsSpec,
+    PrivacySpec,
+    check_definitions,
+)
+from jam_dagster.pipeline.labels import LABEL_TAG
+from jam_dagster.tables import PreviousRelease, source_from_config
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
+from tests.pipeline.test_component import ATTRIBUTES, loaded
+from tests.pipeline.test_partitions import FEBRUARY, JANUARY, MARCH, Months, told
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
+    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
+    pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated"),
+]
+
+WAVES = {"partitions": {"static": [JANUARY, FEBRUARY, MARCH]}, "start": None}
+NUMPY = PrivacySpec(epsilon=2.0, noise="numpy")
+
+
+@pytest.fixture
+def months(bench: Bench) -> Months:
+    made = Months(bench)
+    made.changes["public"] = PreviousRelease(source_from_config(str(bench.public)))
+    return made
+
+
+def public_of(months: Months, month: str) -> pd.DataFrame:
+    folder = months.bench.releases / "people" / "public_discretized"
+    return pd.read_parquet(folder / f"{month}.codes.parquet")
+
+
+@pytest.mark.parametrize("changes", [{}, WAVES], ids=["months", "static"])
+def test_each_release_is_drawn_on_the_one_before(months: Months, changes: dict[str, Any]) -> None:
+    for month in (JANUARY, FEBRUARY):
+        result = months.run(month, **changes)
+        assert result.success, failure(result)
+    assert len(public_of(months, JANUARY)) == 200
+    # January's people have one sex, and so has February's public table, in as many rows.
+    drawn_on, january = public_of(months, FEBRUARY), months.synthetic(JANUARY)
+    assert len(drawn_on) == 600
+    pd.testing.assert_series_equal(
+        drawn_on["sex"].map({0: "F", 1: "M"}), january["sex"], check_dtype=False
+    )
+    codes = told(result, "public_discretized")
+    assert (codes["previous_partition"], codes["previous_edition"]) == (JANUARY, "1")
+    report = months.bench.releases / "people" / "release_report" / f"{FEBRUARY}.html"
+    assert f"synthetic table of partition {JANUARY} of this release" in report.read_text()
+    certified = months.bench.releases / "people" / "release_certificate" / FEBRUARY
+    assert [one.message for one in verify(certified) if not one.passed] == []
+    # Dagster knows the release of each partition as what the next depends on.
+    key = dg.AssetKey(["people", "previous_release"])
+    assert months.bench.instance.get_materialized_partitions(key) == {JANUARY, FEBRUARY}
+
+
+def test_a_partition_out_of_order_is_refused_before_anything_is_charged_or_opened(
+    months: Months,
+) -> None:
+    (months.bench.home / f"private_{FEBRUARY}.csv").unlink()
+    needs = f"Partition {FEBRUARY} of release people needs the release of {JANUARY}: materialize"
+    for selection in (None, ["domain", "privacy_budget"], ["domain", "private_records"]):
+        refused = failure(months.run(FEBRUARY, selection))
+        assert needs in refused, selection
+        assert "SourceError" not in refused
+    assert months.bench.kinds() == []
+    assert months.run(JANUARY, ["domain", "public_records", "public_discretized"]).success
+    # What was begun is no release.
+    assert needs in failure(months.run(FEBRUARY, UP_TO_SYNTHETIC))
+    assert months.bench.kinds() == []
+
+
+def test_a_release_keeps_what_it_was_drawn_on(months: Months) -> None:
+    for month in (JANUARY, FEBRUARY):
+        assert months.run(month, UP_TO_SYNTHETIC).success
+    drawn_on, synthetic = public_of(months, FEBRUARY), months.synthetic(FEBRUARY)
+    second = PrivacySpec(epsilon=2.0, edition="2")
+    again = months.run(JANUARY, UP_TO_SYNTHETIC, privacy=second)
+    assert again.success, failure(again)
+    events = months.bench.events()
+
+    # Made again, even with all files but the draws gone, it is the same, for nothing.
+    for name in ("public_discretized", "synthetic_records", "jam_pgm"):
+        for path in (months.bench.releases / "people" / name).glob(f"{FEBRUARY}*"):
+            path.rename(path.with_name(f"old-{path.name}"))
+    result = months.run(FEBRUARY)
+    assert result.success, failure(result)
+    assert told(result, "public_discretized")["public_source"] == "as this edition was drawn on"
+    pd.testing.assert_frame_equal(public_of(months, FEBRUARY), drawn_on)
+    pd.testing.assert_frame_equal(months.synthetic(FEBRUARY), synthetic)
+    assert months.bench.events() == events
+    # A new edition is drawn on the new release.
+    result = months.run(FEBRUARY, privacy=second)
+    assert result.success, failure(result)
+    assert told(result, "public_discretized")["previous_edition"] == "2"
+
+
+def test_partitions_drawn_before_the_setting_stay_on_the_given_table(months: Months) -> None:
+    given = months.changes["public"].first
+    for month in (JANUARY, FEBRUARY):
+        assert months.run(month, UP_TO_SYNTHETIC, public=given).success
+    events = months.bench.events()
+    for month in (JANUARY, FEBRUARY):
+        result = months.run(month, UP_TO_SYNTHETIC)
+        assert result.success, failure(result)
+    assert months.bench.events() == events
+    result = months.run(MARCH, UP_TO_SYNTHETIC)
+    assert told(result, "public_discretized")["previous_partition"] == FEBRUARY
+
+
+def test_a_release_that_may_not_leave_is_no_public_table_of_one_that_may(months: Months) -> None:
+    assert months.run(JANUARY, privacy=NUMPY).success
+    assert months.run(FEBRUARY, privacy=NUMPY).success
+    closed, open_ = months.bench.closed / "people", months.bench.releases / "people"
+    assert (closed / "public_discretized" / f"{FEBRUARY}.codes.parquet").exists()
+    assert not (open_ / "public_discretized").exists()
+    assert "needs the release of" in failure(months.run(FEBRUARY))
+    # Not even if somebody carries it over.
+    for name in ("jam_pgm", "synthetic_records"):
+        (closed / name).rename(open_ / name)
+    refused = failure(months.run(FEBRUARY))
+    assert "made with seeded noise and may not leave" in refused
+    assert months.bench.kinds() == []
+
+
+def test_labels_follow_what_the_public_table_is(months: Months) -> None:
+    definitions = check_definitions(months.definitions())
+    labels = {
+        spec.key.path[-1]: spec.tags[LABEL_TAG] for spec in definitions.resolve_all_asset_specs()
+    }
+    assert labels["public_records"] == "public"
+    assert labels["public_discretized"] == labels["previous_release"] == "dp"
+    seeded = check_definitions(months.definitions(privacy=NUMPY))
+    for spec in seeded.resolve_all_asset_specs():
+        if spec.key.path[-1] in ("public_discretized", "previous_release"):
+            assert spec.tags[LABEL_TAG] == "restricted"
+
+
+def test_a_table_of_another_run_is_no_release(months: Months) -> None:
+    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
+    table = months.bench.releases / "people" / "synthetic_records" / f"{JANUARY}.parquet"
+    frame = pd.read_parquet(table)
+    frame.attrs = {}
+    frame.to_parquet(table)
+    assert "not of its last run" in failure(months.run(FEBRUARY, UP_TO_SYNTHETIC))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"partitions": None, "start": None, "private": "p.csv"}, "but no partitions"),
+        ({"public": "{partition}.csv"}, "first of release people has a {partition}"),
+        ({"domain": DomainSpec(identify="both"), "privacy": NUMPY}, "domain from private data"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    months: Months, changes: dict[str, Any], named: str
+) -> None:
+    if "public" in changes:
+        changes = {"public": PreviousRelease(source_from_config(changes["public"]))}
+    if "private" in changes:
+        changes = {**changes, "private": source_from_config(changes["private"])}
+    with pytest.raises(SpecificationError) as caught:
+        months.definitions(**changes)
+    assert named in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "order"),
+    [
+        (PartitionsSpec("monthly", "2025-11"), ["2025-11", "2025-12", "2026-01"]),
+        (PartitionsSpec("weekly", "2026-01-01"), ["2026-01-05", "2026-01-12"]),
+        (PartitionsSpec("daily", "2026-02-28"), ["2026-02-28", "2026-03-01"]),
+        (PartitionsSpec(static=("b", "a", "c")), ["b", "a", "c"]),
+    ],
+)
+def test_the_partition_before(spec: PartitionsSpec, order: list[str]) -> None:
+    assert [spec.before(one) for one in order] == [None, *order[:-1]]
+
+
+def test_from_yaml(bench: Bench) -> None:
+    attributes = {
+        **ATTRIBUTES,
+        "private": str(bench.home / "private_{partition}.csv"),
+        "public": {"previous_release": {"first": str(bench.public), "first_share": 0.25}},
+        "partitions": "monthly",
+        "start": "2026-01",
+    }
+    with loaded(bench, attributes) as (_, definitions):
+        node = definitions.resolve_asset_graph().get(dg.AssetKey(["people", "public_discretized"]))
+        before = dg.AssetKey(["people", "previous_release"])
+        assert before in node.parent_keys
+        (mapping,) = [
+            dep.partition_mapping
+            for spec in definitions.resolve_all_asset_specs()
+            for dep in spec.deps
+            if dep.asset_key == before
+        ]
+        assert (mapping.start_offset, mapping.end_offset) == (-1, -1)
