@@ -61,6 +61,22 @@ class FittedModel:
     total: float
     potentials: Mapping[Clique, np.ndarray]
 
+    def __repr__(self) -> str:
+        return f"FittedModel({len(self.potentials)} measured cliques over {self.domain!r})"
+
+    def _repr_html_(self) -> str:
+        from jam_dagster.tables.notebook import card
+
+        facts = {
+            "attributes": len(self.domain.names),
+            "records": f"{self.total:,.0f}",
+            "size": f"{self.size_mb:.2f} MB",
+        }
+        rows = ((" x ".join(clique), table.size) for clique, table in self.potentials.items())
+        label = "restricted: domain from private data" if self.domain.restricted else ""
+        columns = ("measured clique", "cells")
+        return card("Fitted model", facts, label=label, columns=columns, rows=rows)
+
     @classmethod
     def uniform(cls, domain: Domain, total: float) -> FittedModel:
         """Return the model that spreads `total` evenly over the possible cells of the domain."""

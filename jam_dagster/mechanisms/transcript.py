@@ -153,6 +153,40 @@ class Transcript:
     neighbours: Neighbours = REPLACE_ONE
     calls: tuple[NoiseCall, ...] = ()
 
+    def __repr__(self) -> str:
+        picks = " and ".join(f"{count} {source}" for source, count in self.picks.items())
+        return f"Transcript({self.mechanism}, {picks} rounds, rho {self.rho_spent:.6g} spent)"
+
+    def _repr_html_(self) -> str:
+        from jam_dagster.tables.notebook import card
+
+        facts = {
+            "mechanism": self.mechanism,
+            "protects": self.neighbours.describe(),
+            "rho spent": f"{self.rho_spent:.6g} of {self.rho_budget:.6g}",
+            "rounds": " and ".join(f"{count} {source}" for source, count in self.picks.items()),
+            "ended": self.ended,
+            "noise": self.noise,
+        }
+        rows = (
+            (
+                one.index + 1,
+                " x ".join(one.clique),
+                one.source,
+                f"{one.sigma:,.1f}" if one.source == "private" else "",
+                one.rho_select + one.rho_measure,
+                f"{one.model_mb:.2f}",
+            )
+            for one in self.rounds
+        )
+        return card(
+            "Transcript",
+            facts,
+            label="" if self.releasable else "not releasable",
+            columns=("round", "marginal", "source", "noise (sigma)", "rho", "model MB"),
+            rows=rows,
+        )
+
     @property
     def measurements(self) -> tuple[Measurement, ...]:
         """All measurements, in order."""

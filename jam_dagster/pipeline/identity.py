@@ -67,11 +67,15 @@ class Ingestion:
         return cls(**table.attrs.get(INGESTION_ATTRIBUTE, {}))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class IngestedTable(EncodedTable):
     """A private table of codes, with the edition and partition that it was read for."""
 
     ingestion: Ingestion = Ingestion()
+
+    def __repr__(self) -> str:
+        # Not even its number of rows, which may be private.
+        return f"IngestedTable({len(self.columns)} attributes)"
 
 
 @dataclass(frozen=True)

@@ -256,6 +256,12 @@ class Budget:
         """The budget in rho, rounded down (tight conversion)."""
         return rho_from_epsilon(self.epsilon, self.delta)
 
+    def _repr_html_(self) -> str:
+        from jam_dagster.tables.notebook import card
+
+        facts = {"epsilon": self.epsilon, "delta": f"{self.delta:g}", "rho (zCDP)": self.rho}
+        return card("Privacy budget", facts)
+
     def shares(self, evaluation: float = 0.0) -> dict[str, float]:
         """Split the budget between the mechanism and the evaluation, without losing a unit.
 

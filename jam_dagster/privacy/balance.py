@@ -53,6 +53,26 @@ class Balance:
     period: str = "lifetime"
     used_by_partition: Mapping[str, int] = field(default_factory=dict, repr=False)
 
+    def _repr_html_(self) -> str:
+        from jam_dagster.tables.notebook import card
+
+        amounts = {
+            "granted": self.granted,
+            "spent": self.spent,
+            "reserved": self.reserved,
+            "remaining": self.remaining,
+        }
+        facts = {
+            "dataset": self.dataset,
+            "period": self.period,
+            "partitions": "disjoint" if self.policy.partitions == "disjoint" else "add up",
+            "delta": f"{self.delta:g}",
+        }
+        rows = (
+            (name, rho, self.epsilon_of(rho) if rho > 0 else 0.0) for name, rho in amounts.items()
+        )
+        return card("Budget balance", facts, columns=("", "rho", "epsilon"), rows=rows)
+
     @property
     def remaining_units(self) -> int:
         """What a new release of all the data can reserve, in units of 1e-15 rho."""

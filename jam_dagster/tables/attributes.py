@@ -30,6 +30,8 @@ from jam_dagster.tables.values import (
 
 NULL_LABEL = "(null)"
 
+LISTED_VALUES = 10
+
 
 @dataclass(frozen=True)
 class CategoricalAttribute:
@@ -370,3 +372,16 @@ def _plain_edge(name: str, edge: object) -> float:
             if math.isfinite(number):
                 return number
     raise DomainError(f"attribute {name!r}: an edge must be a finite number, got {edge!r}")
+
+
+def describe(attribute: Attribute) -> str:
+    """Say in words what values an attribute takes."""
+    null = ", or null" if attribute.nullable else ""
+    if isinstance(attribute, CategoricalAttribute):
+        labels = attribute.labels[: len(attribute.values)]
+        if len(labels) > LISTED_VALUES:
+            return f"one of {len(labels)} values: {', '.join(labels[:LISTED_VALUES])}, ...{null}"
+        return f"one of {', '.join(labels)}{null}"
+    kind = "integer" if attribute.integer else "number"
+    low, high = attribute.edges[0], attribute.edges[-1]
+    return f"{kind} from {low:g} to {high:g} in {attribute.bins} bins{null}"

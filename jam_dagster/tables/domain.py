@@ -17,7 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.errors import DomainError, InputError
-from jam_dagster.tables.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.attributes import (
+    Attribute,
+    CategoricalAttribute,
+    NumericAttribute,
+    describe,
+)
 from jam_dagster.tables.impossible import ImpossibleCombination
 from jam_dagster.tables.values import Value
 
@@ -194,6 +199,33 @@ class Domain:
     def restricted(self) -> bool:
         """Whether the domain was identified from private data, so that it must not leave."""
         return self.identified_from == "private"
+
+    def __repr__(self) -> str:
+        if self.restricted:
+            # What is raised or logged with it must not tell private values.
+            return f"Domain({len(self.attributes)} attributes, restricted)"
+        cells = ", ".join(f"{name}: {size}" for name, size in self.sizes.items())
+        return f"Domain({cells}; {self.identified_from})"
+
+    def _repr_html_(self) -> str:
+        from jam_dagster.tables.notebook import card
+
+        facts = {
+            "attributes": len(self.attributes),
+            "cells": self.cells_text,
+            "values": f"identified from {self.identified_from} data"
+            if self.identified_from != "declared"
+            else "declared",
+            "impossible": "; ".join(one.describe(self) for one in self.impossible),
+            "digest": self.digest[:12],
+        }
+        return card(
+            "Domain",
+            facts,
+            label="restricted: from private data" if self.restricted else "",
+            columns=("attribute", "cells", "values"),
+            rows=((one.name, one.size, describe(one)) for one in self.attributes),
+        )
 
     def impossible_masks(self) -> dict[Clique, npt.NDArray[np.bool_]]:
         """Return for each clique with impossible combinations an array that is True where.

@@ -50,6 +50,10 @@ class EncodedTable:
             raise InputError("the columns of a table must be equally long")
         object.__setattr__(self, "columns", columns)
 
+    def __repr__(self) -> str:
+        # Not its codes: what is raised or logged with it may be about private records.
+        return f"{type(self).__name__}({self.records} records, {len(self.columns)} attributes)"
+
     @property
     def records(self) -> int:
         """Number of records."""

@@ -60,6 +60,24 @@ class Workload:
         if len(set(cliques)) < len(cliques):
             raise InputError("a workload holds a marginal twice: add up their weights instead")
 
+    def __repr__(self) -> str:
+        return f"Workload({len(self.cliques)} marginals of {len(self.attributes)} attributes)"
+
+    def _repr_html_(self) -> str:
+        from jam_dagster.tables.notebook import card
+
+        alike = len(set(self.weights)) == 1
+        degrees = sorted({len(clique) for clique in self.cliques})
+        facts = {
+            "marginals": len(self.cliques),
+            "attributes": ", ".join(self.attributes),
+            "ways": " and ".join(map(str, degrees)),
+            "weights": "all alike" if alike else "",
+        }
+        weighed = zip(self.cliques, self.weights, strict=True)
+        rows = ((" x ".join(clique), weight) for clique, weight in weighed)
+        return card("Workload", facts, columns=("marginal", "weight"), rows=rows)
+
     @classmethod
     def all_k_way(cls, domain: Domain, k: int) -> Workload:
         """Return all marginals of `k` attributes, weighted alike.

@@ -9,13 +9,13 @@ import pandas as pd
 from jam_dagster.pipeline.metadata import (
     column_lineage,
     column_schema,
-    describe,
     domain_table,
     pictures,
     preview,
     rounds_table,
 )
 from jam_dagster.tables import CategoricalAttribute
+from jam_dagster.tables.attributes import describe
 from tests.pipeline.conftest import DOMAIN
 from tests.pipeline.test_storage import a_run
 
@@ -50,12 +50,13 @@ def test_lineage_leads_to_the_column_of_the_same_name() -> None:
 
 def test_rounds_are_numbers_that_json_takes() -> None:
     transcript = a_run().transcript
-    object.__setattr__(transcript.rounds[0], "l1_residual", math.nan)
+    object.__setattr__(transcript.rounds[0], "sigma", math.nan)
     object.__setattr__(transcript.rounds[0], "rho_select", 0.1234567890123)
+    object.__setattr__(transcript.rounds[0], "rho_measure", 0.2)
     (record,) = rounds_table(transcript).records
     assert record.data["clique"] == "sex x age"
-    assert record.data["rho_select"] == 0.123457
-    assert record.data["l1_residual"] == "-"
+    assert record.data["rho"] == 0.323457
+    assert record.data["sigma"] == "-"
 
 
 def test_preview_is_a_markdown_table() -> None:
