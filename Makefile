@@ -21,6 +21,10 @@ INSTANCE := .dagster/dagster.yaml
 # A line a round and every error; Dagster's own events, hundreds of them, are in its UI.
 QUIET := {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
 
+# Of `make dev`.
+PORT ?= 3000
+UI := http://127.0.0.1:$(PORT)
+
 PYTEST := $(BIN)/python -m pytest --durations=15 --durations-min=1
 # Each worker imports jax and dagster anew: more than four take more memory than they save time.
 WORKERS ?= logical
@@ -42,10 +46,16 @@ demo: $(INSTALLED) $(INSTANCE) ## install, materialize the demo release, say wha
 	$(BIN)/dg launch --job census_demo_release --config-json '$(QUIET)'
 	@echo
 	@$(BIN)/python -m assets.summary census_demo
-	@printf '%-17s%s\n' 'The UI' 'make dev, then open http://127.0.0.1:3000'
+	@printf '%-17s%s\n' 'The UI' 'make dev, then open $(UI)'
 
-dev: $(INSTALLED) $(INSTANCE) ## open Dagster's UI on this repository's releases
-	$(BIN)/dg dev
+# The first look should show a release that lives; a demo that cannot be made is no reason for none.
+dev: $(INSTALLED) $(INSTANCE) ## open Dagster's UI on this repository's releases, the demo materialized
+	@$(BIN)/python -m assets.materialized census_demo || { \
+	  echo 'Making the demo release first, which takes a minute ...'; \
+	  $(BIN)/dg launch --job census_demo_release --config-json '$(QUIET)' > .dagster/demo.log 2>&1 \
+	    || echo 'The demo release failed: its run in the UI, and .dagster/demo.log, say why.'; }
+	@echo 'Open $(UI) (Ctrl-C ends it)'
+	@$(BIN)/dg dev --port $(PORT)
 
 docs: export NO_MKDOCS_2_WARNING := 1
 docs: $(INSTALLED) ## the documentation, into site/: open site/index.html
@@ -119,9 +129,11 @@ $(INSTALLED): pyproject.toml constraints.txt hatch_build.py jam_dagster/mechanis
 	@touch $@
 
 # Two processes that start together on a new instance would corrupt its database: `instance info`
-# creates it alone first. Pools are unlimited, and freshness untold, unless the instance says otherwise.
+# creates it alone first. Pools are unlimited, and freshness untold, unless the instance says
+# otherwise; and the UI asks for an e-mail address once.
 $(INSTANCE): | $(INSTALLED)
-	@mkdir -p .dagster
+	@mkdir -p .dagster/.nux
+	@echo 'seen: 1' > .dagster/.nux/nux.yaml
 	@printf '%s\n' 'telemetry: {enabled: false}' 'concurrency: {pools: {default_limit: 1}}' \
 	  'run_monitoring: {enabled: true, free_slots_after_run_end_seconds: 60}' \
 	  'freshness: {enabled: true}' > $@

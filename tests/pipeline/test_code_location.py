@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 import assets.definitions
+from assets.materialized import is_materialized
 from jam_dagster.tables import Domain, census_domain
 from resources import BUDGETS, build_resources
 
@@ -104,3 +105,16 @@ def test_places_follow_the_environment(
     assert resources["private_io_manager"].private  # type: ignore[union-attr]
     assert resources["releasable_io_manager"].root == releases  # type: ignore[union-attr]
     assert not resources["releasable_io_manager"].private  # type: ignore[union-attr]
+
+
+def test_a_release_counts_as_made_once_there_is_a_report_of_it() -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert not is_materialized(instance, "census_demo")
+        instance.report_runless_asset_event(
+            dg.AssetMaterialization(dg.AssetKey(["other", "release_report"]))
+        )
+        assert not is_materialized(instance, "census_demo")
+        instance.report_runless_asset_event(
+            dg.AssetMaterialization(dg.AssetKey(["census_demo", "release_report"]))
+        )
+        assert is_materialized(instance, "census_demo")
