@@ -1,5 +1,6 @@
 """Dagster: the component, the asset graph of a release, its checks, and where things are kept."""
 
+from jam_dagster.pipeline.alerts import BudgetAlert, build_budget_sensor
 from jam_dagster.pipeline.component import SyntheticRelease
 from jam_dagster.pipeline.labels import PrivacyLabel, check_privacy_labels
 from jam_dagster.pipeline.ledger import DatasetBudget, LedgerResource
@@ -19,6 +20,7 @@ from jam_dagster.pipeline.specification import ReleaseSpec
 from jam_dagster.pipeline.storage import ReleaseStore, ReleaseStoreResource
 
 __all__ = [
+    "BudgetAlert",
     "DatasetBudget",
     "DomainSpec",
     "EvaluationSpec",
@@ -34,6 +36,7 @@ __all__ = [
     "SyntheticRelease",
     "UnitSpec",
     "WorkloadSpec",
+    "build_budget_sensor",
     "build_release_resources",
     "build_release_schedule",
     "build_synthetic_release",

@@ -29,7 +29,7 @@ from jam_dagster.pipeline.identity import (
     check_tables,
 )
 from jam_dagster.pipeline.ingestion import private_step, spending
-from jam_dagster.pipeline.metadata import pictures
+from jam_dagster.pipeline.metadata import pictures, tidy
 from jam_dagster.pipeline.spending import ResearchSpending
 from jam_dagster.tables import EncodedTable, encode
 
@@ -102,7 +102,7 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
             measured = WorkloadError.unknown(draws)
         if from_ledger:
             spends.close(EVALUATION_SHARE, "evaluation ended")
-        context.add_output_metadata(_error_metadata(graph, measured))
+        context.add_output_metadata(tidy(_error_metadata(graph, measured)))
         known = {one.name: getattr(measured, one.name) for one in fields(measured)}
         return ReleaseError(**known, run=jam_pgm.digest)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +101,7 @@ def _nodes(condition: Any) -> Iterator[Any]:
 
 def options_of(
     name: str, spends: bool, dataset: str, freshness: dg.FreshnessPolicy | None
-) -> Mapping[str, Any]:
+) -> dict[str, Any]:
     """Return the options of an asset's decorator that say when and how often it runs.
 
     Parameters

@@ -11,6 +11,7 @@ from jam_dagster.pipeline.formats import CertificateFormat, RunFormat
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.identity import ReleaseRun, check_tables
 from jam_dagster.pipeline.ingestion import spending
+from jam_dagster.pipeline.metadata import tidy
 from jam_dagster.tables.yaml_text import write_yaml
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             metadata["verify"] = f"jam-dagster certificate verify {folder}"
         else:
             metadata |= graph.withheld_note()
-        context.add_output_metadata(metadata)
+        context.add_output_metadata(tidy(metadata))
         return certificate
 
     return [release_certificate]

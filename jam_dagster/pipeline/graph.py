@@ -11,6 +11,7 @@ import dagster as dg
 
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.pipeline.automation import freshness_of, options_of
+from jam_dagster.pipeline.descriptions import ASSETS, describe_asset
 from jam_dagster.pipeline.labels import (
     BUILT_METADATA,
     CHARGES_LEDGER,
@@ -36,59 +37,6 @@ PREVIOUS = "previous_release"
 # Raise it when a step computes something else from the same inputs.
 CODE_VERSION = "1"
 
-
-@dataclass(frozen=True)
-class _Kind:
-    text: str
-    kinds: tuple[str, ...]
-    spends: bool = False
-
-
-_ASSETS = {
-    "public_records": _Kind("The public table, raw values.", ("pandas", "parquet")),
-    "domain": _Kind("The attributes and their values.", ("yaml",)),
-    "privacy_budget": _Kind(
-        "The reservation of this release's whole budget in that of its protected dataset. Nothing"
-        " private is opened before it is made.",
-        ("ledger",),
-    ),
-    "private_records": _Kind("The private table, raw values.", ("pandas", "parquet")),
-    "private_discretized": _Kind(
-        "The private table as integer codes over the domain.", ("numpy", "parquet")
-    ),
-    "public_discretized": _Kind(
-        "The public table as integer codes over the domain.", ("numpy", "parquet")
-    ),
-    "jam_pgm": _Kind(
-        "The run of JAM-PGM: in every round it selects a marginal and whether to measure it on the"
-        " private table, with noise, or on the public one, for free. It charges the ledger before"
-        " every draw, and keeps the transcript and the fitted graphical model.",
-        ("jax",),
-        spends=True,
-    ),
-    "synthetic_records": _Kind(
-        "The synthetic table, sampled from the model: as many rows as the private one, or as were"
-        " measured where that number is private.",
-        ("pandas", "parquet"),
-    ),
-    "workload_error": _Kind(
-        "How far the synthetic and the public table's answers to the workload are from the private"
-        " table's (average L1 error, as a fraction of the records).",
-        ("numpy",),
-        spends=True,
-    ),
-    "release_certificate": _Kind(
-        "What the release promises, every draw that it made, what it was charged, and whether the"
-        " table may leave; `jam-dagster certificate verify` checks it without private data.",
-        ("json", "html"),
-    ),
-    "release_report": _Kind("The release, told on one page that opens offline.", ("html",)),
-    "release_report_restricted": _Kind(
-        "The report with exact errors, marginal by marginal. Restricted: exact statistics of"
-        " private data.",
-        ("html",),
-    ),
-}
 
 # Each makes sure by itself that the release is reserved.
 _RESERVING = ("privacy_budget", "private_records")
@@ -140,7 +88,7 @@ class ReleaseGraph:
             "exact": set(),
             "off": {"workload_error", "release_report_restricted"},
         }[self.spec.evaluation_mode]
-        return tuple(name for name in _ASSETS if name not in left_out)
+        return tuple(name for name in ASSETS if name not in left_out)
 
     def key(self, name: str) -> dg.AssetKey:
         """Return the key of an asset."""
@@ -293,6 +241,7 @@ class ReleaseGraph:
         ins: Mapping[str, dg.AssetIn] | None = None,
         deps: Sequence[dg.AssetKey | dg.AssetDep] = (),
         resources: Iterable[str] = (),
+        check_specs: Sequence[dg.AssetCheckSpec] = (),
     ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
         """Return the decorator that makes an asset of this release of a function.
 
@@ -304,17 +253,20 @@ class ReleaseGraph:
             The assets that it loads, and those that it only waits for.
         resources
             Keys of the resources that it uses.
+        check_specs
+            The checks that it makes by itself.
         """
         decorate: Callable[[Callable[..., Any]], dg.AssetsDefinition] = dg.asset(
             **self._options(name),
             ins=dict(ins or {}),
             deps=list(deps),
             required_resource_keys=set(resources),
+            check_specs=list(check_specs),
         )
         return decorate
 
     def _options(self, name: str) -> dict[str, Any]:
-        described = _ASSETS[name]
+        described = ASSETS[name]
         label = self.label(name)
         tags = {**self.tags, LABEL_TAG: label.value}
         if self.charges(name):
@@ -343,23 +295,7 @@ class ReleaseGraph:
         return options
 
     def _description(self, name: str) -> str:
-        text = _ASSETS[name].text
-        if self.label(name) is PrivacyLabel.RESTRICTED:
-            if name == "workload_error" and self.spec.evaluation_mode == "exact":
-                text += " Restricted: exact statistics of private data."
-            elif not self.spec.releasable:
-                reasons = "; ".join(self.spec.not_releasable_because)
-                text += f" Not releasable: {reasons}."
-        if name == "privacy_budget" and self.spec.partitions is not None:
-            text += f" {self.price_of_partitions}"
-        if name == "public_discretized" and self.spec.previous is not None:
-            text += (
-                " From the second partition on the public table is the synthetic table of the"
-                " partition before"
-            )
-            share = self.spec.previous.first_share
-            text += f", {share:.0%} of it replaced by the given one." if share else "."
-        return text
+        return describe_asset(name, self.spec, self.label(name), self.price_of_partitions)
 
     def _metadata(self, name: str) -> dict[str, Any]:
         domain = self.spec.domain.declared

@@ -1,4 +1,4 @@
-"""The assets up to the mechanism: tables, domain, codes, and the look at the budget before."""
+"""The assets up to the mechanism: tables, domain, codes."""
 
 import hashlib
 import json
@@ -13,7 +13,6 @@ import pandas as pd
 from jam_dagster.errors import DomainError, InputError
 from jam_dagster.pipeline.graph import (
     LEDGER,
-    MECHANISM_SHARE,
     PRIVATE_STORE,
     RELEASABLE_STORE,
     ReleaseGraph,
@@ -21,10 +20,10 @@ from jam_dagster.pipeline.graph import (
 from jam_dagster.pipeline.identity import IngestedTable, Ingestion
 from jam_dagster.pipeline.ledger import LedgerResource
 from jam_dagster.pipeline.metadata import domain_table, observed_schema, preview
+from jam_dagster.pipeline.outlook import told_if_refused
 from jam_dagster.pipeline.previous import check_release_before, public_table
 from jam_dagster.pipeline.spending import LedgerSpending
 from jam_dagster.pipeline.storage import check_stores
-from jam_dagster.privacy import rho_within, units_down
 from jam_dagster.tables import (
     Domain,
     EncodedTable,
@@ -76,7 +75,6 @@ def ingestion_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     return [
         _public_records(graph),
         domain,
-        _privacy_budget(graph, domain_input),
         _private_records(graph, domain_input),
         _discretized(graph, "private"),
         _discretized(graph, "public"),
@@ -167,65 +165,6 @@ _ORIGINS = {
 }
 
 
-def _privacy_budget(
-    graph: ReleaseGraph, domain_input: dict[str, dg.AssetIn]
-) -> dg.AssetsDefinition:
-    spec = graph.spec
-    # Nothing is reserved before the public table is known. Research reserves nothing.
-    public = [graph.key("public_discretized")] if spec.previous and spec.releasable else []
-
-    @graph.asset(
-        "privacy_budget",
-        ins=domain_input,
-        deps=public,
-        resources={*graph.spending_resources, *STORES},
-    )
-    def privacy_budget(
-        context: dg.AssetExecutionContext, **inputs: Domain
-    ) -> dg.MaterializeResult[Any]:
-        check_places(context)
-        domain = inputs.get("domain")
-        if domain is not None:
-            workload = spec.workload.build(domain)
-            spec.mechanism.build().check(domain, workload, graph.shares[MECHANISM_SHARE])
-        metadata: dict[str, Any] = {
-            "dataset": spec.dataset,
-            "epsilon": spec.privacy.epsilon,
-            "delta": spec.privacy.delta,
-            "rho": graph.budget.rho,
-            "neighbours": graph.neighbours.describe(),
-        }
-        if spec.privacy.noise != "exact":
-            metadata["charged"] = "nothing: seeded noise is for research and not releasable"
-            return dg.MaterializeResult(metadata=metadata)
-        check_release_before(graph, context, domain)
-        spends = spending(graph, context, domain)
-        before = spends.ledger.release(spends.key)
-        spends.reserve(run_id=context.run.run_id)
-        balance = spends.ledger.balance(spec.dataset)
-        another = "another" if graph.partitions_def is not None else ""
-        price = units_down(graph.budget.rho)
-        after = balance.remaining_units_after(price, another)
-        metadata |= {
-            "already_reserved": before is not None,
-            "dataset_granted_epsilon": balance.epsilon,
-            "dataset_granted_rho": balance.granted,
-            "dataset_spent_rho": balance.spent,
-            "dataset_reserved_rho": balance.reserved,
-            "dataset_remaining_rho": balance.remaining,
-            "dataset_remaining_epsilon": balance.remaining_epsilon,
-            "dataset_epsilon_after_another": (
-                balance.epsilon_of(rho_within(after)) if after >= 0 else "another does not fit"
-            ),
-        }
-        if graph.partitions_def is not None:
-            fit = balance.partitions_that_fit(price)
-            metadata["partitions_that_still_fit"] = "any number: disjoint" if fit is None else fit
-        return dg.MaterializeResult(metadata=metadata)
-
-    return privacy_budget
-
-
 def _private_records(
     graph: ReleaseGraph, domain_input: dict[str, dg.AssetIn]
 ) -> dg.AssetsDefinition:
@@ -248,7 +187,9 @@ def _private_records(
             # Once more, for a run that was launched without the asset above: a table that is not
             # paid for is not opened.
             check_release_before(graph, context, domain)
-            spending(graph, context, domain).reserve(run_id=context.run.run_id)
+            spends = spending(graph, context, domain)
+            with told_if_refused(graph, context, spends):
+                spends.reserve(run_id=context.run.run_id)
         with private_step("reading the private table"):
             table = source.read(private=True)
             _check_not_empty(table, "private")

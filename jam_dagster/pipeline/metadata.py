@@ -15,17 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from jam_dagster.tables import CategoricalAttribute, Domain
+from jam_dagster.tables import Domain
+from jam_dagster.tables.attributes import describe
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.mechanisms import Transcript
     from jam_dagster.mechanisms.sampling import SamplingError
-    from jam_dagster.tables import Attribute
 
 PREVIEW_ROWS = 8
-LISTED_VALUES = 10
 
 
 def column_schema(domain: Domain, *, coded: bool = False) -> dg.TableSchema:
@@ -57,19 +56,6 @@ def observed_schema(table: pd.DataFrame) -> dg.TableSchema:
     )
 
 
-def describe(attribute: Attribute) -> str:
-    """Say in words what values an attribute takes."""
-    null = ", or null" if attribute.nullable else ""
-    if isinstance(attribute, CategoricalAttribute):
-        labels = attribute.labels[: len(attribute.values)]
-        if len(labels) > LISTED_VALUES:
-            return f"one of {len(labels)} values: {', '.join(labels[:LISTED_VALUES])}, ...{null}"
-        return f"one of {', '.join(labels)}{null}"
-    kind = "integer" if attribute.integer else "number"
-    low, high = attribute.edges[0], attribute.edges[-1]
-    return f"{kind} from {low:g} to {high:g} in {attribute.bins} bins{null}"
-
-
 def column_lineage(domain: Domain, upstream: Sequence[dg.AssetKey]) -> dg.TableColumnLineage:
     """Say that each column comes from the column of the same name in every upstream table."""
     return dg.TableColumnLineage(
@@ -98,10 +84,13 @@ def domain_table(domain: Domain) -> dg.TableMetadataValue:
 
 
 def rounds_table(transcript: Transcript) -> dg.TableMetadataValue:
-    """Return one row a round: what was chosen from where, and what it cost."""
-    columns = ["round", "clique", "source", "rho_select", "rho_measure", "rho_spent", "sigma"]
-    columns += ["candidates", "model_mb", "l1_residual", "seconds"]
+    """Return one row a round: what was chosen from where, and what it cost.
+
+    As many columns as fit beside their name in Dagster's UI; the transcript has all.
+    """
+    columns = ["round", "clique", "source", "rho", "sigma"]
     frame = transcript.to_frame()
+    frame["rho"] = frame["rho_select"] + frame["rho_measure"]
     return dg.MetadataValue.table(
         records=[
             dg.TableRecord({name: _plain(row[name]) for name in columns})
@@ -124,14 +113,8 @@ _ROUND_COLUMNS = {
     "round": "The round, from 1.",
     "clique": "The marginal that was selected.",
     "source": "Where it was measured: private with noise, public for free.",
-    "rho_select": "What the selection cost (rho of zCDP).",
-    "rho_measure": "What the measurement cost (rho of zCDP).",
-    "rho_spent": "What all rounds so far cost.",
+    "rho": "What the selection and the measurement cost (rho of zCDP).",
     "sigma": "Standard deviation of the noise in a cell, in records.",
-    "candidates": "Marginals that kept the model within its size limit.",
-    "model_mb": "Size of the model after the round, in megabytes.",
-    "l1_residual": "||model - measured||_1 / n after the round.",
-    "seconds": "How long the round took.",
 }
 
 
@@ -188,6 +171,14 @@ def _packed(png: bytes) -> bytes:
 
 def _row(cells: Iterable[Any]) -> str:
     return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def tidy(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata whose numbers have six digits, for people to read."""
+    return {
+        name: float(f"{value:.6g}") if isinstance(value, float) else value
+        for name, value in metadata.items()
+    }
 
 
 def _plain(value: Any) -> str | int | float | bool:

@@ -2,15 +2,16 @@
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import dagster as dg
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.privacy import Budget, epsilon_from_rho
+from jam_dagster.privacy.forecast import Due
 from jam_dagster.tables import check_partition
 
 if TYPE_CHECKING:
@@ -134,6 +135,43 @@ class PartitionsSpec:
                 start_offset=-1, end_offset=-1, allow_nonexistent_upstream_partitions=True
             )
         return dg.StaticPartitionMapping(dict(itertools.pairwise(self.static)))
+
+    def following(self, done: Collection[str]) -> Iterator[Due]:
+        """Yield the partitions to come, in their order, without end where they come with time.
+
+        Parameters
+        ----------
+        done
+            Those that were released. In time, what comes is after the last of them; of static
+            partitions all others.
+        """
+        if self.every is None:
+            yield from (Due(name) for name in self.static if name not in done)
+            return
+        # As text they are in the order of time.
+        begin = self._moment(max(done)) if done else self._first
+        if done:
+            begin = self._next(begin)
+        while True:
+            end = self._next(begin)
+            yield Due(begin.strftime("%Y-%m" if self.every == "monthly" else "%Y-%m-%d"), end)
+            begin = end
+
+    @property
+    def _first(self) -> datetime:
+        begin = self._begin
+        if self.every == "monthly" and begin.day > 1:
+            return self._next(begin.replace(day=1))
+        return begin + timedelta(days=-begin.weekday() % 7) if self.every == "weekly" else begin
+
+    def _next(self, begin: datetime) -> datetime:
+        if self.every == "monthly":
+            return datetime(begin.year + begin.month // 12, begin.month % 12 + 1, 1, tzinfo=UTC)
+        return begin + timedelta(days=7 if self.every == "weekly" else 1)
+
+    def _moment(self, name: str) -> datetime:
+        day = date.fromisoformat(f"{name}-01" if self.every == "monthly" else name)
+        return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
     def cost(self, budget: Budget) -> str:
         """Return in words what a backfill reserves, for people to read before they launch it."""

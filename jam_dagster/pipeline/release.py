@@ -7,6 +7,7 @@ import dagster as dg
 
 from jam_dagster.pipeline.assessment import assessment_assets
 from jam_dagster.pipeline.automation import check_automation
+from jam_dagster.pipeline.budget import budget_assets
 from jam_dagster.pipeline.certification import certification_assets, certification_checks
 from jam_dagster.pipeline.checks import release_checks
 from jam_dagster.pipeline.graph import ReleaseGraph
@@ -134,6 +135,7 @@ def build_synthetic_release(
         warnings.simplefilter("ignore", dg.PreviewWarning)
         assets = [
             *ingestion_assets(graph),
+            *budget_assets(graph),
             *synthesis_assets(graph),
             *assessment_assets(graph),
             *certification_assets(graph),

@@ -31,6 +31,7 @@ from jam_dagster.pipeline.metadata import (
     preview,
     rounds_table,
     sampling_error_metadata,
+    tidy,
 )
 from jam_dagster.pipeline.previous import report_release
 from jam_dagster.pipeline.spending import ResearchSpending
@@ -111,7 +112,8 @@ def _jam_pgm(graph: ReleaseGraph) -> dg.AssetsDefinition:
             spends.close(MECHANISM_SHARE, f"run ended: {run.transcript.ended}")
         else:
             run = made(ResearchSpending(graph).draws(MECHANISM_SHARE), nullcontext())
-        context.add_output_metadata({**_run_metadata(graph, run), "made_again": kept is not None})
+        told = {**_run_metadata(graph, run), "made_again": kept is not None}
+        context.add_output_metadata(tidy(told))
         return run
 
     return jam_pgm
@@ -149,7 +151,13 @@ def _run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
         configured["warnings"] = dg.MetadataValue.md("\n".join(f"- {one}" for one in warnings))
     if not graph.tells_data("jam_pgm"):
         return configured | graph.withheld_note()
-    return configured | {
+    picks = transcript.picks
+    return {
+        "rho_spent": transcript.rho_spent,
+        "epsilon_spent": epsilon_from_rho(transcript.rho_spent, delta),
+        "share_of_public_picks": picks["public"] / max(1, sum(picks.values())),
+        "picks_private": picks["private"],
+        "picks_public": picks["public"],
         "rounds": rounds_table(transcript),
         "budget_over_rounds": pictures(
             {"Budget over rounds": plots.png(plots.budget_over_rounds(transcript))}
@@ -157,14 +165,11 @@ def _run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
         "choices_per_round": pictures(
             {"Choices per round": plots.png(plots.choices_per_round(transcript))}
         ),
-        "rho_spent": transcript.rho_spent,
         # What is left of rounding is none.
         "rho_returned": max(0.0, round(transcript.rho_budget - transcript.rho_spent, 12)),
-        "epsilon_spent": round(epsilon_from_rho(transcript.rho_spent, delta), 9),
-        "picks_private": transcript.picks["private"],
-        "picks_public": transcript.picks["public"],
         "ended": transcript.ended,
         "model_mb": result.model.size_mb,
+        **configured,
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Literal, cast, get_args
 
 from jam_dagster.errors import SpecificationError
@@ -82,6 +82,15 @@ class Policy:
             "quarter": f"{when.year:04}-Q{(when.month + 2) // 3}",
             "month": f"{when.year:04}-{when.month:02}",
         }[self.period]
+
+    def renews_after(self, at: datetime) -> date | None:
+        """Return the first day of the period after the one of an instant; None for a lifetime."""
+        months = {"lifetime": 0, "year": 12, "quarter": 3, "month": 1}[self.period]
+        if not months:
+            return None
+        when = at.astimezone(UTC)
+        following = (when.month - 1) // months * months + months
+        return date(when.year + following // 12, following % 12 + 1, 1)
 
 
 @dataclass(frozen=True)

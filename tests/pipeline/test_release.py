@@ -52,7 +52,8 @@ def test_release_ends_green_and_every_check_is_evaluated(bench: Bench) -> None:
 
     checks = {one.check_name: one for one in result.get_asset_check_evaluations()}
     expected = {one.name for one in expectation_names(DOMAIN)}
-    assert set(checks) == expected | {"releasable", "synthetic_no_worse_than_public"}
+    others = {"releasable", "synthetic_no_worse_than_public", "budget_suffices"}
+    assert set(checks) == expected | others
     broken = [one.check_name for one in checks.values() if not one.passed]
     # Warnings may come and go with the noise; what a consumer relies on may not.
     assert all(checks[name].severity is dg.AssetCheckSeverity.WARN for name in broken)
@@ -453,7 +454,7 @@ def test_domain_identified_from_public_data(bench: Bench) -> None:
     names = {one.check_name for one in result.get_asset_check_evaluations()}
     assert names == {
         *("columns", "row_count", "dtypes", "values", "bounds", "nulls", "impossible"),
-        *("marginals", "releasable"),
+        *("marginals", "releasable", "budget_suffices"),
     }
     assert list(synthetic(bench).columns) == list(DOMAIN.names)
 
