@@ -44,7 +44,8 @@ def picture(chart: Chart, alternative: str) -> Markup:
     from markupsafe import Markup
 
     text = svg(chart)
-    drawn = Markup(text[text.index("<svg") :])  # noqa: S704 - Vega escapes what it draws
+    hidden = text[text.index("<svg") :].replace("<svg", '<svg aria-hidden="true"', 1)
+    drawn = Markup(hidden)  # noqa: S704 - Vega escapes what it draws
     return Markup('<div role="img" aria-label="{}">{}</div>').format(alternative, drawn)
 
 

@@ -11,6 +11,8 @@ const charts = (() => {
     const live = document.createElement("div");
     await window.vegaEmbed(live, spec, options);
     live.className = "live";
+    // What it shows is told once, not mark by mark.
+    live.querySelector("svg").setAttribute("aria-hidden", "true");
     live.setAttribute("role", "img");
     live.setAttribute("aria-label", alternative);
     holder.replaceChildren(live);

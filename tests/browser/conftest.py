@@ -1,0 +1,151 @@
+"""A browser, pages of a small release, and what every page must keep to."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.cli_bench import run_cli
+
+PHONE = {"width": 390, "height": 844}
+DESK = {"width": 1280, "height": 900}
+
+
+def chromium() -> str | None:
+    """Return the browser that tests and screenshots use: CHROMIUM, or one on the path."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = (path for name in names if (path := shutil.which(name)))
+    return os.environ.get("CHROMIUM") or next(found, None)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Start a browser; tests are skipped, and say why, where there is none."""
+    path = chromium()
+    if path is None:
+        pytest.skip("no Chromium was found: install it, or name one in CHROMIUM")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@dataclass
+class Visit:
+    """A page in the browser, with what it asked for and complained of."""
+
+    page: Page
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Callable[..., Visit]]:
+    """Open a file as a page: ``visit(path, dark=True, phone=True, scripts=False)``.
+
+    At the end of the test the page must have fetched nothing but itself and complained of nothing.
+    """
+    made: list[tuple[Visit, Path]] = []
+
+    def opened(
+        path: Path, *, dark: bool = False, phone: bool = False, scripts: bool = True
+    ) -> Visit:
+        context = browser.new_context(
+            viewport=PHONE if phone else DESK,  # type: ignore[arg-type]
+            color_scheme="dark" if dark else "light",
+            java_script_enabled=scripts,
+        )
+        one = Visit(context.new_page())
+        one.page.on("request", lambda request: one.requests.append(request.url))
+        one.page.on("console", lambda message: one.complaints.append(message.text))
+        one.page.on("pageerror", lambda error: one.complaints.append(str(error)))
+        one.page.goto(path.as_uri())
+        made.append((one, path))
+        return one
+
+    yield opened
+    for one, path in made:
+        assert one.requests == [path.as_uri()]
+        assert one.complaints == []
+        one.page.context.close()
+
+
+@dataclass(frozen=True)
+class Pages:
+    """Pages of a small release of simulated people, and the folder with its files."""
+
+    folder: Path
+
+    @property
+    def report(self) -> Path:
+        return self.folder / "out" / "report.html"
+
+    @property
+    def certificate(self) -> Path:
+        return self.folder / "out" / "certificate.html"
+
+    @property
+    def plan(self) -> Path:
+        return self.folder / "plan.html"
+
+
+@pytest.fixture(scope="session")
+def pages(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Pages:
+    """Make a release and its plan from the command line."""
+    folder = tmp_path_factory.mktemp("pages")
+    tables = ("--domain", "data/domain.yaml", "--public", "data/public.csv")
+    settings = (*tables, "--epsilon", "1", "--rounds", "6", "--degree", "2")
+    budget = ("--ledger", "ledger.db", "--dataset", "people")
+    private = ("--private", "data/private.csv", "--evaluate", "private")
+    trials = ("--records", "4000", "--seeds", "2", "--epsilons", "0.5,1")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for command in (
+            ("demo", "data", "--out", "data", "--private-rows", 4000, "--public-rows", 900),
+            ("ledger", "grant", *budget, "--epsilon", "3", "--delta", "1e-9"),
+            ("synthesize", *settings, *budget, *private, "--no-checks", "--out", "out"),
+            ("plan", *settings, *trials, "--plot", "plan.html"),
+        ):
+            made = run_cli(*command)
+            assert made.exit_code == 0, made.output
+    return Pages(folder)
+
+
+def accessibility_faults(page: Page) -> list[str]:
+    """Return what axe finds on a page, of WCAG 2.2 to level AA and of best practice."""
+    import axe_playwright_python
+
+    script = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text()
+    # Not by a tag in the page, whose policy allows no other script.
+    page.evaluate(script)
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    return [
+        json.dumps({"rule": one["id"], "at": [node["target"] for node in one["nodes"]][:5]})
+        for one in found["violations"]
+    ]
+
+
+def scrolls_sideways(page: Page) -> bool:
+    """Tell whether the page as a whole is wider than the window."""
+    wide: bool = page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
+    return wide
+
+
+def clipped_in_print(page: Page) -> list[str]:
+    """Return what a print of the page would cut off: boxes that hold more than they show."""
+    page.emulate_media(media="print")
+    cut: list[str] = page.evaluate(
+        """() => [...document.querySelectorAll("main *")]
+          .filter((one) => one.clientWidth && getComputedStyle(one).overflowX !== "visible"
+            && one.scrollWidth > one.clientWidth + 1)
+          .map((one) => one.outerHTML.slice(0, 80))"""
+    )
+    page.emulate_media(media="screen")
+    return cut

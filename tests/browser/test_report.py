@@ -1,0 +1,216 @@
+"""The report as people meet it: on a desk, on a phone, in the dark, on paper, without scripts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+from playwright.sync_api import Page, expect
+
+from jam_dagster.evaluation import released_marginal
+from jam_dagster.evaluation.pages import figures
+from jam_dagster.mechanisms import Transcript
+from jam_dagster.tables import Domain
+from tests.browser.conftest import (
+    Pages,
+    Visit,
+    accessibility_faults,
+    clipped_in_print,
+    scrolls_sideways,
+)
+
+pytestmark = pytest.mark.slow
+
+Open = Callable[..., Visit]
+
+
+def drawn(page: Page) -> None:
+    """Scroll through the page until every chart has been drawn by its script."""
+    for holder in page.locator(".chart, [data-pair]").all():
+        if holder.is_visible():
+            holder.scroll_into_view_if_needed()
+            expect(holder.locator(".live")).to_be_visible()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_person_sees_what_the_release_is(visit: Open, pages: Pages, dark: bool) -> None:
+    transcript = Transcript.load(pages.folder / "out" / "transcript")
+    page = visit(pages.report, dark=dark).page
+    expect(page).to_have_title(re.compile("release report"))
+    expect(page.locator("h1")).to_be_visible()
+    guarantee = page.locator("#guarantee")
+    expect(guarantee).to_contain_text("differentially private with ε = 1 and δ = 1e-9")
+    expect(guarantee).to_contain_text("at most 73.1% sure")
+    selecting = sum(one.rho_select for one in transcript.rounds)
+    row = page.get_by_role("row", name="Selecting marginals")
+    expect(row.get_by_role("cell").first).to_have_text(figures(selecting))
+    expect(page.locator("#rounds tbody tr")).to_have_count(len(transcript.rounds))
+    drawn(page)
+    for chart in page.locator(".live svg").all():
+        box = chart.bounding_box()
+        assert box is not None
+        assert min(box["width"], box["height"]) > 30
+
+
+def test_charts_change_with_the_ground(visit: Open, pages: Pages) -> None:
+    colours = []
+    for dark in (False, True):
+        page = visit(pages.report, dark=dark).page
+        drawn(page)
+        text = page.locator("[data-attribute] .live svg text").first
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        colours.append((text.evaluate("one => getComputedStyle(one).fill"), ground))
+    (light_text, light), (dark_text, dark_ground) = colours
+    assert light_text != dark_text
+    assert light != dark_ground
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_nobody_is_kept_out(visit: Open, pages: Pages, dark: bool) -> None:
+    page = visit(pages.report, dark=dark).page
+    drawn(page)
+    for summary in page.locator("summary").all():
+        if summary.is_visible() and summary.evaluate("one => !one.parentElement.open"):
+            summary.click()
+    assert accessibility_faults(page) == []
+
+
+@pytest.mark.parametrize("scripts", [False, True])
+def test_a_phone_shows_it_without_scrolling_sideways(
+    visit: Open, pages: Pages, scripts: bool
+) -> None:
+    page = visit(pages.report, phone=True, scripts=scripts).page
+    if scripts:
+        drawn(page)
+    assert not scrolls_sideways(page)
+
+
+def numbers_shown(page: Page) -> pd.DataFrame:
+    table = page.locator("#compare .numbers table")
+    heads = table.locator("thead th").all_inner_texts()
+    rows = [row.locator("th, td").all_inner_texts() for row in table.locator("tbody tr").all()]
+    return pd.DataFrame(rows, columns=heads)
+
+
+def test_a_chosen_pair_is_drawn_with_the_numbers_of_the_tables(visit: Open, pages: Pages) -> None:
+    folder = pages.folder / "out"
+    domain = Domain.load(folder / "domain.yaml")
+    transcript = Transcript.load(folder / "transcript")
+    page = visit(pages.report).page
+    compare = page.locator("#compare")
+    compare.scroll_into_view_if_needed()
+    holder = compare.locator(".chart")
+    expect(holder.locator(".live")).to_be_visible()
+    first, second = compare.locator("select").all()
+    before = holder.inner_html()
+
+    # What was measured, and what was not.
+    measured = next(one.clique for one in transcript.measurements if one.source == "private")
+    unmeasured = ("sex", "settlement")
+    for pair in (measured[:2], unmeasured):
+        first.select_option(pair[0])
+        second.select_option(pair[1])
+        expect(holder.locator(".live")).to_have_attribute(
+            "aria-label", re.compile(" and ".join(sorted(pair, key=domain.names.index)))
+        )
+        assert holder.inner_html() != before
+        before = holder.inner_html()
+        compare.locator("details").evaluate("one => { one.open = true; }")
+        released = released_marginal(transcript, tuple(sorted(pair, key=domain.names.index)))
+        shown = numbers_shown(page)
+        assert ("released" in shown) is (released is not None)
+        assert len(shown) == np.prod([domain.sizes[name] for name in pair])
+
+    synthetic = pd.read_csv(folder / "synthetic.csv", dtype=str)
+    public = pd.read_csv(pages.folder / "data" / "public.csv", dtype=str)
+    for table, rows in (("synthetic", synthetic), ("public", public)):
+        for _, row in shown.iterrows():
+            here = (rows["sex"] == row["sex"]) & (rows["settlement"] == row["settlement"])
+            assert row[table] == f"{100 * here.mean():.2f}%"
+
+
+def test_one_attribute_can_be_chosen_by_keyboard(visit: Open, pages: Pages) -> None:
+    page = visit(pages.report).page
+    compare = page.locator("#compare")
+    compare.scroll_into_view_if_needed()
+    live = compare.locator(".chart .live")
+    expect(live).to_be_visible()
+    first, second = compare.locator("select").all()
+    first.focus()
+    assert first.evaluate("one => getComputedStyle(one).outlineStyle") == "solid"
+    page.keyboard.type("health")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Home")
+    expect(second).to_have_value("")
+    expect(first).to_have_value("health")
+    expect(live).to_have_attribute("aria-label", re.compile("Distribution of health"))
+    compare.locator("summary").focus()
+    page.keyboard.press("Enter")
+    expect(compare.get_by_role("columnheader", name="health")).to_be_visible()
+
+
+def test_the_pointer_finds_numbers(visit: Open, pages: Pages) -> None:
+    page = visit(pages.report).page
+    figure = page.locator("[data-attribute='sex']")
+    figure.scroll_into_view_if_needed()
+    live = figure.locator(".live")
+    expect(live).to_be_visible()
+    figure.locator("summary").click()
+    share = figure.locator("tbody tr td").first.inner_text()
+    figure.locator("summary").click()
+    live.locator("path[opacity='0']").first.hover()
+    tooltip = page.locator("#vg-tooltip-element")
+    expect(tooltip).to_be_visible()
+    expect(tooltip).to_contain_text(share)
+    expect(tooltip).to_contain_text("sex: ")
+
+
+def test_rounds_can_be_sorted(visit: Open, pages: Pages) -> None:
+    page = visit(pages.report).page
+    table = page.locator("#rounds table")
+    head = table.get_by_role("columnheader", name="Misfit after")
+    for order in ("ascending", "descending"):
+        head.get_by_role("button").click()
+        expect(head).to_have_attribute("aria-sort", order)
+        column = [float(one) for one in table.locator("tbody td:nth-child(8)").all_inner_texts()]
+        assert column == sorted(column, reverse=order == "descending")
+
+
+def test_without_scripts_everything_is_there(visit: Open, pages: Pages) -> None:
+    page = visit(pages.report, scripts=False).page
+    expect(page.locator("#compare")).to_be_hidden()
+    for picture in page.locator(".chart [role=img] svg, [data-pair] svg").all():
+        box = picture.bounding_box()
+        assert box is not None
+        assert box["width"] > 30
+    figure = page.locator("[data-attribute='sex']")
+    figure.locator("summary").click()
+    expect(figure.get_by_role("columnheader", name="synthetic")).to_be_visible()
+
+
+def test_paper_is_light_and_cuts_nothing_off(visit: Open, pages: Pages) -> None:
+    page = visit(pages.report, dark=True).page
+    drawn(page)
+    page.set_viewport_size({"width": 760, "height": 1000})  # A4 within its margins.
+    assert clipped_in_print(page) == []
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    text = page.locator("[data-attribute] .live svg text").first
+    red, green, blue = re.findall(r"\d+", text.evaluate("one => getComputedStyle(one).fill"))
+    assert max(int(red), int(green), int(blue)) < 140
+    expect(page.locator(".chooser")).to_be_hidden()
+    assert page.pdf(format="A4").count(b"/Type /Page\n") >= 2
+
+
+def test_what_the_page_holds_is_what_may_leave(pages: Pages) -> None:
+    """Data for the script are marginals of tables that leave with the page."""
+    blocks = re.findall(
+        r'<script type="application/json" class="pairs">(.*?)</script>', pages.report.read_text()
+    )
+    (pairs,) = map(json.loads, blocks)
+    assert set(pairs["records"]) == {"synthetic", "public", "released"}
+    assert {title for one in pairs["pairs"] for title in one["counts"]} == set(pairs["records"])
