@@ -23,6 +23,9 @@ from tests.test_packaging import KERNELS, ROOT, build_wheel
 
 pytestmark = pytest.mark.slow
 
+# Steps in processes of their own would each import everything anew.
+IN_PROCESS = json.dumps({"execution": {"config": {"in_process": {}}}})
+
 
 @dataclass
 class Project:
@@ -143,9 +146,8 @@ def test_a_release_is_scaffolded_checked_and_made(project: Project) -> None:
     listed = json.loads(project.call("dg", "list", "defs", "--json"))
     assert "my_release/synthetic_records" in json.dumps(listed)
 
-    one_process = json.dumps({"execution": {"config": {"in_process": {}}}})
     launched = project.call(
-        "dg", "launch", "--job", "my_release_release", "--config-json", one_process
+        "dg", "launch", "--job", "my_release_release", "--config-json", IN_PROCESS
     )
     assert "RUN_SUCCESS" in launched
     releases = project.root / ".jam" / "releases" / "my_release"
@@ -156,6 +158,61 @@ def test_a_release_is_scaffolded_checked_and_made(project: Project) -> None:
         *("jam-dagster", "certificate", "verify", str(releases / "release_certificate"), ledger)
     )
     assert (project.root / ".jam" / ".gitignore").read_text() == "*\n"
+
+
+WAREHOUSE = """
+import dagster as dg
+import pandas as pd
+
+
+@dg.asset(key=["warehouse", "people"])
+def people() -> pd.DataFrame:
+    return pd.read_csv("people.csv")
+
+
+@dg.asset(key=["warehouse", "survey"])
+def survey() -> pd.DataFrame:
+    return pd.read_csv("survey.csv")
+"""
+
+FROM_ASSETS = """
+type: jam_dagster.SyntheticRelease
+attributes:
+  release: from_assets
+  dataset: project
+  private: {asset: warehouse/people}
+  public: {asset: warehouse/survey}
+  domain: {identify: public}
+  privacy: {epsilon: 0.5}
+"""
+
+
+def test_tables_that_the_project_makes_are_sources(project: Project) -> None:
+    budgets = project.defs / "release_resources" / "defs.yaml"
+    if not budgets.exists():
+        project.call("dg", "scaffold", "defs", "jam_dagster.ReleaseResources", "release_resources")
+    text = budgets.read_text()
+    budgets.write_text(text.replace("  budgets:\n", "  budgets:\n    project: {epsilon: 1.0}\n"))
+    (project.defs / "warehouse.py").write_text(WAREHOUSE)
+    (project.defs / "from_assets").mkdir()
+    (project.defs / "from_assets" / "defs.yaml").write_text(FROM_ASSETS)
+    assert "validated successfully" in project.call("dg", "check", "yaml")
+    tables = ["public_records", "domain", "privacy_budget", "private_records"]
+    selection = ["warehouse/people", "warehouse/survey", *(f"from_assets/{one}" for one in tables)]
+    launch = ("dg", "launch", "--config-json", IN_PROCESS, "--assets", ",".join(selection))
+    assert "RUN_SUCCESS" in project.call(*launch)
+    kept = project.root / ".jam" / "private" / "from_assets" / "private_records.parquet"
+    assert len(pd.read_parquet(kept)) == 600
+
+    # What else the project labels is looked at when the release meets it.
+    leak = """
+@dg.asset(deps=[people], tags={"jam/privacy": "public"})
+def count() -> None: ...
+"""
+    (project.defs / "warehouse.py").write_text(WAREHOUSE + leak)
+    told = project.call(*launch, fails=True)
+    assert "warehouse/people -> count" in told
+    (project.defs / "warehouse.py").write_text(WAREHOUSE)
 
 
 def test_the_demo_is_scaffolded_without_tables(project: Project) -> None:

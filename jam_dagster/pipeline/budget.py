@@ -11,6 +11,7 @@ from jam_dagster.pipeline.ingestion import STORES, check_places, spending
 from jam_dagster.pipeline.metadata import tidy
 from jam_dagster.pipeline.outlook import BudgetOutlook, leave, told_if_refused
 from jam_dagster.pipeline.previous import check_release_before
+from jam_dagster.pipeline.source_assets import reading
 from jam_dagster.tables import Domain
 
 SUFFICES = "budget_suffices"
@@ -46,6 +47,8 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         context: dg.AssetExecutionContext, **inputs: Domain
     ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
         check_places(context)
+        # Nothing is read here: what is wrong with it is said before anything is reserved.
+        reading(graph, "private", context)
         domain = inputs.get("domain")
         if domain is not None:
             workload = spec.workload.build(domain)

@@ -17,11 +17,13 @@ from jam_dagster.pipeline.labels import (
     CHARGES_LEDGER,
     CHARGES_TAG,
     LABEL_TAG,
+    PRIVATE_SOURCE,
     RESERVES_TAG,
     PrivacyLabel,
     built,
 )
 from jam_dagster.pipeline.metadata import column_lineage, column_schema
+from jam_dagster.pipeline.source_assets import Side, source_key
 from jam_dagster.pipeline.specification import ReleaseSpec
 from jam_dagster.privacy import Budget, Neighbours, ReleaseKey
 from jam_dagster.tables import Domain
@@ -141,6 +143,11 @@ class ReleaseGraph:
     def ins(self, *names: str) -> dict[str, dg.AssetIn]:
         """Return inputs that load assets of this release."""
         return {name: dg.AssetIn(key=self.key(name)) for name in names}
+
+    def source_deps(self, side: Side) -> list[dg.AssetKey]:
+        """Return the asset that a table is read from; none where it is read from elsewhere."""
+        key = source_key(self.spec.private if side == "private" else self.spec.public)
+        return [] if key is None else [key]
 
     def label(self, name: str) -> PrivacyLabel:
         """Return who may see an asset."""
@@ -300,6 +307,10 @@ class ReleaseGraph:
     def _metadata(self, name: str) -> dict[str, Any]:
         domain = self.spec.domain.declared
         mark = {BUILT_METADATA: built(self.label(name), charges=self.charges(name))}
+        if name == "private_records":
+            # What the label check goes by, and a translation must leave.
+            for source in self.source_deps("private"):
+                mark[PRIVATE_SOURCE] = source.to_user_string()
         if domain is None or self.spec.domain.restricted:
             return mark
         return mark | self.table_metadata(name, domain)
@@ -312,18 +323,21 @@ class ReleaseGraph:
         """
         coded = name.endswith("_discretized")
         upstream = {
-            "private_discretized": ("private_records",),
-            "public_discretized": ("public_records",),
-            "synthetic_records": ("private_discretized", "public_discretized"),
-        }.get(name, ())
+            "private_records": self.source_deps("private"),
+            "private_discretized": [self.key("private_records")],
+            "public_discretized": [self.key("public_records")],
+            "synthetic_records": [
+                self.key("private_discretized"),
+                self.key("public_discretized"),
+            ],
+        }.get(name, [])
         if name not in ("private_records", "synthetic_records") and not coded:
             return {}
         metadata: dict[str, Any] = {"dagster/column_schema": column_schema(domain, coded=coded)}
         if name == "public_discretized" and self.spec.previous is not None:
-            upstream = (*upstream, PREVIOUS)
+            upstream = [*upstream, self.key(PREVIOUS)]
         if upstream:
-            keys = [self.key(one) for one in upstream]
-            metadata["dagster/column_lineage"] = column_lineage(domain, keys)
+            metadata["dagster/column_lineage"] = column_lineage(domain.names, upstream)
         return metadata
 
     def _code_version(self, name: str) -> str:

@@ -19,9 +19,10 @@ from jam_dagster.pipeline.graph import (
 )
 from jam_dagster.pipeline.identity import IngestedTable, Ingestion
 from jam_dagster.pipeline.ledger import LedgerResource
-from jam_dagster.pipeline.metadata import domain_table, observed_schema, preview
+from jam_dagster.pipeline.metadata import column_lineage, domain_table, observed_schema, preview
 from jam_dagster.pipeline.outlook import told_if_refused
 from jam_dagster.pipeline.previous import check_release_before, public_table
+from jam_dagster.pipeline.source_assets import reading
 from jam_dagster.pipeline.spending import LedgerSpending
 from jam_dagster.pipeline.storage import check_stores
 from jam_dagster.tables import (
@@ -82,9 +83,11 @@ def ingestion_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
 
 
 def _public_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
-    @graph.asset("public_records")
+    deps = graph.source_deps("public")
+
+    @graph.asset("public_records", deps=deps)
     def public_records(context: dg.AssetExecutionContext) -> pd.DataFrame:
-        source = graph.spec.source("public", graph.partition_of(context))
+        source = reading(graph, "public", context)
         table = source.read(private=False)
         _check_not_empty(table, "public")
         context.add_output_metadata(
@@ -94,6 +97,11 @@ def _public_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
                 "source": source.describe(),
                 "preview": preview(table),
             }
+            | (
+                {"dagster/column_lineage": column_lineage(map(str, table.columns), deps)}
+                if deps
+                else {}
+            )
         )
         return table
 
@@ -175,13 +183,13 @@ def _private_records(
         "private_records",
         # A declared domain is known without the asset; that saves the graph an arrow.
         ins={} if declared is not None else domain_input,
-        deps=[graph.key("privacy_budget")],
+        deps=[graph.key("privacy_budget"), *graph.source_deps("private")],
         resources={*graph.spending_resources, *STORES},
     )
     def private_records(context: dg.AssetExecutionContext, **inputs: Domain) -> pd.DataFrame:
         check_places(context)
         partition = graph.partition_of(context)
-        source = spec.source("private", partition)
+        source = reading(graph, "private", context)
         domain = inputs.get("domain", declared)
         if spec.privacy.noise == "exact":
             # Once more, for a run that was launched without the asset above: a table that is not

@@ -21,6 +21,9 @@ CHARGES_LEDGER = "ledger"
 # On what holds a reservation before anything is charged to it; it may spend, and washes nothing.
 RESERVES_TAG = "jam/reserves"
 
+# In the metadata of the private table of a release: the asset of the project that it is read from.
+PRIVATE_SOURCE = "jam/private_source"
+
 # In the metadata of the assets that a release is built of: the tags that it gave them.
 BUILT_METADATA = "jam/built"
 
@@ -62,7 +65,8 @@ def check_privacy_labels(specs: Iterable[dg.AssetSpec]) -> None:
     a label. An asset that charges the ledger (tag ``jam/charges: ledger``) washes the taint of
     private assets off: that is what it pays for. It cannot wash off that of restricted ones, for
     their exact statistics were never paid for. Only assets that a release is built of charge, and
-    they keep the labels that it gave them.
+    they keep the labels that it gave them. An asset of the project from which a release reads its
+    private table is private, whatever it says.
 
     Parameters
     ----------
@@ -76,6 +80,11 @@ def check_privacy_labels(specs: Iterable[dg.AssetSpec]) -> None:
         has other labels than it was built with, or another asset says that it charges.
     """
     by_key = {spec.key: spec for spec in specs}
+    private = {
+        str(spec.metadata[PRIVATE_SOURCE]): spec.key.to_user_string()
+        for spec in by_key.values()
+        if PRIVATE_SOURCE in spec.metadata
+    }
     known: dict[dg.AssetKey, _Taints] = {}
 
     def taints(key: dg.AssetKey) -> _Taints:
@@ -87,6 +96,8 @@ def check_privacy_labels(specs: Iterable[dg.AssetSpec]) -> None:
                     for taint, path in taints(dep.asset_key).items():
                         arriving.setdefault(taint, (*path, key.to_user_string()))
             known[key] = _leaving(spec, arriving)
+            if reader := private.get(key.to_user_string()):
+                known[key] = _of_private_source(spec, reader, known[key])
         return known[key]
 
     for key in sorted(by_key):
@@ -115,6 +126,11 @@ def check_translated(before: Collection[dg.AssetSpec], after: Collection[dg.Asse
                 f"metadata {BUILT_METADATA}",
                 one.metadata.get(BUILT_METADATA),
                 other.metadata.get(BUILT_METADATA),
+            ),
+            (
+                f"metadata {PRIVATE_SOURCE}",
+                one.metadata.get(PRIVATE_SOURCE),
+                other.metadata.get(PRIVATE_SOURCE),
             ),
             (f"metadata {_KEPT_BY}", one.metadata.get(_KEPT_BY), other.metadata.get(_KEPT_BY)),
             ("partitions", _partitions(one), _partitions(other)),
@@ -184,6 +200,18 @@ def _leaving(spec: dg.AssetSpec, arriving: dict[PrivacyLabel, tuple[str, ...]]) 
             )
         return {}
     return {**arriving, label: (name,)}
+
+
+def _of_private_source(spec: dg.AssetSpec, reader: str, taints: _Taints) -> _Taints:
+    """Taint a project's own asset as the private table that a release reads from it."""
+    name, label = spec.key.to_user_string(), _label_of(spec)
+    if label is not None and label.releasable:
+        raise PrivacyLabelError(
+            f"Asset {name} is labelled {label.value}, but {reader} reads the private table of its"
+            f" release from it: it is private. Remove its tag {LABEL_TAG}, or name it as the public"
+            f" source if it needs no protection."
+        )
+    return {**taints, PrivacyLabel.PRIVATE: (name,)}
 
 
 def _label_of(spec: dg.AssetSpec) -> PrivacyLabel | None:

@@ -4,6 +4,7 @@ import dagster as dg
 
 from jam_dagster.pipeline.automation import check_automation
 from jam_dagster.pipeline.labels import check_privacy_labels
+from jam_dagster.pipeline.source_assets import check_source_assets
 
 
 def check_definitions(definitions: dg.Definitions) -> dg.Definitions:
@@ -27,7 +28,8 @@ def check_definitions(definitions: dg.Definitions) -> dg.Definitions:
     PrivacyLabelError
         See `check_privacy_labels`.
     SpecificationError
-        If something upstream would make an asset spend; see `check_automation`.
+        If something upstream would make an asset spend (see `check_automation`), or an asset
+        that a release takes its private table from is missing.
 
     Examples
     --------
@@ -36,6 +38,7 @@ def check_definitions(definitions: dg.Definitions) -> dg.Definitions:
     >>> defs = check_definitions(dg.Definitions.merge(dg.Definitions(), dg.Definitions()))
     """
     specs = definitions.resolve_all_asset_specs()
+    check_source_assets(specs)
     check_privacy_labels(specs)
     check_automation(specs)
     return definitions

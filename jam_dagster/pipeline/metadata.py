@@ -56,12 +56,12 @@ def observed_schema(table: pd.DataFrame) -> dg.TableSchema:
     )
 
 
-def column_lineage(domain: Domain, upstream: Sequence[dg.AssetKey]) -> dg.TableColumnLineage:
+def column_lineage(names: Iterable[str], upstream: Sequence[dg.AssetKey]) -> dg.TableColumnLineage:
     """Say that each column comes from the column of the same name in every upstream table."""
     return dg.TableColumnLineage(
         deps_by_column={
             name: [dg.TableColumnDep(asset_key=key, column_name=name) for key in upstream]
-            for name in domain.names
+            for name in names
         }
     )
 

@@ -18,6 +18,7 @@ from jam_dagster.pipeline.sections import (
 from jam_dagster.privacy import Budget, Protection
 from jam_dagster.privacy.release_key import canonical_digest, specification_of
 from jam_dagster.tables import (
+    AssetSource,
     Domain,
     PreviousRelease,
     Source,
@@ -89,7 +90,9 @@ class ReleaseSpec:
             )
 
     def _check_sources(self) -> None:
-        if self.partitions is not None and not is_partitioned(self.private):
+        # Whether an asset has partitions is known where the project is.
+        partitioned = is_partitioned(self.private) or isinstance(self.private, AssetSource)
+        if self.partitions is not None and not partitioned:
             raise SpecificationError(
                 f"Release {self.release} has partitions, but its private source no {{partition}}:"
                 f" each would release the same records again, at a price of its own. Write"

@@ -6,14 +6,14 @@ same defaults.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.tables import Domain, PreviousRelease, public_from_config
+from jam_dagster.tables import AssetSource, Domain, PreviousRelease, public_from_config
 from jam_dagster.tables.anchoring import anchored
 from jam_dagster.tables.configuration import check_keys
 from jam_dagster.tables.yaml_text import parse_yaml
@@ -49,13 +49,15 @@ _WHOLE = ("rounds", "iterations", "degree", "max_rows", "seed")
 _NUMBERS = (*_WHOLE, "epsilon", "delta", "alpha", "size_limit_mb", "tolerance", "records_share")
 
 
-def read_definition(path: Path) -> dict[str, Any]:
+def read_definition(path: Path, given: Collection[str] = ()) -> dict[str, Any]:
     """Read what a plan needs to know of a release from its component's file.
 
     Parameters
     ----------
     path
         The ``defs.yaml``, or the folder that holds it.
+    given
+        Settings that take the place of the file's: a table or domain among them is not looked at.
 
     Returns
     -------
@@ -89,9 +91,9 @@ def read_definition(path: Path) -> dict[str, Any]:
         for name in ("release", "dataset"):
             if attributes.get(name) is not None:
                 settings[name] = str(_value(name, name, attributes[name]))
-        if attributes.get("public") is not None:
+        if "public" not in given and attributes.get("public") is not None:
             settings["public"] = _public(attributes["public"], file.parent)
-        if attributes.get("domain") is not None:
+        if "domain" not in given and attributes.get("domain") is not None:
             settings |= _domain(attributes["domain"], file.parent)
     except InputError as error:
         raise type(error)(f"{file}: {error}") from None
@@ -169,7 +171,13 @@ def _public(config: Any, folder: Path) -> Any:
             f"public: {error}. Name a table that stands for it with --public."
         ) from None
     # Later partitions have tables that are not made yet; the given one stands for them.
-    return public.first if isinstance(public, PreviousRelease) else public
+    source = public.first if isinstance(public, PreviousRelease) else public
+    if isinstance(source, AssetSource):
+        raise SpecificationError(
+            f"public is {source.describe()}, which only a Dagster run can load: name a table that"
+            f" stands for it with --public, such as an extract of it."
+        )
+    return source
 
 
 def _domain(config: Any, folder: Path) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class PlanRequest:
             If something is missing or out of range; the message names it.
         """
         given = {name: value for name, value in options.items() if value is not None}
-        settings = {} if definition is None else read_definition(definition)
+        settings = {} if definition is None else read_definition(definition, given)
         _override(settings, given)
         for name, remedy in (("public", "--public TABLE"), ("epsilon", "--epsilon EPSILON")):
             if name not in settings:

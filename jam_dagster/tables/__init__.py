@@ -18,6 +18,7 @@ from jam_dagster.tables.privacy_unit import (
     seeded_key,
 )
 from jam_dagster.tables.sources import (
+    AssetSource,
     CsvSource,
     DemoSource,
     ParquetSource,
@@ -33,6 +34,7 @@ from jam_dagster.tables.withheld import withheld
 from jam_dagster.tables.workload import Workload
 
 __all__ = [
+    "AssetSource",
     "Attribute",
     "CategoricalAttribute",
     "Clique",

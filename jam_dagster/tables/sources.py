@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, cast, get_args
 import pandas as pd
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.tables.asset_source import AssetSource
 from jam_dagster.tables.configuration import (
     as_boolean,
     as_integer,
@@ -28,6 +29,7 @@ from jam_dagster.tables.sql_source import SqlSource
 from jam_dagster.tables.values import Value
 
 __all__ = [
+    "AssetSource",
     "CsvSource",
     "DemoSource",
     "ParquetSource",
@@ -170,6 +172,12 @@ class SplitSource:
 
     def __post_init__(self) -> None:
         _check_part(self.part)
+        if isinstance(self.source, AssetSource):
+            raise SpecificationError(
+                f"asset {self.source.key} cannot be split by a release: its public part would be"
+                " read from a table that is private. Make two assets of it (with"
+                " jam_dagster.tables.stratified_split), and name each"
+            )
         check_split(self.public_share, self.public_rows, self.private_share)
 
     @property
@@ -253,7 +261,8 @@ def source_from_config(config: str | Mapping[str, Any]) -> Source:
     config
         A path that ends in .csv, .tsv or .parquet (a compressed CSV too), or one of
         ``{"csv": path, ...}``, ``{"parquet": path}``, ``{"sql": url, "query": sql}``,
-        ``{"demo": "census", "part": ...}`` and ``{"split": {...}, "by": ..., ...}`` with the
+        ``{"demo": "census", "part": ...}``, ``{"asset": key}`` and
+        ``{"split": {...}, "by": ..., ...}`` with the
         parameters of the class as further keys.
 
     Raises
@@ -293,6 +302,7 @@ SOURCES: dict[str, tuple[type[Any], str]] = {
     "sql": (SqlSource, "url"),
     "demo": (DemoSource, "table"),
     "split": (SplitSource, "source"),
+    "asset": (AssetSource, "key"),
 }
 """Each kind of source by its key: its class, and the parameter that stands under the key."""
 

@@ -43,7 +43,7 @@ def test_attributes_are_told_in_words() -> None:
 
 def test_lineage_leads_to_the_column_of_the_same_name() -> None:
     upstream = [dg.AssetKey("private"), dg.AssetKey("public")]
-    lineage = column_lineage(DOMAIN, upstream).deps_by_column
+    lineage = column_lineage(DOMAIN.names, upstream).deps_by_column
     assert list(lineage) == list(DOMAIN.names)
     assert lineage["job"] == [dg.TableColumnDep(key, "job") for key in upstream]
 

@@ -120,6 +120,16 @@ def test_options_override_the_file(tmp_path: Path) -> None:
     assert planned.release.shares().keys() == {"mechanism"}
 
 
+def test_an_asset_for_which_a_table_stands_is_not_looked_at(tmp_path: Path) -> None:
+    path = written(tmp_path, public={"asset": "warehouse/survey"}, domain="nowhere.yaml")
+
+    planned = PlanRequest.of(
+        path, public=DemoSource(part="public"), domain=str(CENSUS / "domain.yaml")
+    )
+
+    assert planned.release.public == DemoSource(part="public")
+
+
 @pytest.mark.parametrize(
     ("attributes", "told"),
     [
@@ -129,7 +139,8 @@ def test_options_override_the_file(tmp_path: Path) -> None:
         ({"privacy": {"epsilom": 1}}, "privacy has the unknown key 'epsilom'"),
         ({"mechanism": {"rounds": 2.5}}, "mechanism.rounds must be a whole number, got 2.5"),
         ({"mechanism": 3}, "mechanism must be a mapping"),
-        ({"public": {"asset": "warehouse/survey"}}, "--public"),
+        ({"public": {"asset": "warehouse/survey"}}, "a table that stands for it with --public"),
+        ({"public": {"asset": ""}}, "--public"),
         ({"domain": {"identify": "public", "bins": 1}}, "domain.bins"),
     ],
 )

@@ -1,0 +1,301 @@
+"""Tables that the project makes already: loaded after the reservation, and held to their labels."""
+
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+import pytest
+
+from jam_dagster.errors import PrivacyLabelError, SpecificationError
+from jam_dagster.pipeline import DatasetBudget, PrivacySpec, check_definitions
+from jam_dagster.tables import AssetSource, source_from_config
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, people
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
+    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
+]
+
+PEOPLE, SURVEY = dg.AssetKey(["warehouse", "people"]), dg.AssetKey(["warehouse", "survey"])
+FROM_ASSETS: dict[str, Any] = {
+    "private": source_from_config({"asset": "warehouse/people"}),
+    "public": source_from_config({"asset": "warehouse/survey"}),
+}
+
+
+class Warehouse(dg.IOManager):
+    """Keeps tables in memory, and notes what it gave and when."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.tables: dict[tuple[str, ...], Any] = {}
+        self.given: list[tuple[str, list[str]]] = []
+
+    def handle_output(self, context: dg.OutputContext, obj: object) -> None:
+        part = context.partition_key if context.has_partition_key else ""
+        self.tables[*context.asset_key.path, part] = obj
+
+    def load_input(self, context: dg.InputContext) -> object:
+        part = context.partition_key if context.has_partition_key else ""
+        self.given.append((context.asset_key.to_user_string(), self.bench.kinds()))
+        return self.tables[*context.asset_key.path, part]
+
+
+def table(key: dg.AssetKey, value: object, **options: Any) -> dg.AssetsDefinition:
+    @dg.asset(key=key, io_manager_key="warehouse", **options)
+    def made() -> object:
+        return value
+
+    return made
+
+
+class Project:
+    """A project with two tables, and a release of them."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.warehouse = Warehouse(bench)
+        self.assets = [
+            table(PEOPLE, people(600, seed=1).assign(name="Ann")),
+            table(SURVEY, people(200, seed=2)),
+        ]
+
+    def definitions(self, **changes: Any) -> dg.Definitions:
+        return dg.Definitions.merge(
+            self.bench.definitions(**{**FROM_ASSETS, **changes}),
+            dg.Definitions(assets=self.assets, resources={"warehouse": self.warehouse}),
+        )
+
+    def materialize(self, *keys: dg.AssetKey, partition: str | None = None) -> None:
+        made = dg.materialize(
+            [one for one in self.assets if one.key in keys],
+            resources={"warehouse": self.warehouse},
+            instance=self.bench.instance,
+            partition_key=partition,
+        )
+        assert made.success
+
+    def run(
+        self, selection: list[str] = UP_TO_SYNTHETIC, partition: str | None = None, **changes: Any
+    ) -> dg.ExecuteInProcessResult:
+        job = self.definitions(**changes).resolve_job_def("people_release")
+        return job.execute_in_process(
+            instance=self.bench.instance,
+            raise_on_error=False,
+            partition_key=partition,
+            asset_selection=[dg.AssetKey(["people", name]) for name in selection],
+        )
+
+
+@pytest.fixture
+def project(bench: Bench) -> Project:
+    return Project(bench)
+
+
+def test_tables_of_the_project_are_released(project: Project) -> None:
+    project.materialize(PEOPLE, SURVEY)
+    result = project.run()
+    assert result.success, failure(result)
+    synthetic = pd.read_csv(project.bench.releases / "people" / "synthetic_records.csv")
+    assert list(synthetic) == ["sex", "town", "job", "age"]
+    by_name = dict(project.warehouse.given)
+    # The whole release was reserved before the private table was asked for.
+    assert by_name["warehouse/people"] == ["reserved"]
+    # What the project's table was is left as it was.
+    assert project.warehouse.tables["warehouse", "people", ""].attrs == {}
+
+
+def test_the_lineage_shows_where_tables_come_from(project: Project) -> None:
+    definitions = check_definitions(project.definitions())
+    graph = definitions.resolve_asset_graph()
+    private = graph.get(dg.AssetKey(["people", "private_records"]))
+    assert PEOPLE in private.parent_keys
+    assert graph.get(dg.AssetKey(["people", "public_records"])).parent_keys == {SURVEY}
+    columns = private.metadata["dagster/column_lineage"].deps_by_column
+    assert columns["town"] == [dg.TableColumnDep(asset_key=PEOPLE, column_name="town")]
+    project.materialize(PEOPLE, SURVEY)
+    result = project.run(["public_records"])
+    (event,) = result.get_asset_materialization_events()
+    lineage = event.materialization.metadata["dagster/column_lineage"].value
+    assert lineage.deps_by_column["sex"] == [dg.TableColumnDep(SURVEY, "sex")]
+
+
+def test_what_does_not_fit_the_budget_is_not_opened(project: Project) -> None:
+    project.materialize(PEOPLE, SURVEY)
+    project.bench.budget = DatasetBudget(epsilon=1.0, delta=1e-9)
+    for selection in (UP_TO_SYNTHETIC, ["domain", "private_records"]):
+        assert "BudgetExceededError" in failure(project.run(selection))
+    assert "warehouse/people" not in dict(project.warehouse.given)
+
+
+def test_seeded_noise_reads_it_too(project: Project) -> None:
+    project.materialize(PEOPLE, SURVEY)
+    result = project.run(privacy=PrivacySpec(epsilon=2.0, noise="numpy"))
+    assert result.success, failure(result)
+
+
+class Refuses(dg.IOManager):
+    def handle_output(self, context: dg.OutputContext, obj: object) -> None: ...
+
+    def load_input(self, context: dg.InputContext) -> object:
+        raise ValueError("secret of Ann")
+
+
+def test_what_an_io_manager_says_of_private_values_is_withheld(project: Project) -> None:
+    project.materialize(PEOPLE, SURVEY)
+    project.warehouse.load_input = Refuses().load_input  # type: ignore[method-assign]
+    told = failure(project.run(["domain", "privacy_budget", "private_records"]))
+    assert "loading asset warehouse/people failed with builtins.ValueError" in told
+    assert "Ann" not in told
+
+
+def test_what_was_never_made_is_asked_for(project: Project) -> None:
+    project.materialize(SURVEY)
+    told = failure(project.run())
+    assert "warehouse/people could not be loaded, and was never materialized" in told
+
+
+def test_what_is_no_table_is_refused(project: Project) -> None:
+    project.assets[0] = table(PEOPLE, ["Ann"])
+    project.materialize(PEOPLE, SURVEY)
+    told = failure(project.run())
+    assert "warehouse/people is a builtins.list, and a table must be a pandas.DataFrame" in told
+
+
+def test_an_asset_that_is_not_there_is_named(project: Project) -> None:
+    project.assets = project.assets[1:]
+    project.materialize(SURVEY)
+    told = failure(project.run())
+    assert "warehouse/people, from which a table of release people is read, is not in" in told
+    assert project.bench.kinds() == []
+    with pytest.raises(SpecificationError, match=r"warehouse/people.*dg list defs"):
+        check_definitions(project.definitions())
+
+
+def test_what_another_code_location_makes_is_loaded_by_its_declaration(project: Project) -> None:
+    project.materialize(PEOPLE, SURVEY)
+    external = [dg.AssetSpec(key).with_io_manager_key("warehouse") for key in (PEOPLE, SURVEY)]
+    definitions = dg.Definitions.merge(
+        project.bench.definitions(**FROM_ASSETS),
+        dg.Definitions(assets=external, resources={"warehouse": project.warehouse}),
+    )
+    result = (
+        check_definitions(definitions)
+        .resolve_job_def("people_release")
+        .execute_in_process(
+            instance=project.bench.instance,
+            raise_on_error=False,
+            asset_selection=[dg.AssetKey(["people", name]) for name in UP_TO_SYNTHETIC],
+        )
+    )
+    assert result.success, failure(result)
+
+
+# Labels ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("label", ["public", "dp"])
+def test_a_private_table_that_calls_itself_releasable_is_refused(
+    project: Project, label: str
+) -> None:
+    project.assets[0] = table(PEOPLE, people(600, seed=1), tags={"jam/privacy": label})
+    with pytest.raises(PrivacyLabelError, match=f"warehouse/people is labelled {label}, but"):
+        check_definitions(project.definitions())
+    project.materialize(PEOPLE, SURVEY)
+    # A project that never calls check_definitions is held to it when the release runs.
+    assert "PrivacyLabelError" in failure(project.run())
+    assert project.bench.kinds() == []
+
+
+@pytest.mark.parametrize(("label", "loads"), [("public", False), (None, True), ("private", True)])
+def test_what_else_is_made_of_the_private_table_is_tainted(
+    project: Project, label: str | None, loads: bool
+) -> None:
+    tags = {} if label is None else {"jam/privacy": label}
+    project.assets.append(table(dg.AssetKey("count"), 1, deps=[PEOPLE], tags=tags))
+    if loads:
+        check_definitions(project.definitions())
+    else:
+        with pytest.raises(PrivacyLabelError, match="warehouse/people -> count"):
+            check_definitions(project.definitions())
+
+
+def test_a_private_table_is_no_public_source(project: Project) -> None:
+    both = {"private": AssetSource("warehouse/people"), "public": AssetSource("warehouse/people")}
+    with pytest.raises(PrivacyLabelError, match="warehouse/people -> people/public_records"):
+        check_definitions(project.definitions(**both))
+    project.materialize(PEOPLE, SURVEY)
+    assert "PrivacyLabelError" in failure(project.run(**both))
+    assert project.warehouse.given == []
+
+
+# Partitions -----------------------------------------------------------------------------------
+
+MONTHS: dict[str, Any] = {"partitions": "monthly", "start": "2026-01-01"}
+
+
+def test_partitions_of_the_asset_are_those_of_the_release(project: Project) -> None:
+    # Dagster calls months by their first day, and these began a year before.
+    months = dg.MonthlyPartitionsDefinition(start_date="2025-01-01")
+    project.assets[0] = table(PEOPLE, people(600, seed=1), partitions_def=months)
+    check_definitions(project.definitions(**MONTHS))
+    project.materialize(PEOPLE, partition="2026-02-01")
+    project.materialize(SURVEY)
+    result = project.run(partition="2026-02", **MONTHS)
+    assert result.success, failure(result)
+    (reserved,) = [one for one in project.bench.events() if one.kind.value == "reserved"]
+    assert reserved.key is not None
+    assert reserved.key.partition == "2026-02"
+    told = failure(project.run(partition="2026-01", **MONTHS))
+    assert "never materialized" in told
+
+
+@pytest.mark.parametrize(
+    ("theirs", "changes", "partition", "told"),
+    [
+        (None, MONTHS, "2026-02", "has partitions, but asset warehouse/people has none"),
+        (
+            dg.StaticPartitionsDefinition(["a"]),
+            {},
+            None,
+            "warehouse/people has partitions, but release people has none",
+        ),
+        (
+            dg.StaticPartitionsDefinition(["a"]),
+            {"partitions": {"static": ["b"]}},
+            "b",
+            "warehouse/people has no partition that is b",
+        ),
+        (
+            dg.WeeklyPartitionsDefinition(start_date="2026-01-01"),
+            MONTHS,
+            "2026-02",
+            "no partition that is 2026-02 of release people",
+        ),
+    ],
+)
+def test_other_partitions_are_refused_before_anything_is_reserved(
+    project: Project,
+    theirs: dg.PartitionsDefinition[str] | None,
+    changes: dict[str, Any],
+    partition: str | None,
+    told: str,
+) -> None:
+    project.assets[0] = table(PEOPLE, people(600, seed=1), partitions_def=theirs)
+    selection = ["domain", "privacy_budget", "private_records"]
+    assert told in failure(project.run(selection, partition, **changes))
+    assert project.bench.kinds() == []
+
+
+@pytest.mark.parametrize("key", ["", "a//b", "people_{partition}", " people"])
+def test_a_key_that_is_none_is_refused(key: str) -> None:
+    with pytest.raises(SpecificationError, match="asset"):
+        AssetSource(key)
+
+
+def test_an_asset_is_not_split(project: Project) -> None:
+    split = {"split": {"asset": "warehouse/people"}, "by": "sex", "value": "F"}
+    with pytest.raises(SpecificationError, match="Make two assets"):
+        source_from_config({**split, "public_share": 0.5, "public_rows": 0.1})
+    with pytest.raises(Exception, match="--private"):
+        AssetSource("warehouse/people").read(private=True)
