@@ -124,7 +124,7 @@ def _kinds(
             kinds.append(f"mapping of names to {named[0]}s")
         else:
             kinds.append(_PLAIN[one["type"]])
-    return kinds, section
+    return sorted({*kinds}, key=lambda kind: (kind != "text", kinds.index(kind))), section
 
 
 def alternatives(field: Mapping[str, Any]) -> list[Mapping[str, Any]]:
