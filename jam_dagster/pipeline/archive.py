@@ -56,6 +56,12 @@ class DataFingerprint:
         return cls(private_rows, public_table=hashed.hexdigest())
 
 
+def archive_name(key: ReleaseKey) -> str:
+    """Return the name of a release's archive, which no other release has."""
+    text = json.dumps(asdict(key), sort_keys=True)
+    return f"edition-{key.edition}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
 class ReleaseArchive:
     """The outcomes of one release's draws, and the whole run once it has ended.
 
@@ -72,11 +78,9 @@ class ReleaseArchive:
     """
 
     def __init__(self, store: ReleaseStore, key: ReleaseKey) -> None:
-        text = json.dumps(asdict(key), sort_keys=True)
-        name = f"edition-{key.edition}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
         self._store = store
         self._key = key
-        self._parts = (key.release, "archive", name)
+        self._parts = (key.release, "archive", archive_name(key))
         self._directory: UPath = store.root.joinpath(*self._parts)
 
     @property
@@ -92,7 +96,7 @@ class ReleaseArchive:
     @property
     def outcomes(self) -> DirectoryStore:
         """Where the outcomes of single draws go."""
-        return DirectoryStore(self._directory / "outcomes")
+        return DirectoryStore(self._directory / _OUTCOMES)
 
     def begin(self, data: DataFingerprint) -> None:
         """Note what data the release draws on, or make sure that it is still the same.
@@ -102,7 +106,7 @@ class ReleaseArchive:
         InputError
             If earlier draws of this release were made on other data.
         """
-        self._store.directory(*self._parts, "outcomes")
+        self._store.directory(*self._parts, _OUTCOMES)
         now = json.loads(json.dumps(asdict(data)))
         if self.has_draws:
             before = json.loads(self._fingerprint.read_text())
@@ -164,36 +168,45 @@ class StoredDraws:
     ----------
     directory
         Its archive.
-    key
-        The release.
     files
         The names of the outcomes' files.
     """
 
     directory: UPath
-    key: ReleaseKey
     files: frozenset[str]
 
+    def read_key(self) -> ReleaseKey | None:
+        """Return which release it is, as the archive says; None if it does not."""
+        described = self.directory / _KEY_FILE
+        return ReleaseKey(**json.loads(described.read_text())) if described.exists() else None
 
-def draws_of(dataset: str, store: ReleaseStore) -> Iterator[StoredDraws]:
-    """Yield the draws that a store holds of each release of a protected dataset."""
+
+def stored_draws(store: ReleaseStore) -> Iterator[StoredDraws]:
+    """Yield the archives of a store that hold draws; one listing for all editions of a release.
+
+    A release of many partitions has as many archives, and on an object store each look at one of
+    them is a request.
+    """
     for release in store.root.iterdir() if store.root.exists() else ():
         archives = release / "archive"
-        for directory in archives.iterdir() if archives.exists() else ():
-            described, outcomes = directory / _KEY_FILE, directory / "outcomes"
-            if not (described.exists() and outcomes.exists()):
-                continue
-            key = ReleaseKey(**json.loads(described.read_text()))
-            files = DirectoryStore(outcomes).files
-            if key.dataset == dataset and files:
-                yield StoredDraws(directory, key, files)
+        # What another process has stored since must be seen.
+        archives.fs.invalidate_cache()
+        found: dict[str, set[str]] = {}
+        for path in archives.fs.find(archives.path):
+            parts = str(path).split("/")
+            if parts[-2:-1] == [_OUTCOMES] and not parts[-1].startswith("."):
+                found.setdefault(parts[-3], set()).add(parts[-1])
+        for name, files in sorted(found.items()):
+            yield StoredDraws(archives / name, frozenset(files))
 
 
 def holds_draws_of(dataset: str, store: ReleaseStore) -> bool:
     """Whether a store holds draws of any release of a protected dataset."""
-    return any(True for _ in draws_of(dataset, store))
+    keys = (draws.read_key() for draws in stored_draws(store))
+    return any(key is not None and key.dataset == dataset for key in keys)
 
 
+_OUTCOMES = "outcomes"
 _KEY_FILE = "key.json"
 
 _MEANINGS = {

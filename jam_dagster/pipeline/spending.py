@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import BudgetError
-from jam_dagster.pipeline.archive import ReleaseArchive, draws_of
+from jam_dagster.pipeline.archive import ReleaseArchive, archive_name, stored_draws
 from jam_dagster.privacy import Draws, MemoryStore, UnledgeredAccount, make_noise
 from jam_dagster.privacy.draws import uncharged
 from jam_dagster.privacy.release_key import COMMAND_LINE
@@ -99,17 +99,23 @@ class LedgerSpending:
         """
         from jam_dagster.privacy import Kind
 
-        stored = [draws for store in self.stores for draws in draws_of(self.key.dataset, store)]
-        charged: dict[ReleaseKey | None, set[str]] = {}
+        # Listed before the ledger is read: a run that goes on meanwhile charges, and then stores.
+        stored = [draws for store in self.stores for draws in stored_draws(store)]
+        charged: dict[ReleaseKey, set[str]] = {}
         for event in self.ledger.events(self.key.dataset) if stored else ():
-            if event.kind == Kind.CHARGED:
+            if event.key is not None and event.kind == Kind.CHARGED:
                 charged.setdefault(event.key, set()).add(event.step)
+        # An archive's name says whose it is, where the ledger knows the release.
+        known = {archive_name(key): key for key in charged}
         for draws in stored:
-            forgotten = uncharged(draws.files, charged.get(draws.key, ()))
+            key = known.get(draws.directory.name) or draws.read_key()
+            if key is None or key.dataset != self.key.dataset:
+                continue
+            forgotten = uncharged(draws.files, charged.get(key, ()))
             if forgotten:
                 raise BudgetError(
-                    f"The store holds {len(forgotten)} draws of {draws.key} of protected dataset"
-                    f" {draws.key.dataset!r} that this ledger never charged ({draws.directory}):"
+                    f"The store holds {len(forgotten)} draws of {key} of protected dataset"
+                    f" {key.dataset!r} that this ledger never charged ({draws.directory}):"
                     f" it is an older copy of the ledger that did. Restore the newer one. If that"
                     f" is gone for good, lower the dataset's budget by what it spent, then move"
                     f" {draws.directory} out of the store."

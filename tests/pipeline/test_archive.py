@@ -1,0 +1,82 @@
+"""What a store knows of draws, and how few requests it takes to ask."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import fsspec
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from jam_dagster.pipeline import ReleaseStore, ReleaseStoreResource
+from jam_dagster.pipeline.archive import ReleaseArchive, holds_draws_of, stored_draws
+from jam_dagster.privacy import ReleaseKey
+
+# That it does not know the protocol.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+class Counting(MemoryFileSystem):
+    """An object store that counts what it is asked."""
+
+    protocol = "counting"
+    store: dict[str, Any] = {}
+    pseudo_dirs = [""]
+    asked: list[str] = []
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
+        self.asked.append(f"ls {path}")
+        return super().ls(path, detail=detail, **options)
+
+    def find(self, path: str, **options: Any) -> Any:
+        # One prefix listing where directories are only names, as on S3.
+        self.asked.append(f"find {path}")
+        return sorted(name for name in self.store if name.startswith(path.rstrip("/") + "/"))
+
+    def info(self, path: str, **options: Any) -> Any:
+        self.asked.append(f"info {path}")
+        return super().info(path, **options)
+
+    def _open(self, path: str, *options: Any, **named: Any) -> Any:
+        self.asked.append(f"open {path}")
+        return super()._open(path, *options, **named)
+
+
+@pytest.fixture
+def store() -> ReleaseStore:
+    fsspec.register_implementation("counting", Counting, clobber=True)
+    Counting.store.clear()
+    return ReleaseStoreResource(root="counting:///jam").open()
+
+
+def put(store: ReleaseStore, key: ReleaseKey, *steps: str) -> None:
+    archive = ReleaseArchive(store, key)
+    for step in steps:
+        archive.outcomes.put(step, {"value": 1})
+    store.write(archive._directory / "key.json", json.dumps(asdict(key)).encode())
+    store.write(archive._directory / "run" / "transcript.json", b"{}")
+
+
+def key(partition: str, dataset: str = "people") -> ReleaseKey:
+    return ReleaseKey(dataset, "people", "digest", partition)
+
+
+def test_a_release_of_many_partitions_is_listed_at_once(store: ReleaseStore) -> None:
+    for day in range(200):
+        put(store, key(f"day-{day}"), "records", "round-0/select")
+    Counting.asked.clear()
+    found = list(stored_draws(store))
+    assert len(found) == 200
+    assert {one.files for one in found} == {frozenset({"records.npz", "round-0-select.npz"})}
+    assert len([one for one in Counting.asked if one.startswith("find")]) == 1
+    assert len(Counting.asked) < 10
+
+
+def test_what_is_no_draw_does_not_count(store: ReleaseStore) -> None:
+    put(store, key("empty"))
+    put(store, key("drawn"), "records")
+    put(store, key("drawn", dataset="others"), "records")
+    found = list(stored_draws(store))
+    assert sorted(str(one.read_key()) for one in found) == [str(key("drawn"))] * 2
+    assert holds_draws_of("people", store)
+    assert not holds_draws_of("strangers", store)
