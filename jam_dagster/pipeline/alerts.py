@@ -15,6 +15,7 @@ import dagster as dg
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline.labels import RESERVES_TAG
+from jam_dagster.pipeline.metadata import tidy
 
 ALERT = "budget_alert"
 _AT_ONCE = 100
@@ -69,9 +70,9 @@ class BudgetAlert:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The alert as Dagster's metadata; what is None is left out."""
+        """The alert as Dagster's metadata, to six digits; what is None is left out."""
         told = {name: value for name, value in asdict(self).items() if value is not None}
-        return {ALERT: told.pop("kind"), **told}
+        return tidy({ALERT: told.pop("kind"), **told})
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> BudgetAlert:

@@ -82,8 +82,8 @@ ASSETS = {
         ("pandas", "parquet"),
         "`preview` shows its first rows, `csv` and `path` say where the files are,"
         " `compared_with_public` pictures some attributes. Its checks are Great Expectations; the"
-        " path to their Data Docs stands in each. A column's lineage leads through the mechanism to"
-        " both tables.",
+        " path to their Data Docs stands in each. Every column comes from those of its name in the"
+        " private and the public table, through the mechanism.",
     ),
     "workload_error": Described(
         "How far the synthetic and the public table's answers to the workload are from the private"

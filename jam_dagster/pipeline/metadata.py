@@ -74,7 +74,6 @@ def domain_table(domain: Domain) -> dg.TableMetadataValue:
                 {
                     "attribute": attribute.name,
                     "cells": attribute.size,
-                    "nullable": attribute.nullable,
                     "values": describe(attribute),
                 }
             )
@@ -88,9 +87,11 @@ def rounds_table(transcript: Transcript) -> dg.TableMetadataValue:
 
     As many columns as fit beside their name in Dagster's UI; the transcript has all.
     """
-    columns = ["round", "clique", "source", "rho", "sigma"]
+    columns = ["round", "clique", "source", "percent", "sigma"]
     frame = transcript.to_frame()
-    frame["rho"] = frame["rho_select"] + frame["rho_measure"]
+    percent = 100 * (frame["rho_select"] + frame["rho_measure"]) / transcript.rho_budget
+    frame["percent"] = percent.round(2)
+    frame["sigma"] = frame["sigma"].round(1)
     return dg.MetadataValue.table(
         records=[
             dg.TableRecord({name: _plain(row[name]) for name in columns})
@@ -113,7 +114,7 @@ _ROUND_COLUMNS = {
     "round": "The round, from 1.",
     "clique": "The marginal that was selected.",
     "source": "Where it was measured: private with noise, public for free.",
-    "rho": "What the selection and the measurement cost (rho of zCDP).",
+    "percent": "What the selection and the measurement cost, of the run's rho.",
     "sigma": "Standard deviation of the noise in a cell, in records.",
 }
 

@@ -74,7 +74,7 @@ class BudgetOutlook:
         last = max(reserved, key=lambda name: reserved[name], default="")
         before = f"{last}, reserved on {reserved[last][:10]}" if last else ""
         if refused:
-            seen = Forecast(0, None, Due(key.partition), balance.policy.renews_after(now))
+            seen = Forecast(0, None, Due(key.partition, now), balance.policy.renews_after(now))
         else:
             done = {*reserved, key.partition}
             price = units_down(graph.budget.rho)

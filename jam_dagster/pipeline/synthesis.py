@@ -137,7 +137,8 @@ def _run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
     transcript, delta = result.transcript, graph.spec.privacy.delta
     configured: dict[str, Any] = {
         "rho_budget": transcript.rho_budget,
-        "delta": delta,
+        # As text: a plot over time of what never changes tells nothing.
+        "delta": f"{delta:g}",
         "noise": transcript.noise,
         "neighbours": transcript.neighbours.describe(),
         "releasable": graph.spec.releasable,

@@ -55,7 +55,8 @@ def test_rounds_are_numbers_that_json_takes() -> None:
     object.__setattr__(transcript.rounds[0], "rho_measure", 0.2)
     (record,) = rounds_table(transcript).records
     assert record.data["clique"] == "sex x age"
-    assert record.data["rho"] == 0.323457
+    rho = transcript.rho_budget
+    assert record.data["percent"] == round(32.34567890123 / rho, 2)
     assert record.data["sigma"] == "-"
 
 
