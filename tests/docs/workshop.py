@@ -110,6 +110,12 @@ class Workshop:
             "DAGSTER_HOME": str(self.folder / "dagster_home"),
             "DAGSTER_DISABLE_TELEMETRY": "1",
             "WAREHOUSE_URL": f"sqlite:///{self.folder / 'warehouse.db'}",
+            # What the files below deploy/ ask for.
+            "DAGSTER_STORAGE_URL": "postgresql://dagster@localhost/dagster",
+            "JAM_CODE_HOST": "localhost",
+            "JAM_CODE_PORT": "4000",
+            "JAM_PRIVATE": str(self.folder / "secure" / "private"),
+            "JAM_RELEASES": str(self.folder / "releases"),
             "NO_COLOR": "1",
             "COLUMNS": "110",
         }
