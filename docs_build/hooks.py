@@ -11,12 +11,13 @@ from mkdocs.structure.files import File, Files
 from docs_build.command_line import command_line_page
 from docs_build.house_pages import house_page
 from docs_build.python_reference import PACKAGES, package_page
-from docs_build.release_file import release_file_page
+from docs_build.release_file import release_file_page, resources_file_page
 
 PAGES: dict[str, Callable[[], str]] = {
     "security.md": partial(house_page, "SECURITY.md"),
     "architecture.md": partial(house_page, "ARCHITECTURE.md"),
     "reference/release.md": release_file_page,
+    "reference/resources.md": resources_file_page,
     "reference/command_line.md": command_line_page,
     **{f"reference/python/{name}.md": partial(package_page, name) for name in PACKAGES},
 }

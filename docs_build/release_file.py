@@ -1,4 +1,4 @@
-"""The reference of a release's YAML file, from the schema that Dagster checks it with."""
+"""The reference of the YAML files, from the schemas that Dagster checks them with."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 
 import griffe
 
-from jam_dagster.pipeline import SyntheticRelease
+from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
 from jam_dagster.tables import sources
+from jam_dagster.tables.previous_release import PREVIOUS_RELEASE, PreviousRelease
 
 INTRODUCTION = """# The release file
 
@@ -33,6 +34,23 @@ This page lists every key below `attributes`. It is made from the schema by whic
 file, so it is complete: another key is refused, with the keys that there are. Relative paths start
 from the folder of `defs.yaml`. Whatever can be written in other `defs.yaml` files works here too:
 templates such as `{{ env.WAREHOUSE }}`, `requirements`, several components in a file.
+"""
+
+RESOURCES = """# The resources file
+
+What all releases of a project run on: the ledger with its budgets, and the two stores. A project
+has one, in a folder of its own below the folder of its definitions:
+
+```yaml
+type: jam_dagster.ReleaseResources
+attributes:
+  budgets:
+    people_2026: {epsilon: 3.0, delta: 1.0e-9}
+  home: .jam
+```
+
+A budget that stands here is granted when its dataset is first used. From then on the ledger keeps
+it: a file that says something else is refused.
 """
 
 SOURCES = """## Sources of tables
@@ -77,9 +95,12 @@ class Key:
 _UNSET = "__DAGSTER_UNSET_DEFAULT__"
 
 
-def release_keys() -> list[Key]:
-    """Return every key of the release file, each section's after it."""
-    schema = SyntheticRelease.model().model_json_schema()
+Component = type[SyntheticRelease] | type[ReleaseResources]
+
+
+def component_keys(component: Component = SyntheticRelease) -> list[Key]:
+    """Return every key of a component's file, each section's after it."""
+    schema = component.model().model_json_schema()
     return list(_keys(schema, schema.get("$defs", {}), ""))
 
 
@@ -160,25 +181,27 @@ def _yaml(value: object) -> str:
 
 
 def release_file_page() -> str:
-    """Return the page."""
-    keys = release_keys()
-    parts = [
-        INTRODUCTION,
-        "## The release",
-        "",
-        *_table([key for key in keys if "." not in key.name]),
-    ]
+    """Return the page of a release's file."""
+    tables = _tables("The release", component_keys())
+    return "\n".join([INTRODUCTION, *tables, SOURCES, *_sources()]) + "\n"
+
+
+def resources_file_page() -> str:
+    """Return the page of the file of what releases run on."""
+    return (
+        "\n".join([RESOURCES, *_tables("The resources", component_keys(ReleaseResources))]) + "\n"
+    )
+
+
+def _tables(title: str, keys: list[Key]) -> Iterator[str]:
+    """Yield a table of the keys at the top, and one of each section."""
+    yield f"## {title}"
+    yield ""
+    yield from _table([key for key in keys if "." not in key.name])
     for section in (key for key in keys if key.section):
-        inside = [key for key in keys if key.name.rpartition(".")[0] == section.name]
-        parts += [
-            "",
-            f"## `{section.name}`",
-            "",
-            _sentence(section.description),
-            "",
-            *_table(inside),
-        ]
-    return "\n".join([*parts, "", SOURCES, *_sources()]) + "\n"
+        yield from ("", f"## `{section.name}`", "", _sentence(section.description), "")
+        yield from _table([key for key in keys if key.name.rpartition(".")[0] == section.name])
+    yield ""
 
 
 def _table(keys: list[Key]) -> list[str]:
@@ -208,19 +231,25 @@ def _cell(text: str) -> str:
 def _sources() -> Iterator[str]:
     """Yield a section for each kind of source, from its class and what that says of itself."""
     for kind, (source, first) in sources.SOURCES.items():
-        described = source_parameters(source)
-        yield f"### `{kind}`"
-        yield ""
-        yield (inspect.getdoc(source) or "").split("\n\n")[0]
-        yield ""
-        yield "| key | default | what it is |"
-        yield "|---|---|---|"
-        for field in dataclasses.fields(source):
-            needed = field.default is dataclasses.MISSING
-            default = "**needed**" if needed else _default(field.default)
-            name = kind if field.name == first else field.name
-            yield f"| `{name}` | {default} | {_cell(_sentence(described[field.name]))} |"
-        yield ""
+        yield from _source(kind, source, {first: kind})
+    yield from _source(PREVIOUS_RELEASE, PreviousRelease, {})
+    yield f"These keys stand below it: `public: {{{PREVIOUS_RELEASE}: {{first: survey.csv}}}}`."
+
+
+def _source(kind: str, source: type[Any], renamed: Mapping[str, str]) -> Iterator[str]:
+    described = source_parameters(source)
+    yield f"### `{kind}`"
+    yield ""
+    yield (inspect.getdoc(source) or "").split("\n\n")[0]
+    yield ""
+    yield "| key | default | what it is |"
+    yield "|---|---|---|"
+    for field in dataclasses.fields(source):
+        needed = field.default is dataclasses.MISSING
+        default = "**needed**" if needed else _default(field.default)
+        name = renamed.get(field.name, field.name)
+        yield f"| `{name}` | {default} | {_cell(_sentence(described[field.name]))} |"
+    yield ""
 
 
 def _default(value: object) -> str:

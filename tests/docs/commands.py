@@ -12,7 +12,20 @@ from tests.docs.blocks import ROOT, Block
 # Programs of other projects, whose options are theirs.
 FOREIGN = {
     *("pip", ".venv/bin/pip", "docker", "dg", ".venv/bin/dg", "dagster", "cd", "export", "git"),
-    *("celery", "kubectl", "psql", "pg_dump", "cp", "ls", "sed", "open", "for", "done", "mkdir", "python"),
+    *(
+        "celery",
+        "kubectl",
+        "psql",
+        "pg_dump",
+        "cp",
+        "ls",
+        "sed",
+        "open",
+        "for",
+        "done",
+        "mkdir",
+        "python",
+    ),
 }
 
 

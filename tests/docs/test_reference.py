@@ -13,13 +13,18 @@ from docs_build.command_line import command_line_page, commands
 from docs_build.house_pages import house_page
 from docs_build.python_reference import PACKAGES, package_page, public_names
 from docs_build.release_file import (
+    Component,
     alternatives,
+    component_keys,
     release_file_page,
-    release_keys,
+    resources_file_page,
     source_parameters,
 )
-from jam_dagster.pipeline import SyntheticRelease
+from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
+from jam_dagster.tables.previous_release import PREVIOUS_RELEASE, PreviousRelease
 from jam_dagster.tables.sources import SOURCES
+
+PAGES = {SyntheticRelease: release_file_page, ReleaseResources: resources_file_page}
 
 
 def schema_keys(schema: Mapping[str, Any], models: Mapping[str, Any], above: str = "") -> list[str]:
@@ -27,33 +32,37 @@ def schema_keys(schema: Mapping[str, Any], models: Mapping[str, Any], above: str
     for name, field in schema["properties"].items():
         found.append(above + name)
         for one in alternatives(field):
-            if "$ref" in one:
-                section = models[one["$ref"].rsplit("/", 1)[1]]
-                found += schema_keys(section, models, f"{above}{name}.")
+            inside = one.get("additionalProperties")
+            for model in (one, inside if isinstance(inside, dict) else {}):
+                if "$ref" in model:
+                    section = models[model["$ref"].rsplit("/", 1)[1]]
+                    found += schema_keys(section, models, f"{above}{name}.")
     return found
 
 
-def test_every_key_of_the_release_file_is_described() -> None:
-    schema = SyntheticRelease.model().model_json_schema()
-    keys = {key.name: key for key in release_keys()}
+@pytest.mark.parametrize("component", PAGES)
+def test_every_key_of_a_component_is_described(component: Component) -> None:
+    schema = component.model().model_json_schema()
+    keys = {key.name: key for key in component_keys(component)}
 
     assert list(keys) == schema_keys(schema, schema["$defs"])
-    assert "privacy.unit.column" in keys
+    assert {"privacy.unit.column", "budgets.epsilon"} & set(keys)
     for key in keys.values():
         assert key.description, f"{key.name} has no description: describe it there"
         assert key.kind, key.name
 
 
-def test_every_key_of_the_release_file_is_on_its_page() -> None:
-    page = release_file_page()
-    for key in release_keys():
+@pytest.mark.parametrize("component", PAGES)
+def test_every_key_of_a_component_is_on_its_page(component: Component) -> None:
+    page = PAGES[component]()
+    for key in component_keys(component):
         assert f"`{key.name.rpartition('.')[2]}`" in page
         if key.section:
             assert f"## `{key.name}`" in page
 
 
 def test_defaults_are_those_of_the_schema() -> None:
-    keys = {key.name: key for key in release_keys()}
+    keys = {key.name: key for key in component_keys()}
 
     assert keys["release"].required
     assert keys["privacy.epsilon"].required
@@ -61,12 +70,12 @@ def test_defaults_are_those_of_the_schema() -> None:
     assert keys["mechanism.rounds"].default == "30"
     assert keys["mechanism"].default == ""
     assert keys["evaluation.mode"].kind == "`exact`, `private`, `off`"
-    assert keys["public"].kind == "text or mapping"
+    assert keys["private"].kind == "text or mapping"
 
 
-@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("kind", [*SOURCES, PREVIOUS_RELEASE])
 def test_every_key_of_a_source_is_described(kind: str) -> None:
-    source, first = SOURCES[kind]
+    source, first = {**SOURCES, PREVIOUS_RELEASE: (PreviousRelease, "")}[kind]
     page = release_file_page()
     described = source_parameters(source)
 

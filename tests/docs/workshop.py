@@ -40,24 +40,16 @@ directory_type = "project"
 root_module = "my_project"
 """
 
+# As Dagster writes it for a new project.
 DEFINITIONS = """\
 from pathlib import Path
 
-import dagster as dg
-
-from jam_dagster.pipeline import DatasetBudget, LedgerResource, ReleaseStoreResource
+from dagster import definitions, load_from_defs_folder
 
 
-@dg.definitions
+@definitions
 def defs():
-    budgets = {"people_2026": DatasetBudget(epsilon=3.0, delta=1e-9)}
-    resources = {
-        "ledger": LedgerResource(url="secure/ledger.sqlite", budgets=budgets),
-        "private_io_manager": ReleaseStoreResource(root="secure/private", private=True),
-        "releasable_io_manager": ReleaseStoreResource(root="releases"),
-    }
-    found = dg.load_from_defs_folder(path_within_project=Path(__file__).parent)
-    return dg.Definitions.merge(found, dg.Definitions(resources=resources))
+    return load_from_defs_folder(path_within_project=Path(__file__).parent)
 """
 
 # What a fragment of a release file is read with.
