@@ -18,6 +18,7 @@ from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 from jam_dagster.tables.attributes import NumericAttribute
 
 if TYPE_CHECKING:
+    from jam_dagster.evaluation.release_history import PartitionRelease
     from jam_dagster.mechanisms.transcript import Transcript
     from jam_dagster.tables.domain import Attribute, Domain
     from jam_dagster.tables.marginals import MarginalSource
@@ -75,6 +76,7 @@ def render_report(
     public: MarginalSource,
     checks: Sequence[ExpectationResult] = (),
     error: WorkloadError | None = None,
+    history: Sequence[PartitionRelease] = (),
     restricted: bool = False,
 ) -> str:
     """Render the report as one HTML page that needs nothing else: no network, and no script.
@@ -96,6 +98,8 @@ def render_report(
         Results of the expectations, and of any other check worth telling.
     error
         The workload error; None where it was not measured or must not be told here.
+    history
+        The releases of earlier partitions and of this one, in their order.
     restricted
         Whether to make the restricted edition, which tells exact errors marginal by marginal.
 
@@ -122,7 +126,7 @@ def render_report(
         )
     # Rendering needs altair's and jinja2's imports, which those who only name a report do not.
     from jam_dagster import __version__
-    from jam_dagster.evaluation import pair_figures, plots, report_figures
+    from jam_dagster.evaluation import pair_figures, plots, release_history, report_figures
     from jam_dagster.evaluation.live_charts import data_block, description, page_script
 
     pairs = pair_figures.ranked_pairs(domain, transcript, synthetic, public)
@@ -147,6 +151,8 @@ def render_report(
         attributes=[_described(attribute) for attribute in domain.attributes],
         impossible=[one.describe(domain) for one in domain.impossible],
         rounds=report_figures.round_figures(transcript),
+        history=history,
+        history_figures=release_history.history_figures(history),
         one_way=list(report_figures.one_way_figures(domain, transcript, synthetic, public)),
         two_way=list(pair_figures.two_way_figures(domain, transcript, pairs, embedded)),
         pairs_left_out=len(pairs) - len(embedded),

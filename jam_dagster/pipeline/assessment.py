@@ -21,6 +21,7 @@ from jam_dagster.evaluation.report import ReleaseFacts, render_report
 from jam_dagster.pipeline.archive import DataFingerprint
 from jam_dagster.pipeline.checks import UNKNOWN, expectation_check_names
 from jam_dagster.pipeline.graph import EVALUATION_SHARE, ReleaseGraph
+from jam_dagster.pipeline.history import history_of
 from jam_dagster.pipeline.identity import (
     ReleaseError,
     ReleaseRun,
@@ -140,7 +141,7 @@ def _release_report(graph: ReleaseGraph) -> dg.AssetsDefinition:
     @graph.asset(
         "release_report",
         ins=graph.ins(*_REPORTED, *told),
-        resources=graph.spending_resources,
+        resources={*graph.spending_resources, graph.store("jam_pgm")},
     )
     def release_report(
         context: dg.AssetExecutionContext,
@@ -165,7 +166,7 @@ def _release_report_restricted(graph: ReleaseGraph) -> dg.AssetsDefinition:
     @graph.asset(
         "release_report_restricted",
         ins=graph.ins(*_REPORTED, "workload_error"),
-        resources=graph.spending_resources,
+        resources={*graph.spending_resources, graph.store("jam_pgm")},
     )
     def release_report_restricted(
         context: dg.AssetExecutionContext,
@@ -230,6 +231,7 @@ def _page(
         public=public,
         checks=checks,
         error=error,
+        history=history_of(graph, context, run),
         restricted=restricted,
     )
     metadata: dict[str, Any] = {

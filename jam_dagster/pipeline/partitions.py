@@ -127,6 +127,15 @@ class PartitionsSpec:
             return None
         return str(definition.get_partition_key_for_timestamp(window.start.timestamp()))
 
+    def up_to(self, partition: str, most: int) -> list[str]:
+        """Return a partition and those before it, the last `most` of them, in their order."""
+        names: list[str] = []
+        one: str | None = partition
+        while one is not None and len(names) < most:
+            names.append(one)
+            one = self.before(one)
+        return names[::-1]
+
     @property
     def mapping_to_before(self) -> dg.PartitionMapping:
         """How a partition depends on the one before it, as Dagster has it."""

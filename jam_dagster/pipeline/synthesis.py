@@ -9,6 +9,7 @@ import pandas as pd
 from jam_dagster.certificates import table_csv
 from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
 from jam_dagster.evaluation import plots, released_marginal
+from jam_dagster.evaluation.release_history import PartitionRelease
 from jam_dagster.mechanisms import Mechanism, Round, sampling_generator
 from jam_dagster.mechanisms.sampling import sampling_error
 from jam_dagster.pipeline.archive import DataFingerprint
@@ -157,6 +158,7 @@ def _run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
         "rho_spent": transcript.rho_spent,
         "epsilon_spent": epsilon_from_rho(transcript.rho_spent, delta),
         "share_of_public_picks": picks["public"] / max(1, sum(picks.values())),
+        "share_measured_privately": PartitionRelease("", "", transcript).measured,
         "picks_private": picks["private"],
         "picks_public": picks["public"],
         "rounds": rounds_table(transcript),

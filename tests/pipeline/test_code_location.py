@@ -41,8 +41,8 @@ def test_workspace_file_says_the_same_as_pyproject() -> None:
 def test_code_location_loads_without_data(code_location: dg.Definitions) -> None:
     dg.Definitions.validate_loadable(code_location)
     groups = {spec.group_name for spec in code_location.resolve_all_asset_specs()}
-    assert groups == {"census_demo", "adult"}
-    for name in ("census_demo_release", "adult_release"):
+    assert groups == {"census_demo", "census_monthly", "adult"}
+    for name in ("census_demo_release", "census_monthly_release", "adult_release"):
         assert code_location.resolve_job_def(name)
 
 

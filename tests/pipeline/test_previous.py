@@ -58,8 +58,14 @@ def test_each_release_is_drawn_on_the_one_before(months: Months, changes: dict[s
     )
     codes = told(result, "public_discretized")
     assert (codes["previous_partition"], codes["previous_edition"]) == (JANUARY, "1")
-    report = months.bench.releases / "people" / "release_report" / f"{FEBRUARY}.html"
-    assert f"synthetic table of partition {JANUARY} of this release" in report.read_text()
+    reports = months.bench.releases / "people" / "release_report"
+    report = (reports / f"{FEBRUARY}.html").read_text()
+    assert f"synthetic table of partition {JANUARY} of this release" in report
+    # It looks back, and the first has nothing to look back on.
+    assert 'id="history"' in report
+    assert f'<th scope="row" class="name">{JANUARY}</th>' in report
+    assert 'id="history"' not in (reports / f"{JANUARY}.html").read_text()
+    assert 0 < told(result, "jam_pgm")["share_measured_privately"] <= 1
     certified = months.bench.releases / "people" / "release_certificate" / FEBRUARY
     assert [one.message for one in verify(certified) if not one.passed] == []
     # Dagster knows the release of each partition as what the next depends on.

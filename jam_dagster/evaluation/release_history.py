@@ -1,0 +1,201 @@
+"""What the releases of earlier partitions spent their budget on, beside that of this one.
+
+It is all read from transcripts, which were paid for: where a partition measured on the private
+table, its public one could not say what the people had become.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.errors import PrivacyLabelError
+from jam_dagster.evaluation import palette
+from jam_dagster.evaluation.live_charts import live_chart
+from jam_dagster.evaluation.plot_style import chart_of, styled
+from jam_dagster.evaluation.report_figures import Figure
+
+if TYPE_CHECKING:
+    from jam_dagster.evaluation.plot_style import Chart
+    from jam_dagster.mechanisms.transcript import Transcript
+
+_USES = {
+    "measured privately": palette.MEASUREMENT,
+    "selecting": palette.SELECTION,
+    "not spent": palette.GRID,
+}
+_SOURCES = {
+    "private": ("measured privately", palette.SYNTHETIC, "circle"),
+    "public": ("taken from public data", palette.PUBLIC, "diamond"),
+}
+
+
+@dataclass(frozen=True)
+class PartitionRelease:
+    """The release of one partition, as far as it may be told.
+
+    Parameters
+    ----------
+    partition, edition
+        Which.
+    transcript
+        What its mechanism did.
+    """
+
+    partition: str
+    edition: str
+    transcript: Transcript
+
+    @property
+    def measured(self) -> float:
+        """Share of the mechanism's rho that measured marginals on the private table."""
+        spent = math.fsum(
+            one.rho_measure for one in self.transcript.rounds if one.source == "private"
+        )
+        return spent / self.transcript.rho_budget if self.transcript.rho_budget > 0 else 0.0
+
+    @property
+    def selecting(self) -> float:
+        """Share of the mechanism's rho that selected marginals."""
+        spent = math.fsum(one.rho_select for one in self.transcript.rounds)
+        return spent / self.transcript.rho_budget if self.transcript.rho_budget > 0 else 0.0
+
+    @property
+    def private_marginals(self) -> tuple[str, ...]:
+        """The marginals that were measured on the private table, in the order of the rounds."""
+        names = (
+            " x ".join(one.clique) for one in self.transcript.rounds if one.source == "private"
+        )
+        return tuple(dict.fromkeys(names))
+
+
+def history_figures(history: Sequence[PartitionRelease]) -> dict[str, Figure]:
+    """Draw the partitions' use of their budget (``budget``) and their marginals (``marginals``).
+
+    Parameters
+    ----------
+    history
+        In the order of the partitions; nothing is drawn of fewer than two.
+
+    Raises
+    ------
+    PrivacyLabelError
+        If one that may not leave is among others that may.
+    """
+    if len(history) < 2:
+        return {}
+    if len({one.transcript.releasable for one in history}) > 1:
+        raise PrivacyLabelError(
+            "a history was given a release with seeded noise among others: leave it out."
+        )
+    last = history[-1]
+    told = "; ".join(f"{one.partition} {one.measured:.0%}" for one in history[-6:])
+    return {
+        "budget": Figure(
+            "Budget over partitions",
+            live_chart(
+                budget_over_partitions(history),
+                f"Bar chart: share of the budget measured on the private table, {told}.",
+            ),
+        ),
+        "marginals": Figure(
+            "Marginals over partitions",
+            live_chart(
+                marginals_over_partitions(history),
+                f"Dot plot: which marginals {len(history)} partitions measured privately and which"
+                f" they took from public data; {last.partition} measured"
+                f" {len(last.private_marginals)} privately. The table names them.",
+            ),
+        ),
+    }
+
+
+def budget_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
+    """Plot what share of each partition's budget measured, selected, and was left."""
+    import altair as alt
+
+    rows: list[dict[str, Any]] = []
+    for one in history:
+        shares = (one.measured, one.selecting, max(0.0, 1 - one.measured - one.selecting))
+        rows += [
+            {"partition": one.partition, "use": use, "place": place, "share": share}
+            for place, (use, share) in enumerate(zip(_USES, shares, strict=True))
+        ]
+    chart = (
+        chart_of(rows)
+        .mark_bar()
+        .encode(
+            x=_partition_axis(history),
+            y=alt.Y(
+                "share:Q",
+                title="share of the mechanism's budget",
+                axis=alt.Axis(format=".0%", tickCount=5),
+                scale=alt.Scale(domain=[0, 1]),
+            ),
+            color=alt.Color(
+                "use:N",
+                scale=alt.Scale(domain=list(_USES), range=[one.light for one in _USES.values()]),
+                legend=alt.Legend(title=None, orient="top"),
+            ),
+            order="place:O",
+            tooltip=["partition:O", "use:N", alt.Tooltip("share:Q", format=".1%")],
+        )
+        .properties(width=430, height=200)
+    )
+    return styled(chart)
+
+
+def marginals_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
+    """Plot which marginals each partition chose, and where it measured them."""
+    import altair as alt
+
+    rows = [
+        {"partition": one.partition, "marginal": " x ".join(round_.clique), "source": title}
+        for source, (title, _, _) in _SOURCES.items()
+        for one in history
+        for round_ in one.transcript.rounds
+        if round_.source == source
+    ]
+    # What was measured on private data most often comes first.
+    private = _SOURCES["private"][0]
+    counts: dict[str, list[int]] = {}
+    for row in rows:
+        count = counts.setdefault(row["marginal"], [0, 0])
+        count[row["source"] != private] -= 1
+    marginals = sorted(counts, key=lambda name: (counts[name], name))
+    titles, colours, shapes = zip(*_SOURCES.values(), strict=True)
+    chart = (
+        chart_of(rows)
+        .mark_point(filled=True, size=90, opacity=0.9)
+        .encode(
+            x=_partition_axis(history),
+            y=alt.Y(
+                "marginal:N",
+                sort=marginals,
+                title=None,
+                axis=alt.Axis(grid=True, labelLimit=300, domain=False, ticks=False),
+            ),
+            color=alt.Color(
+                "source:N",
+                scale=alt.Scale(domain=titles, range=[colour.light for colour in colours]),
+                legend=alt.Legend(title=None, orient="top"),
+            ),
+            shape=alt.Shape("source:N", scale=alt.Scale(domain=titles, range=shapes)),
+            tooltip=["partition:O", "marginal:N", "source:N"],
+        )
+        .properties(width=340, height=alt.Step(20))
+    )
+    return styled(chart)
+
+
+def _partition_axis(history: Sequence[PartitionRelease]) -> Any:
+    import altair as alt
+
+    return alt.X(
+        "partition:O",
+        title=None,
+        sort=[one.partition for one in history],
+        axis=alt.Axis(labelAngle=-40 if len(history) > 4 else 0, grid=False),
+    )

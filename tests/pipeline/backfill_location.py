@@ -1,0 +1,47 @@
+"""A code location for backfills: a release a month, each drawn on the one before."""
+
+import os
+from pathlib import Path
+
+import dagster as dg
+
+from jam_dagster.pipeline import (
+    DatasetBudget,
+    EvaluationSpec,
+    MechanismSpec,
+    PrivacySpec,
+    WorkloadSpec,
+    build_release_resources,
+    build_synthetic_release,
+)
+from jam_dagster.tables import PreviousRelease, source_from_config
+from tests.pipeline.conftest import DOMAIN
+
+HOME = Path(os.environ["JAM_BACKFILL_HOME"])
+
+defs = dg.Definitions.merge(
+    build_synthetic_release(
+        "people",
+        dataset="people",
+        private=source_from_config(str(HOME / "private_{partition}.csv")),
+        public=PreviousRelease(source_from_config(str(HOME / "public.csv"))),
+        domain=DOMAIN,
+        privacy=PrivacySpec(epsilon=2.0),
+        mechanism=MechanismSpec(rounds=2, iterations=20),
+        workload=WorkloadSpec(degree=1),
+        evaluation=EvaluationSpec(mode="off"),
+        partitions="monthly",
+        start="2025-01",
+    ),
+    dg.Definitions(
+        resources=build_release_resources(
+            {
+                "people": DatasetBudget(
+                    epsilon=float(os.environ["JAM_BACKFILL_EPSILON"]), delta=1e-9
+                )
+            },
+            home=HOME,
+        ),
+        executor=dg.in_process_executor,
+    ),
+)
