@@ -6,7 +6,12 @@ from jam_dagster.pipeline.labels import PrivacyLabel, check_privacy_labels
 from jam_dagster.pipeline.ledger import DatasetBudget, LedgerResource
 from jam_dagster.pipeline.location import check_definitions
 from jam_dagster.pipeline.partitions import PartitionsSpec, build_release_schedule
-from jam_dagster.pipeline.release import build_synthetic_release
+from jam_dagster.pipeline.release import (
+    build_release_assets,
+    build_release_checks,
+    build_release_job,
+    build_synthetic_release,
+)
 from jam_dagster.pipeline.resources import ReleaseResources, build_release_resources
 from jam_dagster.pipeline.sections import (
     DomainSpec,
@@ -37,6 +42,9 @@ __all__ = [
     "UnitSpec",
     "WorkloadSpec",
     "build_budget_sensor",
+    "build_release_assets",
+    "build_release_checks",
+    "build_release_job",
     "build_release_resources",
     "build_release_schedule",
     "build_synthetic_release",

@@ -36,6 +36,8 @@ MECHANISM_SHARE, EVALUATION_SHARE = "mechanism", "evaluation"
 
 PREVIOUS = "previous_release"
 
+Translate = Callable[[dg.AssetSpec], dg.AssetSpec]
+
 # Raise it when a step computes something else from the same inputs.
 CODE_VERSION = "1"
 
@@ -58,6 +60,9 @@ class ReleaseGraph:
         Put on every asset.
     tick
         The cron expression of its schedule, if it has one.
+    translate
+        Maps an asset's spec to the one to use. Of it the graph takes the key, by which everything
+        else of the release knows the asset.
     """
 
     spec: ReleaseSpec
@@ -65,6 +70,7 @@ class ReleaseGraph:
     owners: Sequence[str] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
     tick: str | None = None
+    translate: Translate | None = None
 
     def __post_init__(self) -> None:
         # Annotations say so already, but what a template in YAML gives is not checked by anybody.
@@ -93,8 +99,46 @@ class ReleaseGraph:
         return tuple(name for name in ASSETS if name not in left_out)
 
     def key(self, name: str) -> dg.AssetKey:
-        """Return the key of an asset."""
-        return dg.AssetKey([self.spec.release, name])
+        """Return the key of an asset: the release's name and its own, unless it is translated."""
+        return self._keys[name]
+
+    @cached_property
+    def _keys(self) -> Mapping[str, dg.AssetKey]:
+        keys = {name: dg.AssetKey([self.spec.release, name]) for name in (*ASSETS, PREVIOUS)}
+        if self.translate is None:
+            return keys
+        for name, key in keys.items():
+            label = self.label(name)
+            kinds = {label.value, *ASSETS[name].kinds} if name in ASSETS else {label.value}
+            given = dg.AssetSpec(key, tags={**self.tags, LABEL_TAG: label.value}, kinds=kinds)
+            keys[name] = self.translate(given).key
+        if len({*keys.values()}) < len(keys):
+            raise SpecificationError(
+                f"get_asset_spec (translate) gives two assets of release {self.spec.release} one"
+                f" key: keep the asset's own name, the last part of its key, in it."
+            )
+        return keys
+
+    def translated(self, spec: dg.AssetSpec) -> dg.AssetSpec:
+        """Return the translation of an asset's spec, which has its translated key already.
+
+        Raises
+        ------
+        SpecificationError
+            If the key follows from more than key, tags and kinds: it is known before the rest.
+        """
+        if self.translate is None:
+            return spec
+        (name,) = (name for name, key in self._keys.items() if key == spec.key)
+        own = dg.AssetKey([self.spec.release, name])
+        made = self.translate(spec.replace_attributes(key=own))
+        if made.key != spec.key:
+            raise SpecificationError(
+                f"get_asset_spec (translate) names asset {own.to_user_string()}"
+                f" {spec.key.to_user_string()} and {made.key.to_user_string()}: let its key follow"
+                f" from the key, tags and kinds that it is given, and nothing else."
+            )
+        return made
 
     @cached_property
     def partitions_def(self) -> dg.PartitionsDefinition[str] | None:
@@ -154,7 +198,7 @@ class ReleaseGraph:
         made = PrivacyLabel.DP if self.spec.releasable else PrivacyLabel.RESTRICTED
         known = PrivacyLabel.RESTRICTED if self.spec.domain.restricted else PrivacyLabel.PUBLIC
         exact = self.spec.evaluation_mode == "exact"
-        if self.spec.previous is not None and name in (PREVIOUS, "public_discretized"):
+        if name == PREVIOUS or (name == "public_discretized" and self.spec.previous is not None):
             # It holds what was drawn from private data, and is as good as that.
             return made
         return {

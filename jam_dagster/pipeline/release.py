@@ -1,7 +1,11 @@
 """The definitions of one release: assets, checks, job, and the check of their labels."""
 
+from __future__ import annotations
+
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -10,7 +14,7 @@ from jam_dagster.pipeline.automation import check_automation
 from jam_dagster.pipeline.budget import budget_assets
 from jam_dagster.pipeline.certification import certification_assets, certification_checks
 from jam_dagster.pipeline.checks import release_checks
-from jam_dagster.pipeline.graph import ReleaseGraph
+from jam_dagster.pipeline.graph import ReleaseGraph, Translate
 from jam_dagster.pipeline.ingestion import ingestion_assets
 from jam_dagster.pipeline.labels import check_privacy_labels, check_translated
 from jam_dagster.pipeline.partitions import PartitionsSpec, build_release_schedule, tick_of
@@ -25,7 +29,10 @@ from jam_dagster.pipeline.specification import ReleaseSpec
 from jam_dagster.pipeline.synthesis import synthesis_assets
 from jam_dagster.tables import Domain, PreviousRelease, Source
 
-Translate = Callable[[dg.AssetSpec], dg.AssetSpec]
+if TYPE_CHECKING:
+    from dagster._core.definitions.unresolved_asset_job_definition import (
+        UnresolvedAssetJobDefinition,
+    )
 
 
 def build_synthetic_release(
@@ -85,8 +92,10 @@ def build_synthetic_release(
     owners, tags
         Put on every asset.
     translate
-        Maps the spec of every asset to the one to use, for an organisation's own conventions. It
-        must leave labels and dependencies as they are.
+        Maps the spec of every asset to the one to use, for an organisation's own conventions: key,
+        group, owners, tags, kinds, description. Whatever depends on an asset follows it to its
+        key, which follows from the key, tags and kinds that it is given. It must leave labels and
+        dependencies as they are.
 
     Returns
     -------
@@ -128,11 +137,68 @@ def build_synthetic_release(
         evaluation=evaluation or EvaluationSpec(),
         partitions=PartitionsSpec.of(partitions, start),
     )
+    assets = build_release_assets(
+        spec, group=group, owners=owners, tags=tags, schedule=schedule, translate=translate
+    )
+    job = build_release_job(spec, assets)
+    schedules = []
+    if schedule is not None:
+        schedules.append(build_release_schedule(job, spec.partitions, schedule))
+    return dg.Definitions(
+        assets=assets,
+        asset_checks=build_release_checks(spec, tags=tags, translate=translate),
+        jobs=[job],
+        schedules=schedules,
+    )
+
+
+def build_release_assets(
+    spec: ReleaseSpec,
+    *,
+    group: str | None = None,
+    owners: Sequence[str] = (),
+    tags: Mapping[str, str] | None = None,
+    schedule: str | None = None,
+    translate: Translate | None = None,
+) -> list[dg.AssetsDefinition | dg.AssetSpec]:
+    """Build the assets of a release, without checks, job and schedule.
+
+    Parameters
+    ----------
+    spec
+        The release.
+    group, owners, tags, translate
+        As for `build_synthetic_release`.
+    schedule
+        When the assets are due, by which their freshness is judged; it starts nothing.
+
+    Raises
+    ------
+    SpecificationError, PrivacyLabelError
+        As for `build_synthetic_release`.
+
+    Examples
+    --------
+    >>> import dagster as dg
+    >>> from jam_dagster.pipeline import DomainSpec, PrivacySpec, ReleaseSpec, build_release_assets
+    >>> from jam_dagster.tables import DemoSource
+    >>> spec = ReleaseSpec(
+    ...     release="demo",
+    ...     dataset="demo",
+    ...     private=DemoSource(),
+    ...     public=DemoSource(part="public"),
+    ...     domain=DomainSpec(identify="public"),
+    ...     privacy=PrivacySpec(epsilon=1.0),
+    ... )
+    >>> assets = build_release_assets(spec)
+    >>> len(assets)
+    11
+    """
     tick = None if schedule is None else tick_of(spec.partitions, schedule)
-    graph = ReleaseGraph(spec, group=group, owners=owners, tags=tags or {}, tick=tick)
-    with warnings.catch_warnings():
-        # That checks have partitions is young in Dagster; tests here rely on it.
-        warnings.simplefilter("ignore", dg.PreviewWarning)
+    graph = ReleaseGraph(
+        spec, group=group, owners=owners, tags=tags or {}, tick=tick, translate=translate
+    )
+    with _young():
         assets = [
             *ingestion_assets(graph),
             *budget_assets(graph),
@@ -140,27 +206,65 @@ def build_synthetic_release(
             *assessment_assets(graph),
             *certification_assets(graph),
         ]
-        checks = [*release_checks(graph), *certification_checks(graph)]
     before = [graph.previous_spec()] if spec.previous is not None else []
     if translate is not None:
-        built = [spec for one in assets for spec in one.specs]
-        assets = [one.map_asset_specs(translate) for one in assets]
-        check_translated(built, [spec for one in assets for spec in one.specs])
-        check_translated(before, before := [translate(one) for one in before])
-    made = [*before, *(spec for one in assets for spec in one.specs)]
-    check_privacy_labels(made)
-    check_automation(made)
-    description = f"Makes and checks the synthetic release {release}."
+        made = [spec for one in assets for spec in one.specs]
+        assets = [one.map_asset_specs(graph.translated) for one in assets]
+        check_translated(made, [spec for one in assets for spec in one.specs])
+        check_translated(before, before := [graph.translated(one) for one in before])
+    specs = [*before, *(spec for one in assets for spec in one.specs)]
+    check_privacy_labels(specs)
+    check_automation(specs)
+    return [*before, *assets]
+
+
+def build_release_checks(
+    spec: ReleaseSpec,
+    *,
+    tags: Mapping[str, str] | None = None,
+    translate: Translate | None = None,
+) -> list[dg.AssetChecksDefinition]:
+    """Build the checks of a release's assets; what the assets themselves check is theirs.
+
+    Parameters
+    ----------
+    spec
+        The release.
+    tags, translate
+        As its assets were built with: checks follow them to their keys.
+    """
+    graph = ReleaseGraph(spec, tags=tags or {}, translate=translate)
+    with _young():
+        return [*release_checks(graph), *certification_checks(graph)]
+
+
+def build_release_job(
+    spec: ReleaseSpec, assets: Sequence[dg.AssetsDefinition | dg.AssetSpec]
+) -> UnresolvedAssetJobDefinition:
+    """Build the job ``<release>_release``, which makes the assets of a release and checks them.
+
+    Parameters
+    ----------
+    spec
+        The release.
+    assets
+        What `build_release_assets` returned.
+    """
+    description = f"Makes and checks the synthetic release {spec.release}."
     if spec.partitions is not None:
-        description += f" {graph.price_of_partitions}"
-    job = dg.define_asset_job(
-        f"{release}_release",
-        selection=dg.AssetSelection.assets(*assets),
+        description += f" {ReleaseGraph(spec).price_of_partitions}"
+    return dg.define_asset_job(
+        f"{spec.release}_release",
+        selection=dg.AssetSelection.assets(
+            *(one for one in assets if isinstance(one, dg.AssetsDefinition))
+        ),
         description=description,
     )
-    schedules = []
-    if schedule is not None:
-        schedules.append(build_release_schedule(job, spec.partitions, schedule))
-    return dg.Definitions(
-        assets=[*before, *assets], asset_checks=checks, jobs=[job], schedules=schedules
-    )
+
+
+@contextmanager
+def _young() -> Iterator[None]:
+    """Let Dagster say nothing of checks with partitions: they are young, and tests rely on them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.PreviewWarning)
+        yield
