@@ -54,7 +54,8 @@ dev: $(INSTALLED) $(INSTANCE) ## open Dagster's UI on this repository's releases
 	  echo 'Making the demo release first, which takes a minute ...'; \
 	  $(BIN)/dg launch --job census_demo_release --config-json '$(QUIET)' > .dagster/demo.log 2>&1 \
 	    || echo 'The demo release failed: its run in the UI, and .dagster/demo.log, say why.'; }
-	@echo 'Open $(UI) (Ctrl-C ends it)'
+	@echo 'The demo will be at $(UI)/locations/__repository__@jam_dagster/asset-groups/census_demo'
+	@echo 'Ctrl-C ends it.'
 	@$(BIN)/dg dev --port $(PORT)
 
 docs: export NO_MKDOCS_2_WARNING := 1

@@ -7,7 +7,6 @@ mechanism released, or public.
 from __future__ import annotations
 
 import base64
-import math
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -67,14 +66,13 @@ def column_lineage(names: Iterable[str], upstream: Sequence[dg.AssetKey]) -> dg.
 
 
 def domain_table(domain: Domain) -> dg.TableMetadataValue:
-    """Return one row an attribute."""
+    """Return one row an attribute, as wide as fits beside its name in Dagster's UI."""
     return dg.MetadataValue.table(
         records=[
             dg.TableRecord(
                 {
                     "attribute": attribute.name,
-                    "cells": attribute.size,
-                    "values": describe(attribute),
+                    "values": f"{attribute.size} cells: {describe(attribute)}",
                 }
             )
             for attribute in domain.attributes
@@ -83,40 +81,40 @@ def domain_table(domain: Domain) -> dg.TableMetadataValue:
 
 
 def rounds_table(transcript: Transcript) -> dg.TableMetadataValue:
-    """Return one row a round: what was chosen from where, and what it cost.
+    """Return one row a round: what was measured where, and what it cost.
 
     As many columns as fit beside their name in Dagster's UI; the transcript has all.
     """
-    columns = ["round", "clique", "source", "percent", "sigma"]
-    frame = transcript.to_frame()
-    percent = 100 * (frame["rho_select"] + frame["rho_measure"]) / transcript.rho_budget
-    frame["percent"] = percent.round(2)
-    frame["sigma"] = frame["sigma"].round(1)
     return dg.MetadataValue.table(
         records=[
-            dg.TableRecord({name: _plain(row[name]) for name in columns})
-            for row in frame.to_dict("records")
+            dg.TableRecord(
+                {
+                    "round": one.index + 1,
+                    "clique": " x ".join(one.clique),
+                    "percent": round(
+                        100 * (one.rho_select + one.rho_measure) / transcript.rho_budget, 2
+                    ),
+                    "measured": "public" if one.source == "public" else f"± {one.sigma:,.1f}",
+                }
+            )
+            for one in transcript.rounds
         ],
         schema=dg.TableSchema(
             columns=[
+                dg.TableColumn("round", "number", "The round, from 1."),
+                dg.TableColumn("clique", "string", "The marginal that was selected."),
                 dg.TableColumn(
-                    name,
-                    "string" if name in ("clique", "source") else "number",
-                    _ROUND_COLUMNS[name],
-                )
-                for name in columns
+                    "percent", "number", "What selection and measurement cost of the run's rho."
+                ),
+                dg.TableColumn(
+                    "measured",
+                    "string",
+                    "Public: on the public table, for free. ±: on the private table, with noise of"
+                    " this standard deviation in each cell, in records.",
+                ),
             ]
         ),
     )
-
-
-_ROUND_COLUMNS = {
-    "round": "The round, from 1.",
-    "clique": "The marginal that was selected.",
-    "source": "Where it was measured: private with noise, public for free.",
-    "percent": "What the selection and the measurement cost, of the run's rho.",
-    "sigma": "Standard deviation of the noise in a cell, in records.",
-}
 
 
 def sampling_error_metadata(error: SamplingError) -> dict[str, dg.MetadataValue]:
@@ -180,12 +178,3 @@ def tidy(metadata: Mapping[str, Any]) -> dict[str, Any]:
         name: float(f"{value:.6g}") if isinstance(value, float) else value
         for name, value in metadata.items()
     }
-
-
-def _plain(value: Any) -> str | int | float | bool:
-    """Return a NumPy scalar as Python's, to six digits; what is no number as text for JSON."""
-    plain = value.item() if hasattr(value, "item") else value
-    if isinstance(plain, float):
-        return float(f"{plain:.6g}") if math.isfinite(plain) else "-"
-    assert isinstance(plain, str | int | bool)  # noqa: S101  # to_frame holds these only
-    return plain

@@ -1,5 +1,4 @@
 import base64
-import math
 import struct
 import zlib
 
@@ -48,16 +47,21 @@ def test_lineage_leads_to_the_column_of_the_same_name() -> None:
     assert lineage["job"] == [dg.TableColumnDep(key, "job") for key in upstream]
 
 
-def test_rounds_are_numbers_that_json_takes() -> None:
+def test_rounds_tell_what_was_measured_where_and_at_what_cost() -> None:
     transcript = a_run().transcript
-    object.__setattr__(transcript.rounds[0], "sigma", math.nan)
-    object.__setattr__(transcript.rounds[0], "rho_select", 0.1234567890123)
-    object.__setattr__(transcript.rounds[0], "rho_measure", 0.2)
-    (record,) = rounds_table(transcript).records
-    assert record.data["clique"] == "sex x age"
-    rho = transcript.rho_budget
-    assert record.data["percent"] == round(32.34567890123 / rho, 2)
-    assert record.data["sigma"] == "-"
+    (first,) = transcript.rounds
+    object.__setattr__(first, "rho_select", 0.1234567 * transcript.rho_budget)
+    object.__setattr__(first, "rho_measure", 0.2 * transcript.rho_budget)
+    object.__setattr__(first, "sigma", 1234.56)
+    for source, measured in (("private", "± 1,234.6"), ("public", "public")):
+        object.__setattr__(first, "source", source)
+        (record,) = rounds_table(transcript).records
+        assert record.data == {
+            "round": 1,
+            "clique": "sex x age",
+            "percent": 32.35,
+            "measured": measured,
+        }
 
 
 def test_preview_is_a_markdown_table() -> None:
