@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import griffe
+import yaml
 
 from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
 from jam_dagster.tables import sources
@@ -177,6 +178,8 @@ _PLAIN = {
 
 
 def _yaml(value: object) -> str:
+    if isinstance(value, Mapping | list):
+        return yaml.safe_dump(value, default_flow_style=True, width=1000, sort_keys=False).strip()
     return value if isinstance(value, str) else json.dumps(value)
 
 

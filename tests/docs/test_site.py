@@ -87,6 +87,13 @@ def test_what_a_page_fetches_is_there(site: Path) -> None:
                 assert (page.parent / path).exists(), (page.name, place)
 
 
+def test_every_file_that_a_page_shows_is_in_it(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        shown = re.sub(r"<[^>]+>|\s", "", page.read_text(encoding="utf-8"))
+        assert not re.search(r"--8(&lt;|<)--", shown), page.name
+    assert "QueuedRunCoordinator" in (site / "production.html").read_text(encoding="utf-8")
+
+
 def test_a_page_that_fetches_is_noticed() -> None:
     page = '<link rel="stylesheet" href="https://fonts.example/f.css"><img src="a.png">'
     assert fetched(page) == ["https://fonts.example/f.css", "a.png"]
