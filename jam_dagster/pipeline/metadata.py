@@ -90,11 +90,11 @@ def rounds_table(transcript: Transcript) -> dg.TableMetadataValue:
             dg.TableRecord(
                 {
                     "round": one.index + 1,
-                    "clique": " x ".join(one.clique),
                     "percent": round(
                         100 * (one.rho_select + one.rho_measure) / transcript.rho_budget, 2
                     ),
                     "measured": "public" if one.source == "public" else f"± {one.sigma:,.1f}",
+                    "clique": " x ".join(one.clique),
                 }
             )
             for one in transcript.rounds
@@ -102,7 +102,6 @@ def rounds_table(transcript: Transcript) -> dg.TableMetadataValue:
         schema=dg.TableSchema(
             columns=[
                 dg.TableColumn("round", "number", "The round, from 1."),
-                dg.TableColumn("clique", "string", "The marginal that was selected."),
                 dg.TableColumn(
                     "percent", "number", "What selection and measurement cost of the run's rho."
                 ),
@@ -112,6 +111,7 @@ def rounds_table(transcript: Transcript) -> dg.TableMetadataValue:
                     "Public: on the public table, for free. ±: on the private table, with noise of"
                     " this standard deviation in each cell, in records.",
                 ),
+                dg.TableColumn("clique", "string", "The marginal that was selected."),
             ]
         ),
     )
