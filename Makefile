@@ -33,7 +33,7 @@ WORKERS ?= logical
 ERRORS := $(BIN)/python -m benchmarks.jam_pgm --first-seed 100 --seeds 10 --jobs 2
 
 .PHONY: help demo dev docs test test-all torture mutants lint format bench bench-errors bench-scaling \
-  bench-kernels constraints clean
+  bench-kernels screenshots constraints clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -104,6 +104,9 @@ bench-scaling: $(INSTALLED) ## cost against rows, attributes, rounds and size li
 
 bench-kernels: $(INSTALLED) ## the inner loops, each by itself
 	$(BIN)/python -m pytest benchmarks/test_kernels.py --benchmark-columns=min,median,max,rounds
+
+screenshots: $(INSTALLED) ## picture Dagster's UI and the pages of the demo into docs/images, with Chromium
+	$(BIN)/python -m tests.browser.screenshots docs/images
 
 constraints: ## reinstall the newest versions that fit, and write them to constraints.txt
 	$(MAKE) .venv/bin/python

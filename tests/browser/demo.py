@@ -38,6 +38,14 @@ def materialize(home: Path) -> None:
     subprocess.run(command, cwd=ROOT, env=environment(home), check=True, capture_output=True)
 
 
+def plan_page(home: Path, path: Path) -> None:
+    """Write the plan of the demo's release, as the command line draws it."""
+    command = [sys.executable, "-m", "jam_dagster.cli", "plan", f"assets/releases/{GROUP}"]
+    command += ["--records", "30000", "--ledger", str(home / "jam" / "ledger.sqlite")]
+    command += ["--edition", "2", "--plot", str(path)]
+    subprocess.run(command, cwd=ROOT, env=environment(home), check=True, capture_output=True)
+
+
 @contextmanager
 def served(home: Path) -> Iterator[str]:
     """Serve Dagster's UI on an instance, and yield its address."""

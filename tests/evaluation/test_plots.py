@@ -152,14 +152,14 @@ def test_rendering_is_sound_whatever_the_labels_are() -> None:
     assert "url(" not in svg
 
 
-def test_png_is_twice_the_size_on_white(release: SmallRelease) -> None:
+def test_png_is_half_as_large_again_on_white(release: SmallRelease) -> None:
     chart = plots.budget_over_rounds(release.transcript)
     image = plots.png(chart)
     assert image.startswith(b"\x89PNG\r\n\x1a\n")
     width = struct.unpack(">I", image[16:20])[0]
     match = re.search(r'width="(\d+)"', plots.svg(chart))
     assert match is not None
-    assert abs(width - 2 * int(match[1])) <= 2
+    assert abs(width - 1.5 * int(match[1])) <= 2
 
 
 def test_no_rounds_is_an_empty_plot(release: SmallRelease) -> None:
