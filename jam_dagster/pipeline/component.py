@@ -11,7 +11,7 @@ import dagster as dg
 from dagster.components.scaffold.scaffold import scaffold_with
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.pipeline.configuration import Configured, described
+from jam_dagster.pipeline.configuration import Configured, described, told_where
 from jam_dagster.pipeline.release import build_synthetic_release
 from jam_dagster.pipeline.scaffold import SyntheticReleaseScaffolder
 from jam_dagster.pipeline.schemas import DOMAIN, PARTITIONS, PUBLIC, SOURCE
@@ -128,24 +128,31 @@ class SyntheticRelease(dg.Component, Configured):
         """
         folder = Path(context.path)
         folder = folder if folder.is_dir() else folder.parent
-        return build_synthetic_release(
-            self.release,
-            dataset=self.dataset,
-            private=source_from_config(anchored(self.private, folder)),
-            public=public_from_config(anchored(self.public, folder)),
-            domain=domain_from_config(self.domain, folder),
-            privacy=self.privacy,
-            mechanism=self.mechanism,
-            workload=self.workload,
-            evaluation=self.evaluation,
-            partitions=self.partitions,
-            start=self.start,
-            schedule=self.schedule,
-            group=self.group,
-            owners=self.owners,
-            tags=self.tags,
-            translate=self.get_asset_spec,
-        )
+        with told_where(context, "private"):
+            private = source_from_config(anchored(self.private, folder))
+        with told_where(context, "public"):
+            public = public_from_config(anchored(self.public, folder))
+        with told_where(context, "domain"):
+            domain = domain_from_config(self.domain, folder)
+        with told_where(context):
+            return build_synthetic_release(
+                self.release,
+                dataset=self.dataset,
+                private=private,
+                public=public,
+                domain=domain,
+                privacy=self.privacy,
+                mechanism=self.mechanism,
+                workload=self.workload,
+                evaluation=self.evaluation,
+                partitions=self.partitions,
+                start=self.start,
+                schedule=self.schedule,
+                group=self.group,
+                owners=self.owners,
+                tags=self.tags,
+                translate=self.get_asset_spec,
+            )
 
 
 def domain_from_config(config: str | Mapping[str, Any], folder: Path) -> DomainSpec:

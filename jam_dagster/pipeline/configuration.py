@@ -2,15 +2,18 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import dagster as dg
+from dagster_shared.yaml_utils import parse_yamls_with_source_position
 from pydantic import BaseModel, GetJsonSchemaHandler, create_model, model_validator
 from pydantic_core import CoreSchema
 
-from jam_dagster.errors import SpecificationError
+from jam_dagster.errors import JamError, SpecificationError
 
 NOTHING_DONE = "Nothing was read or charged."
 
@@ -148,6 +151,37 @@ def _takes_text(hint: Any) -> bool:
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
     return hint is str or (get_origin(hint) in (Union, UnionType) and str in get_args(hint))
+
+
+@contextmanager
+def told_where(context: dg.ComponentLoadContext, key: str = "") -> Iterator[None]:
+    """Let an error say in which file it is, and at which line where `key` has one.
+
+    Parameters
+    ----------
+    context
+        Of the component that is built.
+    key
+        What is looked at, a key below ``attributes``; empty: all of them together.
+    """
+    try:
+        yield
+    except JamError as error:
+        what = f" - attributes.{key}" if key else ""
+        raise type(error)(f"{_place_of(Path(context.path), key)}{what}: {error}") from None
+
+
+def _place_of(folder: Path, key: str) -> str:
+    """Return the file of a component, with the line of a key that only one component in it has."""
+    files = [folder / name for name in ("defs.yaml", "defs.yml", "component.py")]
+    file = next((file for file in files if file.is_file()), folder)
+    if key and file.suffix in (".yaml", ".yml"):
+        documents = parse_yamls_with_source_position(file.read_text(encoding="utf-8"), str(file))
+        trees = [one.source_position_tree for one in documents]
+        found = [place for one in trees if (place := one.lookup(["attributes", key]))]
+        if len(found) == 1:
+            return f"{file}:{found[0].start.line}"
+    return str(file)
 
 
 def expanded(place: str, what: str) -> str:

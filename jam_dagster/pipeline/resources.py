@@ -12,7 +12,7 @@ import dagster as dg
 from dagster.components.scaffold.scaffold import scaffold_with
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.pipeline.configuration import Configured, described
+from jam_dagster.pipeline.configuration import Configured, described, told_where
 from jam_dagster.pipeline.graph import LEDGER, PRIVATE_STORE, RELEASABLE_STORE
 from jam_dagster.pipeline.ledger import DatasetBudget, LedgerResource
 from jam_dagster.pipeline.scaffold import ReleaseResourcesScaffolder
@@ -157,9 +157,11 @@ class ReleaseResources(dg.Component, Configured):
         home = self.home if self.home is not None else str(home_of(".jam"))
         if not home.startswith(("${", "~")) and "://" not in home:
             home = str(root / home)
+        with told_where(context, "budgets"):
+            budgets = {name: budget.build(name) for name, budget in self.budgets.items()}
         return dg.Definitions(
             resources=build_release_resources(
-                {name: budget.build(name) for name, budget in self.budgets.items()},
+                budgets,
                 home=home,
                 ledger=self.ledger,
                 private=self.private,

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
-from jam_dagster.errors import SpecificationError
+from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.evaluation.workload_error import EvaluationMode
 from jam_dagster.pipeline.partitions import PartitionsSpec
 from jam_dagster.pipeline.sections import (
@@ -77,7 +77,10 @@ class ReleaseSpec:
         self._check_sources()
         if self.domain.declared is not None:
             # A workload that the domain cannot serve is refused now, not after an hour's run.
-            self.workload.build(self.domain.declared)
+            try:
+                self.workload.build(self.domain.declared)
+            except InputError as error:
+                raise type(error)(f"workload: {error}") from None
             if self.privacy.unit is not None:
                 self.privacy.unit.build().check(self.domain.declared)
         if self.privacy.protection != Protection() and self.privacy.noise == "exact":

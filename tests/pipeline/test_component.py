@@ -231,3 +231,29 @@ def test_domain_is_read_from_where_it_is_given(tmp_path: Path) -> None:
     assert domain_from_config({"identify": "both", "bins": 8}, tmp_path).bins == 8
     with pytest.raises(SpecificationError, match=r"'bin'.*bins"):
         domain_from_config({"identify": "both", "bin": 8}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "told"),
+    [
+        ({"domain": "none.yaml"}, "domain", "none.yaml"),
+        ({"public": "table.xlsx"}, "public", "table.xlsx"),
+        ({"private": {"csv": "a.csv", "sep": ";"}}, "private", "separator"),
+        ({"workload": {"cliques": [["twon"]]}}, None, "workload: the domain has no attribute"),
+        ({"schedule": "monthly"}, None, "schedule is for a release that has partitions"),
+    ],
+)
+def test_what_only_loading_finds_names_file_and_line(
+    bench: Bench, changes: dict[str, Any], key: str | None, told: str
+) -> None:
+    attributes = {**ATTRIBUTES, **changes}
+    with pytest.raises(Exception) as caught, loaded(bench, attributes):  # noqa: PT011
+        pass
+    text = messages(caught.value)
+    place = ": "
+    if key is not None:
+        lines = yaml.dump({"type": "x", "attributes": attributes}).splitlines()
+        number = next(at for at, one in enumerate(lines, 1) if one.startswith(f"  {key}:"))
+        place = f":{number} - attributes.{key}: "
+    assert f"defs.yaml{place}" in text
+    assert told in text
