@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from tests.cli_bench import NOISY, RELEASE, Run, run_cli, synthesize, write_tables
+from tests.docs.site import build_site
 from tests.postgres import PostgresServer, running_server
 
 # How long an example takes depends on what else the machine does.
@@ -61,3 +62,11 @@ def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server; the test is skipped, and says why, where there can be none."""
     with running_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The documentation site."""
+    folder = tmp_path_factory.mktemp("site")
+    build_site(folder)
+    return folder

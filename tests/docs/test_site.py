@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
 
 # Of these tags the attribute is fetched when a page is opened; a link to click (`a`) is not.
 FETCHED = {
@@ -29,21 +24,6 @@ FETCHED = {
 }
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the site; a warning of MkDocs fails the build."""
-    folder = tmp_path_factory.mktemp("site")
-    built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
-        cwd=ROOT,
-        env=os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert built.returncode == 0, built.stderr + built.stdout
-    return folder
 
 
 class Fetching(HTMLParser):
