@@ -121,6 +121,8 @@ _SEES = {
     PrivacyLabel.RESTRICTED: "nobody outside. It lies in the private store.",
 }
 
+_WITHHELD = "the private store. This UI is read by many, and tells the outcome only."
+
 _FREE = "nothing"
 _PAID = "nothing more: it is computed from what was paid for."
 
@@ -155,12 +157,14 @@ def describe_asset(name: str, spec: ReleaseSpec, label: PrivacyLabel, price: str
         )
         share = spec.previous.first_share
         text += f", {share:.0%} of it replaced by the given one." if share else "."
+    told = label is not PrivacyLabel.RESTRICTED or spec.releasable
+    where = described.next if told else _WITHHELD
     return "\n\n".join(
         (
             text,
             f"**Who may see it:** {_SEES[label]}",
             f"**What it costs:** {_cost(name, spec)}",
-            f"**Where to look:** {described.next}",
+            f"**Where to look:** {where}",
         )
     )
 

@@ -67,6 +67,12 @@ def test_what_may_not_leave_is_told_by_its_outcome_only(
     for name in HARMLESS:
         assert told[name]["note"].startswith("restricted: ")
 
+    graph = bench.definitions(**changes, **PRIVATE).resolve_asset_graph()
+    for name in HARMLESS:
+        description = graph.get(dg.AssetKey(["people", name])).description or ""
+        # What is not told is not pointed to.
+        assert "**Where to look:** the private store." in description
+
     checks = {one.check_name: one for one in result.get_asset_check_evaluations()}
     assert not checks.pop("releasable").passed
     # It looks at amounts of budget alone.

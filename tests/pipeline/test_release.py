@@ -1,5 +1,6 @@
 """A release as its users run it: what it makes, what it charges, and what it refuses."""
 
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,17 @@ def test_release_ends_green_and_every_check_is_evaluated(bench: Bench) -> None:
     broken = [one.check_name for one in checks.values() if not one.passed]
     # Warnings may come and go with the noise; what a consumer relies on may not.
     assert all(checks[name].severity is dg.AssetCheckSeverity.WARN for name in broken)
+
+    # What the pages of the assets point to is there.
+    events = result.get_asset_materialization_events()
+    names = {event.asset_key.path[-1] for event in events} | set(checks)
+    for event in events:
+        description = bench.definitions().resolve_asset_graph().get(event.asset_key).description
+        assert description is not None
+        for part in ("**Who may see it:** ", "**What it costs:** ", "**Where to look:** "):
+            assert part in description
+        pointed = set(re.findall(r"`(\w+)`", description.split("**Where to look:**")[1]))
+        assert pointed <= names | set(event.materialization.metadata)
 
     table = synthetic(bench)
     assert list(table.columns) == list(DOMAIN.names)
