@@ -33,7 +33,7 @@ WORKERS ?= logical
 ERRORS := $(BIN)/python -m benchmarks.jam_pgm --first-seed 100 --seeds 10 --jobs 2
 
 .PHONY: help demo dev docs test test-all torture mutants lint format bench bench-errors bench-scaling \
-  bench-kernels screenshots constraints clean
+  bench-kernels bench-previous screenshots constraints clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -102,6 +102,13 @@ bench-errors: $(INSTALLED) ## errors of ten seeds beside those of plain mirror d
 bench-scaling: $(INSTALLED) ## cost against rows, attributes, rounds and size limit, hours
 	$(BIN)/python -m benchmarks.scaling --out out/scaling.csv --plot docs/images/growth.svg
 
+PREVIOUS := $(BIN)/python -m benchmarks.previous_release --out docs/measurements/previous-release.csv
+
+bench-previous: $(INSTALLED) ## releases that are drawn on the one before, beside starting afresh
+	$(PREVIOUS)
+	$(PREVIOUS) --first sample --strategy afresh previous mixed-0.2 mixed-0.5 --drift none slow \
+	  --epsilon 0.01 0.1 --plot docs/images/previous_release.png
+
 bench-kernels: $(INSTALLED) ## the inner loops, each by itself
 	$(BIN)/python -m pytest benchmarks/test_kernels.py --benchmark-columns=min,median,max,rounds
 
@@ -138,7 +145,8 @@ $(INSTALLED): pyproject.toml constraints.txt hatch_build.py jam_dagster/mechanis
 $(INSTANCE): | $(INSTALLED)
 	@mkdir -p .dagster/.nux
 	@echo 'seen: 1' > .dagster/.nux/nux.yaml
-	@printf '%s\n' 'telemetry: {enabled: false}' 'concurrency: {pools: {default_limit: 1}}' \
+	@printf '%s\n' 'telemetry: {enabled: false}' \
+	  'concurrency: {pools: {default_limit: 1}, runs: {tag_concurrency_limits: [{key: dagster/backfill, limit: 1}]}}' \
 	  'run_monitoring: {enabled: true, free_slots_after_run_end_seconds: 60}' \
 	  'freshness: {enabled: true}' > $@
 	@$(BIN)/dagster instance info > /dev/null

@@ -1,7 +1,7 @@
 """The release of the last partition as public table of the next, over simulated years.
 
     python -m benchmarks.previous_release --out docs/measurements/previous-release.csv \
-        --plot docs/images/previous_release.svg
+        --plot docs/images/previous_release.png
 
 Each year has a private table of its own from the demo's census, whose population stands still
 (``none``), moves a year (``slow``) or three years (``fast``) from one partition to the next, or
@@ -199,10 +199,9 @@ def chart(runs: pd.DataFrame) -> Any:
     names = list(dict.fromkeys(runs["strategy"]))
     colours = [colour.light for colour in itertools.islice(itertools.cycle(COLOURS), len(names))]
     lines_of_panels = []
-    for epsilon in dict.fromkeys(runs["epsilon"]):
+    for (first, epsilon), held in runs.groupby(["first", "epsilon"], sort=False):
         panels = []
-        for drift in dict.fromkeys(runs["drift"]):
-            part = runs[(runs["epsilon"] == epsilon) & (runs["drift"] == drift)]
+        for drift, part in held.groupby("drift", sort=False):
             groups = part.groupby(["strategy", "partition"], sort=False)["error"]
             found = pd.DataFrame({"mean": groups.mean(), "se": groups.sem().fillna(0.0)})
             found = found.reset_index()
@@ -227,7 +226,7 @@ def chart(runs: pd.DataFrame) -> Any:
                 y=alt.Y("low:Q", title="workload error", scale=alt.Scale(zero=False)),
                 y2=alt.Y2("high:Q"),
             )
-            title = f"drift {drift}, epsilon {epsilon:g}"
+            title = f"{first}, drift {drift}, epsilon {epsilon:g}"
             panels.append(
                 alt.LayerChart(layer=[bars, lines, points], width=210, height=170, title=title)
             )
@@ -298,7 +297,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--seeds", type=int, default=10, help="how many, one after another")
+    parser.add_argument("--seeds", type=int, default=5, help="how many, one after another")
     parser.add_argument("--out", type=Path, help="a CSV file for the partitions")
     parser.add_argument("--plot", type=Path, help="an .svg or .png file")
     return parser.parse_args(given)
@@ -319,7 +318,7 @@ def main(given: Sequence[str] | None = None) -> int:
             held = pd.concat([held, made], ignore_index=True)
             if arguments.out is not None:
                 arguments.out.parent.mkdir(parents=True, exist_ok=True)
-                held.round(6).to_csv(arguments.out, index=False)
+                held.to_csv(arguments.out, index=False, float_format="%.6g")
             errors = " ".join(f"{error:.3f}" for error in made["error"])
             print(
                 f"{series.strategy:10} drift {series.drift}, epsilon {series.epsilon:g}, seed"
