@@ -1,6 +1,7 @@
 """Somebody else's project: the wheel in an environment of its own, and nothing of this repository.
 
-It needs an index of packages, as the installation of this project does.
+It needs an index of packages, as the installation of this project does. It is one test, so that
+the environment, which takes most of the time, is made once however many workers there are.
 """
 
 from __future__ import annotations
@@ -76,9 +77,8 @@ class Project:
         )
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    home = tmp_path_factory.mktemp("elsewhere")
+def made_elsewhere(home: Path) -> Project:
+    """Build and install the wheel, and let Dagster make a project."""
     wheel = build_wheel(home).filename
     shutil.rmtree(home / "project")
     environment = home / "environment"
@@ -96,7 +96,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return made
 
 
-def test_only_the_package_arrives(project: Project) -> None:
+def only_the_package_arrives(project: Project) -> None:
     for stray in ("assets", "resources", "tests", "benchmarks", "hatch_build.py"):
         assert not (project.packages / stray).exists()
     wheel = next(project.root.parent.glob("jam_dagster-*.whl"))
@@ -112,7 +112,7 @@ def test_only_the_package_arrives(project: Project) -> None:
     assert found.split() == [str(project.packages / "jam_dagster" / "__init__.py"), str(compiled)]
 
 
-def test_a_release_is_scaffolded_checked_and_made(project: Project) -> None:
+def a_release_is_scaffolded_checked_and_made(project: Project) -> None:
     components = project.call("dg", "list", "components")
     assert "jam_dagster.SyntheticRelease" in components
     assert "jam_dagster.ReleaseResources" in components
@@ -187,10 +187,8 @@ attributes:
 """
 
 
-def test_tables_that_the_project_makes_are_sources(project: Project) -> None:
+def tables_that_the_project_makes_are_sources(project: Project) -> None:
     budgets = project.defs / "release_resources" / "defs.yaml"
-    if not budgets.exists():
-        project.call("dg", "scaffold", "defs", "jam_dagster.ReleaseResources", "release_resources")
     text = budgets.read_text()
     budgets.write_text(text.replace("  budgets:\n", "  budgets:\n    project: {epsilon: 1.0}\n"))
     (project.defs / "warehouse.py").write_text(WAREHOUSE)
@@ -215,7 +213,7 @@ def count() -> None: ...
     (project.defs / "warehouse.py").write_text(WAREHOUSE)
 
 
-def test_the_demo_is_scaffolded_without_tables(project: Project) -> None:
+def the_demo_is_scaffolded_without_tables(project: Project) -> None:
     project.call("dg", "scaffold", "defs", "jam_dagster.SyntheticRelease", "trial")
     parameters = json.dumps({"public": "survey.csv", "private": "people.csv", "dataset": "people"})
     project.call(
@@ -226,3 +224,11 @@ def test_the_demo_is_scaffolded_without_tables(project: Project) -> None:
     listed = project.call("dg", "list", "defs", "--json")
     assert "trial/synthetic_records" in listed
     assert "by_python/synthetic_records" in listed
+
+
+def test_a_project_elsewhere_releases_with_the_wheel(tmp_path: Path) -> None:
+    project = made_elsewhere(tmp_path)
+    only_the_package_arrives(project)
+    a_release_is_scaffolded_checked_and_made(project)
+    tables_that_the_project_makes_are_sources(project)
+    the_demo_is_scaffolded_without_tables(project)

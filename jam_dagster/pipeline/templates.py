@@ -22,6 +22,8 @@ attributes:
   # Or a table that this project makes already, a DataFrame; or a query:
   # private: {asset: warehouse/people}
   # private: {sql: "${WAREHOUSE_URL}", query: select * from people}
+  # With partitions the public table can be the release of the one before:
+  # public: {previous_release: {first: survey.csv, first_share: 0.2}}
 
   # The attributes and their values, never read from the private table: a domain file (drafted by
   # `jam-dagster domain draft`, then read over by you), or {identify: public}.

@@ -21,6 +21,7 @@ RESERVATIONS = "jam_dagster/privacy/reservations.py"
 SCORES = "jam_dagster/mechanisms/scores.py"
 SEEDED = "jam_dagster/privacy/seeded_noise.py"
 SENSITIVITY = "jam_dagster/privacy/sensitivity.py"
+SOURCE_ASSETS = "jam_dagster/pipeline/source_assets.py"
 SYNTHESIS = "jam_dagster/synthesis/run.py"
 
 REPLAY = "tests/battery/test_replay.py"
@@ -597,5 +598,31 @@ MUTANTS = (
         "path = self.path.resolve()",
         "path = self.path",
         ("tests/privacy/test_ledger_claim.py",),
+    ),
+    Mutant(
+        "asset-opened-first",
+        "a private table that is an asset is loaded before the release was reserved",
+        SOURCE_ASSETS,
+        "return _LoadedSource(key, load, made)",
+        "return _LoadedSource(key, lambda value=load(): value, made)",
+        ("tests/pipeline/test_source_assets.py::test_tables_of_the_project_are_released",),
+    ),
+    Mutant(
+        "asset-label-believed",
+        "a private table that is tagged public is taken for public",
+        LABELS,
+        "if reader := private.get(key.to_user_string()):",
+        "if (reader := private.get(key.to_user_string())) and LABEL_TAG not in spec.tags:",
+        (
+            "tests/pipeline/test_source_assets.py::test_a_private_table_that_calls_itself_releasable_is_refused",
+        ),
+    ),
+    Mutant(
+        "renamed-keys-cut-the-path",
+        "labels are not followed to an asset that was renamed",
+        "jam_dagster/pipeline/graph.py",
+        "return self._keys[name]",
+        "return dg.AssetKey([self.spec.release, name])",
+        ("tests/pipeline/test_translation.py::test_taints_follow_renamed_assets",),
     ),
 )
