@@ -49,7 +49,7 @@ demo: $(INSTALLED) $(INSTANCE) ## install, materialize the demo release, say wha
 	@printf '%-17s%s\n' 'The UI' 'make dev, then open $(UI)'
 
 # The first look should show a release that lives; a demo that cannot be made is no reason for none.
-dev: $(INSTALLED) $(INSTANCE) ## open Dagster's UI on this repository's releases, the demo materialized
+dev: $(INSTALLED) $(INSTANCE) ## open Dagster's UI on the releases, the demo made; PORT=3001 for another port
 	@$(BIN)/python -m assets.materialized census_demo || { \
 	  echo 'Making the demo release first, which takes a minute ...'; \
 	  $(BIN)/dg launch --job census_demo_release --config-json '$(QUIET)' > .dagster/demo.log 2>&1 \

@@ -101,6 +101,8 @@ def test_html_is_tidy_escaped_and_without_colours_of_its_own(objects, name) -> N
     styles = ";".join(page.styles)
     assert not re.search(r"#[0-9a-f]{3}|rgb[(]|(?<!current)\b(white|black|gr[ae]y)\b", styles)
     assert "http" not in text
+    # Without a doctype, tables do not take the notebook's colour by themselves.
+    assert all("color:inherit" in style for style in page.styles if "border-collapse" in style)
     assert re.sub(r"\s", "", "".join(page.texts))
 
 

@@ -67,7 +67,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     )
     more = "<div>and more</div>" if len(kept) > _MOST_ROWS else ""
     return (
-        '<table style="border-collapse:collapse;margin-top:.5em">'
+        '<table style="border-collapse:collapse;margin-top:.5em;color:inherit;font:inherit">'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
     )
 
