@@ -66,7 +66,7 @@ test: $(INSTALLED) ## the quick tests, a few minutes
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4 -m "not slow"
 
 test-all: $(INSTALLED) ## every test, under an hour on two cores
-	$(PYTEST) -n $(WORKERS) --maxprocesses 4
+	$(PYTEST) -n $(WORKERS) --maxprocesses 4 --dist loadgroup
 
 torture: $(INSTALLED) ## kill releases at every point of their runs, and look at what they paid; minutes
 	$(BIN)/python -m tests.torture --sqlite 210 --dagster 10 --steps 4 --postgresql 50

@@ -197,7 +197,7 @@ def _bars(name: str, cells: Sequence[CellShares], legend: Any) -> Any:
             released.mark_point(filled=True, size=26, opacity=1).encode(x=share),
         ]
     hover = _hover(name, cells, height={"band": 1}).encode(
-        y=place, x=alt.value(0), x2=alt.value(width)
+        y=place, x=alt.value(0), x2=alt.value("width")
     )
     return alt.layer(*layers, hover).properties(width=width, height=max(3, len(cells)) * 19)
 
@@ -248,7 +248,7 @@ def _histogram(name: str, cells: Sequence[CellShares], legend: Any) -> Any:
     hover = (
         _hover(name, cells)
         .transform_calculate(next="datum.place + 1")
-        .encode(x=place, x2="next:Q", y=alt.value(0), y2=alt.value(height))
+        .encode(x=place, x2="next:Q", y=alt.value(0), y2=alt.value("height"))
     )
     return alt.layer(*layers, hover).properties(width=width, height=height)
 

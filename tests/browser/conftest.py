@@ -15,6 +15,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.cli_bench import run_cli
 
 PHONE = {"width": 390, "height": 844}
+# A4 between margins of 1.4 cm, at 96 pixels an inch.
+PAPER = {"width": 688, "height": 1000}
 DESK = {"width": 1280, "height": 900}
 
 
@@ -138,13 +140,16 @@ def scrolls_sideways(page: Page) -> bool:
     return wide
 
 
-def clipped_in_print(page: Page) -> list[str]:
-    """Return what a print of the page would cut off: boxes that hold more than they show."""
+def clipped_on_paper(page: Page) -> list[str]:
+    """Return what a print on A4 would cut off: what reaches beyond the paper or beyond its box."""
     page.emulate_media(media="print")
+    page.set_viewport_size(PAPER)  # type: ignore[arg-type]
     cut: list[str] = page.evaluate(
         """() => [...document.querySelectorAll("main *")]
-          .filter((one) => one.clientWidth && getComputedStyle(one).overflowX !== "visible"
-            && one.scrollWidth > one.clientWidth + 1)
+          .filter((one) => one.clientWidth && one.checkVisibility())
+          .filter((one) => one.getBoundingClientRect().right > innerWidth + 1
+            || getComputedStyle(one).overflowX !== "visible"
+              && one.scrollWidth > one.clientWidth + 1)
           .map((one) => one.outerHTML.slice(0, 80))"""
     )
     page.emulate_media(media="screen")

@@ -11,7 +11,8 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import DESK
 from tests.browser.demo import GROUP, materialize, served
 
-pytestmark = pytest.mark.slow
+# One worker materializes the demo for all of them.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("dagster_ui")]
 
 # The first pages of a server that has just started, on a machine that does other things.
 PATIENCE_MS = 60_000

@@ -13,11 +13,12 @@ from tests.browser.conftest import (
     Pages,
     Visit,
     accessibility_faults,
-    clipped_in_print,
+    clipped_on_paper,
     scrolls_sideways,
 )
 
-pytestmark = pytest.mark.slow
+# One worker makes the release for all of them.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pages")]
 
 Open = Callable[..., Visit]
 
@@ -64,5 +65,4 @@ def test_nobody_is_kept_out(visit: Open, pages: Pages, name: str, dark: bool) ->
 def test_phone_and_paper_show_all_of_it(visit: Open, pages: Pages, name: str) -> None:
     page = visit(getattr(pages, name), phone=True).page
     assert not scrolls_sideways(page)
-    page.set_viewport_size({"width": 760, "height": 1000})
-    assert clipped_in_print(page) == []
+    assert clipped_on_paper(page) == []

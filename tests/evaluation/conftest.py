@@ -119,6 +119,10 @@ def small_rounds(model: FittedModel) -> list[Round]:
 
 @pytest.fixture(scope="session")
 def release() -> SmallRelease:
+    return small_release()
+
+
+def small_release() -> SmallRelease:
     domain = small_domain()
     model = small_model(domain)
     rng = np.random.default_rng(0)

@@ -7,9 +7,20 @@ const charts = (() => {
 
   const dataOf = (element) => JSON.parse(element.textContent);
 
+  // Where there is less room, the plot becomes narrower and its text stays as large as it is.
+  const narrower = (spec, by) => ({
+    ...spec,
+    width: Math.floor(spec.width - by),
+    config: { ...spec.config, legend: { ...spec.config.legend, columns: 1 } },
+  });
+
   const draw = async (holder, spec, alternative) => {
     const live = document.createElement("div");
     await window.vegaEmbed(live, spec, options);
+    const over = live.querySelector("svg").getAttribute("width") - holder.clientWidth;
+    if (over > 0 && spec.width - over > 120) {
+      await window.vegaEmbed(live, narrower(spec, over), options);
+    }
     live.className = "live";
     // What it shows is told once, not mark by mark.
     live.querySelector("svg").setAttribute("aria-hidden", "true");

@@ -48,7 +48,8 @@
     });
     const made = structuredClone(spec);
     made.datasets = { cells: rows };
-    made.columns = Math.max(1, Math.min(shown.length, Math.floor(width / 300)));
+    // Beside each other, made a little smaller if need be, or below each other.
+    made.columns = width < 560 ? 1 : shown.length;
     const { x, y, tooltip } = made.spec.encoding;
     [y.title, x.title] = pair.names;
     // No more labels than can be read.
@@ -120,11 +121,15 @@
   };
 
   for (const hidden of document.querySelectorAll("[data-script-only]")) hidden.hidden = false;
-  for (const choice of [first, second]) {
-    choice.addEventListener("change", () => show().catch((error) => console.error(error)));
-  }
+  // One after the other, or a slow picture would take the place of the next.
+  let shown = Promise.resolve();
+  const showNext = () => {
+    shown = shown.then(show).catch((error) => console.error(error));
+    return shown;
+  };
+  for (const choice of [first, second]) choice.addEventListener("change", showNext);
   if (pairs.length) [first.value, second.value] = pairs[0].names;
-  charts.whenNear(section, show);
+  charts.whenNear(section, showNext);
   for (const place of document.querySelectorAll("[data-pair]")) {
     const pair = pairs[Number(place.dataset.pair)];
     charts.whenNear(place, () => drawPair(place, pair, place.dataset.alternative));
