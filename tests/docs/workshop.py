@@ -38,6 +38,7 @@ directory_type = "project"
 
 [tool.dg.project]
 root_module = "my_project"
+code_location_name = "my_project"
 """
 
 # As Dagster writes it for a new project.
@@ -103,7 +104,7 @@ class Workshop:
             "DAGSTER_DISABLE_TELEMETRY": "1",
             "WAREHOUSE_URL": f"sqlite:///{self.folder / 'warehouse.db'}",
             # What the files below deploy/ ask for.
-            "DAGSTER_STORAGE_URL": "postgresql://dagster@localhost/dagster",
+            "DAGSTER_STORAGE_URL": "postgresql+psycopg2://dagster@localhost/dagster",
             "JAM_CODE_HOST": "localhost",
             "JAM_CODE_PORT": "4000",
             "JAM_PRIVATE": str(self.folder / "secure" / "private"),
