@@ -625,4 +625,32 @@ MUTANTS = (
         "return dg.AssetKey([self.spec.release, name])",
         ("tests/pipeline/test_translation.py::test_taints_follow_renamed_assets",),
     ),
+    Mutant(
+        "out-of-order",
+        "a release is paid for though the one that it should be drawn on is not there",
+        "jam_dagster/pipeline/budget.py",
+        "        check_release_before(graph, context, domain)\n",
+        "",
+        (
+            "tests/pipeline/test_previous.py::test_a_partition_out_of_order_is_refused_before_anything_is_charged_or_opened",
+        ),
+    ),
+    Mutant(
+        "drawn-on-seeded-noise",
+        "a release that may leave is drawn on one that may not",
+        "jam_dagster/pipeline/previous.py",
+        "if graph.spec.releasable and not run.transcript.releasable:",
+        "if graph.spec.releasable and not run.transcript.rounds:",
+        (
+            "tests/pipeline/test_previous.py::test_a_release_that_may_not_leave_is_no_public_table_of_one_that_may",
+        ),
+    ),
+    Mutant(
+        "forgets-what-it-was-drawn-on",
+        "a release that is made again gets another public table than it was drawn on",
+        "jam_dagster/pipeline/synthesis.py",
+        "                    archive.keep_public(public_discretized)\n",
+        "                    pass\n",
+        ("tests/pipeline/test_previous.py::test_a_release_keeps_what_it_was_drawn_on",),
+    ),
 )
