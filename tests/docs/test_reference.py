@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from docs_build.command_line import command_line_page, commands
-from docs_build.house_pages import house_page
+from docs_build.house_pages import ROOT, house_page
 from docs_build.python_reference import PACKAGES, package_page, public_names
 from docs_build.release_file import (
     Component,
@@ -21,6 +21,7 @@ from docs_build.release_file import (
     source_parameters,
 )
 from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
+from jam_dagster.tables import domain_file
 from jam_dagster.tables.previous_release import PREVIOUS_RELEASE, PreviousRelease
 from jam_dagster.tables.sources import SOURCES
 
@@ -83,6 +84,19 @@ def test_every_key_of_a_source_is_described(kind: str) -> None:
     for field in dataclasses.fields(source):
         assert described.get(field.name), f"{source.__name__} does not describe {field.name}"
         assert f"| `{kind if field.name == first else field.name}` |" in page
+
+
+def test_every_key_of_the_domain_file_is_on_its_page() -> None:
+    page = (ROOT / "docs" / "reference" / "domain.md").read_text()
+    categories = page.split("## Attributes with categories")[1].split("\n## ")[0]
+    numbers = page.split("## Attributes with numbers")[1].split("\n## ")[0]
+    for part, keys in (
+        (page, domain_file._DOMAIN_KEYS),
+        (categories, domain_file._CATEGORICAL_KEYS),
+        (numbers, domain_file._NUMERIC_KEYS),
+    ):
+        for key in keys:
+            assert f"| `{key}` |" in part, key
 
 
 def test_every_command_and_option_is_on_its_page() -> None:
