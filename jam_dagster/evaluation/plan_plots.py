@@ -78,7 +78,7 @@ def error_against_epsilon(
     rule = level.mark_rule(strokeDash=[6, 4], size=1.5, color=palette.PUBLIC.light)
     # Below the line at the left, where the noise is largest and no curve comes.
     label = level.mark_text(
-        align="left", baseline="top", dx=4, dy=4, color=palette.PUBLIC.light
+        align="left", baseline="top", dx=4, dy=4, color=palette.INK.light
     ).encode(x=alt.value(0), text=alt.value(f"public half itself: {public_error:.3g}"))
     return styled(
         alt.layer(rule, label, bars, line, dots, ring).properties(

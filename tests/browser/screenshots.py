@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from tests.browser.conftest import chromium
 from tests.browser.demo import GROUP, materialize, plan_page, served
@@ -41,11 +41,6 @@ def main() -> None:
         plan_page(home, plan)
         of_pages(browser, home / "jam" / "releases" / GROUP, plan, options.out)
         browser.close()
-    for picture in sorted(options.out.glob("*.png")):
-        size = picture.stat().st_size
-        print(f"{picture}: {size / 1000:.0f} kB")
-        if size > LARGEST_BYTES:
-            parser.error(f"{picture} is too large for a repository")
 
 
 def of_dagster(browser: Browser, address: str, out: Path) -> None:
@@ -54,18 +49,18 @@ def of_dagster(browser: Browser, address: str, out: Path) -> None:
     page.goto(f"{address}/locations/__repository__@jam_dagster/asset-groups/{GROUP}")
     expect(page.get_by_text("Materialized", exact=True)).to_have_count(12)
     _settle(page)
-    page.screenshot(path=out / "asset_graph.png")
+    _picture(page, out / "asset_graph.png")
 
     page = _opened(browser, width=1500, height=1150)
     page.goto(f"{address}/assets/{GROUP}/jam_pgm")
     expect(page.get_by_text("rho_budget", exact=True).first).to_be_visible()
     _settle(page)
-    page.screenshot(path=out / "jam_pgm.png")
+    _picture(page, out / "jam_pgm.png")
     row = page.get_by_role("row").filter(has=page.get_by_text("choices_per_round", exact=True))
     row.first.get_by_text("[Show Markdown]").click()
     expect(page.locator("img[src^='data:image/png']").first).to_be_visible()
     _settle(page)
-    page.get_by_role("dialog").screenshot(path=out / "jam_pgm_plot.png")
+    _picture(page.get_by_role("dialog"), out / "jam_pgm_plot.png")
 
 
 def of_pages(browser: Browser, release: Path, plan: Path, out: Path) -> None:
@@ -96,7 +91,7 @@ def of_pages(browser: Browser, release: Path, plan: Path, out: Path) -> None:
                 || !one.checkVisibility();
             })"""
         )
-        page.screenshot(path=out / f"{name}.png")
+        _picture(page, out / f"{name}.png")
 
 
 def _opened(
@@ -108,6 +103,15 @@ def _opened(
     )
     context.set_default_timeout(PATIENCE_MS)
     return context.new_page()
+
+
+def _picture(what: Page | Locator, path: Path) -> None:
+    """Take a picture, which must be small enough for a repository."""
+    what.screenshot(path=path)
+    size = path.stat().st_size
+    print(f"{path}: {size / 1000:.0f} kB")
+    if size > LARGEST_BYTES:
+        raise SystemExit(f"{path} is larger than {LARGEST_BYTES / 1000:.0f} kB")
 
 
 def _settle(page: Page) -> None:

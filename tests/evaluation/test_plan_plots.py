@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from jam_dagster.evaluation import palette
 from jam_dagster.evaluation.plan_plots import ErrorAtEpsilon, error_against_epsilon
 from jam_dagster.evaluation.plot_style import svg
 from tests.evaluation.test_plots import rows_of, texts
@@ -22,3 +25,10 @@ def test_points_bars_and_line_are_there() -> None:
     told = texts(svg(chart))
     assert "public half itself: 0.25" in told
     assert {"0.5", "1"} <= set(told)
+
+
+def test_words_have_the_colours_of_words() -> None:
+    """Those of the tables have less contrast than text needs."""
+    drawn = svg(error_against_epsilon(POINTS, 0.25, asked=1.0))
+    colours = set(re.findall(r'<text[^>]* fill="([^"]+)"', drawn))
+    assert colours <= {palette.INK.light, palette.MUTED.light}
