@@ -14,6 +14,7 @@ from playwright.sync_api import Page, expect
 
 from jam_dagster.evaluation import released_marginal, workload_error
 from jam_dagster.evaluation.pages import figures
+from jam_dagster.evaluation.release_history import PartitionRelease
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.tables import Domain, Workload
 from tests.browser.conftest import (
@@ -247,6 +248,31 @@ def test_the_restricted_edition_shows_errors_by_marginal(
     assert synthetic is not None
     expect(first).to_contain_text(f"{synthetic.maximum:.4f}")
     assert accessibility_faults(page) == []
+
+
+@pytest.mark.parametrize("phone", [False, True])
+def test_partitions_before_are_looked_back_on(
+    visit: Open, release: SmallRelease, tmp_path: Path, phone: bool
+) -> None:
+    history = [
+        PartitionRelease(partition, "1", release.transcript)
+        for partition in ("2026-01", "2026-02", "2026-03")
+    ]
+    path = tmp_path / "report.html"
+    path.write_text(render(release, history=history))
+    page = visit(path, dark=phone, phone=phone).page
+    section = page.locator("#history")
+    expect(section.locator(".chart")).to_have_count(2)
+    for chart in section.locator(".chart").all():
+        chart.scroll_into_view_if_needed()
+        expect(chart.locator(".live")).to_have_attribute("aria-label", re.compile("2026-03"))
+    section.locator("summary").click()
+    expect(section.locator("tbody tr")).to_have_count(3)
+    row = section.get_by_role("row", name="2026-02")
+    expect(row.get_by_role("cell").nth(1)).to_have_text(figures(release.transcript.rho_spent))
+    assert not scrolls_sideways(page)
+    assert accessibility_faults(page) == []
+    assert clipped_on_paper(page) == []
 
 
 def test_what_the_page_holds_is_what_may_leave(pages: Pages) -> None:
