@@ -180,7 +180,7 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
     name = "synthetic_records"
     store_key = graph.store(name)
 
-    @graph.asset(name, ins=graph.ins("jam_pgm"), resources={store_key})
+    @graph.asset(name, ins=graph.ins("jam_pgm", "public_discretized"), resources={store_key})
     def synthetic_records(
         context: dg.AssetExecutionContext,
         jam_pgm: ReleaseRun,

@@ -146,6 +146,20 @@ def all_one(spec: dg.AssetSpec) -> dg.AssetSpec:
     return spec.replace_attributes(key="table")
 
 
+def test_releases_share_a_group(bench: Bench) -> None:
+    both = [
+        build_release_assets(specification(bench, release=name), group="shared")
+        for name in ("adults", "children")
+    ]
+    definitions = dg.Definitions(assets=[*both[0], *both[1]], resources=bench.resources())
+    graph = definitions.resolve_asset_graph()
+    for node in map(graph.get, graph.get_all_asset_keys()):
+        # By name alone, the other release's would do as well.
+        assert {parent.path[0] for parent in node.parent_keys} <= {node.key.path[0]}
+    for spec in (spec for one in both[0] for spec in one.specs):
+        assert {dep.asset_key for dep in spec.deps} <= graph.get_all_asset_keys()
+
+
 @pytest.mark.parametrize(
     ("translate", "error", "told"),
     [
