@@ -189,15 +189,26 @@ def stored_draws(store: ReleaseStore) -> Iterator[StoredDraws]:
     """
     for release in store.root.iterdir() if store.root.exists() else ():
         archives = release / "archive"
-        # What another process has stored since must be seen.
-        archives.fs.invalidate_cache()
         found: dict[str, set[str]] = {}
-        for path in archives.fs.find(archives.path):
-            parts = str(path).split("/")
+        for parts in map(_parts, _files_below(archives, local=store.is_local)):
             if parts[-2:-1] == [_OUTCOMES] and not parts[-1].startswith("."):
                 found.setdefault(parts[-3], set()).add(parts[-1])
         for name, files in sorted(found.items()):
             yield StoredDraws(archives / name, frozenset(files))
+
+
+def _files_below(archives: UPath, *, local: bool) -> Iterator[object]:
+    if local:
+        # Unlike a listing by fsspec, this follows links: an archive may have been moved elsewhere.
+        yield from archives.glob(f"*/{_OUTCOMES}/*")
+        return
+    # What another process has stored since must be seen.
+    archives.fs.invalidate_cache()
+    yield from archives.fs.find(archives.path)
+
+
+def _parts(path: object) -> list[str]:
+    return str(path).split("/")
 
 
 def holds_draws_of(dataset: str, store: ReleaseStore) -> bool:

@@ -21,7 +21,7 @@ from jam_dagster.pipeline import (
     PrivacySpec,
     WorkloadSpec,
 )
-from jam_dagster.pipeline.archive import holds_draws_of
+from jam_dagster.pipeline.archive import holds_draws_of, stored_draws
 from jam_dagster.pipeline.labels import LABEL_TAG
 from jam_dagster.pipeline.metadata import column_schema
 from jam_dagster.privacy import Budget, Ledger, epsilon_from_rho
@@ -384,6 +384,21 @@ def test_an_older_copy_of_the_ledger_pays_for_no_other_edition(drawn: Bench) -> 
     assert drawn.kinds() == []
     ledger.write_bytes(now)
     assert drawn.run(["privacy_budget"], privacy=new).success
+
+
+def test_draws_that_lie_behind_a_link_are_remembered(drawn: Bench) -> None:
+    store = drawn.resources()["releasable_io_manager"].open()
+    archive = drawn.releases / "people" / "archive"
+    (edition,) = archive.iterdir()
+    before = list(stored_draws(store))
+    assert before
+    for folder in (edition, archive, drawn.releases / "people"):
+        moved = drawn.home / f"moved-{folder.name}"
+        folder.rename(moved)
+        folder.symlink_to(moved)
+        assert list(stored_draws(store)) == before
+    (drawn.home / "ledger.sqlite").rename(drawn.home / "lost.sqlite")
+    assert "Restore the ledger" in failure(drawn.run(["privacy_budget"]))
 
 
 @pytest.mark.parametrize("edition", ["1", "2"])
