@@ -16,7 +16,12 @@ from dagster._core.definitions.assets.definition.asset_spec import (
 )
 from dagster_shared.check import CheckError
 
-from jam_dagster.errors import InputError, PrivateStepError, SpecificationError
+from jam_dagster.errors import (
+    InputError,
+    PrivacyLabelError,
+    PrivateStepError,
+    SpecificationError,
+)
 from jam_dagster.pipeline.labels import PRIVATE_SOURCE, check_privacy_labels
 from jam_dagster.tables import AssetSource, Source, withheld
 
@@ -55,7 +60,15 @@ def reading(graph: ReleaseGraph, side: Side, context: dg.AssetExecutionContext) 
     if not project.has(key):
         # Some other step's: the one that reads it depends on it, so there it is known.
         return source
-    upstream = _upstream_partition(graph, project.get(key), context)
+    asset = project.get(key)
+    upstream = _upstream_partition(graph, asset, context)
+    open_store = graph.store("public_records")
+    if side == "private" and _kept_by(asset) == open_store:
+        raise PrivacyLabelError(
+            f"Asset {key.to_user_string()} is the private table of release {graph.spec.release},"
+            f" and is kept by {open_store}, the store of what may leave. Keep it elsewhere,"
+            f" for instance by private_io_manager, and delete what lies there. Nothing was charged."
+        )
     # What else is labelled is known only here, where the release meets the project.
     check_privacy_labels(spec for one in project.assets_defs for spec in one.specs)
 
@@ -148,6 +161,10 @@ def _frame() -> type:
     import pandas as pd
 
     return pd.DataFrame
+
+
+def _kept_by(asset: AssetNode) -> str:
+    return asset.assets_def.get_io_manager_key_for_asset_key(asset.key)
 
 
 def _project(context: dg.AssetExecutionContext) -> AssetGraph:

@@ -230,6 +230,19 @@ def test_a_private_table_is_no_public_source(project: Project) -> None:
     assert project.warehouse.given == []
 
 
+def test_a_private_table_in_the_store_of_what_may_leave_is_refused(project: Project) -> None:
+    @dg.asset(key=PEOPLE, io_manager_key="releasable_io_manager")
+    def made() -> pd.DataFrame:
+        return people(600, seed=1)
+
+    project.assets[0] = made
+    project.materialize(SURVEY)
+    for selection in (UP_TO_SYNTHETIC, ["domain", "private_records"]):
+        told = failure(project.run(selection))
+        assert "warehouse/people is the private table of release people, and is kept by" in told
+    assert project.bench.kinds() == []
+
+
 # Partitions -----------------------------------------------------------------------------------
 
 MONTHS: dict[str, Any] = {"partitions": "monthly", "start": "2026-01-01"}
