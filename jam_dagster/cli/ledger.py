@@ -262,6 +262,8 @@ def _policy_told(policy: Policy) -> str:
 
 def _after_another(balance: Balance, events: list[Event]) -> int | None:
     """Return the units left after another release like the last; None if there was none."""
+    from jam_dagster.privacy.balance import ANOTHER
+
     last = next(
         (one for one in reversed(events) if one.dataset == balance.dataset and one.share), None
     )
@@ -273,7 +275,7 @@ def _after_another(balance: Balance, events: list[Event]) -> int | None:
         if (one.kind.value, one.key, one.opening) == ("reserved", last.key, last.opening)
     )
     # Of a partition that has released nothing yet.
-    return balance.remaining_units_after(size, "another" if last.partition else "")
+    return balance.remaining_units_after(size, ANOTHER if last.partition else "")
 
 
 def _balance_in_json(balance: Balance, after: int | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from jam_dagster.errors import BudgetExceededError
 from jam_dagster.pipeline.alerts import BudgetAlert
 from jam_dagster.pipeline.spending import LedgerSpending
 from jam_dagster.privacy import rho_within, units_down
+from jam_dagster.privacy.balance import ANOTHER
 from jam_dagster.privacy.forecast import HORIZON, Due, Forecast, forecast
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class BudgetOutlook:
     def metadata(self) -> dict[str, Any]:
         """The outlook as metadata of the asset that reserves."""
         price = units_down(self.graph.budget.rho)
-        another = "" if self.forecast is None else "another"
+        another = "" if self.forecast is None else ANOTHER
         after = self.balance.remaining_units_after(price, another)
         told: dict[str, Any] = {"outlook": self.text}
         if self.forecast is not None:

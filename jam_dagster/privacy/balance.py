@@ -17,6 +17,10 @@ from jam_dagster.privacy.policy import Holding, PartitionsName, PeriodName, Poli
 _DUST_UNITS = 1000
 
 
+ANOTHER = "*"
+"""Stands for a partition that has released nothing yet: no partition can have this name."""
+
+
 @dataclass(frozen=True)
 class Balance:
     """What a protected dataset was granted, and where it went.
@@ -98,7 +102,7 @@ class Balance:
         None stands for any number of them, where partitions are disjoint. They may cost less than
         their price, so these are the least that fit; a renewing budget has room for more later.
         """
-        left = max(self.remaining_units_in("another"), 0)
+        left = max(self.remaining_units_in(ANOTHER), 0)
         if self.policy.partitions == "disjoint":
             return None if units <= left else 0
         return left // units

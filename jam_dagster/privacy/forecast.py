@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
+from jam_dagster.privacy.balance import ANOTHER
+
 if TYPE_CHECKING:
     from jam_dagster.privacy.balance import Balance
 
@@ -88,7 +90,7 @@ def forecast(balance: Balance, units: int, due: Iterable[Due], *, now: datetime)
     """
     policy = balance.policy
     present = policy.period_of(now.isoformat())
-    left = {present: balance.remaining_units_in("another")}
+    left = {present: balance.remaining_units_in(ANOTHER)}
     fit, last = 0, None
     for one in due:
         at = max(one.at or now, now)

@@ -73,6 +73,8 @@ def test_disjoint_partitions_fit_side_by_side_or_not_at_all() -> None:
     whole = balance(DISJOINT, used=10)
     assert forecast(whole, 91, weeks(9), now=NOW).fit == 0
     assert forecast(whole, 90, weeks(9), now=NOW).fit == 9
+    # Whatever a partition that was released is called.
+    assert forecast(balance(DISJOINT, another=100), 100, weeks(9), now=NOW).fit == 9
 
 
 def test_no_end_in_sight_is_found_in_time() -> None:
