@@ -10,10 +10,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+import numpy as np
 from dagster._core.storage.dagster_run import RunsFilter
 from dagster._core.storage.tags import PARTITION_NAME_TAG
 
-from jam_dagster.errors import InputError
+from jam_dagster.errors import InputError, PrivateStepError
+from jam_dagster.mechanisms import sampling_generator
 from jam_dagster.pipeline.archive import ReleaseArchive
 from jam_dagster.pipeline.formats import RunFormat, TableFormat
 from jam_dagster.pipeline.graph import PREVIOUS, ReleaseGraph
@@ -21,11 +23,16 @@ from jam_dagster.pipeline.identity import RUN_ATTRIBUTE, ReleaseRun
 from jam_dagster.tables import EncodedTable, encode
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from jam_dagster.pipeline.storage import ReleaseStore
     from jam_dagster.tables import Domain
 
 LOOK_AGAIN_AFTER = 3.0
 """Seconds between two looks at a run that is waited for."""
+
+QUEUED_FOR = 600.0
+"""Seconds for which a run that is queued before this one, and has not begun, is waited for."""
 
 _WORKING = (dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED)
 
@@ -60,8 +67,12 @@ def public_table(
     run, table = _release(graph, context, before)
     told["previous_partition"] = before
     told["previous_edition"] = run.release.key.edition
-    told["previous_run"] = run.digest
-    return graph.spec.previous.table(encode(table, first.domain, private=False), first), told
+    quotable = graph.tells_data("public_discretized")
+    if quotable:
+        told["previous_run"] = run.digest
+    _check_sampled(graph, run, table, before)
+    codes = encode(table, first.domain, private=not quotable)
+    return graph.spec.previous.table(codes, first), told
 
 
 def check_release_before(
@@ -122,8 +133,9 @@ def _release(
         raise InputError(
             f"{name} needs the release of {before}: materialize it first. Nothing was charged."
         )
-    run, table = RunFormat().read(folder), TableFormat().read(files)
-    if table.attrs.get(RUN_ATTRIBUTE) != run.digest:
+    with store.guarded(f"reading the release of {before}"):
+        run, table = RunFormat().read(folder), TableFormat().read(files)
+    if table.attrs.get(RUN_ATTRIBUTE) != run.digest or run.release.key.partition != before:
         raise InputError(
             f"{name} needs the release of {before}, whose synthetic_records are not of its last"
             f" run: materialize synthetic_records of {before} first. Nothing was charged."
@@ -138,32 +150,68 @@ def _release(
     return run, table
 
 
+def _check_sampled(graph: ReleaseGraph, run: ReleaseRun, table: pd.DataFrame, before: str) -> None:
+    """Raise unless a synthetic table is what is sampled from the model of its run.
+
+    The mark on a table stays when its values are replaced, and private values that were put there
+    would become public ones.
+    """
+    sampled = run.model.sample(run.transcript.records, sampling_generator(run.transcript))
+    try:
+        found = encode(table, run.model.domain, private=True)
+        same = found.records == sampled.records and all(
+            np.array_equal(*pair) for pair in zip(found.columns, sampled.columns, strict=True)
+        )
+    except (InputError, PrivateStepError):
+        same = False
+    if not same:
+        raise InputError(
+            f"synthetic_records of partition {before} of release {graph.spec.release} are not what"
+            f" its run made: the file was changed since. Materialize synthetic_records of {before}"
+            f" first, which costs nothing. Nothing was charged."
+        )
+
+
 def _wait_for(graph: ReleaseGraph, context: dg.AssetExecutionContext, before: str) -> None:
     """Wait as long as another run is making the release of a partition.
 
     Backfills launch all their runs at once, the earlier partitions first.
     """
-    waits = False
-    while (run_id := _making(graph, context, before)) is not None:
-        if not waits:
-            context.log.info(f"Waiting for the release of {before}, which run {run_id} makes.")
-            waits = True
+    told, queued_since = "", time.monotonic()
+    while (run := _making(graph, context, before)) is not None:
+        if run.status is not dg.DagsterRunStatus.QUEUED:
+            queued_since = time.monotonic()
+        elif time.monotonic() - queued_since > QUEUED_FOR:
+            # This run overtook it, and where runs are limited may hold the place it waits for.
+            raise InputError(
+                f"Partition {graph.partition_of(context)} of release {graph.spec.release} needs the"
+                f" release of {before}, and run {run.run_id} that will make it is still queued:"
+                f" launch this one when that has ended. Nothing was charged."
+            )
+        if told != run.run_id:
+            context.log.info(
+                f"Waiting for the release of {before}, which run {run.run_id} makes. If that run"
+                f" died and Dagster does not know, mark it as canceled."
+            )
+            told = run.run_id
         time.sleep(LOOK_AGAIN_AFTER)
 
 
-def _making(graph: ReleaseGraph, context: dg.AssetExecutionContext, before: str) -> str | None:
-    """Return the id of a run under way that makes the synthetic table of a partition."""
+def _making(
+    graph: ReleaseGraph, context: dg.AssetExecutionContext, before: str
+) -> dg.DagsterRun | None:
+    """Return the run under way that makes the synthetic table of a partition."""
     wanted, instance = graph.key("synthetic_records"), context.instance
     own = instance.get_run_record_by_id(context.run.run_id)
     statuses = [*_WORKING, dg.DagsterRunStatus.QUEUED]
     tags = {PARTITION_NAME_TAG: before}
     for record in instance.get_run_records(RunsFilter(statuses=statuses, tags=tags)):
-        run = record.dagster_run
+        run: dg.DagsterRun = record.dagster_run
         # One that was queued later would wait for this one to end.
         late = own is not None and record.storage_id > own.storage_id
         if run.status is dg.DagsterRunStatus.QUEUED and late:
             continue
         selected = run.asset_selection
         if wanted in selected if selected else run.job_name == f"{graph.spec.release}_release":
-            return str(run.run_id)
+            return run
     return None

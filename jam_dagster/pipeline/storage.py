@@ -133,7 +133,7 @@ class ReleaseStore(dg.UPathIOManager):
                 f"Asset {context.asset_key.to_user_string()} is a {type(obj).__name__}; this store"
                 f" keeps {', '.join(f.name for f in FORMATS)}."
             )
-        with self._guarded(f"writing {context.asset_key.to_user_string()}"), self.modes():
+        with self.guarded(f"writing {context.asset_key.to_user_string()}"), self.modes():
             chosen.write(obj, chosen.path(path))
         if self.private and self.is_local:
             self._close_to_others(chosen.path(path))
@@ -155,7 +155,7 @@ class ReleaseStore(dg.UPathIOManager):
                 f"Asset {context.asset_key.to_user_string()} is not in the store"
                 f" ({path}.*): materialize it first."
             )
-        with self._guarded(f"reading {context.asset_key.to_user_string()}"):
+        with self.guarded(f"reading {context.asset_key.to_user_string()}"):
             return found.read(found.path(path))
 
     def has_output(self, context: dg.OutputContext) -> bool:
@@ -170,7 +170,8 @@ class ReleaseStore(dg.UPathIOManager):
         )
 
     @contextmanager
-    def _guarded(self, what: str) -> Iterator[None]:
+    def guarded(self, what: str) -> Iterator[None]:
+        """Withhold what errors say while something of a private store is in hand."""
         # What Arrow says of a column that it cannot write quotes a value of it.
         if self.private:
             with withheld(what):

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import dagster as dg
 import pandas as pd
 import pytest
+from dagster._core.remote_origin import (
+    RegisteredCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.test_utils import create_run_for_test
 
 from jam_dagster.certificates import verify
 from jam_dagster.errors import SpecificationError
@@ -15,10 +22,12 @@ from jam_dagster.pipeline import (
     PartitionsSpec,
     PrivacySpec,
     check_definitions,
+    previous,
 )
+from jam_dagster.pipeline.formats import RunFormat
 from jam_dagster.pipeline.labels import LABEL_TAG
-from jam_dagster.tables import PreviousRelease, source_from_config
-from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
+from jam_dagster.tables import Domain, PreviousRelease, source_from_config
+from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 from tests.pipeline.test_component import ATTRIBUTES, loaded
 from tests.pipeline.test_partitions import FEBRUARY, JANUARY, MARCH, Months, told
 
@@ -162,6 +171,91 @@ def test_a_table_of_another_run_is_no_release(months: Months) -> None:
     frame.attrs = {}
     frame.to_parquet(table)
     assert "not of its last run" in failure(months.run(FEBRUARY, UP_TO_SYNTHETIC))
+
+
+def test_values_that_were_put_into_a_release_do_not_become_public(months: Months) -> None:
+    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
+    table = months.bench.releases / "people" / "synthetic_records" / f"{JANUARY}.parquet"
+    frame = pd.read_parquet(table)
+    marked = frame.attrs
+    for changed in (frame.assign(sex="M"), frame.iloc[1:], frame.assign(town="SENTINEL")):
+        changed.attrs = marked
+        changed.to_parquet(table)
+        refused = failure(months.run(FEBRUARY, UP_TO_SYNTHETIC))
+        assert "are not what its run made" in refused
+        assert "SENTINEL" not in refused
+    spent = months.bench.events()
+    assert months.run(JANUARY, ["synthetic_records"]).success
+    assert months.bench.events() == spent
+    result = months.run(FEBRUARY, UP_TO_SYNTHETIC)
+    assert result.success, failure(result)
+
+
+def test_a_run_of_another_partition_is_no_release(months: Months) -> None:
+    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
+    assert months.run(FEBRUARY, UP_TO_SYNTHETIC).success
+    folder = months.bench.releases / "people"
+    shutil.rmtree(folder / "jam_pgm" / f"{FEBRUARY}.run")
+    shutil.copytree(folder / "jam_pgm" / f"{JANUARY}.run", folder / "jam_pgm" / f"{FEBRUARY}.run")
+    tables = folder / "synthetic_records"
+    shutil.copy(tables / f"{JANUARY}.parquet", tables / f"{FEBRUARY}.parquet")
+    assert "not of its last run" in failure(months.run(MARCH, UP_TO_SYNTHETIC))
+
+
+def test_what_was_drawn_with_seeded_noise_is_not_told(months: Months) -> None:
+    assert months.run(JANUARY, UP_TO_SYNTHETIC, privacy=NUMPY).success
+    result = months.run(FEBRUARY, UP_TO_SYNTHETIC, privacy=NUMPY)
+    assert result.success, failure(result)
+    # Whoever knows the seed could try tables until the digest is this.
+    run = RunFormat().read(months.bench.closed / "people" / "jam_pgm" / f"{JANUARY}.run")
+    assert run.digest not in "\n".join(map(str, result.all_events))
+    # Nor is a value that does not fit a domain that was changed since.
+    survey = pd.read_csv(months.bench.public)
+    survey[survey["town"] != "Cork"].to_csv(months.bench.public, index=False)
+    narrow = DOMAIN.to_dict()
+    narrow["attributes"]["town"] = {"values": ["Aix", "Bern", "elsewhere"]}
+    result = months.run(FEBRUARY, privacy=NUMPY, domain=Domain.from_dict(narrow))
+    refused = [one for one in result.all_events if one.is_step_failure]
+    told = "\n".join(str(one) for one in refused if "public_discretized" in str(one.step_key))
+    assert "OutsideDomainError" in told
+    assert "Cork" not in told
+
+
+def test_a_run_that_is_waited_for(months: Months, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
+    wanted = ["domain", "public_records", "public_discretized"]
+    tags = {"dagster/partition": JANUARY}
+    instance, job = months.bench.instance, "people_release"
+    # One that never begins, for this one has overtaken it and holds its place, is not waited for.
+    monkeypatch.setattr(previous, "LOOK_AGAIN_AFTER", 0.01)
+    monkeypatch.setattr(previous, "QUEUED_FOR", 0.05)
+    place = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("here"), "__repository__")
+    queued = create_run_for_test(
+        instance,
+        job_name=job,
+        status=dg.DagsterRunStatus.QUEUED,
+        tags=tags,
+        remote_job_origin=RemoteJobOrigin(place, job),
+    )
+    assert f"run {queued.run_id} that will make it is still queued" in failure(
+        months.run(FEBRUARY, wanted)
+    )
+    instance.report_run_canceled(queued)
+    # One that works is, as long as it does or until somebody says that it does not.
+    working = create_run_for_test(
+        instance, job_name=job, status=dg.DagsterRunStatus.STARTED, tags=tags
+    )
+    looks: list[float] = []
+
+    def look(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 20:
+            instance.report_run_canceled(working)
+
+    monkeypatch.setattr(previous.time, "sleep", look)
+    result = months.run(FEBRUARY, wanted)
+    assert result.success, failure(result)
+    assert len(looks) == 20
 
 
 @pytest.mark.parametrize(
