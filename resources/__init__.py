@@ -15,7 +15,7 @@ from jam_dagster.pipeline.resources import home_of
 # it on first use; `jam-dagster ledger grant` is the way to change it afterwards.
 BUDGETS = {
     "census_demo": DatasetBudget(epsilon=1.0, delta=1e-9),
-    # Fifty months of it.
+    # Fifty-four months of it.
     "census_monthly": DatasetBudget(epsilon=2.0, delta=1e-9),
     "uci_adult": DatasetBudget(epsilon=5.0, delta=1e-9),
 }

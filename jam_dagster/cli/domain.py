@@ -75,7 +75,7 @@ def draft(
     jam-dagster domain draft --public pub.csv --private priv.csv --research --out domain.yaml
     ```
     """
-    from jam_dagster.tables import draft_domain, withheld
+    from jam_dagster.tables import draft_domain, wide_attributes, withheld
 
     if private is not None and not research:
         raise InputError(
@@ -104,10 +104,13 @@ def draft(
         )
     domain.save(out)
     console = stderr()
+    count = len(domain.names)
     console.print(
-        f"{len(domain.names)} attributes, {domain.cells_text} cells: {out}",
+        f"{count} attribute{'s' if count != 1 else ''}, {domain.cells_text} cells: {out}",
         soft_wrap=True,
     )
+    if remark := wide_attributes(domain):
+        console.print(remark, soft_wrap=True, markup=False)
     if domain.restricted:
         console.print(
             "It holds private values: neither it nor what is made with it may leave.",

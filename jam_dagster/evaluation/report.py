@@ -44,6 +44,8 @@ class ReleaseFacts:
         Which of the release's tables this is.
     private_source, public_source
         Where the tables came from, without credentials.
+    public_released
+        Whether what stands as the public table was released from the same dataset before.
     made
         When.
     remaining_epsilon
@@ -62,6 +64,7 @@ class ReleaseFacts:
     edition: str = "1"
     private_source: str = ""
     public_source: str = ""
+    public_released: bool = False
     made: datetime | None = None
     remaining_epsilon: float | None = None
     remarks: Sequence[str] = field(default_factory=tuple)
@@ -133,6 +136,7 @@ def render_report(
     numbers = pair_figures.pair_numbers(domain, transcript, pairs)
     embedded = {tuple(one["names"]): place for place, one in enumerate(numbers["pairs"])}
     numbers["spec"] = description(plots.live_pair())
+    history_figures = release_history.history_figures(history)
     template = environment().get_template("report.html")
     return template.render(
         version=__version__,
@@ -152,7 +156,9 @@ def render_report(
         impossible=[one.describe(domain) for one in domain.impossible],
         rounds=report_figures.round_figures(transcript),
         history=history,
-        history_figures=release_history.history_figures(history),
+        history_figures=history_figures,
+        # What the page takes from other releases, the guarantee of this one does not cover.
+        earlier=bool(history_figures) or facts.public_released,
         one_way=list(report_figures.one_way_figures(domain, transcript, synthetic, public)),
         two_way=list(pair_figures.two_way_figures(domain, transcript, pairs, embedded)),
         pairs_left_out=len(pairs) - len(embedded),

@@ -222,6 +222,7 @@ def _page(
             edition=key.edition,
             private_source=spec.source("private", partition).describe(),
             public_source=graph.describe_public(partition),
+            public_released=graph.before(partition) is not None,
             made=datetime.now(UTC),
             remaining_epsilon=remaining,
         ),

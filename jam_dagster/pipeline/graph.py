@@ -256,7 +256,9 @@ class ReleaseGraph:
         return dg.AssetSpec(
             self.key(PREVIOUS),
             description="The synthetic table of each partition, as the public table of the next."
-            " Reported by the run that makes synthetic_records.",
+            " Nobody materializes it: it stands for `synthetic_records` one partition ago, and the"
+            " run that makes that table reports it."
+            "\n\n**Who may see it:** whoever may see `synthetic_records`.",
             group_name=self.group or self.spec.release,
             owners=list(self.owners),
             tags={**self.tags, LABEL_TAG: label.value},

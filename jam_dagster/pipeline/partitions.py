@@ -75,7 +75,9 @@ class PartitionsSpec:
         """Return what ``partitions`` and ``start`` of a release say, None for no partitions."""
         if partitions is None:
             if start is not None:
-                raise SpecificationError("start is for a release that has partitions.")
+                raise SpecificationError(
+                    "start is for a release that has partitions: set partitions, or drop start."
+                )
             return None
         if isinstance(partitions, cls):
             return partitions

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from jam_dagster.errors import InputError, JamError, SpecificationError
 from jam_dagster.pipeline import templates
 from jam_dagster.pipeline.sections import PLAIN_NAME
-from jam_dagster.tables import draft_domain, source_from_config
+from jam_dagster.tables import draft_domain, source_from_config, wide_attributes
 
 if TYPE_CHECKING:
     from jam_dagster.tables import Domain
@@ -95,6 +95,8 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
                 _write(target, templates.RELEASE_YAML, values, append=request.append)
             if draft.domain is not None:
                 draft.domain.save(folder / "domain.yaml")
+                if remark := wide_attributes(draft.domain):
+                    click.echo(f"Read the domain over. {remark}")
             _give_resources(folder, request.project_root, dataset, request.params.epsilon)
 
 

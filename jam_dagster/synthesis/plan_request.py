@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jam_dagster.errors import PrivateStepError, SpecificationError
-from jam_dagster.privacy import ReleaseKey
+from jam_dagster.privacy import Neighbours, ReleaseKey
 from jam_dagster.privacy.release_key import canonical_digest
 from jam_dagster.synthesis.definition import read_definition
 from jam_dagster.synthesis.request import SynthesisRequest
@@ -200,3 +200,8 @@ def _override(settings: dict[str, Any], given: Mapping[str, Any]) -> None:
     if given.get("noise") == "exact":
         settings.pop("seed", None)
     settings.update(given)
+    # A component may say a share that nothing is paid from, as scaffolded files do; an option not.
+    if "records_share" in settings and "records_share" not in given:
+        limit = settings.get("max_rows", 1)
+        if Neighbours(settings.get("neighbours", "replace_one"), limit).records_public:
+            del settings["records_share"]

@@ -5,7 +5,7 @@ from jam_dagster.tables.demo import census_domain, simulate_census, simulate_per
 from jam_dagster.tables.discretization import decode, encode, encode_chunks
 from jam_dagster.tables.domain import Clique, Domain
 from jam_dagster.tables.encoded import EncodedTable
-from jam_dagster.tables.identification import draft_domain
+from jam_dagster.tables.identification import draft_domain, wide_attributes
 from jam_dagster.tables.impossible import ImpossibleCombination
 from jam_dagster.tables.marginals import MarginalSource, marginal_blocks
 from jam_dagster.tables.parquet_table import ParquetTable, encode_parquet
@@ -73,5 +73,6 @@ __all__ = [
     "simulate_period",
     "source_from_config",
     "stratified_split",
+    "wide_attributes",
     "withheld",
 ]

@@ -34,6 +34,8 @@ from jam_dagster.tables.withheld import withheld
 _MAX_CATEGORIES = 1000
 # A column of text without a repetition is taken for names or keys from this many rows on.
 _MAX_DISTINCT_TEXTS = 100
+# Categories that are more than this are remarked on.
+_MANY_VALUES = 100
 _MAX_DECIMALS = 6
 _OWN_BIN_SHARE = 0.1
 _OWN_BIN_ROWS = 20
@@ -105,6 +107,27 @@ def draft_domain(
                 columns.append(_read_like(public[name], private[name]))
             attributes.append(_draft(name, columns, bins, other, nullable == "all"))
     return Domain(tuple(attributes), identified_from="public" if private is None else "private")
+
+
+def wide_attributes(domain: Domain) -> str:
+    """Return a remark on drafted categories that are too many to be counted well; or nothing.
+
+    Dates are the usual case, in files that know no dates: each day becomes a value. Of a domain
+    from private data nothing is told: how many values it has is a fact about that data.
+    """
+    if domain.restricted:
+        return ""
+    wide = [
+        f"{one.name} ({one.size} values)"
+        for one in domain.attributes
+        if isinstance(one, CategoricalAttribute) and one.size > _MANY_VALUES
+    ]
+    if not wide:
+        return ""
+    return (
+        f"{', '.join(wide)}: every value gets noise of its own. Group them in the source (a date by"
+        " its year, a code by its first digits), or leave the column out."
+    )
 
 
 def _check_columns(public: pd.DataFrame, private: pd.DataFrame | None) -> None:

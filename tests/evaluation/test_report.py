@@ -19,6 +19,7 @@ from jam_dagster.errors import InputError, PrivacyLabelError
 from jam_dagster.evaluation import ExpectationResult, WorkloadError, palette, workload_error
 from jam_dagster.evaluation.live_charts import page_script
 from jam_dagster.evaluation.pair_figures import pair_numbers, ranked_pairs, telling_pairs
+from jam_dagster.evaluation.release_history import PartitionRelease
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
 from jam_dagster.privacy import Draws, Neighbours, NoiseCall, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, Workload
@@ -262,6 +263,27 @@ def test_the_guarantee_is_told_for_whom_it_is(
     assert "taken to be public" not in words
     assert "Measuring the number of rows 0.004" in words
     assert "Lost draws" not in words
+
+
+def test_what_comes_from_other_releases_is_not_under_this_one_s_guarantee(
+    tiny: SmallRelease, html: str
+) -> None:
+    assert "whole release, this page included, becomes" in Page(html).words()
+    earlier = PartitionRelease("2026-01", "1", tiny.transcript)
+    history = [earlier, replace(earlier, partition="2026-02")]
+    words = Page(render(tiny, history=history)).words()
+    assert "whole release becomes" in words
+    assert "This page tells of the releases of earlier partitions. They paid for" in words
+    assert "The public table is not protected at all" in words
+
+
+def test_a_public_table_that_was_released_before_is_called_so(tiny: SmallRelease) -> None:
+    facts = replace(FACTS, public_source="synthetic table of January", public_released=True)
+    words = Page(render(tiny, facts=facts)).words()
+    assert "and to what had been released before." in words
+    assert "this one was drawn on the last of them" in words
+    assert "is a release of the same dataset: synthetic table of January." in words
+    assert "this page included" not in words
 
 
 def test_noisy_errors_come_with_their_standard_error(html: str, noisy: WorkloadError) -> None:

@@ -70,6 +70,8 @@ def test_each_release_is_drawn_on_the_one_before(months: Months, changes: dict[s
     reports = months.bench.releases / "people" / "release_report"
     report = (reports / f"{FEBRUARY}.html").read_text()
     assert f"synthetic table of partition {JANUARY} of this release" in report
+    assert "is a release of the same dataset" in report
+    assert "is a release of the same dataset" not in (reports / f"{JANUARY}.html").read_text()
     # It looks back, and the first has nothing to look back on.
     assert 'id="history"' in report
     assert f'<th scope="row" class="name">{JANUARY}</th>' in report

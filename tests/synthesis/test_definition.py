@@ -120,6 +120,30 @@ def test_options_override_the_file(tmp_path: Path) -> None:
     assert planned.release.shares().keys() == {"mechanism"}
 
 
+@pytest.mark.parametrize(
+    ("privacy", "options", "share"),
+    [
+        # What is scaffolded says every key.
+        ({"neighbours": "replace_one"}, {}, 0.05),
+        ({"unit": {"column": "person", "max_rows": 1}}, {}, 0.05),
+        ({"neighbours": "add_remove"}, {}, 0.2),
+        ({"unit": {"column": "person", "max_rows": 2}}, {}, 0.2),
+        ({}, {"neighbours": "add_remove"}, 0.2),
+    ],
+)
+def test_a_share_of_a_file_counts_where_something_is_paid_from_it(
+    tmp_path: Path, privacy: dict[str, Any], options: dict[str, Any], share: float
+) -> None:
+    path = written(tmp_path, privacy={"epsilon": 1.0, "records_share": 0.2} | privacy)
+
+    assert PlanRequest.of(path, **options).release.protection.records_share == share
+
+
+def test_an_option_from_which_nothing_is_paid_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="records_share pays for"):
+        PlanRequest.of(written(tmp_path), records_share=0.2)
+
+
 def test_an_asset_for_which_a_table_stands_is_not_looked_at(tmp_path: Path) -> None:
     path = written(tmp_path, public={"asset": "warehouse/survey"}, domain="nowhere.yaml")
 

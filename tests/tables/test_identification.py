@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
-from jam_dagster.tables import Domain, decode, draft_domain, encode, simulate_census
+from jam_dagster.tables import (
+    Domain,
+    decode,
+    draft_domain,
+    encode,
+    simulate_census,
+    wide_attributes,
+)
 
 
 def draft(column, **options):
@@ -26,6 +33,17 @@ def test_an_other_in_the_table_is_used(name):
     attribute = draft(["a", name])
     assert attribute.other == name
     assert len(attribute.values) == 2
+
+
+def test_categories_that_are_too_many_to_be_counted_well_are_remarked_on():
+    days = [f"2024-{month:02}-{day:02}" for month in range(1, 6) for day in range(1, 29)]
+    table = pd.DataFrame({"day": days * 2, "sex": ["F", "M"] * len(days)})
+    drafted = draft_domain(table)
+    remark = wide_attributes(drafted)
+    assert "day (141 values)" in remark
+    assert "sex" not in remark
+    assert wide_attributes(drafted.project(["sex"])) == ""
+    assert wide_attributes(draft_domain(table, private=table)) == ""
 
 
 def test_booleans_need_no_other():
