@@ -224,7 +224,11 @@ def _anchor(name: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:].rstrip(".") + "." if text else ""
+    if not text:
+        return ""
+    # What begins with a value of the file is not written otherwise than in the file.
+    capital = text if "_" in text.split()[0] else text[:1].upper() + text[1:]
+    return capital.rstrip(".") + "."
 
 
 def _cell(text: str) -> str:
