@@ -8,9 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pandas as pd
 
-from jam_dagster.pipeline import DomainSpec, EvaluationSpec, PrivacySpec, UnitSpec, WorkloadSpec
-from jam_dagster.privacy import DirectoryStore
+from jam_dagster.pipeline import (
+    BudgetAlert,
+    DatasetBudget,
+    DomainSpec,
+    EvaluationSpec,
+    PrivacySpec,
+    UnitSpec,
+    WorkloadSpec,
+    build_budget_sensor,
+    check_definitions,
+)
+from jam_dagster.privacy import Budget, DirectoryStore, epsilon_from_rho
+from jam_dagster.tables import AssetSource, PreviousRelease, source_from_config
 from tests.pipeline.conftest import DOMAIN, Bench
 from tests.torture.points import die
 
@@ -26,6 +38,38 @@ def _persons(neighbours: Any, **privacy: Any) -> dict[str, Any]:
             epsilon=2.0, neighbours=neighbours, unit=UnitSpec("who", 2), **privacy
         ),
         "evaluation": EvaluationSpec(mode="private", share=0.2),
+    }
+
+
+SNAPSHOTS = ("first", "second", "third")
+VAULT = dg.AssetKey(["vault", "people"])
+
+
+class Vault(dg.IOManager):
+    """What keeps a table of the project, and has much to say of it."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def handle_output(self, context: dg.OutputContext, obj: object) -> None:
+        raise AssertionError("nothing is made here")
+
+    def load_input(self, context: dg.InputContext) -> pd.DataFrame:
+        table = pd.read_csv(self.home / "private.csv")
+        context.add_input_metadata({"rows": len(table), "preview": table.to_markdown()})
+        if "fatal" in table.columns:
+            raise ValueError(f"of {len(table)} rows cannot read {table.iloc[20].to_dict()}")
+        return table
+
+
+def _snapshots(home: Path, **changes: Any) -> dict[str, Any]:
+    """Each drawn on the one before, of a table of the project."""
+    return {
+        "private": AssetSource("/".join(VAULT.path)),
+        "public": PreviousRelease(source_from_config(str(home / "public.csv")), 0.25),
+        "partitions": {"static": SNAPSHOTS},
+        "evaluation": EvaluationSpec(mode="private", share=0.2),
+        **changes,
     }
 
 
@@ -52,10 +96,32 @@ def defs() -> dg.Definitions:
     retried = dg.define_asset_job(
         "retried_release", "*", op_retry_policy=dg.RetryPolicy(max_retries=1)
     )
-    return dg.Definitions.merge(
-        bench.definitions(**CASES[case]),
-        dg.Definitions(executor=dg.in_process_executor, jobs=[retried]),
+    more = dg.Definitions(executor=dg.in_process_executor, jobs=[retried])
+    if not case.startswith("snapshots"):
+        return dg.Definitions.merge(bench.definitions(**CASES[case]), more)
+    # The third does not fit.
+    two = epsilon_from_rho(2 * Budget(2.0, 1e-9).rho, 1e-9)
+    bench.budget = DatasetBudget(epsilon=two, delta=1e-9)
+    changes = CASES[case.removeprefix("snapshots of ")] if " of " in case else {}
+    partitions = dg.StaticPartitionsDefinition(list(SNAPSHOTS))
+    kept = dg.AssetSpec(VAULT, partitions_def=partitions).with_io_manager_key("vault")
+    return check_definitions(
+        dg.Definitions.merge(
+            bench.definitions(**_snapshots(home, **changes)),
+            dg.Definitions(
+                assets=[kept],
+                resources={"vault": Vault(home)},
+                sensors=[build_budget_sensor(_note, name="alerts")],
+                executor=dg.in_process_executor,
+            ),
+        )
     )
+
+
+def _note(alert: BudgetAlert) -> None:
+    home = Path(os.environ["CANARY_HOME"])
+    with (home / "dagster" / "alerts.txt").open("a") as file:
+        file.write(f"{alert.title}\n{alert.text}\n{alert}\n")
 
 
 def die_after(outcomes: int) -> None:

@@ -45,7 +45,12 @@ def plant(home: Path, *, fatal: dict[str, object] | None = None) -> None:
 
 
 def run(
-    home: Path, case: str, *, job: str = "people_release", **environment: str
+    home: Path,
+    case: str,
+    *,
+    job: str = "people_release",
+    partition: str | None = None,
+    **environment: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run the whole job in a process of its own, on an instance that keeps everything."""
     (home / "case.json").write_text(json.dumps(case))
@@ -56,6 +61,7 @@ def run(
         [
             *(sys.executable, "-m", "dagster", "job", "execute"),
             *("-m", "tests.pipeline.canary_location", "-j", job),
+            *(("--tags", json.dumps({"dagster/partition": partition})) if partition else ()),
         ],
         cwd=ROOT,
         env={
@@ -237,6 +243,53 @@ def test_a_killed_run_and_the_one_that_resumes_it_leak_nothing(tmp_path: Path) -
     assert len(charged) == len(set(charged))
     assert_no_leak(tmp_path)
     assert_exact_errors_are_nowhere(tmp_path)
+
+
+@pytest.mark.slow
+def test_snapshots_that_follow_each_other_leak_nothing(tmp_path: Path) -> None:
+    """Tables of the project, each release drawn on the one before, until the budget runs out."""
+    plant(tmp_path)
+    for snapshot in ("first", "second"):
+        done = run(tmp_path, "snapshots", partition=snapshot)
+        assert done.returncode == 0, done.stderr[-3000:]
+    refused = run(tmp_path, "snapshots", partition="third")
+    assert "BudgetExceededError" in refused.stderr
+    tick(tmp_path)
+    said = (tmp_path / "dagster" / "alerts.txt").read_text()
+    assert "people third was refused" in said
+    # The files of both, and what the second was drawn on.
+    names = {path.name for path in files(tmp_path / "releases")}
+    assert {"first.csv", "second.csv", "second.codes.parquet", "public.codes.parquet"} <= names
+    assert any(planted_in(path) for path in files(tmp_path / "closed"))
+    assert_no_leak(tmp_path)
+
+
+@pytest.mark.slow
+def test_what_an_io_manager_says_when_it_fails_leaks_nothing(tmp_path: Path) -> None:
+    plant(tmp_path)
+    table = pd.read_csv(tmp_path / "private.csv").assign(fatal=TEXT)
+    table.to_csv(tmp_path / "private.csv", index=False)
+    done = run(tmp_path, "snapshots", partition="first")
+    assert "Asset vault/people could not be loaded" in done.stderr
+    assert_no_leak(tmp_path)
+
+
+def tick(home: Path) -> None:
+    """Let the budget sensor pass on all that it finds."""
+    script = (
+        "import dagster as dg; from tests.pipeline.canary_location import defs;"
+        " made = defs(); sensor = made.resolve_sensor_def('alerts');"
+        " sensor(dg.build_sensor_context(instance=dg.DagsterInstance.get(), cursor='{}',"
+        " repository_def=made.get_repository_def()))"
+    )
+    subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={**os.environ, "CANARY_HOME": str(home), "DAGSTER_HOME": str(home / "dagster")},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
 
 
 @pytest.mark.slow

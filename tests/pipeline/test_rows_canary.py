@@ -45,6 +45,29 @@ def test_success_does_not_tell_how_many_rows_there_are(tmp_path: Path, case: str
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("case", ["persons", "persons who come and go", "persons, in research"])
+def test_snapshots_do_not_tell_how_many_rows_there_are(tmp_path: Path, case: str) -> None:
+    """Of a table of the project, the second drawn on the first."""
+    for attempt in range(5):
+        home = tmp_path / str(attempt)
+        home.mkdir()
+        plant(home)
+        for snapshot in ("first", "second"):
+            done = run(home, f"snapshots of {case}", partition=snapshot)
+            assert done.returncode == 0, done.stderr[-3000:]
+        records = pd.read_parquet(home / "closed" / "people" / "private_records" / "second.parquet")
+        assert len(records) == KEPT
+        found = [
+            json.loads(path.read_text())["records"]
+            for path in home.rglob("jam_pgm/*.run/transcript/transcript.json")
+        ]
+        assert len(found) == 2
+        if not {KEPT, READ} & {*found}:
+            break
+    assert_told_nowhere(home)
+
+
+@pytest.mark.slow
 def test_failure_does_not_tell_how_many_rows_there_are(tmp_path: Path) -> None:
     plant(tmp_path, fatal=True)
     done = run(tmp_path, "persons")
