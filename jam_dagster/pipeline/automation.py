@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -81,9 +81,7 @@ def check_automation(specs: Iterable[dg.AssetSpec]) -> None:
         condition = spec.automation_condition
         if condition is None or not {CHARGES_TAG, RESERVES_TAG} & set(spec.tags):
             continue
-        nodes = list(_nodes(condition))
-        eager = any(node.get_label() == "eager" for node in nodes)
-        if eager or not any(node.name.startswith(_CRON_TICK) for node in nodes):
+        if not _waits_for_a_tick(condition):
             raise SpecificationError(
                 f"Asset {spec.key.to_user_string()} spends privacy budget, and its automation"
                 f" condition ({condition.get_label() or condition.name}) would launch it whenever"
@@ -93,10 +91,22 @@ def check_automation(specs: Iterable[dg.AssetSpec]) -> None:
             )
 
 
-def _nodes(condition: Any) -> Iterator[Any]:
-    yield condition
-    for child in condition.children:
-        yield from _nodes(child)
+def _waits_for_a_tick(condition: dg.AutomationCondition[Any]) -> bool:
+    """Whether a condition cannot be true but after the tick of a clock, as far as its form tells.
+
+    That a tick stands somewhere in it is not enough: what is joined to it by "or" needs none, and
+    what is negated, or only resets another condition, waits for none.
+    """
+    name = str(condition.name)
+    if name.startswith(_CRON_TICK):
+        return True
+    waits = [_waits_for_a_tick(child) for child in condition.children]
+    if name == "AND":
+        return any(waits)
+    if name == "OR":
+        return bool(waits) and all(waits)
+    # Of SINCE the first is what triggers, the second what resets.
+    return name in ("SINCE", "NEWLY_TRUE") and waits[0]
 
 
 def options_of(

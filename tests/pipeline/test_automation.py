@@ -22,6 +22,7 @@ pytestmark = [
 PRIVATE = EvaluationSpec(mode="private", share=0.2)
 SPENDING = ("privacy_budget", "private_records", "jam_pgm", "workload_error")
 EAGER = dg.AutomationCondition.eager()
+TICK = dg.AutomationCondition.cron_tick_passed("0 6 3 * *")
 ON_CRON = dg.AutomationCondition.on_cron("0 6 3 * *")
 
 
@@ -41,6 +42,10 @@ def conditioned(name: str, condition: Any) -> Callable[[dg.AssetSpec], dg.AssetS
         dg.AutomationCondition.on_missing(),
         EAGER.without(dg.AutomationCondition.in_latest_time_window()),
         ON_CRON | EAGER,
+        # A tick stands in them, and they wait for none.
+        ON_CRON | dg.AutomationCondition.on_missing(),
+        ~TICK,
+        dg.AutomationCondition.missing().since(TICK),
         dg.AutomationCondition.any_deps_updated(),
     ],
 )
@@ -51,7 +56,12 @@ def test_what_happens_upstream_spends_nothing(bench: Bench, name: str, condition
 
 @pytest.mark.parametrize(
     ("name", "condition"),
-    [*((name, ON_CRON) for name in SPENDING), ("synthetic_records", EAGER)],
+    [
+        *((name, ON_CRON) for name in SPENDING),
+        ("jam_pgm", ON_CRON & ~dg.AutomationCondition.any_deps_missing()),
+        ("jam_pgm", ON_CRON | TICK.newly_true()),
+        ("synthetic_records", EAGER),
+    ],
 )
 def test_clocks_may_spend_and_what_costs_nothing_may_be_eager(
     bench: Bench, name: str, condition: Any
