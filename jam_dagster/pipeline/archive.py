@@ -130,9 +130,14 @@ class ReleaseArchive:
             with self._store.modes():
                 CodesFormat().write(public, self._public)
 
+    @property
+    def keeps_public(self) -> bool:
+        """Whether the public table that the release was drawn on is kept here."""
+        return self.has_draws and bool(self._public.exists())
+
     def public(self) -> EncodedTable | None:
         """Return the public table that the release was drawn on, if it is kept here."""
-        if not (self.has_draws and self._public.exists()):
+        if not self.keeps_public:
             return None
         return CodesFormat().read(self._public)
 

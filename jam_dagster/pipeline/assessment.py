@@ -31,6 +31,7 @@ from jam_dagster.pipeline.identity import (
 )
 from jam_dagster.pipeline.ingestion import private_step, spending
 from jam_dagster.pipeline.metadata import pictures, tidy
+from jam_dagster.pipeline.previous import drawn_on
 from jam_dagster.pipeline.spending import ResearchSpending
 from jam_dagster.tables import EncodedTable, encode
 
@@ -210,6 +211,7 @@ def _page(
     if spec.privacy.noise == "exact":
         balance = spending(graph, context, domain).ledger.balance(spec.dataset)
         remaining = balance.remaining_epsilon
+    public_source, public_released = drawn_on(graph, context, domain)
     checks = _check_results(graph, context, partition)
     page = render_report(
         ReleaseFacts(
@@ -221,8 +223,8 @@ def _page(
             partition=key.partition,
             edition=key.edition,
             private_source=spec.source("private", partition).describe(),
-            public_source=graph.describe_public(partition),
-            public_released=graph.before(partition) is not None,
+            public_source=public_source,
+            public_released=public_released,
             made=datetime.now(UTC),
             remaining_epsilon=remaining,
         ),

@@ -93,6 +93,22 @@ def check_release_before(
         _release(graph, context, before)
 
 
+def drawn_on(
+    graph: ReleaseGraph, context: dg.AssetExecutionContext, domain: Domain
+) -> tuple[str, bool]:
+    """Return in words what this partition was drawn on, and whether that was released before.
+
+    One that was drawn before the release had this setting was drawn on the given table.
+    """
+    partition = graph.partition_of(context)
+    if graph.before(partition) is None:
+        return graph.describe_public(partition), False
+    archive = _archive(graph, context, domain)
+    if archive is not None and archive.has_draws and not archive.keeps_public:
+        return graph.spec.source("public", partition).describe(), False
+    return graph.describe_public(partition), True
+
+
 def report_release(graph: ReleaseGraph, context: dg.AssetExecutionContext, run: ReleaseRun) -> None:
     """Tell Dagster that the next partition has a release to be drawn on."""
     metadata: dict[str, Any] = {"synthetic_records": graph.key("synthetic_records")}

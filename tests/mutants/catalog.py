@@ -653,4 +653,22 @@ MUTANTS = (
         "                    pass\n",
         ("tests/pipeline/test_previous.py::test_a_release_keeps_what_it_was_drawn_on",),
     ),
+    Mutant(
+        "public-by-being-put-there",
+        "values that were put into a release's file become public data of the next",
+        "jam_dagster/pipeline/previous.py",
+        "    _check_sampled(graph, run, table, before)\n",
+        "",
+        (
+            "tests/pipeline/test_previous.py::test_values_that_were_put_into_a_release_do_not_become_public",
+        ),
+    ),
+    Mutant(
+        "tick-only-mentioned",
+        "a condition with a clock's tick anywhere in it may start what spends",
+        "jam_dagster/pipeline/automation.py",
+        "return bool(waits) and all(waits)",
+        "return any(waits)",
+        ("tests/pipeline/test_automation.py::test_what_happens_upstream_spends_nothing",),
+    ),
 )

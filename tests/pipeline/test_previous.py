@@ -134,6 +134,12 @@ def test_partitions_drawn_before_the_setting_stay_on_the_given_table(months: Mon
         result = months.run(month, UP_TO_SYNTHETIC)
         assert result.success, failure(result)
     assert months.bench.events() == events
+    # Its report says what it was drawn on, not what it would be.
+    result = months.run(FEBRUARY)
+    assert result.success, failure(result)
+    report = months.bench.releases / "people" / "release_report" / f"{FEBRUARY}.html"
+    assert f"synthetic table of partition {JANUARY}" not in report.read_text()
+    assert str(months.bench.public) in report.read_text()
     result = months.run(MARCH, UP_TO_SYNTHETIC)
     assert told(result, "public_discretized")["previous_partition"] == FEBRUARY
 
