@@ -318,7 +318,8 @@ def _print_curve(made: Plan, console: Console) -> None:
     from rich.table import Table
 
     seeds = len(made.asked.trials)
-    table = Table(title=f"Simulated error ({seeds} seeds, ± one standard error)")
+    how = "one seed" if seeds == 1 else f"{seeds} seeds, ± one standard error"
+    table = Table(title=f"Simulated error ({how})")
     for name in ("epsilon", "error", "below public half", "private : public"):
         table.add_column(name, justify="right")
     table.add_column("")

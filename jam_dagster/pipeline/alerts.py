@@ -142,7 +142,9 @@ def build_budget_sensor(
                 after[name] = at
             after.setdefault(name, 0)
         context.update_cursor(json.dumps(after))
-        return dg.SkipReason(f"{sent} sent" if sent else "no budget has run out since")
+        return dg.SkipReason(
+            f"{sent} sent" if sent else "no budget has run out, or low, since the last look"
+        )
 
     return privacy_budget_alerts
 

@@ -120,8 +120,8 @@ def rounds_table(transcript: Transcript) -> dg.TableMetadataValue:
 def sampling_error_metadata(error: SamplingError) -> dict[str, dg.MetadataValue]:
     """Return how far a synthetic table is from its model, as numbers, and what they mean."""
     return {
-        "sampling_error_mean": dg.MetadataValue.float(error.mean),
-        "sampling_error_maximum": dg.MetadataValue.float(error.maximum),
+        "sampling_error_mean": dg.MetadataValue.float(float(f"{error.mean:.6g}")),
+        "sampling_error_maximum": dg.MetadataValue.float(float(f"{error.maximum:.6g}")),
         "sampling_error_is": dg.MetadataValue.text(
             "Mean and maximum over the measured marginals of ||synthetic - model||_1 / n: the error"
             " of rounding the fitted model to whole rows. It is not an error against private data."

@@ -107,9 +107,9 @@ class BudgetOutlook:
         seen = self.forecast
         renews = self.balance.policy.renews_after(datetime.now(UTC))
         until = (
-            "It does not renew."
+            "The budget does not renew."
             if renews is None
-            else f"It renews on {renews} (UTC): until then nothing more fits at this price."
+            else f"The budget renews on {renews} (UTC): until then nothing more fits at this price."
         )
         if seen is None or not self.before:
             return until

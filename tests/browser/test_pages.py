@@ -65,4 +65,9 @@ def test_nobody_is_kept_out(visit: Open, pages: Pages, name: str, dark: bool) ->
 def test_phone_and_paper_show_all_of_it(visit: Open, pages: Pages, name: str) -> None:
     page = visit(getattr(pages, name), phone=True).page
     assert not scrolls_sideways(page)
+    # Sentences in a table are read, not scrolled.
+    words = page.locator("table.words")
+    assert words.count()
+    for table in words.all():
+        assert table.evaluate("one => one.scrollWidth <= one.parentElement.clientWidth")
     assert clipped_on_paper(page) == []

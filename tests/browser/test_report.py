@@ -227,6 +227,19 @@ def test_paper_is_light_and_cuts_nothing_off(visit: Open, pages: Pages) -> None:
     assert page.pdf(format="A4").count(b"/Type /Page\n") >= 2
 
 
+def test_paper_has_no_heading_over_a_comparison_that_was_not_drawn(
+    visit: Open, pages: Pages
+) -> None:
+    page = visit(pages.report).page
+    compare = page.locator("#compare")
+    compare.scroll_into_view_if_needed()
+    expect(compare.locator(".chart svg").first).to_be_visible()
+    page.emulate_media(media="print")
+    expect(compare).to_be_visible()
+    compare.locator(".chart").evaluate("one => one.replaceChildren()")
+    expect(compare).to_be_hidden()
+
+
 def test_the_restricted_edition_shows_errors_by_marginal(
     visit: Open, release: SmallRelease, tmp_path: Path
 ) -> None:

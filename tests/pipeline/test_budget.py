@@ -114,7 +114,7 @@ def test_a_budget_that_runs_out_warns_and_then_refuses_and_a_sensor_tells_each_o
     for said in (
         *(f"{rho:.6g}"[:7] for rho in (PRICE, 0.5 * PRICE)),
         f"The last partition that was paid for is {FEBRUARY}, reserved on {today}.",
-        "It does not renew.",
+        "The budget does not renew.",
     ):
         assert said in text
     failed = sufficed(refused)
@@ -162,7 +162,7 @@ def test_a_refusal_tells_when_the_budget_renews(months: Months) -> None:
     assert known["budget_renews_on"] == f"{year + 1}-01-01"
     assert f"The budget renews on {year + 1}-01-01 (UTC)." in known["outlook"]
     refused = failure(months.run(FEBRUARY, BUDGET))
-    assert f"It renews on {year + 1}-01-01 (UTC): until then nothing more fits" in refused
+    assert f"The budget renews on {year + 1}-01-01 (UTC): until then nothing more fits" in refused
 
 
 def test_a_budget_that_lasts_passes(months: Months) -> None:
