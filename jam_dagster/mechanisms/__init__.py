@@ -1,5 +1,6 @@
 """JAM-PGM and its peers behind one protocol, and the graphical model they fit."""
 
+from jam_dagster.mechanisms.aim import Aim
 from jam_dagster.mechanisms.jam_pgm import JamPgm
 from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.protocol import Mechanism, MechanismResult, OnRound, refit
@@ -11,6 +12,7 @@ from jam_dagster.mechanisms.transcript import (
 )
 
 __all__ = [
+    "Aim",
     "FittedModel",
     "JamPgm",
     "Measurement",

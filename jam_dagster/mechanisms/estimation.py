@@ -31,6 +31,9 @@ from jam_dagster.tables import Domain
 
 EstimatorName = Literal["accelerated", "mirror_descent", "mbi"]
 
+Weighting = Literal["alike", "noise"]
+"""How a fit weighs measurements: all alike, or each by one over the variance of its noise."""
+
 WINDOW = 15
 """Steps over which the tolerance asks for improvement."""
 
@@ -77,7 +80,7 @@ class Estimator(Protocol):
         ...
 
     def add(self, measurement: Measurement) -> Convergence:
-        """Take one more measurement into account. All are weighted alike, whatever their noise."""
+        """Take one more measurement into account, at the weight that the estimator gives it."""
         ...
 
 
@@ -98,8 +101,37 @@ def check_estimator(name: str, iterations: int, tolerance: float) -> None:
         )
 
 
+def weight_of(measurement: Measurement, sigma: float) -> float:
+    """Return the weight of a measurement by its noise: ``(sigma / its own)^2``.
+
+    Parameters
+    ----------
+    measurement
+        Measured with noise.
+    sigma
+        The noise of a measurement that weighs one.
+
+    Raises
+    ------
+    SpecificationError
+        If it has no noise: beside it no other would weigh anything.
+    """
+    if measurement.sigma <= 0:
+        raise SpecificationError(
+            f"A fit that weighs measurements by their noise was given one without, of "
+            f"{' x '.join(measurement.clique)}: weigh all alike."
+        )
+    return (sigma / measurement.sigma) ** 2
+
+
 def make_estimator(
-    name: str, domain: Domain, total: float, *, iterations: int, tolerance: float
+    name: str,
+    domain: Domain,
+    total: float,
+    *,
+    iterations: int,
+    tolerance: float,
+    weighting: Weighting = "alike",
 ) -> Estimator:
     """Return the estimator of that name, without measurements.
 
@@ -118,6 +150,9 @@ def make_estimator(
     tolerance
         A fit ends when its best loss fell by less than this share over 15 steps, or when its
         residuals are a hundredth of a record.
+    weighting
+        ``alike``: the sum of all squared residuals is least. ``noise``: each is weighted by one
+        over the variance of its noise, in units of the first measurement's.
 
     Raises
     ------
@@ -128,9 +163,13 @@ def make_estimator(
     if name == "mbi":
         from jam_dagster.mechanisms.private_pgm import PrivatePgm
 
-        return PrivatePgm(domain, total, iterations=iterations)
+        return PrivatePgm(domain, total, iterations=iterations, weighting=weighting)
     return MirrorDescent(
-        domain, total, iterations=iterations, tolerance=tolerance if name == "accelerated" else None
+        domain,
+        total,
+        iterations=iterations,
+        tolerance=tolerance if name == "accelerated" else None,
+        weighting=weighting,
     )
 
 
@@ -143,10 +182,18 @@ class MirrorDescent:
         As for `make_estimator`.
     tolerance
         As for `make_estimator`; None for Private-PGM's line search, without early stopping.
+    weighting
+        As for `make_estimator`.
     """
 
     def __init__(
-        self, domain: Domain, total: float, *, iterations: int, tolerance: float | None
+        self,
+        domain: Domain,
+        total: float,
+        *,
+        iterations: int,
+        tolerance: float | None,
+        weighting: Weighting = "alike",
     ) -> None:
         self.domain = domain
         self.total = float(total)
@@ -154,9 +201,11 @@ class MirrorDescent:
         self.tolerance = tolerance
         self._position = {name: i for i, name in enumerate(domain.names)}
         self._impossible = [self._mask(clique) for clique in domain.impossible_masks()]
-        # Of each measured clique, in the order of first measurement: how often it was measured,
-        # the sum of its measurements as fractions, and the sum of their squares.
-        self._measured: dict[int, tuple[int, Table, float]] = {}
+        self._weighting = weighting
+        self._sigma = 0.0
+        # Of each measured clique, in the order of first measurement: the weight of all its
+        # measurements, their weighted sum as fractions, and the weighted sum of their squares.
+        self._measured: dict[int, tuple[float, Table, float]] = {}
         self._beliefs: Beliefs | None = None
         self._theta = np.empty(0)
         self._step_size = 0.0
@@ -178,13 +227,17 @@ class MirrorDescent:
     def _add(self, measurement: Measurement) -> Convergence:
         mask = self._mask(measurement.clique)
         fractions = np.asarray(measurement.values, dtype=np.float64) / self.total
-        times, summed, squares = self._measured.get(mask, (0, np.zeros(()), 0.0))
+        weight = 1.0
+        if self._weighting == "noise":
+            self._sigma = self._sigma or measurement.sigma
+            weight = weight_of(measurement, self._sigma)
+        before, summed, squares = self._measured.get(mask, (0.0, np.zeros(()), 0.0))
         self._measured[mask] = (
-            times + 1,
-            summed + fractions,
-            squares + float(np.vdot(fractions, fractions)),
+            before + weight,
+            summed + weight * fractions,
+            squares + weight * float(np.vdot(fractions, fractions)),
         )
-        beliefs = self._on_tree(new_clique=times == 0)
+        beliefs = self._on_tree(new_clique=before == 0.0)
         problem = self._problem(beliefs)
         if self.tolerance is None:
             convergence = _line_search(
@@ -224,25 +277,26 @@ class MirrorDescent:
     def _problem(self, beliefs: Beliefs) -> _Problem:
         targets, weights = np.empty_like(self._theta), np.empty_like(self._theta)
         constant = 0.0
-        for number, (times, summed, squares) in enumerate(self._measured.values()):
+        for number, (weight, summed, squares) in enumerate(self._measured.values()):
             target = beliefs.factor(targets, number)
-            ascending(target.table, target.axes)[...] = summed / times
-            beliefs.factor(weights, number).table[...] = times
-            constant += (squares - float(np.vdot(summed, summed)) / times) / 2
+            ascending(target.table, target.axes)[...] = summed / weight
+            beliefs.factor(weights, number).table[...] = weight
+            constant += (squares - float(np.vdot(summed, summed)) / weight) / 2
         return _Problem(beliefs, targets, weights, constant)
 
     def _smoothness(self) -> float:
         """Return the largest eigenvalue of the loss over tables of the maximal measured cliques.
 
-        Each measurement of a marginal m inside a clique C adds |C| / |m|, at the uniform vector.
+        Each measurement of a marginal m inside a clique C adds |C| / |m| times its weight, at the
+        uniform vector.
         """
         sizes = self.domain.shape
         largest = maximal(self._measured)
         sums = dict.fromkeys(largest, 0.0)
-        for mask, (times, _, _) in self._measured.items():
+        for mask, (weight, _, _) in self._measured.items():
             homes = [clique for clique in largest if clique & mask == mask]
             home = min(homes, key=lambda clique: cells_of(clique, sizes))
-            sums[home] += times * cells_of(home, sizes) / cells_of(mask, sizes)
+            sums[home] += weight * cells_of(home, sizes) / cells_of(mask, sizes)
         return max(sums.values())
 
     def _fitted(self, beliefs: Beliefs) -> FittedModel:
@@ -266,7 +320,7 @@ class _Problem:
     beliefs
         Where the marginals come from.
     targets, weights
-        For each cell of the marginals the mean of its measurements, and their number.
+        For each cell of the marginals the mean of its measurements, and their weight.
     constant
         What repeated measurements of a clique differ from their mean.
     """

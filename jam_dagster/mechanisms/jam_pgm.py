@@ -6,48 +6,32 @@ Information for Private Synthetic Data", AISTATS 2024, Algorithm 2.
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from jam_dagster.errors import (
-    DomainError,
-    EmptyCandidateSetError,
-    LostDrawError,
-    ReleaseClosedError,
-    SpecificationError,
+from jam_dagster.errors import EmptyCandidateSetError, ReleaseClosedError, SpecificationError
+from jam_dagster.mechanisms.estimation import check_estimator
+from jam_dagster.mechanisms.graphical_run import (
+    SMALLEST_RHO,
+    GraphicalRun,
+    check_alpha,
+    check_countable,
+    check_size_limit,
+    check_tables,
 )
-from jam_dagster.mechanisms.estimation import (
-    Convergence,
-    check_estimator,
-    make_estimator,
-)
-from jam_dagster.mechanisms.junction_tree import mask_of
-from jam_dagster.mechanisms.kernels import one_thread
 from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
 from jam_dagster.mechanisms.scores import candidate_scores, l1_distance
 from jam_dagster.mechanisms.tractability import TractabilityFilter
-from jam_dagster.mechanisms.transcript import Measurement, Origin, Round, Transcript
-from jam_dagster.privacy.accounting import gaussian_sigma
+from jam_dagster.mechanisms.transcript import Measurement, Origin, Round
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
 
 if TYPE_CHECKING:
     from jam_dagster.privacy.draws import Draws
-
-SMALLEST_RHO = 1e-12
-"""Below this a round is not worth its noise, and the ledger's units would be felt."""
-
-LARGEST_MARGINAL_CELLS = 2**27
-"""A gibibyte of counts: no table counts, and no model answers, a larger marginal."""
-
-HELD_CELLS = 2**29
-"""Two gibibytes of counts: private marginals of more cells are counted anew in every round."""
 
 
 @dataclass(frozen=True)
@@ -90,15 +74,8 @@ class JamPgm:
     def __post_init__(self) -> None:
         if self.rounds < 1:
             raise SpecificationError(f"rounds must be at least 1, got {self.rounds}.")
-        if not 0 < self.alpha < 1:
-            raise SpecificationError(
-                f"alpha must lie strictly between 0 and 1, got {self.alpha}: both selecting and "
-                "measuring need a share of the budget."
-            )
-        if not (self.size_limit_mb > 0 and math.isfinite(self.size_limit_mb)):
-            raise SpecificationError(
-                f"size_limit_mb must be positive and finite, got {self.size_limit_mb}."
-            )
+        check_alpha(self.alpha)
+        check_size_limit(self.size_limit_mb)
         check_estimator(self.estimator, self.iterations, self.tolerance)
 
     def parameters(self) -> dict[str, Any]:
@@ -126,16 +103,9 @@ class JamPgm:
             If no marginal of the workload's downward closure fits the first round's size limit.
         """
         self.check_budget(rho)
-        sizes = {q: domain.size(q) for q in workload.downward_closure()}
-        largest = max(sizes, key=sizes.__getitem__)
-        if sizes[largest] > LARGEST_MARGINAL_CELLS:
-            raise SpecificationError(
-                f"The workload's marginal {' x '.join(largest)} has {sizes[largest]:,} cells; at "
-                f"most {LARGEST_MARGINAL_CELLS:,} can be counted. Lower the workload's degree, or "
-                "give the attributes fewer values."
-            )
+        check_countable(domain, workload)
         limit = self.size_limit_mb / self.rounds
-        if not TractabilityFilter(domain, list(sizes)).fitting([], limit):
+        if not TractabilityFilter(domain, workload.downward_closure()).fitting([], limit):
             empty = FittedModel.uniform(domain, 1.0).size_mb
             raise EmptyCandidateSetError(
                 f"No marginal of the workload fits the first round's model size limit of "
@@ -185,7 +155,7 @@ class JamPgm:
         ReleaseClosedError
             If the account was closed before anything was measured; later that ends the run.
         """
-        _check_tables(private, public)
+        check_tables(private, public)
         self.check(private.domain, workload, draws.total)
         run = _Run(self, private, public, workload.downward_closure(), draws)
         ended = "all rounds"
@@ -199,19 +169,8 @@ class JamPgm:
         return run.result(ended)
 
 
-def _check_tables(private: MarginalSource, public: MarginalSource) -> None:
-    if private.domain.digest != public.domain.digest:
-        raise DomainError(
-            "The private and the public table are encoded over different domains; encode both "
-            "over one domain."
-        )
-    for table, name in ((private, "private"), (public, "public")):
-        if table.records < 1:
-            raise DomainError(f"The {name} table is empty; it needs at least one record.")
-
-
-class _Run:
-    """The state of one run: model, measurements, and the errors that scores are made of."""
+class _Run(GraphicalRun):
+    """The run of JAM-PGM: it has a public table besides, and how far that is from the private."""
 
     def __init__(
         self,
@@ -221,40 +180,18 @@ class _Run:
         closure: Sequence[Clique],
         draws: Draws,
     ) -> None:
+        super().__init__(mechanism, private, closure, draws)
         self.mechanism = mechanism
-        self.domain: Domain = private.domain
-        self.records = draws.records(private.records)
-        self.closure = list(closure)
-        self.draws = draws
-        self.scale = self.records / public.records
-        self.private = private
         self.public = public
-        self.seconds = dict.fromkeys(("count", "filter", "answer", "select", "measure", "fit"), 0.0)
-        cells = {q: self.domain.size(q) for q in self.closure}
-        self.cells = np.array(list(cells.values()), dtype=np.float64)
-        self.masks = {mask_of(self.domain.positions[name] for name in q): q for q in self.closure}
-        self.number = {q: number for number, q in enumerate(self.closure)}
-        self.counts: dict[Clique, np.ndarray] | None = None
+        self.scale = self.records / public.records
         self.public_error = np.empty(len(self.closure))
-        with self._stage("count"):
-            if sum(cells.values()) <= HELD_CELLS:
-                self.counts = private.marginals(self.closure)
+        with self.stage("count"):
             for others in marginal_blocks(public, self.closure):
                 held = self.counts or private.marginals(others)
                 for clique, values in others.items():
                     self.public_error[self.number[clique]] = l1_distance(
                         held[clique], values * self.scale
                     )
-        self.filter = TractabilityFilter(self.domain, self.closure)
-        self.estimator = make_estimator(
-            mechanism.estimator,
-            self.domain,
-            self.records,
-            iterations=mechanism.iterations,
-            tolerance=mechanism.tolerance,
-        )
-        self.measured: list[Clique] = []
-        self.rounds: list[Round] = []
 
     def size_limit_mb(self, index: int) -> float:
         """Return this round's limit: the share of the whole that the budget spent has earned.
@@ -270,153 +207,46 @@ class _Run:
         """Select, measure and refit once; or say why the run ends here."""
         started = time.monotonic()
         limit = self.size_limit_mb(index)
-        with self._stage("filter"):
-            fitting = self.filter.fitting(self.measured, limit)
+        fitting = self.fitting(limit)
         if not fitting:
             return "no candidate fits"
-        with self._stage("answer"), one_thread():
-            current_error = self._current_errors(fitting)
-        attempt = 0
-        while True:
-            attempt += 1
+        current_error = self.errors(fitting)
+
+        def split() -> tuple[float, float] | None:
             share = self.draws.remaining / (self.mechanism.rounds - index)
             if share < SMALLEST_RHO:
-                return "budget exhausted"
+                return None
             rho_select = (1 - self.mechanism.alpha) * share
-            rho_measure = share - rho_select
-            scores = candidate_scores(
-                current_error,
-                self.public_error[fitting],
-                self.cells[fitting],
-                gaussian_sigma(self.draws.neighbours.marginal_l2, rho_measure),
-            )
+            return rho_select, share - rho_select
+
+        def score(sigma: float) -> np.ndarray:
+            public, cells = self.public_error[fitting], self.cells[fitting]
+            return candidate_scores(current_error, public, cells, sigma)
+
+        choice = self.choose(index, split, score, self.draws.neighbours.jam_score)
+        if isinstance(choice, str):
+            return choice
+        source: Origin = "private" if choice.index < len(fitting) else "public"
+        clique = self.closure[fitting[choice.index % len(fitting)]]
+        measurement: Measurement | None
+        if source == "public":
+            values = self.public.marginal(clique) * self.scale
+            measurement = Measurement(clique, "public", values, 0.0, index)
+        else:
             try:
-                with self._stage("select"):
-                    chosen = self.draws.select(
-                        _step(index, "select", attempt),
-                        scores,
-                        rho=rho_select,
-                        sensitivity=self.draws.neighbours.jam_score,
-                    )
-                break
-            except LostDrawError:
-                # The lost selection counts as spent; this round starts again with what is left.
-                continue
+                measurement = self.measure(index, clique, choice.rho_measure)
             except ReleaseClosedError:
                 if not self.measured:
                     raise
-                # An operator ended the release; what it had paid for by then is one.
                 return "closed"
-        source: Origin = "private" if chosen < len(fitting) else "public"
-        clique = self.closure[fitting[chosen % len(fitting)]]
-        try:
-            with self._stage("measure"):
-                measurement = self._measure(index, clique, source, rho_measure)
-        except ReleaseClosedError:
-            if not self.measured:
-                raise
-            return "closed"
-        convergence = Convergence(0, math.nan)
-        if measurement is not None:
-            self.measured.append(clique)
-            with self._stage("fit"):
-                convergence = self.estimator.add(measurement)
-        done = Round(
-            index=index,
-            clique=clique,
+        return self.finish(
+            started,
+            index,
+            clique,
+            measurement,
             source=source,
             candidates=len(fitting),
-            rho_select=rho_select,
-            rho_measure=rho_measure if source == "private" else 0.0,
-            rho_spent=self.draws.spent,
-            sigma=0.0 if measurement is None else measurement.sigma,
+            rho_select=choice.rho_select,
+            rho_measure=choice.rho_measure if source == "private" else 0.0,
             size_limit_mb=limit,
-            model_mb=self.estimator.model.size_mb,
-            l1_residual=self._residual(measurement),
-            iterations=convergence.iterations,
-            loss=convergence.loss,
-            seconds=time.monotonic() - started,
-            measurement=measurement,
         )
-        self.rounds.append(done)
-        return done
-
-    @contextmanager
-    def _stage(self, name: str) -> Iterator[None]:
-        started = time.monotonic()
-        yield
-        self.seconds[name] += time.monotonic() - started
-
-    def _private_counts(self, cliques: Sequence[Clique]) -> Iterator[Mapping[Clique, np.ndarray]]:
-        """Yield the private marginals, all at once where they are held, else block by block."""
-        if self.counts is not None:
-            yield (
-                self.counts
-                if len(cliques) == len(self.counts)
-                else {clique: self.counts[clique] for clique in cliques}
-            )
-        else:
-            yield from marginal_blocks(self.private, cliques)
-
-    def _current_errors(self, fitting: Sequence[int]) -> np.ndarray:
-        errors = np.empty(len(self.closure))
-        calibrated, total = self.estimator.model.calibrated, self.records
-        masks = {q: mask for mask, q in self.masks.items()}
-        for block in self._private_counts([self.closure[number] for number in fitting]):
-            for mask, answer in calibrated.marginals(masks[clique] for clique in block):
-                clique = self.masks[mask]
-                errors[self.number[clique]] = l1_distance(block[clique], answer * total)
-        calibrated.forget()
-        return errors[fitting]
-
-    def _count(self, clique: Clique) -> np.ndarray:
-        return self.private.marginal(clique) if self.counts is None else self.counts[clique]
-
-    def _measure(
-        self, index: int, clique: Clique, source: Origin, rho: float
-    ) -> Measurement | None:
-        if source == "public":
-            values = self.public.marginal(clique) * self.scale
-            return Measurement(clique, "public", values, 0.0, index)
-        try:
-            noisy, sigma = self.draws.measure(
-                _step(index, "measure", 1),
-                self._count(clique),
-                # The charge for the selection was rounded up: the last round may be a unit short.
-                rho=min(rho, self.draws.remaining),
-            )
-        except LostDrawError:
-            # Charged and gone: the round closes without a measurement.
-            return None
-        return Measurement(clique, "private", noisy, sigma, index)
-
-    def _residual(self, measurement: Measurement | None) -> float:
-        if measurement is None:
-            return math.nan
-        fitted = self.estimator.model.marginal(measurement.clique)
-        return l1_distance(fitted, measurement.values) / self.records
-
-    def result(self, ended: str) -> MechanismResult:
-        transcript = Transcript(
-            mechanism=self.mechanism.name,
-            parameters=self.mechanism.parameters(),
-            domain_digest=self.domain.digest,
-            records=self.records,
-            rho_budget=self.draws.total,
-            rho_spent=self.draws.spent,
-            rounds=tuple(self.rounds),
-            ended=ended,
-            neighbours=self.draws.neighbours,
-            calls=self.draws.calls,
-            noise=self.draws.noise_name,
-            releasable=self.draws.releasable,
-        )
-        return MechanismResult(
-            self.estimator.model.recalibrated(), transcript, seconds=self.seconds
-        )
-
-
-def _step(index: int, action: str, attempt: int) -> str:
-    """Return the name under which a draw is charged and stored."""
-    suffix = "" if attempt == 1 else f"-{attempt}"
-    return f"round-{index + 1:03d}/{action}{suffix}"

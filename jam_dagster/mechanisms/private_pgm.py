@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jam_dagster.mechanisms.estimation import Convergence
+from jam_dagster.mechanisms.estimation import Convergence, Weighting, weight_of
 from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.transcript import Measurement
 from jam_dagster.tables import Clique, Domain
@@ -41,10 +41,15 @@ class PrivatePgm:
         n, the number of records.
     iterations
         Mirror descent steps of each fit, rounded up to a multiple of 50.
+    weighting
+        As for `make_estimator`.
     """
 
-    def __init__(self, domain: Domain, total: float, *, iterations: int) -> None:
+    def __init__(
+        self, domain: Domain, total: float, *, iterations: int, weighting: Weighting = "alike"
+    ) -> None:
         self.iterations = iterations
+        self._weighting = weighting
         self._measurements: list[Measurement] = []
         self._model = FittedModel.uniform(domain, total)
 
@@ -56,17 +61,23 @@ class PrivatePgm:
     def add(self, measurement: Measurement) -> Convergence:
         """Take one more measurement into account; see `Estimator.add`."""
         self._measurements.append(measurement)
+        weights = None
+        if self._weighting == "noise":
+            sigma = self._measurements[0].sigma
+            weights = [weight_of(one, sigma) for one in self._measurements]
         self._model = estimate(
             self._model.domain,
             self._measurements,
             self._model.total,
             iterations=self.iterations,
             warm_start=self._model,
+            weights=weights,
         )
         squares = 0.0
-        for measured in self._measurements:
+        for number, measured in enumerate(self._measurements):
             residual = self._model.marginal(measured.clique) - measured.values
-            squares += float(np.vdot(residual, residual))
+            weight = 1.0 if weights is None else weights[number]
+            squares += weight * float(np.vdot(residual, residual))
         return Convergence(self.iterations, squares / (2 * self._model.total**2))
 
 
@@ -77,6 +88,7 @@ def estimate(
     *,
     iterations: int,
     warm_start: FittedModel | None = None,
+    weights: Sequence[float] | None = None,
 ) -> FittedModel:
     """Fit the model of maximum entropy whose marginals are closest to the measurements.
 
@@ -85,18 +97,20 @@ def estimate(
     domain
         The attributes. Its impossible combinations are fixed zeros of the model.
     measurements
-        Marginals in counts; all are weighted alike, whatever their noise.
+        Marginals in counts.
     total
         n, the number of records.
     iterations
         Mirror descent steps, rounded up to a multiple of 50.
     warm_start
         A model whose potentials to start from; its cliques must lie inside the measured ones.
+    weights
+        Of the measurements, w; all one by default.
 
     Returns
     -------
     FittedModel
-        Minimizer of ``sum_i ||M_i(p) - y_i||_2^2`` over distributions p that factor over the
+        Minimizer of ``sum_i w_i ||M_i(p) - y_i||_2^2`` over distributions p that factor over the
         measured cliques (McKenna et al. 2019, Algorithm 1).
 
     Notes
@@ -114,8 +128,12 @@ def estimate(
         return tuple(position[name] for name in clique)
 
     linear = [
-        mbi.LinearMeasurement(np.asarray(m.values, dtype=np.float64).ravel(), numbers(m.clique))
-        for m in measurements
+        mbi.LinearMeasurement(
+            np.asarray(m.values, dtype=np.float64).ravel(),
+            numbers(m.clique),
+            stddev=1.0 if weights is None else weights[number] ** -0.5,
+        )
+        for number, m in enumerate(measurements)
     ]
     constraints = [
         mbi.Constraint(integer_domain.project(numbers(clique)), invalid=np.argwhere(impossible))

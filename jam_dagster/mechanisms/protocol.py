@@ -101,6 +101,7 @@ def refit(transcript: Transcript, domain: Domain) -> FittedModel:
         transcript.records,
         iterations=settings["iterations"],
         tolerance=settings["tolerance"],
+        weighting=settings.get("weighting", "alike"),
     )
     for measurement in transcript.measurements:
         estimator.add(measurement)

@@ -76,7 +76,8 @@ class Round:
         ``||model - measured||_1 / n`` after the refit; NaN without a measurement.
     iterations, loss
         How the refit converged: its steps, and the sum over all measurements so far of
-        ``||model - measured||_2^2 / (2 n^2)``. 0 and NaN without a measurement.
+        ``||model - measured||_2^2 / (2 n^2)``, each times its weight. 0 and NaN without a
+        measurement.
     seconds
         Time that the round took. NaN in a transcript that was read: how long counting private
         records takes is covered by no guarantee, so it is not kept with what may leave.

@@ -1,0 +1,286 @@
+"""AIM: an adaptive and iterative mechanism, without public data.
+
+McKenna, Mullins, Sheldon, Miklau: "AIM: An Adaptive and Iterative Mechanism for Differentially
+Private Synthetic Data", VLDB 2022, Algorithms 2 to 4.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from jam_dagster.errors import ReleaseClosedError, SpecificationError
+from jam_dagster.mechanisms.estimation import Weighting, check_estimator
+from jam_dagster.mechanisms.graphical_run import (
+    SMALLEST_RHO,
+    GraphicalRun,
+    check_alpha,
+    check_countable,
+    check_size_limit,
+    check_tables,
+)
+from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
+from jam_dagster.mechanisms.scores import MEAN_ABSOLUTE_NORMAL, l1_distance
+from jam_dagster.mechanisms.transcript import Round
+from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
+
+if TYPE_CHECKING:
+    from jam_dagster.privacy.draws import Draws
+
+ROUNDS_AN_ATTRIBUTE = 16
+"""T = 16 d (Section 4.1): the first rounds are cheap, and annealing makes the later ones dearer."""
+
+ANNEALED = 4.0
+"""Half the sigma and twice the epsilon (Algorithm 4) cost four times the rho, in either part."""
+
+
+@dataclass(frozen=True)
+class Aim:
+    """The mechanism and its settings; the defaults are the paper's.
+
+    Attributes
+    ----------
+    rounds
+        T: a round begins with a T-th of the budget, and gets more where that was too little to
+        learn anything. None: 16 for each attribute of the domain.
+    alpha
+        Share of a round's budget that goes to measuring; the rest selects. In (0, 1).
+    size_limit_mb
+        Largest junction tree, in megabytes of 8 bytes a cell. It is released in proportion to the
+        budget spent.
+    estimator, iterations, tolerance
+        How the model is fitted; see `jam_dagster.mechanisms.estimation.make_estimator`.
+        Measurements are weighed by their noise, which differs between rounds.
+
+    Raises
+    ------
+    SpecificationError
+        If a setting is out of range.
+
+    Notes
+    -----
+    The paper's neighbours differ by a record added or removed, and a measurement costs
+    ``1 / (2 sigma^2)``. Here it is ``Delta^2 / (2 sigma^2)`` with the L2 sensitivity of the
+    neighbours that are chosen: ``1 / sigma^2`` for replace-one. Likewise a score of weight w moves
+    by ``w`` times the L1 sensitivity of a marginal: ``2 w`` for replace-one.
+    """
+
+    rounds: int | None = None
+    alpha: float = 0.9
+    size_limit_mb: float = 80.0
+    estimator: str = "accelerated"
+    iterations: int = 1000
+    tolerance: float = 0.1
+
+    name: ClassVar[str] = "aim"
+    weighting: ClassVar[Weighting] = "noise"
+
+    def __post_init__(self) -> None:
+        if self.rounds is not None and self.rounds < 2:
+            raise SpecificationError(f"rounds must be at least 2, got {self.rounds}.")
+        check_alpha(self.alpha)
+        check_size_limit(self.size_limit_mb)
+        check_estimator(self.estimator, self.iterations, self.tolerance)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return {**asdict(self), "weighting": self.weighting}
+
+    def shares(self, domain: Domain) -> int:
+        """Return T, the number of parts that the budget is divided into."""
+        return self.rounds or ROUNDS_AN_ATTRIBUTE * len(domain.names)
+
+    def check(self, domain: Domain, workload: Workload, rho: float) -> None:
+        """Raise if the mechanism cannot start, before anything is reserved or counted.
+
+        Raises
+        ------
+        SpecificationError
+            If T leaves nothing beside the first measurements, one of each attribute, or `rho`
+            leaves nothing worth its noise to a round, or a marginal of the workload is too large
+            to be counted.
+        """
+        shares = self.shares(domain)
+        attributes = len({name for clique in workload.cliques for name in clique})
+        if shares <= attributes:
+            raise SpecificationError(
+                f"rounds must be more than the {attributes} attributes of the workload, each of "
+                f"which is measured first, got {shares}; by default it is "
+                f"{ROUNDS_AN_ATTRIBUTE} for each attribute."
+            )
+        if rho / shares < SMALLEST_RHO:
+            raise SpecificationError(
+                f"A budget of rho = {rho:.3g} leaves {shares} rounds {rho / shares:.3g} each, less "
+                f"than the {SMALLEST_RHO:.0e} that is worth its noise. Raise epsilon, or lower "
+                "rounds."
+            )
+        check_countable(domain, workload)
+
+    def run(
+        self,
+        private: MarginalSource,
+        public: MarginalSource,
+        workload: Workload,
+        draws: Draws,
+        *,
+        on_round: OnRound | None = None,
+    ) -> MechanismResult:
+        """Spend what `draws` holds on a model of `private` that serves `workload`.
+
+        Parameters
+        ----------
+        private
+            The table to protect.
+        public
+            Not used: AIM knows no public data.
+        workload
+            The marginals that matter; candidates are their weighted downward closure.
+        draws
+            Charges, draws and stores. Outcomes that it already holds are used again, free, so a
+            run that stopped goes on where it was.
+        on_round
+            Called after every round.
+
+        Returns
+        -------
+        MechanismResult
+            The model with n records, and the transcript.
+
+        Raises
+        ------
+        DomainError
+            If the tables' domains differ, or a table is empty.
+        BudgetExceededError
+            If the account does not hold what `draws` says it holds.
+        ReleaseClosedError
+            If the account was closed before anything was measured; later that ends the run.
+        """
+        check_tables(private, public)
+        self.check(private.domain, workload, draws.total)
+        run = _Run(self, private, workload, draws)
+        index = 0
+        while not isinstance(outcome := run.round(index), str):
+            if on_round is not None:
+                on_round(outcome)
+            index += 1
+        return run.result(outcome)
+
+
+def weights_of(workload: Workload, closure: Sequence[Clique]) -> np.ndarray:
+    """Weigh candidates by what they have to do with the workload (Section 3.1).
+
+    Returns
+    -------
+    ndarray
+        ``w_r = sum_s c_s |r & s|`` of each candidate r, over the workload's marginals s with their
+        weights c, shape ``(m,)``.
+    """
+    marginals = [set(clique) for clique in workload.cliques]
+    return np.array(
+        [
+            sum(
+                weight * len(marginal.intersection(candidate))
+                for marginal, weight in zip(marginals, workload.weights, strict=True)
+            )
+            for candidate in closure
+        ]
+    )
+
+
+class _Run(GraphicalRun):
+    """The run of AIM: the budget of its next round, which annealing raises."""
+
+    def __init__(
+        self, mechanism: Aim, private: MarginalSource, workload: Workload, draws: Draws
+    ) -> None:
+        closure = workload.downward_closure()
+        super().__init__(mechanism, private, closure, draws, weighting=mechanism.weighting)
+        self.mechanism = mechanism
+        self.weights = weights_of(workload, closure)
+        self.first = [clique for clique in closure if len(clique) == 1]
+        # Of what is left once the number of records is known, where that is private.
+        self.share = draws.remaining / mechanism.shares(self.domain)
+
+    def round(self, index: int) -> Round | str:
+        """Measure once, and refit; or say why the run ends here."""
+        return self._first(index) if index < len(self.first) else self._adaptive(index)
+
+    def _first(self, index: int) -> Round | str:
+        """Measure one attribute (Algorithm 3)."""
+        started = time.monotonic()
+        clique, rho = self.first[index], self.mechanism.alpha * self.share
+        try:
+            measurement = self.measure(index, clique, rho)
+        except ReleaseClosedError:
+            if not self.measured:
+                raise
+            return "closed"
+        return self.finish(
+            started,
+            index,
+            clique,
+            measurement,
+            candidates=len(self.first),
+            rho_select=0.0,
+            rho_measure=rho,
+            size_limit_mb=self._size_limit_mb(0.0),
+        )
+
+    def _adaptive(self, index: int) -> Round | str:
+        """Select, measure, refit and anneal (Algorithm 2)."""
+        started = time.monotonic()
+        alpha, neighbours = self.mechanism.alpha, self.draws.neighbours
+        limit = self._size_limit_mb(self._next())
+        fitting = self.fitting(limit)
+        current_error = self.errors(fitting)
+        weights, cells = self.weights[fitting], self.cells[fitting]
+
+        def split() -> tuple[float, float] | None:
+            share = self._next()
+            if share < SMALLEST_RHO:
+                return None
+            return (1 - alpha) * share, alpha * share
+
+        def score(sigma: float) -> np.ndarray:
+            scores: np.ndarray = weights * (current_error - MEAN_ABSOLUTE_NORMAL * sigma * cells)
+            return scores
+
+        sensitivity = neighbours.marginal_l1 * float(weights.max())
+        choice = self.choose(index, split, score, sensitivity)
+        if isinstance(choice, str):
+            return choice
+        clique = self.closure[fitting[choice.index]]
+        before = self.estimator.model.marginal(clique)
+        try:
+            measurement = self.measure(index, clique, choice.rho_measure)
+        except ReleaseClosedError:
+            return "closed"
+        done = self.finish(
+            started,
+            index,
+            clique,
+            measurement,
+            candidates=len(fitting),
+            rho_select=choice.rho_select,
+            rho_measure=choice.rho_measure,
+            size_limit_mb=limit,
+        )
+        if measurement is not None:
+            moved = l1_distance(self.estimator.model.marginal(clique), before)
+            if moved <= MEAN_ABSOLUTE_NORMAL * measurement.sigma * measurement.values.size:
+                # Less than noise alone: the next round is worth more (Algorithm 4).
+                self.share *= ANNEALED
+        return done
+
+    def _next(self) -> float:
+        """Return the next round's rho: all that is left where that is not enough for two."""
+        left = self.draws.remaining
+        return left if left <= 2 * self.share else self.share
+
+    def _size_limit_mb(self, rho: float) -> float:
+        """Return the limit of a round that costs `rho`: the share of the whole earned with it."""
+        return self.mechanism.size_limit_mb * (self.draws.spent + rho) / self.draws.total
