@@ -33,7 +33,7 @@ def fingerprint(name: str) -> dict[str, object]:
     (case,) = (case for case in [*CASES, *SLOW_CASES] if case.name == name)
     private, public = tables()
     draws = Draws(SeededNoise(3), UnledgeredAccount(1.0))
-    result = case.make(rounds=5).run(private, public, Workload.all_k_way(DOMAIN, 3), draws)
+    result = case.make(**case.steady).run(private, public, Workload.all_k_way(DOMAIN, 3), draws)
     transcript, model = result.transcript, result.model
     synthetic = model.sample(transcript.records, sampling_generator(transcript))
     values = b"".join(measurement.values.tobytes() for measurement in transcript.measurements)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from jam_dagster.mechanisms import JamPgm, Mechanism
+from jam_dagster.mechanisms import Aim, JamPgm, Mechanism
 from jam_dagster.privacy import Neighbours
 from tests.privacy.neighbours import RELATIONS
 
@@ -62,6 +62,13 @@ class Case:
         mechanism has no such choice.
     audits
         Worst cases that are audited.
+    short
+        Settings of runs of few rounds.
+    steady
+        Settings of a run that is too short for rounding to grow: long steps of a fit that has not
+        arrived yet double it again and again.
+    score
+        The property of `Neighbours` that scores follow, where an audit shows that it is needed.
     """
 
     name: str
@@ -69,6 +76,9 @@ class Case:
     variants: tuple[Mapping[str, Any], ...] = ({},)
     public: Callable[[np.ndarray], int] | None = None
     audits: tuple[Audit, ...] = ()
+    short: tuple[Mapping[str, Any], ...] = ({"rounds": 1}, {"rounds": 2})
+    steady: Mapping[str, Any] = field(default_factory=lambda: {"rounds": 5})
+    score: str | None = None
 
 
 def jam_pgm(estimator: str) -> Case:
@@ -86,6 +96,25 @@ def jam_pgm(estimator: str) -> Case:
         public=lambda scores: len(scores) - 1,
         # The estimator has no part in how much is told.
         audits=(SELECTING, MEASURING, TWO_ROUNDS) if estimator == "accelerated" else (),
+        score="jam_score",
+    )
+
+
+def aim(estimator: str) -> Case:
+    return Case(
+        f"aim-{estimator}",
+        partial(_aim, estimator),
+        variants=(
+            {"rounds": 4},
+            {"rounds": None},
+            {"rounds": 40},
+            {"rounds": 5, "alpha": 0.01},
+            {"rounds": 5, "alpha": 0.99},
+        ),
+        audits=(BOTH_ATTRIBUTES,) if estimator == "accelerated" else (),
+        # One of each attribute comes first.
+        short=({"rounds": 4}, {"rounds": 6}),
+        steady={"rounds": 8, "iterations": 3},
     )
 
 
@@ -118,13 +147,29 @@ TWO_ROUNDS = Audit(
 )
 
 
+# The record moves in both attributes, and both are measured first.
+BOTH_ATTRIBUTES = Audit(
+    "both attributes",
+    neighbours=MEASURING.neighbours,
+    public=MEASURING.public,
+    rho=1.0,
+    tight=0.9,
+    settings={"rounds": 3, "alpha": 0.95, "iterations": 1},
+)
+
+
 def _jam_pgm(estimator: str, **settings: Any) -> JamPgm:
     small: dict[str, Any] = {"rounds": 3, "iterations": 20, "estimator": estimator}
     return JamPgm(**small | settings)
 
 
-CASES = [jam_pgm("accelerated"), jam_pgm("mirror_descent")]
-SLOW_CASES = [jam_pgm("mbi")]
+def _aim(estimator: str, **settings: Any) -> Aim:
+    small: dict[str, Any] = {"rounds": 5, "iterations": 20, "estimator": estimator}
+    return Aim(**small | settings)
+
+
+CASES = [jam_pgm("accelerated"), jam_pgm("mirror_descent"), aim("accelerated")]
+SLOW_CASES = [jam_pgm("mbi"), aim("mbi")]
 
 every_mechanism = pytest.mark.parametrize(
     "case",

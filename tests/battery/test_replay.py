@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -138,7 +139,7 @@ def test_what_is_stored_is_released_alike_and_asks_nothing(
 
 
 def largest_moves(
-    case: Case, relation: Neighbours, number: int, **settings: int
+    case: Case, relation: Neighbours, number: int, **settings: Any
 ) -> dict[str, float]:
     """Return how far the inputs of each kind of draw moved, as part of what the noise allows."""
     largest = dict.fromkeys(("select", "counts"), 0.0)
@@ -159,14 +160,15 @@ def largest_moves(
     return largest
 
 
-@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize("short", [0, 1])
 @every_relation
 @every_mechanism
 def test_inputs_of_draws_move_as_far_as_their_noise_is_made_for(
-    case: Case, relation: Neighbours, rounds: int
+    case: Case, relation: Neighbours, short: int
 ) -> None:
     """Through the mechanism itself: no draw's input moves further, and some move that far."""
-    largest = largest_moves(case, relation, 20 if case in SLOW_CASES else 80, rounds=rounds)
+    number = 20 if case in SLOW_CASES else 80
+    largest = largest_moves(case, relation, number, **case.short[short])
     for kind, moved in largest.items():
         assert moved <= 1 + 1e-9, kind
     assert largest["counts"] == pytest.approx(1.0, abs=1e-9)
