@@ -13,6 +13,7 @@ EXACT = "jam_dagster/privacy/exact_noise.py"
 IDENTITY = "jam_dagster/pipeline/identity.py"
 INGESTION = "jam_dagster/pipeline/ingestion.py"
 JAM = "jam_dagster/mechanisms/jam_pgm.py"
+RUN = "jam_dagster/mechanisms/graphical_run.py"
 LABELS = "jam_dagster/pipeline/labels.py"
 POLICY = "jam_dagster/privacy/policy.py"
 PRIVACY_UNIT = "jam_dagster/tables/privacy_unit.py"
@@ -171,7 +172,7 @@ MUTANTS = (
     Mutant(
         "candidates-from-a-set",
         "the order of a set of names depends on the process",
-        JAM,
+        RUN,
         "self.closure = list(closure)",
         "self.closure = list(set(closure))",
         ("tests/battery/test_determinism.py::test_hash_seeds_and_threads_change_nothing", *QUICK),
@@ -180,34 +181,34 @@ MUTANTS = (
         "filtered-never-return",
         "a candidate that did not fit early is gone for good",
         JAM,
-        "            fitting = self.filter.fitting(self.measured, limit)\n",
-        "            fitting = self.filter.fitting(self.measured, limit)\n"
-        "            fitting = [c for c in fitting if c in getattr(self, 'kept', fitting)]\n"
-        "            self.kept = fitting\n",
+        "        fitting = self.fitting(limit)\n",
+        "        fitting = self.fitting(limit)\n"
+        "        fitting = [c for c in fitting if c in getattr(self, 'kept', fitting)]\n"
+        "        self.kept = fitting\n",
         (BY_HAND,),
     ),
     Mutant(
         "uniform-error-ignored",
         "the first round takes the uniform model for right",
         JAM,
-        "current_error = self._current_errors(fitting)",
-        "current_error = self._current_errors(fitting) * bool(self.measured)",
+        "current_error = self.errors(fitting)",
+        "current_error = self.errors(fitting) * bool(self.measured)",
         (BY_HAND,),
     ),
     Mutant(
         "candidates-from-private-counts",
         "marginals with an empty private cell are left out",
         JAM,
-        "            fitting = self.filter.fitting(self.measured, limit)\n",
-        "            fitting = self.filter.fitting(self.measured, limit)\n"
-        "            full = [c for c in fitting if self._count(self.closure[c]).all()]\n"
-        "            fitting = full or [0]\n",
+        "        fitting = self.fitting(limit)\n",
+        "        fitting = self.fitting(limit)\n"
+        "        full = [c for c in fitting if self.counts[self.closure[c]].all()]\n"
+        "        fitting = full or [0]\n",
         (ALIKE, *QUICK),
     ),
     Mutant(
         "rows-are-counted",
         "the number of rows is used where it is private",
-        JAM,
+        RUN,
         "self.records = draws.records(private.records)",
         "self.records = private.records",
         (ALIKE, *QUICK),
@@ -215,9 +216,9 @@ MUTANTS = (
     Mutant(
         "unnoised-zeros",
         "cells that are empty stay empty: the support is told exactly",
-        JAM,
+        RUN,
         'return Measurement(clique, "private", noisy, sigma, index)',
-        'return Measurement(clique, "private", noisy * (self._count(clique) > 0), sigma, index)',
+        'return Measurement(clique, "private", noisy * (counts > 0), sigma, index)',
         (ALIKE, *QUICK),
     ),
     Mutant(
