@@ -24,7 +24,7 @@ from jam_dagster.mechanisms.graphical_run import (
     check_tables,
 )
 from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
-from jam_dagster.mechanisms.scores import MEAN_ABSOLUTE_NORMAL, l1_distance
+from jam_dagster.mechanisms.scores import MEAN_ABSOLUTE_NORMAL, l1_distance, weighted_scores
 from jam_dagster.mechanisms.transcript import Round
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
@@ -233,7 +233,7 @@ class _Run(GraphicalRun):
     def _adaptive(self, index: int) -> Round | str:
         """Select, measure, refit and anneal (Algorithm 2)."""
         started = time.monotonic()
-        alpha, neighbours = self.mechanism.alpha, self.draws.neighbours
+        alpha = self.mechanism.alpha
         limit = self._size_limit_mb(self._next())
         fitting = self.fitting(limit)
         current_error = self.errors(fitting)
@@ -246,10 +246,9 @@ class _Run(GraphicalRun):
             return (1 - alpha) * share, alpha * share
 
         def score(sigma: float) -> np.ndarray:
-            scores: np.ndarray = weights * (current_error - MEAN_ABSOLUTE_NORMAL * sigma * cells)
-            return scores
+            return weighted_scores(current_error, cells, sigma, weights)
 
-        sensitivity = neighbours.marginal_l1 * float(weights.max())
+        sensitivity = self.draws.neighbours.aim_score(float(weights.max()))
         choice = self.choose(index, split, score, sensitivity)
         if isinstance(choice, str):
             return choice

@@ -1,4 +1,4 @@
-"""JAM-PGM's joint scores: Algorithm 2, lines 7 and 8."""
+"""The scores by which mechanisms choose what to measure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def l1_distance(a: np.ndarray, b: np.ndarray) -> float:
 def candidate_scores(
     current_error: np.ndarray, public_error: np.ndarray, cells: np.ndarray, sigma: float
 ) -> np.ndarray:
-    """Score every marginal twice: measured on private data, and on public data.
+    """Score every marginal twice, on private data and on public: JAM-PGM, Algorithm 2, lines 7, 8.
 
     Parameters
     ----------
@@ -45,3 +45,33 @@ def candidate_scores(
     """
     private = current_error - MEAN_ABSOLUTE_NORMAL * sigma * cells
     return np.concatenate([private, current_error - public_error])
+
+
+def weighted_scores(
+    current_error: np.ndarray, cells: np.ndarray, sigma: float, weights: np.ndarray
+) -> np.ndarray:
+    """Score every marginal by how much it would improve: AIM, Algorithm 2, line 12.
+
+    Parameters
+    ----------
+    current_error
+        ``||q(D) - q(model)||_1`` in counts, shape ``(m,)``.
+    cells
+        n_r, the number of cells of each marginal, shape ``(m,)``.
+    sigma
+        Noise that a measurement would carry this round, in counts.
+    weights
+        w_r of each marginal, shape ``(m,)``.
+
+    Returns
+    -------
+    ndarray
+        Shape ``(m,)``: ``w_r (current - sqrt(2/pi) sigma n_r)``.
+
+    Notes
+    -----
+    A score of weight w moves by w times the L1 sensitivity of a marginal
+    (`Neighbours.aim_score`).
+    """
+    scores: np.ndarray = weights * (current_error - MEAN_ABSOLUTE_NORMAL * sigma * cells)
+    return scores

@@ -66,6 +66,7 @@ class Neighbours:
     marginal, L1           2 k            k
     marginal, L2           sqrt(2) k      k
     score of JAM-PGM       4 k            2 k
+    score of AIM           2 k w          k w
     number of rows         k (0 if k = 1) k
     =====================  =============  ==========
 
@@ -113,6 +114,18 @@ class Neighbours:
     def jam_score(self) -> float:
         """Sensitivity of JAM-PGM's score, in counts; see `JAM_SCORE`."""
         return 2.0 * self.marginal_l1
+
+    def aim_score(self, weight: float) -> float:
+        """Sensitivity of AIM's score ``w (||q(D) - q(M)||_1 - predicted)``, in weighted counts.
+
+        Neither w nor what is predicted depends on D, so it is w times that of the marginal in L1.
+
+        Parameters
+        ----------
+        weight : float
+            w, the largest of the candidates that are chosen from.
+        """
+        return self.marginal_l1 * weight
 
     @property
     def records(self) -> float:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms.scores import candidate_scores, l1_distance
+from jam_dagster.mechanisms.scores import candidate_scores, l1_distance, weighted_scores
 from jam_dagster.privacy.sensitivity import (
     MARGINAL_L2,
     REPLACE_ONE,
@@ -104,6 +104,25 @@ def test_jam_scores(source, pairs, relation):
     claimed = relation.jam_score / (2 if source == "private" else 1)
     found = largest_change(draw, SIZES[:2], pairs=pairs, relation=relation)
     assert found == pytest.approx(claimed, abs=1e-9)
+
+
+@every_relation
+def test_aim_scores(relation):
+    weights = np.array([0.5, 2.0, 3.0])
+
+    def draw(rng):
+        model = {c: random_counts(rng, c) for c in SCORED}
+        cells = np.array([model[c].size for c in SCORED])
+        sigma = rng.uniform(0, 10)
+
+        def scores(joint):
+            errors = np.array([l1_distance(marginal(joint, c), model[c]) for c in SCORED])
+            return weighted_scores(errors, cells, sigma, weights)
+
+        return scores
+
+    found = largest_change(draw, SIZES[:2], pairs=2_000, relation=relation)
+    assert found == pytest.approx(relation.aim_score(3.0), abs=1e-9)
 
 
 def mean_workload_errors(tables):

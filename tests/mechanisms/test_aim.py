@@ -1,0 +1,144 @@
+"""AIM by hand: first measurements, weights, scores, annealing, the last round."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.mechanisms import Aim, refit
+from jam_dagster.mechanisms.aim import weights_of
+from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
+from jam_dagster.tables import Domain, Workload
+from tests.mechanisms.conftest import ScriptedNoise
+
+# The closure: a, b, c, then the pairs ab, ac, bc.
+AB, AC, BC = 3, 4, 5
+
+
+@pytest.fixture
+def workload(domain):
+    return Workload.all_k_way(domain, 2)
+
+
+def run(private, workload, choices, rho, store=None, neighbours=None, **settings):
+    noise = ScriptedNoise(list(choices))
+    account = UnledgeredAccount(rho)
+    draws = Draws(noise, account, store, neighbours=neighbours or Neighbours())
+    settings = {"rounds": 6, "iterations": 200, "tolerance": 0.0} | settings
+    return Aim(**settings).run(private, private, workload, draws), noise, account
+
+
+def product(private):
+    """Return the pair marginal of independent attributes a and b, in counts."""
+    return np.outer(private.marginal(("a",)), private.marginal(("b",))) / private.records
+
+
+def test_weights_count_shared_attributes(domain, workload):
+    closure = workload.downward_closure()
+    assert weights_of(workload, closure).tolist() == [2, 2, 2, 4, 4, 4]
+    heavy = Workload.of(domain, [("a", "b"), ("c",)], weights=[1.0, 10.0])
+    assert weights_of(heavy, heavy.downward_closure()).tolist() == [1, 1, 10, 2]
+
+
+def test_where_nothing_is_learned_the_next_round_is_worth_more(private, workload):
+    result, noise, account = run(private, workload, [AB, AC], 0.9)
+    # A sixth is 0.15, of which 0.9 measure. Noise of 1 / sqrt(0.135) in six cells explains more
+    # than the model moved, so the share is 0.6 now, and the 0.345 that are left are not two.
+    assert [m["rho"] for m in noise.measurements] == pytest.approx([0.135] * 4 + [0.3105])
+    assert [s["rho"] for s in noise.selections] == pytest.approx([0.015, 0.0345])
+    assert [r.clique for r in result.transcript.rounds] == [
+        ("a",),
+        ("b",),
+        ("c",),
+        ("a", "b"),
+        ("a", "c"),
+    ]
+    assert account.spent == pytest.approx(0.9)
+    assert account.spent <= 0.9
+    assert result.transcript.ended == "budget exhausted"
+
+
+def test_where_something_is_learned_rounds_stay_as_they_are(private, workload):
+    moved = np.abs(private.marginal(("a", "b")) - product(private)).sum()
+    assert moved > math.sqrt(2 / math.pi) / math.sqrt(135) * 6
+    _, noise, _ = run(private, workload, [AB, AC, BC], 900.0)
+    assert [m["rho"] for m in noise.measurements] == pytest.approx([135.0] * 5 + [175.5])
+    assert [s["rho"] for s in noise.selections] == pytest.approx([15.0, 15.0, 19.5])
+
+
+def test_scores_are_weighted_errors_above_their_noise(private, workload):
+    _, noise, _ = run(private, workload, [AB, AC, BC], 900.0)
+    sigma = 1 / math.sqrt(135)
+    counts = private.marginal(("a", "b"))
+    wanted = 4 * (np.abs(counts - product(private)).sum() - math.sqrt(2 / math.pi) * sigma * 6)
+    first = noise.selections[0]
+    assert first["scores"][AB] == pytest.approx(wanted, abs=0.05)
+    # One-way marginals are known but for their noise, of which there is none here.
+    assert first["scores"][0] == pytest.approx(-2 * math.sqrt(2 / math.pi) * sigma * 2, abs=0.05)
+
+
+@pytest.mark.parametrize(("relation", "rows", "l1"), [("replace_one", 1, 2), ("add_remove", 3, 3)])
+def test_sensitivity_is_that_of_the_heaviest_candidate(private, workload, relation, rows, l1):
+    _, noise, _ = run(private, workload, [AB] * 9, 0.9, neighbours=Neighbours(relation, rows))
+    assert {s["sensitivity"] for s in noise.selections} == {4.0 * l1}
+
+
+def test_candidates_keep_the_model_small(private):
+    domain = Domain.from_sizes({"a": 2, "b": 3, "c": 2})
+    every = Workload.all_k_way(domain, 3)
+    # Twelve cells are 96 bytes; what is in a measured clique is always there.
+    result, _, _ = run(private, every, [-1] * 20, 0.9, size_limit_mb=90 / 2**20)
+    assert {one.candidates for one in result.transcript.rounds[3:]} <= {3, 4, 5, 6}
+    assert result.model.size_mb <= 90 / 2**20
+
+
+def test_a_run_goes_on_from_what_is_stored(private, workload):
+    store = MemoryStore()
+    first, _, _ = run(private, workload, [AB, AC, BC], 900.0, store)
+    again, noise, account = run(private, workload, [], 900.0, store)
+    assert not noise.measurements
+    assert account.spent == 0
+    assert [r.rho_spent for r in again.transcript.rounds] == [
+        r.rho_spent for r in first.transcript.rounds
+    ]
+    np.testing.assert_array_equal(
+        again.model.marginal(("a", "b", "c")), first.model.marginal(("a", "b", "c"))
+    )
+
+
+@pytest.mark.parametrize("estimator", ["accelerated", "mirror_descent"])
+def test_the_transcript_is_enough_to_fit_the_model_again(domain, private, workload, estimator):
+    draws = Draws(SeededNoise(4), UnledgeredAccount(0.5))
+    made = Aim(estimator=estimator, iterations=60).run(private, private, workload, draws)
+    fitted = refit(made.transcript, domain)
+    np.testing.assert_array_equal(
+        fitted.marginal(("a", "b", "c")), made.model.marginal(("a", "b", "c"))
+    )
+
+
+def test_without_noise_to_speak_of_the_workload_is_right(domain, private, workload):
+    draws = Draws(SeededNoise(4), UnledgeredAccount(9000.0))
+    made = Aim(tolerance=0.0, iterations=5000).run(private, private, workload, draws)
+    for clique in workload.cliques:
+        np.testing.assert_allclose(made.model.marginal(clique), private.marginal(clique), atol=0.5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "rho", "named"),
+    [
+        ({"rounds": 3}, 1.0, "rounds must be more than the 3 attributes"),
+        ({"rounds": 6}, 1e-12, "Raise epsilon"),
+    ],
+)
+def test_what_cannot_start_is_refused(domain, workload, settings, rho, named):
+    with pytest.raises(SpecificationError, match=named):
+        Aim(**settings).check(domain, workload, rho)
+
+
+@pytest.mark.parametrize("settings", [{"rounds": 1}, {"alpha": 1.0}, {"size_limit_mb": 0.0}])
+def test_settings_out_of_range_are_refused(settings):
+    with pytest.raises(SpecificationError):
+        Aim(**settings)
