@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +35,10 @@ def browser() -> Iterator[Browser]:
     path = chromium()
     if path is None:
         pytest.skip("no Chromium was found: install it, or name one in CHROMIUM")
+    version = [sys.executable, "-m", "playwright", "--version"]
+    told = subprocess.run(version, capture_output=True, text=True, check=False)
+    if told.returncode != 0:
+        pytest.skip(f"Playwright cannot start, install what it lacks: {told.stderr.strip()}")
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield started
