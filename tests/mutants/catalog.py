@@ -155,10 +155,10 @@ MUTANTS = (
     Mutant(
         "second-selection",
         "a second, uncharged draw from the exponential mechanism, to look at the gap",
-        JAM,
-        "        source: Origin = ",
-        """        self.draws._noise.select(scores, rho_select, 4.0, "gap")
-        source: Origin = """,
+        RUN,
+        "            return Choice(chosen",
+        """            self.draws._noise.select(scores, selecting, sensitivity, "gap")
+            return Choice(chosen""",
         (f"{SPENDING}::test_every_relation", *QUICK),
     ),
     Mutant(
