@@ -51,6 +51,22 @@ MUTANTS = (
         ("tests/battery/test_audit.py::test_a_few_runs", *QUICK),
     ),
     Mutant(
+        "weights-without-sensitivity",
+        "a score of AIM is weighted, and its sensitivity is not",
+        SENSITIVITY,
+        "return self.marginal_l1 * weight",
+        "return self.marginal_l1",
+        (SEARCH, *QUICK),
+    ),
+    Mutant(
+        "sensitivity-of-the-lightest",
+        "AIM's choice is made for the sensitivity of the candidate that weighs least",
+        "jam_dagster/mechanisms/aim.py",
+        "float(weights.max())",
+        "float(weights.min())",
+        (SEARCH, *QUICK),
+    ),
+    Mutant(
         "marginal-l2-is-1",
         "two cells move when a record is replaced",
         SENSITIVITY,
