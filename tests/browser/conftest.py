@@ -30,8 +30,8 @@ def chromium() -> str | None:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Start a browser; tests are skipped, and say why, where there is none."""
+def program() -> str:
+    """The browser's path; tests are skipped, and say why, where there is none."""
     path = chromium()
     if path is None:
         pytest.skip("no Chromium was found: install it, or name one in CHROMIUM")
@@ -39,8 +39,16 @@ def browser() -> Iterator[Browser]:
     told = subprocess.run(version, capture_output=True, text=True, check=False)
     if told.returncode != 0:
         pytest.skip(f"Playwright cannot start, install what it lacks: {told.stderr.strip()}")
+    return path
+
+
+# Not for longer than a module: as long as it is there an event loop runs in this thread, and
+# whatever other tests call could not run one of its own.
+@pytest.fixture(scope="module")
+def browser(program: str) -> Iterator[Browser]:
+    """Start a browser."""
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield started
         started.close()
 
@@ -105,7 +113,7 @@ class Pages:
 
 
 @pytest.fixture(scope="session")
-def pages(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Pages:
+def pages(program: str, tmp_path_factory: pytest.TempPathFactory) -> Pages:
     """Make a release and its plan from the command line."""
     folder = tmp_path_factory.mktemp("pages")
     tables = ("--domain", "data/domain.yaml", "--public", "data/public.csv")

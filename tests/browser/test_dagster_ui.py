@@ -19,7 +19,7 @@ PATIENCE_MS = 60_000
 
 
 @pytest.fixture(scope="module")
-def ui(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def ui(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Materialize the demo and serve the UI on it."""
     home = tmp_path_factory.mktemp("dagster")
     materialize(home)

@@ -32,7 +32,8 @@ def url(request, tmp_path_factory) -> str:
 def together(url):
     """Run `work(url, number)` in processes that start together; return what they return."""
     context = multiprocessing.get_context("spawn")
-    with context.Manager() as manager, context.Pool(PROCESSES) as pool:
+    with context.Manager() as manager:
+        pool = context.Pool(PROCESSES)
         start = manager.Barrier(PROCESSES)
 
         def run(work: Callable[[str, int], Any]) -> list[Any]:
@@ -40,6 +41,10 @@ def together(url):
             return pool.starmap(_at_once, tasks, chunksize=1)
 
         yield run
+        # Not terminated, as leaving a context of its own would: where the terminal's signals are
+        # ignored, as in what a script starts in the background, that waits for ever.
+        pool.close()
+        pool.join()
 
 
 def _at_once(work, url, number, start):
