@@ -32,8 +32,13 @@ from jam_dagster.certificates.ledger_faults import chain_faults, ledger_faults
 from jam_dagster.certificates.table import table_digest
 from jam_dagster.certificates.wording import setting_fault
 from jam_dagster.errors import InputError, JamError
-from jam_dagster.mechanisms import FittedModel, Transcript, sampling_generator
-from jam_dagster.mechanisms.protocol import refit
+from jam_dagster.mechanisms import (
+    Model,
+    Transcript,
+    load_model,
+    refit,
+    sampling_generator,
+)
 from jam_dagster.mechanisms.transcript import measurements_hash
 from jam_dagster.privacy import Budget, units_down
 from jam_dagster.tables import Domain, decode
@@ -164,8 +169,8 @@ class _Held:
         return Domain.from_dict(parse_yaml(self.path("domain").read_text(encoding="utf-8")))
 
     @cached_property
-    def model(self) -> FittedModel:
-        return FittedModel.load(self.path("model").parent)
+    def model(self) -> Model:
+        return load_model(self.path("model").parent)
 
     @cached_property
     def foreign(self) -> tuple[str, ...]:
@@ -183,9 +188,11 @@ class _Held:
     def distance(self) -> float:
         """How far the refitted model is from the stored one, a fraction of the records."""
         again = refit(self.transcript, self.domain)
-        if set(again.cliques) != set(self.model.cliques) or again.total != self.model.total:
+        if type(again) is not type(self.model) or again.total != self.model.total:
             return math.inf
         if self.model.domain.digest != self.domain.digest:
+            return math.inf
+        if set(again.cliques) != set(self.model.cliques):
             return math.inf
         cliques = list(again.cliques)
         here, there = again.marginals(cliques), self.model.marginals(cliques)

@@ -3,7 +3,15 @@
 from jam_dagster.mechanisms.aim import Aim
 from jam_dagster.mechanisms.jam_pgm import JamPgm
 from jam_dagster.mechanisms.model import FittedModel
-from jam_dagster.mechanisms.protocol import Mechanism, MechanismResult, OnRound, refit
+from jam_dagster.mechanisms.protocol import Mechanism, MechanismResult, Model, OnRound
+from jam_dagster.mechanisms.registry import (
+    DEFAULT_MECHANISM,
+    MECHANISMS,
+    load_model,
+    make_mechanism,
+    mechanism_class,
+    refit,
+)
 from jam_dagster.mechanisms.transcript import (
     Measurement,
     Round,
@@ -12,15 +20,21 @@ from jam_dagster.mechanisms.transcript import (
 )
 
 __all__ = [
+    "DEFAULT_MECHANISM",
+    "MECHANISMS",
     "Aim",
     "FittedModel",
     "JamPgm",
     "Measurement",
     "Mechanism",
     "MechanismResult",
+    "Model",
     "OnRound",
     "Round",
     "Transcript",
+    "load_model",
+    "make_mechanism",
+    "mechanism_class",
     "refit",
     "sampling_generator",
 ]

@@ -14,18 +14,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from jam_dagster.errors import ReleaseClosedError, SpecificationError
-from jam_dagster.mechanisms.estimation import Weighting, check_estimator
+from jam_dagster.mechanisms.estimation import Weighting
 from jam_dagster.mechanisms.graphical_run import (
-    SMALLEST_RHO,
     GraphicalRun,
-    check_alpha,
-    check_countable,
-    check_size_limit,
-    check_tables,
+    alpha_setting,
+    estimator_setting,
+    iterations_setting,
+    refit_graphical,
+    size_limit_setting,
+    tolerance_setting,
 )
+from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
+from jam_dagster.mechanisms.run import SMALLEST_RHO, check_countable, check_share, check_tables
 from jam_dagster.mechanisms.scores import MEAN_ABSOLUTE_NORMAL, l1_distance, weighted_scores
-from jam_dagster.mechanisms.transcript import Round
+from jam_dagster.mechanisms.settings import check_settings, setting
+from jam_dagster.mechanisms.transcript import Round, Transcript
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
@@ -69,22 +73,21 @@ class Aim:
     by ``w`` times the L1 sensitivity of a marginal: ``2 w`` for replace-one.
     """
 
-    rounds: int | None = None
-    alpha: float = 0.9
-    size_limit_mb: float = 80.0
-    estimator: str = "accelerated"
-    iterations: int = 1000
-    tolerance: float = 0.1
+    rounds: int | None = setting(
+        None, "T, the parts of the budget to begin with; 16 an attribute if not given", minimum=2
+    )
+    alpha: float = alpha_setting(0.9)
+    size_limit_mb: float = size_limit_setting()
+    estimator: str = estimator_setting()
+    iterations: int = iterations_setting()
+    tolerance: float = tolerance_setting()
 
     name: ClassVar[str] = "aim"
+    uses_public: ClassVar[bool] = False
     weighting: ClassVar[Weighting] = "noise"
 
     def __post_init__(self) -> None:
-        if self.rounds is not None and self.rounds < 2:
-            raise SpecificationError(f"rounds must be at least 2, got {self.rounds}.")
-        check_alpha(self.alpha)
-        check_size_limit(self.size_limit_mb)
-        check_estimator(self.estimator, self.iterations, self.tolerance)
+        check_settings(self)
 
     def parameters(self) -> dict[str, Any]:
         """Return the settings as plain values."""
@@ -93,6 +96,15 @@ class Aim:
     def shares(self, domain: Domain) -> int:
         """Return T, the number of parts that the budget is divided into."""
         return self.rounds or ROUNDS_AN_ATTRIBUTE * len(domain.names)
+
+    def expected_rounds(self, domain: Domain, workload: Workload) -> None:
+        """Return None: annealing decides."""
+        return
+
+    def check_budget(self, rho: float) -> None:
+        """Raise SpecificationError if `rho` leaves nothing worth its noise to a round."""
+        if self.rounds is not None:
+            check_share(rho, self.rounds)
 
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Raise if the mechanism cannot start, before anything is reserved or counted.
@@ -112,18 +124,13 @@ class Aim:
                 f"which is measured first, got {shares}; by default it is "
                 f"{ROUNDS_AN_ATTRIBUTE} for each attribute."
             )
-        if rho / shares < SMALLEST_RHO:
-            raise SpecificationError(
-                f"A budget of rho = {rho:.3g} leaves {shares} rounds {rho / shares:.3g} each, less "
-                f"than the {SMALLEST_RHO:.0e} that is worth its noise. Raise epsilon, or lower "
-                "rounds."
-            )
+        check_share(rho, shares)
         check_countable(domain, workload)
 
     def run(
         self,
         private: MarginalSource,
-        public: MarginalSource,
+        public: MarginalSource | None,
         workload: Workload,
         draws: Draws,
         *,
@@ -136,7 +143,7 @@ class Aim:
         private
             The table to protect.
         public
-            Not used: AIM knows no public data.
+            Not learned from: AIM knows no public data.
         workload
             The marginals that matter; candidates are their weighted downward closure.
         draws
@@ -168,6 +175,13 @@ class Aim:
                 on_round(outcome)
             index += 1
         return run.result(outcome)
+
+    @classmethod
+    def refit(
+        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
+    ) -> FittedModel:
+        """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
+        return refit_graphical(transcript, domain)
 
 
 def weights_of(workload: Workload, closure: Sequence[Clique]) -> np.ndarray:
@@ -248,7 +262,7 @@ class _Run(GraphicalRun):
         def score(sigma: float) -> np.ndarray:
             return weighted_scores(current_error, cells, sigma, weights)
 
-        sensitivity = self.draws.neighbours.aim_score(float(weights.max()))
+        sensitivity = self.draws.neighbours.error_score(float(weights.max()))
         choice = self.choose(index, split, score, sensitivity)
         if isinstance(choice, str):
             return choice

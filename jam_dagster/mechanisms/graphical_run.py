@@ -1,47 +1,36 @@
-"""What mechanisms that fit a graphical model have in common: counts, draws, fits, transcript."""
+"""What mechanisms that fit a graphical model have in common: the filter, the fits, the refit."""
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, get_args
 
 import numpy as np
 
-from jam_dagster.errors import DomainError, LostDrawError, ReleaseClosedError, SpecificationError
-from jam_dagster.mechanisms.estimation import Convergence, Weighting, make_estimator
+from jam_dagster.errors import InputError
+from jam_dagster.mechanisms.estimation import (
+    Convergence,
+    EstimatorName,
+    Weighting,
+    make_estimator,
+)
 from jam_dagster.mechanisms.junction_tree import mask_of
 from jam_dagster.mechanisms.kernels import one_thread
-from jam_dagster.mechanisms.protocol import MechanismResult
+from jam_dagster.mechanisms.model import FittedModel
+from jam_dagster.mechanisms.protocol import Described
+from jam_dagster.mechanisms.run import MechanismRun
 from jam_dagster.mechanisms.scores import l1_distance
+from jam_dagster.mechanisms.settings import setting
 from jam_dagster.mechanisms.tractability import TractabilityFilter
-from jam_dagster.mechanisms.transcript import Measurement, Origin, Round, Transcript
-from jam_dagster.privacy.accounting import gaussian_sigma
-from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
+from jam_dagster.mechanisms.transcript import Measurement, Transcript
+from jam_dagster.tables import Clique, Domain, MarginalSource
 
 if TYPE_CHECKING:
     from jam_dagster.privacy.draws import Draws
 
-SMALLEST_RHO = 1e-12
-"""Below this a round is not worth its noise, and the ledger's units would be felt."""
 
-LARGEST_MARGINAL_CELLS = 2**27
-"""A gibibyte of counts: no table counts, and no model answers, a larger marginal."""
-
-HELD_CELLS = 2**29
-"""Two gibibytes of counts: private marginals of more cells are counted anew in every round."""
-
-
-class GraphicalMechanism(Protocol):
+class GraphicalMechanism(Described, Protocol):
     """A mechanism that fits a graphical model: the settings of the fits."""
-
-    @property
-    def name(self) -> str:
-        """The mechanism's name."""
 
     @property
     def estimator(self) -> str:
@@ -55,74 +44,52 @@ class GraphicalMechanism(Protocol):
     def tolerance(self) -> float:
         """When a fit ends."""
 
-    def parameters(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
+
+def alpha_setting(default: float) -> float:
+    """Return the setting of the share of a round's budget that measures."""
+    share: float = setting(
+        default, "share of a round's budget that measures, the rest selects", above=0, below=1
+    )
+    return share
 
 
-def check_alpha(alpha: float) -> None:
-    """Raise SpecificationError unless `alpha` divides a budget."""
-    if not 0 < alpha < 1:
-        raise SpecificationError(
-            f"alpha must lie strictly between 0 and 1, got {alpha}: both selecting and "
-            "measuring need a share of the budget."
-        )
+def size_limit_setting() -> float:
+    """Return the setting of the largest model."""
+    limit: float = setting(80.0, "largest junction tree of the model, in MB", above=0)
+    return limit
 
 
-def check_size_limit(size_limit_mb: float) -> None:
-    """Raise SpecificationError unless a model may have some size."""
-    if not (size_limit_mb > 0 and math.isfinite(size_limit_mb)):
-        raise SpecificationError(f"size_limit_mb must be positive and finite, got {size_limit_mb}.")
+def estimator_setting() -> str:
+    """Return the setting of how the model is fitted."""
+    name: str = setting(
+        "accelerated",
+        "how the model is fitted: accelerated, mirror_descent (plain, to verify with) or mbi"
+        " (Private-PGM's, slow)",
+        choices=get_args(EstimatorName),
+    )
+    return name
 
 
-def check_countable(domain: Domain, workload: Workload) -> None:
-    """Raise SpecificationError if a marginal of the workload is too large to be counted."""
-    sizes = {q: domain.size(q) for q in workload.cliques}
-    largest = max(sizes, key=sizes.__getitem__)
-    if sizes[largest] > LARGEST_MARGINAL_CELLS:
-        raise SpecificationError(
-            f"The workload's marginal {' x '.join(largest)} has {sizes[largest]:,} cells; at "
-            f"most {LARGEST_MARGINAL_CELLS:,} can be counted. Lower the workload's degree, or "
-            "give the attributes fewer values."
-        )
+def iterations_setting() -> int:
+    """Return the setting of the most steps of a fit."""
+    most: int = setting(1000, "most steps of a fit", minimum=1)
+    return most
 
 
-def check_tables(private: MarginalSource, public: MarginalSource) -> None:
-    """Raise DomainError if the tables' domains differ, or one is empty."""
-    if private.domain.digest != public.domain.digest:
-        raise DomainError(
-            "The private and the public table are encoded over different domains; encode both "
-            "over one domain."
-        )
-    for table, name in ((private, "private"), (public, "public")):
-        if table.records < 1:
-            raise DomainError(f"The {name} table is empty; it needs at least one record.")
+def tolerance_setting() -> float:
+    """Return the setting of when a fit ends."""
+    tolerance: float = setting(
+        0.1,
+        "trades error for time: an accelerated fit ends when 15 steps lowered its loss by less"
+        " than this share; 0 takes all iterations",
+        minimum=0,
+        below=1,
+    )
+    return tolerance
 
 
-def step_of(index: int, action: str, attempt: int = 1) -> str:
-    """Return the name under which a draw of a round is charged and stored."""
-    suffix = "" if attempt == 1 else f"-{attempt}"
-    return f"round-{index + 1:03d}/{action}{suffix}"
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What the exponential mechanism chose.
-
-    Attributes
-    ----------
-    index
-        Of the scores.
-    rho_select, rho_measure
-        What the choice cost, and what its measurement may.
-    """
-
-    index: int
-    rho_select: float
-    rho_measure: float
-
-
-class GraphicalRun:
-    """The state of a run: private counts, the model, and the rounds so far.
+class GraphicalRun(MechanismRun):
+    """The state of a run: private counts, the graphical model, and the rounds so far.
 
     Parameters
     ----------
@@ -147,22 +114,10 @@ class GraphicalRun:
         *,
         weighting: Weighting = "alike",
     ) -> None:
-        self.described = mechanism
-        self.domain: Domain = private.domain
-        self.records = draws.records(private.records)
-        self.closure = list(closure)
-        self.draws = draws
-        self.private = private
-        self.seconds = dict.fromkeys(("count", "filter", "answer", "select", "measure", "fit"), 0.0)
-        self.cells = np.array([self.domain.size(q) for q in self.closure], dtype=np.float64)
+        super().__init__(mechanism, private, closure, draws)
         masks = (mask_of(self.domain.positions[name] for name in q) for q in self.closure)
         self._clique_of = dict(zip(masks, self.closure, strict=True))
         self._mask_of = {q: mask for mask, q in self._clique_of.items()}
-        self.number = {q: number for number, q in enumerate(self.closure)}
-        self.counts: Mapping[Clique, np.ndarray] | None = None
-        if self.cells.sum() <= HELD_CELLS:
-            with self.stage("count"):
-                self.counts = private.marginals(self.closure)
         self.filter = TractabilityFilter(self.domain, self.closure)
         self.estimator = make_estimator(
             mechanism.estimator,
@@ -172,193 +127,62 @@ class GraphicalRun:
             tolerance=mechanism.tolerance,
             weighting=weighting,
         )
-        self.measured: list[Clique] = []
-        self.rounds: list[Round] = []
 
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Take the time of a stage of the run."""
-        started = time.monotonic()
-        yield
-        self.seconds[name] += time.monotonic() - started
+    @property
+    def model(self) -> FittedModel:
+        """The model of all measurements so far."""
+        return self.estimator.model
+
+    def fit(self, measurement: Measurement) -> Convergence:
+        """Refit the model with one measurement more."""
+        return self.estimator.add(measurement)
+
+    @property
+    def released(self) -> FittedModel:
+        """The model with beliefs propagated from its potentials alone."""
+        return self.model.recalibrated()
 
     def fitting(self, limit: float) -> list[int]:
         """Return the numbers of the candidates that keep the model within `limit` megabytes."""
         with self.stage("filter"):
             return self.filter.fitting(self.measured, limit)
 
-    def errors(self, fitting: Sequence[int]) -> np.ndarray:
+    def errors(self, numbers: Sequence[int]) -> np.ndarray:
         """Return ``||q(D) - q(model)||_1`` of candidates, in counts, shape ``(m,)``."""
         errors = np.empty(len(self.closure))
-        calibrated, total = self.estimator.model.calibrated, self.records
+        calibrated, total = self.model.calibrated, self.records
         with self.stage("answer"), one_thread():
-            for block in self._blocks([self.closure[number] for number in fitting]):
+            for block in self.blocks([self.closure[number] for number in numbers]):
                 for mask, answer in calibrated.marginals(self._mask_of[clique] for clique in block):
                     clique = self._clique_of[mask]
                     errors[self.number[clique]] = l1_distance(block[clique], answer * total)
             calibrated.forget()
-        return errors[list(fitting)]
+        return errors[list(numbers)]
 
-    def _blocks(self, cliques: Sequence[Clique]) -> Iterator[Mapping[Clique, np.ndarray]]:
-        """Yield the private marginals, all at once where they are held, else block by block."""
-        if self.counts is not None:
-            yield (
-                self.counts
-                if len(cliques) == len(self.counts)
-                else {clique: self.counts[clique] for clique in cliques}
-            )
-        else:
-            yield from marginal_blocks(self.private, cliques)
 
-    def choose(
-        self,
-        index: int,
-        split: Callable[[], tuple[float, float] | None],
-        score: Callable[[float], np.ndarray],
-        sensitivity: float,
-    ) -> Choice | str:
-        """Choose by the exponential mechanism, once more where the draw was lost.
+def refit_graphical(transcript: Transcript, domain: Domain) -> FittedModel:
+    """Return the model of a transcript: the same fits in the same order.
 
-        Parameters
-        ----------
-        index
-            The round.
-        split
-            Returns what selecting and measuring may cost now; None where nothing is left.
-        score
-            Returns the scores, given the sigma that a measurement would have, in counts.
-        sensitivity
-            Of a score, in counts.
-
-        Returns
-        -------
-        Choice or str
-            The choice; or why the run ends here.
-
-        Raises
-        ------
-        ReleaseClosedError
-            If the account was closed before anything was measured; later that ends the run.
-        """
-        for attempt in count(1):
-            rho = split()
-            if rho is None:
-                return "budget exhausted"
-            selecting, measuring = rho
-            scores = score(gaussian_sigma(self.draws.neighbours.marginal_l2, measuring))
-            try:
-                with self.stage("select"):
-                    chosen = self.draws.select(
-                        step_of(index, "select", attempt),
-                        scores,
-                        rho=selecting,
-                        sensitivity=sensitivity,
-                    )
-            except LostDrawError:
-                # It counts as spent; this round starts again with what is left.
-                continue
-            except ReleaseClosedError:
-                if not self.measured:
-                    raise
-                # An operator ended the release; what it had paid for by then is one.
-                return "closed"
-            return Choice(chosen, selecting, measuring)
-        raise AssertionError("unreachable")
-
-    def measure(self, index: int, clique: Clique, rho: float) -> Measurement | None:
-        """Measure a private marginal; None if that was charged before, and lost.
-
-        Raises
-        ------
-        ReleaseClosedError
-            If the account was closed.
-        """
-        counts = self.private.marginal(clique) if self.counts is None else self.counts[clique]
-        try:
-            with self.stage("measure"):
-                noisy, sigma = self.draws.measure(
-                    step_of(index, "measure"),
-                    counts,
-                    # The charge for the selection was rounded up: the last round may be a unit
-                    # short.
-                    rho=min(rho, self.draws.remaining),
-                )
-        except LostDrawError:
-            # Charged and gone: the round closes without a measurement.
-            return None
-        return Measurement(clique, "private", noisy, sigma, index)
-
-    def finish(
-        self,
-        started: float,
-        index: int,
-        clique: Clique,
-        measurement: Measurement | None,
-        *,
-        source: Origin = "private",
-        candidates: int,
-        rho_select: float,
-        rho_measure: float,
-        size_limit_mb: float,
-    ) -> Round:
-        """Fit the model to a measurement, and keep the round.
-
-        Parameters
-        ----------
-        started
-            When the round began, on the monotonic clock.
-        index, clique, source, candidates, rho_select, rho_measure, size_limit_mb
-            See `Round`.
-        measurement
-            What was measured; None if it was lost.
-        """
-        convergence = Convergence(0, math.nan)
-        if measurement is not None:
-            self.measured.append(clique)
-            with self.stage("fit"):
-                convergence = self.estimator.add(measurement)
-        done = Round(
-            index=index,
-            clique=clique,
-            source=source,
-            candidates=candidates,
-            rho_select=rho_select,
-            rho_measure=rho_measure,
-            rho_spent=self.draws.spent,
-            sigma=0.0 if measurement is None else measurement.sigma,
-            size_limit_mb=size_limit_mb,
-            model_mb=self.estimator.model.size_mb,
-            l1_residual=self._residual(measurement),
-            iterations=convergence.iterations,
-            loss=convergence.loss,
-            seconds=time.monotonic() - started,
-            measurement=measurement,
+    Raises
+    ------
+    InputError
+        If the transcript does not say how the model was fitted.
+    """
+    settings = transcript.parameters
+    missing = [name for name in ("estimator", "iterations", "tolerance") if name not in settings]
+    if missing:
+        raise InputError(
+            f"This transcript does not say with which {missing[0]} its model was fitted: it comes "
+            "from an earlier version. Load the model that was stored beside it instead."
         )
-        self.rounds.append(done)
-        return done
-
-    def _residual(self, measurement: Measurement | None) -> float:
-        if measurement is None:
-            return math.nan
-        fitted = self.estimator.model.marginal(measurement.clique)
-        return l1_distance(fitted, measurement.values) / self.records
-
-    def result(self, ended: str) -> MechanismResult:
-        """Return what the run released, and why it ended."""
-        transcript = Transcript(
-            mechanism=self.described.name,
-            parameters=self.described.parameters(),
-            domain_digest=self.domain.digest,
-            records=self.records,
-            rho_budget=self.draws.total,
-            rho_spent=self.draws.spent,
-            rounds=tuple(self.rounds),
-            ended=ended,
-            neighbours=self.draws.neighbours,
-            calls=self.draws.calls,
-            noise=self.draws.noise_name,
-            releasable=self.draws.releasable,
-        )
-        return MechanismResult(
-            self.estimator.model.recalibrated(), transcript, seconds=self.seconds
-        )
+    estimator = make_estimator(
+        settings["estimator"],
+        domain,
+        transcript.records,
+        iterations=settings["iterations"],
+        tolerance=settings["tolerance"],
+        weighting=settings.get("weighting", "alike"),
+    )
+    for measurement in transcript.measurements:
+        estimator.add(measurement)
+    return estimator.model.recalibrated()

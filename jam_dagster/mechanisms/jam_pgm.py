@@ -13,21 +13,29 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from jam_dagster.errors import EmptyCandidateSetError, ReleaseClosedError, SpecificationError
-from jam_dagster.mechanisms.estimation import check_estimator
+from jam_dagster.errors import EmptyCandidateSetError, ReleaseClosedError
 from jam_dagster.mechanisms.graphical_run import (
-    SMALLEST_RHO,
     GraphicalRun,
-    check_alpha,
-    check_countable,
-    check_size_limit,
-    check_tables,
+    alpha_setting,
+    estimator_setting,
+    iterations_setting,
+    refit_graphical,
+    size_limit_setting,
+    tolerance_setting,
 )
 from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
+from jam_dagster.mechanisms.run import (
+    SMALLEST_RHO,
+    check_countable,
+    check_share,
+    check_tables,
+    public_of,
+)
 from jam_dagster.mechanisms.scores import candidate_scores, l1_distance
+from jam_dagster.mechanisms.settings import check_settings, setting
 from jam_dagster.mechanisms.tractability import TractabilityFilter
-from jam_dagster.mechanisms.transcript import Measurement, Origin, Round
+from jam_dagster.mechanisms.transcript import Measurement, Origin, Round, Transcript
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
 
 if TYPE_CHECKING:
@@ -62,34 +70,30 @@ class JamPgm:
         If a setting is out of range.
     """
 
-    rounds: int = 30
-    alpha: float = 0.8
-    size_limit_mb: float = 80.0
-    estimator: str = "accelerated"
-    iterations: int = 1000
-    tolerance: float = 0.1
+    rounds: int = setting(30, "T, the number of rounds", minimum=1)
+    alpha: float = alpha_setting(0.8)
+    size_limit_mb: float = size_limit_setting()
+    estimator: str = estimator_setting()
+    iterations: int = iterations_setting()
+    tolerance: float = tolerance_setting()
 
     name: ClassVar[str] = "jam_pgm"
+    uses_public: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.rounds < 1:
-            raise SpecificationError(f"rounds must be at least 1, got {self.rounds}.")
-        check_alpha(self.alpha)
-        check_size_limit(self.size_limit_mb)
-        check_estimator(self.estimator, self.iterations, self.tolerance)
+        check_settings(self)
 
     def parameters(self) -> dict[str, Any]:
         """Return the settings as plain values."""
         return asdict(self)
 
+    def expected_rounds(self, domain: Domain, workload: Workload) -> int:
+        """Return T."""
+        return self.rounds
+
     def check_budget(self, rho: float) -> None:
         """Raise SpecificationError if `rho` leaves nothing worth its noise to a round."""
-        if rho / self.rounds < SMALLEST_RHO:
-            raise SpecificationError(
-                f"A budget of rho = {rho:.3g} leaves {self.rounds} rounds {rho / self.rounds:.3g} "
-                f"each, less than the {SMALLEST_RHO:.0e} that is worth its noise. Raise epsilon, "
-                "or lower rounds."
-            )
+        check_share(rho, self.rounds)
 
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Raise if the mechanism cannot start, before anything is reserved or counted.
@@ -117,7 +121,7 @@ class JamPgm:
     def run(
         self,
         private: MarginalSource,
-        public: MarginalSource,
+        public: MarginalSource | None,
         workload: Workload,
         draws: Draws,
         *,
@@ -147,7 +151,7 @@ class JamPgm:
         Raises
         ------
         DomainError
-            If the tables' domains differ, or a table is empty.
+            If there is no public table, the tables' domains differ, or a table is empty.
         EmptyCandidateSetError
             If no marginal fits the size limit in the first round; nothing is charged then.
         BudgetExceededError
@@ -155,6 +159,7 @@ class JamPgm:
         ReleaseClosedError
             If the account was closed before anything was measured; later that ends the run.
         """
+        public = public_of(self, public)
         check_tables(private, public)
         self.check(private.domain, workload, draws.total)
         run = _Run(self, private, public, workload.downward_closure(), draws)
@@ -167,6 +172,13 @@ class JamPgm:
             if on_round is not None:
                 on_round(outcome)
         return run.result(ended)
+
+    @classmethod
+    def refit(
+        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
+    ) -> FittedModel:
+        """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
+        return refit_graphical(transcript, domain)
 
 
 class _Run(GraphicalRun):

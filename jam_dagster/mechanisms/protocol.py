@@ -2,20 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jam_dagster.errors import DomainError, InputError
-from jam_dagster.mechanisms.estimation import make_estimator
-from jam_dagster.mechanisms.model import FittedModel
+import numpy as np
+
 from jam_dagster.mechanisms.transcript import Round, Transcript
-from jam_dagster.tables import Domain, MarginalSource, Workload
+from jam_dagster.tables import Clique, Domain, EncodedTable, MarginalSource, Workload
 
 if TYPE_CHECKING:
+    from upath import UPath
+
     from jam_dagster.privacy.draws import Draws
 
 OnRound = Callable[[Round], None]
+
+
+class Model(Protocol):
+    """What a run fits: it answers marginals, samples rows, and is stored; a `MarginalSource`."""
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes and their values."""
+
+    @property
+    def total(self) -> float:
+        """The number of records that the model stands for; marginals sum to it."""
+
+    @property
+    def records(self) -> int:
+        """The total, rounded."""
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        """The marginals that the model was fitted to."""
+
+    @property
+    def size_mb(self) -> float:
+        """Size of the model's tables in megabytes, 8 bytes a number."""
+
+    def marginal(self, names: Sequence[str]) -> np.ndarray:
+        """Return expected counts, float64, one axis an attribute, summing to the total.
+
+        Raises
+        ------
+        InputError
+            If an attribute is unknown or repeated, or the answer is too large.
+        """
+
+    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
+        """Return many marginals, which share the work; see `marginal`."""
+
+    def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
+        """Draw a table whose marginals follow the model's as closely as whole rows can."""
+
+    def save(self, directory: Path | UPath) -> None:
+        """Write the model to a folder, ``model.json`` and arrays; `load_model` reads it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +74,13 @@ class MechanismResult:
         Wall-clock time of each stage of the run.
     """
 
-    model: FittedModel
+    model: Model
     transcript: Transcript
     seconds: Mapping[str, float] = field(default_factory=dict, kw_only=True)
 
 
-class Mechanism(Protocol):
-    """A differentially private way to a model of the private table."""
+class Described(Protocol):
+    """A mechanism as transcripts tell it."""
 
     @property
     def name(self) -> str:
@@ -45,13 +89,31 @@ class Mechanism(Protocol):
     def parameters(self) -> dict[str, Any]:
         """Return the settings that influence the outcome, as plain values."""
 
+
+class Mechanism(Described, Protocol):
+    """A differentially private way to a model of the private table.
+
+    A mechanism is a frozen dataclass of `jam_dagster.mechanisms.settings`, made by its name with
+    `jam_dagster.mechanisms.make_mechanism`.
+    """
+
+    @property
+    def uses_public(self) -> bool:
+        """Whether the mechanism learns from a public table, and needs one."""
+
+    def expected_rounds(self, domain: Domain, workload: Workload) -> int | None:
+        """Return how many rounds a run takes at most; None where that is not known before."""
+
+    def check_budget(self, rho: float) -> None:
+        """Raise SpecificationError if `rho` is too little, as far as settings alone can tell."""
+
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Raise if the mechanism cannot start with `rho`, before anything is reserved."""
 
     def run(
         self,
         private: MarginalSource,
-        public: MarginalSource,
+        public: MarginalSource | None,
         workload: Workload,
         draws: Draws,
         *,
@@ -59,50 +121,8 @@ class Mechanism(Protocol):
     ) -> MechanismResult:
         """Spend what `draws` holds on a model of `private` that serves `workload`."""
 
-
-def refit(transcript: Transcript, domain: Domain) -> FittedModel:
-    """Rebuild the model of a transcript, without private data and without cost.
-
-    Parameters
-    ----------
-    transcript
-        A whole transcript.
-    domain
-        The domain that it refers to.
-
-    Returns
-    -------
-    FittedModel
-        The model that the run returned: the same fits in the same order.
-
-    Raises
-    ------
-    DomainError
-        If `domain` is not the transcript's.
-    InputError
-        If the transcript does not say how the model was fitted.
-    """
-    if domain.digest != transcript.domain_digest:
-        raise DomainError(
-            "This transcript belongs to another domain "
-            f"(digest {transcript.domain_digest[:12]}, given {domain.digest[:12]}); "
-            "give the domain that was stored with it."
-        )
-    settings = transcript.parameters
-    missing = [name for name in ("estimator", "iterations", "tolerance") if name not in settings]
-    if missing:
-        raise InputError(
-            f"This transcript does not say with which {missing[0]} its model was fitted: it comes "
-            "from an earlier version. Load the model that was stored beside it instead."
-        )
-    estimator = make_estimator(
-        settings["estimator"],
-        domain,
-        transcript.records,
-        iterations=settings["iterations"],
-        tolerance=settings["tolerance"],
-        weighting=settings.get("weighting", "alike"),
-    )
-    for measurement in transcript.measurements:
-        estimator.add(measurement)
-    return estimator.model.recalibrated()
+    @classmethod
+    def refit(
+        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
+    ) -> Model:
+        """Rebuild the model of a transcript of this mechanism; see `mechanisms.refit`."""

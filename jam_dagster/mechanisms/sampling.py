@@ -14,7 +14,7 @@ from jam_dagster.mechanisms.junction_tree import JunctionTree, bits
 from jam_dagster.tables import EncodedTable
 
 if TYPE_CHECKING:
-    from jam_dagster.mechanisms.model import FittedModel
+    from jam_dagster.mechanisms.protocol import Model
 
 # Cells that are summed up at a time: 8 MB, which the last cache holds.
 _BLOCK_CELLS = 1 << 20
@@ -39,7 +39,7 @@ class SamplingError:
 
 
 def sampling_error(
-    model: FittedModel, table: EncodedTable, cliques: Iterable[Sequence[str]] | None = None
+    model: Model, table: EncodedTable, cliques: Iterable[Sequence[str]] | None = None
 ) -> SamplingError:
     """Measure the rounding error of a table that was sampled from a model.
 

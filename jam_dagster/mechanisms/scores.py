@@ -71,7 +71,7 @@ def weighted_scores(
     Notes
     -----
     A score of weight w moves by w times the L1 sensitivity of a marginal
-    (`Neighbours.aim_score`).
+    (`Neighbours.error_score`).
     """
     scores: np.ndarray = weights * (current_error - MEAN_ABSOLUTE_NORMAL * sigma * cells)
     return scores

@@ -43,6 +43,9 @@ class Measurement:
         Standard deviation of the noise of each cell, in counts; 0 for public.
     round
         The round that measured it, from 0.
+    cell
+        Where only one cell of the marginal was measured, its place in the flattened marginal; then
+        `values` has shape ``(1,)``.
     """
 
     clique: Clique
@@ -50,6 +53,7 @@ class Measurement:
     values: np.ndarray
     sigma: float
     round: int
+    cell: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +75,8 @@ class Round:
     sigma
         Noise of the measurement in counts, 0 for public.
     size_limit_mb, model_mb
-        The limit that candidates had to meet and the size of the model refitted.
+        The limit that candidates had to meet, None where there is none, and the size of the model
+        refitted.
     l1_residual
         ``||model - measured||_1 / n`` after the refit; NaN without a measurement.
     iterations, loss
@@ -93,7 +98,7 @@ class Round:
     rho_measure: float
     rho_spent: float
     sigma: float
-    size_limit_mb: float
+    size_limit_mb: float | None
     model_mb: float
     l1_residual: float
     iterations: int
@@ -101,12 +106,13 @@ class Round:
     seconds: float
     measurement: Measurement | None = field(repr=False)
 
-    def line(self, rounds: int) -> str:
-        """Return the line that a log shows for this round."""
+    def line(self, rounds: int | None) -> str:
+        """Return the line that a log shows for this round, of so many where that is known."""
+        of = "" if rounds is None else f"/{rounds}"
         cost = f"sigma {self.sigma:,.1f}" if self.source == "private" else "free"
         lost = ", measurement lost" if self.measurement is None else ""
         return (
-            f"round {self.index + 1}/{rounds}: {' x '.join(self.clique)} from {self.source} "
+            f"round {self.index + 1}{of}: {' x '.join(self.clique)} from {self.source} "
             f"({cost}{lost}); {self.candidates} candidates, model {self.model_mb:.2f} MB, "
             f"{self.iterations} steps, rho spent {self.rho_spent:.4g}, {self.seconds:.1f} s"
         )
@@ -231,6 +237,8 @@ class Transcript:
         for r in self.rounds:
             described = {k: v for k, v in vars(r).items() if k not in ("measurement", "seconds")}
             described["measured"] = r.measurement is not None
+            if r.measurement is not None and r.measurement.cell is not None:
+                described["cell"] = r.measurement.cell
             if r.measurement is None:
                 described["l1_residual"] = described["loss"] = None
             rounds.append(described)
@@ -267,6 +275,7 @@ class Transcript:
         with np.load(packed, allow_pickle=False) as stored:
             for described in description.pop("rounds"):
                 clique = tuple(described.pop("clique"))
+                cell = described.pop("cell", None)
                 measurement = None
                 if described.pop("measured"):
                     measurement = Measurement(
@@ -275,6 +284,7 @@ class Transcript:
                         stored[f"round_{described['index']}"],
                         described["sigma"],
                         described["index"],
+                        cell,
                     )
                 else:
                     described["l1_residual"] = described["loss"] = math.nan
@@ -303,5 +313,7 @@ def measurements_hash(transcript: Transcript, prefix: bytes = b"") -> hashlib._H
     hashed = hashlib.sha256(prefix)
     for measurement in transcript.measurements:
         hashed.update(repr((measurement.clique, measurement.source)).encode())
+        if measurement.cell is not None:
+            hashed.update(repr(measurement.cell).encode())
         hashed.update(np.ascontiguousarray(measurement.values, dtype="<f8").tobytes())
     return hashed

@@ -12,7 +12,7 @@ import yaml
 from jam_dagster.certificates import Certificate, render_certificate
 from jam_dagster.certificates.certificate import FILE_NAME
 from jam_dagster.evaluation import TableError, WorkloadError
-from jam_dagster.mechanisms import FittedModel, Transcript
+from jam_dagster.mechanisms import Transcript, load_model
 from jam_dagster.pipeline.identity import (
     IngestedTable,
     Ingestion,
@@ -171,7 +171,7 @@ class RunFormat(Format):
     def read(self, path: UPath) -> ReleaseRun:
         """Read the model, the transcript, and which release they are."""
         return ReleaseRun(
-            model=FittedModel.load(path / "model"),
+            model=load_model(path / "model"),
             transcript=Transcript.load(path / "transcript"),
             release=ReleaseIdentity.from_dict(json.loads((path / self.marker).read_text())),
         )

@@ -278,6 +278,31 @@ class Draws:
         counts = check_counts(counts)
         return self._measure(step, counts, self.neighbours.marginal_l2, rho)
 
+    def measure_cell(self, step: str, count: Any, *, rho: float) -> tuple[np.ndarray, float]:
+        """Measure one cell of a marginal with discrete Gaussian noise.
+
+        Parameters
+        ----------
+        step
+            The name of this draw within its release.
+        count
+            The cell's integer count.
+        rho
+            What the measurement may cost; with one row a person ``sigma^2 = 1 / (2 rho)``.
+
+        Returns
+        -------
+        tuple of ndarray and float
+            The noisy count (float64, shape ``(1,)``) and sigma in counts.
+
+        Raises
+        ------
+        BudgetExceededError, LostDrawError
+            As for `select`.
+        """
+        counts = check_counts(np.atleast_1d(count))
+        return self._measure(step, counts, self.neighbours.cell, rho)
+
     def records(self, records: int) -> int:
         """Return the number of rows, measured where it is private.
 

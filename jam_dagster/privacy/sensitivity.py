@@ -66,7 +66,8 @@ class Neighbours:
     marginal, L1           2 k            k
     marginal, L2           sqrt(2) k      k
     score of JAM-PGM       4 k            2 k
-    score of AIM           2 k w          k w
+    score of an error      2 k w          k w
+    cell of a marginal     k              k
     number of rows         k (0 if k = 1) k
     =====================  =============  ==========
 
@@ -115,8 +116,16 @@ class Neighbours:
         """Sensitivity of JAM-PGM's score, in counts; see `JAM_SCORE`."""
         return 2.0 * self.marginal_l1
 
-    def aim_score(self, weight: float) -> float:
-        """Sensitivity of AIM's score ``w (||q(D) - q(M)||_1 - predicted)``, in weighted counts.
+    @property
+    def cell(self) -> float:
+        """Sensitivity of one cell of a marginal, in counts, and of its distance from an answer.
+
+        All rows of a person may leave it or come into it: k, whichever the relation.
+        """
+        return float(self.max_rows)
+
+    def error_score(self, weight: float = 1.0) -> float:
+        """Sensitivity of a score ``w (||q(D) - q(M)||_1 - predicted)``, in weighted counts.
 
         Neither w nor what is predicted depends on D, so it is w times that of the marginal in L1.
 

@@ -22,7 +22,7 @@ from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import WorkloadError, workload_error
 from jam_dagster.evaluation.expectations import ExpectationResult, validate
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
-from jam_dagster.mechanisms import FittedModel, Round, sampling_generator
+from jam_dagster.mechanisms import Round, load_model, sampling_generator
 from jam_dagster.mechanisms.sampling import sampling_error
 from jam_dagster.privacy import ReleaseKey
 from jam_dagster.privacy.lint import configuration_warnings
@@ -149,7 +149,7 @@ def _synthesize(
         if finished is not None:
             tell("This release was drawn before: its transcript is used again, at no cost.")
             transcript = finished
-            model = FittedModel.load(folder.model)
+            model = load_model(folder.model)
         else:
             draws = funds.draws(MECHANISM, protection)
             result = mechanism.run(private, public, workload, draws, on_round=on_round)

@@ -13,7 +13,7 @@ EXACT = "jam_dagster/privacy/exact_noise.py"
 IDENTITY = "jam_dagster/pipeline/identity.py"
 INGESTION = "jam_dagster/pipeline/ingestion.py"
 JAM = "jam_dagster/mechanisms/jam_pgm.py"
-RUN = "jam_dagster/mechanisms/graphical_run.py"
+RUN = "jam_dagster/mechanisms/run.py"
 LABELS = "jam_dagster/pipeline/labels.py"
 POLICY = "jam_dagster/privacy/policy.py"
 PRIVACY_UNIT = "jam_dagster/tables/privacy_unit.py"
@@ -233,8 +233,8 @@ MUTANTS = (
         "unnoised-zeros",
         "cells that are empty stay empty: the support is told exactly",
         RUN,
-        'return Measurement(clique, "private", noisy, sigma, index)',
-        'return Measurement(clique, "private", noisy * (counts > 0), sigma, index)',
+        'return Measurement(clique, "private", noisy, sigma, index, cell)',
+        'return Measurement(clique, "private", noisy * (counts > 0), sigma, index, cell)',
         (ALIKE, *QUICK),
     ),
     Mutant(

@@ -122,7 +122,7 @@ def test_aim_scores(relation):
         return scores
 
     found = largest_change(draw, SIZES[:2], pairs=2_000, relation=relation)
-    assert found == pytest.approx(relation.aim_score(3.0), abs=1e-9)
+    assert found == pytest.approx(relation.error_score(3.0), abs=1e-9)
 
 
 def mean_workload_errors(tables):

@@ -228,7 +228,7 @@ def test_there_is_no_private_table_to_open() -> None:
         ({"records": 0}, "records must be at least 1"),
         ({"seeds": 0}, "seeds must be at least 1"),
         ({"epsilons": (-1.0,)}, "epsilon"),
-        ({"rounds": 0}, "rounds must be at least 1"),
+        ({"rounds": 0}, "rounds must be a whole number, at least 1"),
         ({"max_rows": 2}, "--privacy-unit"),
         ({"noise": "loud"}, "noise must be one of"),
     ],
