@@ -36,7 +36,14 @@ from jam_dagster.mechanisms.scores import candidate_scores, l1_distance
 from jam_dagster.mechanisms.settings import check_settings, setting
 from jam_dagster.mechanisms.tractability import TractabilityFilter
 from jam_dagster.mechanisms.transcript import Measurement, Origin, Round, Transcript
-from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
+from jam_dagster.tables import (
+    Clique,
+    Domain,
+    MarginalSource,
+    PublicTables,
+    Workload,
+    marginal_blocks,
+)
 
 if TYPE_CHECKING:
     from jam_dagster.privacy.draws import Draws
@@ -134,7 +141,9 @@ class JamPgm:
         private
             The table to protect.
         public
-            A related table over the same domain; its rows are not protected.
+            A related table over the same domain, or over a projection of it where it lacks
+            attributes, or `PublicTables`; rows are not protected. The candidates then have one
+            copy for each public table that has their attributes.
         workload
             The marginals that matter; candidates are their downward closure.
         draws
@@ -159,10 +168,10 @@ class JamPgm:
         ReleaseClosedError
             If the account was closed before anything was measured; later that ends the run.
         """
-        public = public_of(self, public)
-        check_tables(private, public)
+        tables = PublicTables.of(private.domain, public_of(self, public))
+        check_tables(private, None)
         self.check(private.domain, workload, draws.total)
-        run = _Run(self, private, public, workload.downward_closure(), draws)
+        run = _Run(self, private, tables, workload.downward_closure(), draws)
         ended = "all rounds"
         for index in range(self.rounds):
             outcome = run.round(index)
@@ -182,28 +191,28 @@ class JamPgm:
 
 
 class _Run(GraphicalRun):
-    """The run of JAM-PGM: it has a public table besides, and how far that is from the private."""
+    """The run of JAM-PGM: it has public tables besides, and how far they are from the private."""
 
     def __init__(
         self,
         mechanism: JamPgm,
         private: MarginalSource,
-        public: MarginalSource,
+        public: PublicTables,
         closure: Sequence[Clique],
         draws: Draws,
     ) -> None:
         super().__init__(mechanism, private, closure, draws)
         self.mechanism = mechanism
-        self.public = public
-        self.scale = self.records / public.records
-        self.public_error = np.empty(len(self.closure))
+        self.tables = list(public.tables.items())
+        self.public_error = np.full((len(self.tables), len(self.closure)), np.nan)
         with self.stage("count"):
-            for others in marginal_blocks(public, self.closure):
-                held = self.counts or private.marginals(others)
-                for clique, values in others.items():
-                    self.public_error[self.number[clique]] = l1_distance(
-                        held[clique], values * self.scale
-                    )
+            for (name, table), error in zip(self.tables, self.public_error, strict=True):
+                answered = [clique for clique in self.closure if name in public.answering(clique)]
+                scale = self.records / table.records
+                for others in marginal_blocks(table, answered):
+                    held = self.counts or private.marginals(others)
+                    for clique, values in others.items():
+                        error[self.number[clique]] = l1_distance(held[clique], values * scale)
 
     def size_limit_mb(self, index: int) -> float:
         """Return this round's limit: the share of the whole that the budget spent has earned.
@@ -223,6 +232,7 @@ class _Run(GraphicalRun):
         if not fitting:
             return "no candidate fits"
         current_error = self.errors(fitting)
+        public_error = self.public_error[:, fitting]
 
         def split() -> tuple[float, float] | None:
             share = self.draws.remaining / (self.mechanism.rounds - index)
@@ -232,25 +242,29 @@ class _Run(GraphicalRun):
             return rho_select, share - rho_select
 
         def score(sigma: float) -> np.ndarray:
-            public, cells = self.public_error[fitting], self.cells[fitting]
-            return candidate_scores(current_error, public, cells, sigma)
+            return candidate_scores(current_error, public_error, self.cells[fitting], sigma)
 
         choice = self.choose(index, split, score, self.draws.neighbours.jam_score)
         if isinstance(choice, str):
             return choice
-        source: Origin = "private" if choice.index < len(fitting) else "public"
-        clique = self.closure[fitting[choice.index % len(fitting)]]
+        source: Origin = "private"
+        name = ""
         measurement: Measurement | None
-        if source == "public":
-            values = self.public.marginal(clique) * self.scale
-            measurement = Measurement(clique, "public", values, 0.0, index)
-        else:
+        if choice.index < len(fitting):
+            clique = self.closure[fitting[choice.index]]
             try:
                 measurement = self.measure(index, clique, choice.rho_measure)
             except ReleaseClosedError:
                 if not self.measured:
                     raise
                 return "closed"
+        else:
+            # Scores of public candidates follow those of the private, table by table.
+            number, place = np.argwhere(~np.isnan(public_error))[choice.index - len(fitting)]
+            source, clique = "public", self.closure[fitting[place]]
+            name, table = self.tables[number]
+            values = table.marginal(clique) * (self.records / table.records)
+            measurement = Measurement(clique, "public", values, 0.0, index)
         return self.finish(
             started,
             index,
@@ -261,4 +275,5 @@ class _Run(GraphicalRun):
             rho_select=choice.rho_select,
             rho_measure=choice.rho_measure if source == "private" else 0.0,
             size_limit_mb=limit,
+            table=name,
         )

@@ -272,6 +272,7 @@ class MechanismRun(ABC):
         rho_select: float,
         rho_measure: float,
         size_limit_mb: float | None = None,
+        table: str = "",
     ) -> Round:
         """Fit the model to a measurement, and keep the round.
 
@@ -279,7 +280,7 @@ class MechanismRun(ABC):
         ----------
         started
             When the round began, on the monotonic clock.
-        index, clique, source, candidates, rho_select, rho_measure, size_limit_mb
+        index, clique, source, candidates, rho_select, rho_measure, size_limit_mb, table
             See `Round`.
         measurement
             What was measured; None if it was lost.
@@ -305,6 +306,7 @@ class MechanismRun(ABC):
             loss=convergence.loss,
             seconds=time.monotonic() - started,
             measurement=measurement,
+            table=table,
         )
         self.rounds.append(done)
         return done

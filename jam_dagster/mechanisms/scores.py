@@ -25,7 +25,8 @@ def candidate_scores(
     current_error
         ``||q(D) - q(model)||_1`` in counts, shape ``(m,)``.
     public_error
-        ``||q(D) - q(D_pub) n / n_pub||_1`` in counts, shape ``(m,)``.
+        ``||q(D) - q(D_pub) n / n_pub||_1`` in counts, shape ``(m,)``; of several public tables,
+        shape ``(k, m)``. NaN where a table lacks attributes of the marginal.
     cells
         n_tau, the number of cells of each marginal, shape ``(m,)``.
     sigma
@@ -34,17 +35,20 @@ def candidate_scores(
     Returns
     -------
     ndarray
-        Shape ``(2 m,)``: the m private candidates, then the m public ones. Each is the error now
-        less the error expected after the measurement,
-        ``current - sqrt(2/pi) sigma n_tau`` and ``current - public``.
+        The m private candidates, then those of the public table that it can measure (of each
+        table in turn): shape ``(2 m,)`` where one has them all. Each is the error now less the
+        error expected after the measurement, ``current - sqrt(2/pi) sigma n_tau`` and
+        ``current - public``.
 
     Notes
     -----
-    Replacing one record moves each L1 error by at most 2, so a score by at most 4
+    Replacing one record moves each L1 error by at most 2, so a score by at most 4, however many
+    public tables there are
     (`jam_dagster.privacy.sensitivity.JAM_SCORE`; `Neighbours.jam_score` for other neighbours).
     """
     private = current_error - MEAN_ABSOLUTE_NORMAL * sigma * cells
-    return np.concatenate([private, current_error - public_error])
+    public = current_error - public_error
+    return np.concatenate([private, public[~np.isnan(public)]])
 
 
 def weighted_scores(

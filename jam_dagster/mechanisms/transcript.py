@@ -88,6 +88,8 @@ class Round:
         records takes is covered by no guarantee, so it is not kept with what may leave.
     measurement
         None where the measurement was charged and then lost to a crash.
+    table
+        Which public table it was measured in, where they have names.
     """
 
     index: int
@@ -105,6 +107,12 @@ class Round:
     loss: float
     seconds: float
     measurement: Measurement | None = field(repr=False)
+    table: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Where it was measured, in words: ``private``, ``public``, or ``public acs_2018``."""
+        return f"{self.source} {self.table}".rstrip()
 
     def line(self, rounds: int | None) -> str:
         """Return the line that a log shows for this round, of so many where that is known."""
@@ -112,7 +120,7 @@ class Round:
         cost = f"sigma {self.sigma:,.1f}" if self.source == "private" else "free"
         lost = ", measurement lost" if self.measurement is None else ""
         return (
-            f"round {self.index + 1}{of}: {' x '.join(self.clique)} from {self.source} "
+            f"round {self.index + 1}{of}: {' x '.join(self.clique)} from {self.origin} "
             f"({cost}{lost}); {self.candidates} candidates, model {self.model_mb:.2f} MB, "
             f"{self.iterations} steps, rho spent {self.rho_spent:.4g}, {self.seconds:.1f} s"
         )
@@ -179,7 +187,7 @@ class Transcript:
             (
                 one.index + 1,
                 " x ".join(one.clique),
-                one.source,
+                one.origin,
                 f"{one.sigma:,.1f}" if one.source == "private" else "",
                 one.rho_select + one.rho_measure,
                 f"{one.model_mb:.2f}",
@@ -213,7 +221,7 @@ class Transcript:
             {
                 "round": r.index + 1,
                 "clique": " x ".join(r.clique),
-                "source": r.source,
+                "source": r.origin,
                 "candidates": r.candidates,
                 "rho_select": r.rho_select,
                 "rho_measure": r.rho_measure,
@@ -236,6 +244,8 @@ class Transcript:
         rounds, tables = [], {}
         for r in self.rounds:
             described = {k: v for k, v in vars(r).items() if k not in ("measurement", "seconds")}
+            if not r.table:
+                del described["table"]
             described["measured"] = r.measurement is not None
             if r.measurement is not None and r.measurement.cell is not None:
                 described["cell"] = r.measurement.cell

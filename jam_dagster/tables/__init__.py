@@ -17,6 +17,7 @@ from jam_dagster.tables.privacy_unit import (
     secret_key,
     seeded_key,
 )
+from jam_dagster.tables.public_tables import PublicTables
 from jam_dagster.tables.sources import (
     AssetSource,
     CsvSource,
@@ -50,6 +51,7 @@ __all__ = [
     "ParquetTable",
     "PreviousRelease",
     "PrivacyUnit",
+    "PublicTables",
     "Source",
     "SplitSource",
     "SqlSource",

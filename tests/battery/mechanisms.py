@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from jam_dagster.mechanisms import Aim, JamPgm, Mechanism
+from jam_dagster.mechanisms import Aim, JamPgm, Mechanism, MechanismResult
 from jam_dagster.privacy import Neighbours
+from jam_dagster.tables import EncodedTable, MarginalSource, PublicTables
 from tests.privacy.neighbours import RELATIONS
 
 Joint = tuple[tuple[int, int], tuple[int, int]]
@@ -100,6 +101,15 @@ def jam_pgm(estimator: str) -> Case:
     )
 
 
+def jam_pgm_of_two_tables() -> Case:
+    """JAM-PGM with the public table twice, once without its first attribute."""
+    return replace(
+        jam_pgm("accelerated"),
+        name="jam_pgm-two-tables",
+        make=_two_tables,
+    )
+
+
 def aim(estimator: str) -> Case:
     return Case(
         f"aim-{estimator}",
@@ -163,12 +173,29 @@ def _jam_pgm(estimator: str, **settings: Any) -> JamPgm:
     return JamPgm(**small | settings)
 
 
+class _TwoTables(JamPgm):
+    def run(self, private: MarginalSource, public: Any, *args: Any, **more: Any) -> MechanismResult:
+        part = private.domain.project(private.domain.names[1:])
+        tables = {"whole": public, "part": EncodedTable(part, public.columns[1:])}
+        return super().run(private, PublicTables(private.domain, tables), *args, **more)
+
+
+def _two_tables(**settings: Any) -> JamPgm:
+    small: dict[str, Any] = {"rounds": 3, "iterations": 20}
+    return _TwoTables(**small | settings)
+
+
 def _aim(estimator: str, **settings: Any) -> Aim:
     small: dict[str, Any] = {"rounds": 5, "iterations": 20, "estimator": estimator}
     return Aim(**small | settings)
 
 
-CASES = [jam_pgm("accelerated"), jam_pgm("mirror_descent"), aim("accelerated")]
+CASES = [
+    jam_pgm("accelerated"),
+    jam_pgm("mirror_descent"),
+    jam_pgm_of_two_tables(),
+    aim("accelerated"),
+]
 SLOW_CASES = [jam_pgm("mbi"), aim("mbi")]
 
 every_mechanism = pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from jam_dagster.errors import (
 )
 from jam_dagster.mechanisms import FittedModel, JamPgm, Transcript, jam_pgm, refit
 from jam_dagster.privacy import Draws, MemoryStore, SeededNoise, UnledgeredAccount
-from jam_dagster.tables import Domain, EncodedTable, Workload
+from jam_dagster.tables import Domain, EncodedTable, PublicTables, Workload
 from tests.mechanisms.conftest import ScriptedNoise, table
 
 CLOSURE = [("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("b", "c")]
@@ -461,3 +461,63 @@ def test_model_stands_for_n_records(domain, private, public, workload):
     result = run(domain, private, public, workload, draws, rounds=1)
     assert isinstance(result.model, FittedModel)
     assert result.model.records == private.records
+
+
+def part_of(public, names):
+    domain = public.domain.project(names)
+    return EncodedTable(domain, tuple(public.column(name) for name in domain.names))
+
+
+def test_a_public_table_that_lacks_attributes(domain, private, public, workload):
+    partial = part_of(public, "bc")
+    # Private candidates all; public ones are b, c and (b, c), the last of the scores.
+    noise, _, draws = scripted([PUBLIC + 2], rho=0.1)
+    result = run(domain, private, partial, workload, draws, rounds=1)
+    assert noise.selections[0]["scores"].shape == (len(CLOSURE) + 3,)
+    (measurement,) = result.transcript.measurements
+    assert (measurement.clique, measurement.source) == (("b", "c"), "public")
+    scale = private.records / public.records
+    np.testing.assert_allclose(measurement.values, public.marginal(("b", "c")) * scale)
+    whole, _, draws = scripted([PUBLIC + 5], rho=0.1)
+    run(domain, private, public, workload, draws, rounds=1)
+    has = np.array([*[True] * PUBLIC, *(set(q) <= {"b", "c"} for q in CLOSURE)])
+    np.testing.assert_array_equal(noise.selections[0]["scores"], whole.selections[0]["scores"][has])
+
+
+def test_several_public_tables_have_a_copy_of_the_candidates_each(
+    domain, private, public, workload, tmp_path
+):
+    doubled = EncodedTable(domain, tuple(np.repeat(c, 2) for c in public.columns))
+    tables = PublicTables(domain, {"part": part_of(public, "ab"), "doubled": doubled})
+    # a, b and (a, b) of the first, then all six of the second, of which (b, c) is the last.
+    noise, _, draws = scripted([PUBLIC + 2, PUBLIC + 3 + 5, 3], rho=0.3)
+    result = run(domain, private, tables, workload, draws)
+    assert noise.selections[0]["scores"].shape == (len(CLOSURE) + 3 + 6,)
+    # Twice as many of the same records are the same public data.
+    scores = noise.selections[0]["scores"]
+    np.testing.assert_allclose(scores[[6, 7, 8]], scores[[9, 10, 12]])
+    rounds = result.transcript.rounds
+    assert [(r.clique, r.origin) for r in rounds] == [
+        (("a", "b"), "public part"),
+        (("b", "c"), "public doubled"),
+        (("a", "b"), "private"),
+    ]
+    assert "a x b from public part (free)" in rounds[0].line(3)
+    result.transcript.save(tmp_path)
+    again = Transcript.load(tmp_path)
+    assert [r.table for r in again.rounds] == ["part", "doubled", ""]
+    assert again.picks == {"private": 1, "public": 2}
+    for clique in CLOSURE:
+        np.testing.assert_array_equal(
+            refit(again, domain).marginal(clique), result.model.marginal(clique)
+        )
+
+
+def test_public_tables_must_have_something_in_common_with_the_private(domain, private, workload):
+    strange = EncodedTable(Domain.from_sizes({"d": 2}), (np.array([0, 1]),))
+    _, account, draws = scripted([0])
+    with pytest.raises(DomainError, match="encoded over different domains"):
+        run(domain, private, strange, workload, draws)
+    with pytest.raises(DomainError, match="jam_pgm needs a public table"):
+        run(domain, private, None, workload, draws)
+    assert account.spent == 0

@@ -107,6 +107,33 @@ def test_jam_scores(source, pairs, relation):
 
 
 @every_relation
+def test_jam_scores_of_several_public_tables(relation):
+    """A copy of the candidates for each table, one of which lacks an attribute: as before."""
+
+    def draw(rng):
+        model = {c: random_counts(rng, c) for c in SCORED}
+        publics = [{c: random_counts(rng, c) for c in SCORED} for _ in range(2)]
+        cells = np.array([model[c].size for c in SCORED])
+        sigma = rng.uniform(0, 10)
+
+        def scores(joint):
+            counts = {c: marginal(joint, c) for c in SCORED}
+            errors = np.array([l1_distance(counts[c], model[c]) for c in SCORED])
+            public = np.array(
+                [[l1_distance(counts[c], other[c]) for c in SCORED] for other in publics]
+            )
+            public[1, 1:] = np.nan
+            found = candidate_scores(errors, public, cells, sigma)
+            assert found.shape == (len(SCORED) + len(SCORED) + 1,)
+            return found
+
+        return scores
+
+    found = largest_change(draw, SIZES[:2], pairs=20_000, relation=relation)
+    assert found == pytest.approx(relation.jam_score, abs=1e-9)
+
+
+@every_relation
 def test_aim_scores(relation):
     weights = np.array([0.5, 2.0, 3.0])
 
