@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from jam_dagster.errors import ReleaseClosedError, SpecificationError
+from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.estimation import Weighting
 from jam_dagster.mechanisms.graphical_run import (
     GraphicalRun,
@@ -84,6 +84,7 @@ class Aim:
 
     name: ClassVar[str] = "aim"
     uses_public: ClassVar[bool] = False
+    samples: ClassVar[bool] = True
     weighting: ClassVar[Weighting] = "noise"
 
     def __post_init__(self) -> None:
@@ -227,19 +228,11 @@ class _Run(GraphicalRun):
         """Measure one attribute (Algorithm 3)."""
         started = time.monotonic()
         clique, rho = self.first[index], self.mechanism.alpha * self.share
-        try:
-            measurement = self.measure(index, clique, rho)
-        except ReleaseClosedError:
-            if not self.measured:
-                raise
-            return "closed"
-        return self.finish(
+        return self.complete(
             started,
             index,
             clique,
-            measurement,
             candidates=len(self.first),
-            rho_select=0.0,
             rho_measure=rho,
             size_limit_mb=self._size_limit_mb(0.0),
         )
@@ -268,21 +261,18 @@ class _Run(GraphicalRun):
             return choice
         clique = self.closure[fitting[choice.index]]
         before = self.estimator.model.marginal(clique)
-        try:
-            measurement = self.measure(index, clique, choice.rho_measure)
-        except ReleaseClosedError:
-            return "closed"
-        done = self.finish(
+        done = self.complete(
             started,
             index,
             clique,
-            measurement,
             candidates=len(fitting),
             rho_select=choice.rho_select,
             rho_measure=choice.rho_measure,
             size_limit_mb=limit,
         )
-        if measurement is not None:
+        if isinstance(done, str):
+            return done
+        if (measurement := done.measurement) is not None:
             moved = l1_distance(self.estimator.model.marginal(clique), before)
             if moved <= MEAN_ABSOLUTE_NORMAL * measurement.sigma * measurement.values.size:
                 # Less than noise alone: the next round is worth more (Algorithm 4).

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, get_args
 
 import numpy as np
 
-from jam_dagster.errors import InputError
+from jam_dagster.errors import EmptyCandidateSetError, InputError
 from jam_dagster.mechanisms.estimation import (
     Convergence,
     EstimatorName,
@@ -86,6 +86,27 @@ def tolerance_setting() -> float:
         below=1,
     )
     return tolerance
+
+
+def check_first_candidates(
+    domain: Domain, candidates: Sequence[Clique], size_limit_mb: float, rounds: int
+) -> None:
+    """Raise unless a candidate fits the model of the first round.
+
+    Raises
+    ------
+    EmptyCandidateSetError
+        If none takes less than an even share of the limit.
+    """
+    limit = size_limit_mb / rounds
+    if not TractabilityFilter(domain, candidates).fitting([], limit):
+        empty = FittedModel.uniform(domain, 1.0).size_mb
+        raise EmptyCandidateSetError(
+            f"No marginal of the workload fits the first round's model size limit of "
+            f"{limit:.3g} MB (size_limit_mb / rounds); the empty model alone takes "
+            f"{empty:.3g} MB. Raise size_limit_mb, lower rounds, or use fewer values an "
+            "attribute."
+        )
 
 
 class GraphicalRun(MechanismRun):

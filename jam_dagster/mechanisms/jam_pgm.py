@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from jam_dagster.errors import EmptyCandidateSetError, ReleaseClosedError
+from jam_dagster.errors import ReleaseClosedError
 from jam_dagster.mechanisms.graphical_run import (
     GraphicalRun,
     alpha_setting,
+    check_first_candidates,
     estimator_setting,
     iterations_setting,
     refit_graphical,
@@ -34,7 +35,6 @@ from jam_dagster.mechanisms.run import (
 )
 from jam_dagster.mechanisms.scores import candidate_scores, l1_distance
 from jam_dagster.mechanisms.settings import check_settings, setting
-from jam_dagster.mechanisms.tractability import TractabilityFilter
 from jam_dagster.mechanisms.transcript import Measurement, Origin, Round, Transcript
 from jam_dagster.tables import (
     Clique,
@@ -86,6 +86,7 @@ class JamPgm:
 
     name: ClassVar[str] = "jam_pgm"
     uses_public: ClassVar[bool] = True
+    samples: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -115,15 +116,8 @@ class JamPgm:
         """
         self.check_budget(rho)
         check_countable(domain, workload)
-        limit = self.size_limit_mb / self.rounds
-        if not TractabilityFilter(domain, workload.downward_closure()).fitting([], limit):
-            empty = FittedModel.uniform(domain, 1.0).size_mb
-            raise EmptyCandidateSetError(
-                f"No marginal of the workload fits the first round's model size limit of "
-                f"{limit:.3g} MB (size_limit_mb / rounds); the empty model alone takes "
-                f"{empty:.3g} MB. Raise size_limit_mb, lower rounds, or use fewer values an "
-                "attribute."
-            )
+        closure = workload.downward_closure()
+        check_first_candidates(domain, closure, self.size_limit_mb, self.rounds)
 
     def run(
         self,

@@ -56,7 +56,13 @@ class Model(Protocol):
         """Return many marginals, which share the work; see `marginal`."""
 
     def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
-        """Draw a table whose marginals follow the model's as closely as whole rows can."""
+        """Draw a table whose marginals follow the model's as closely as whole rows can.
+
+        Raises
+        ------
+        InputError
+            If `rows` is below 1, or the mechanism's `samples` is False.
+        """
 
     def save(self, directory: Path | UPath) -> None:
         """Write the model to a folder, ``model.json`` and arrays; `load_model` reads it."""
@@ -100,6 +106,10 @@ class Mechanism(Described, Protocol):
     @property
     def uses_public(self) -> bool:
         """Whether the mechanism learns from a public table, and needs one."""
+
+    @property
+    def samples(self) -> bool:
+        """Whether its model samples rows; without, there are answers and no synthetic table."""
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int | None:
         """Return how many rounds a run takes at most; None where that is not known before."""

@@ -46,12 +46,12 @@ def check_countable(domain: Domain, workload: Workload) -> None:
         )
 
 
-def check_share(rho: float, rounds: int) -> None:
+def check_share(rho: float, rounds: float, *, remedy: str = "lower rounds") -> None:
     """Raise SpecificationError if `rho` leaves nothing worth its noise to each of `rounds`."""
     if rho / rounds < SMALLEST_RHO:
         raise SpecificationError(
-            f"A budget of rho = {rho:.3g} leaves {rounds} rounds {rho / rounds:.3g} each, less "
-            f"than the {SMALLEST_RHO:.0e} that is worth its noise. Raise epsilon, or lower rounds."
+            f"A budget of rho = {rho:.3g} leaves {rounds:.6g} draws {rho / rounds:.3g} each, less "
+            f"than the {SMALLEST_RHO:.0e} that is worth its noise. Raise epsilon, or {remedy}."
         )
 
 
@@ -259,6 +259,43 @@ class MechanismRun(ABC):
             # Charged and gone: the round closes without a measurement.
             return None
         return Measurement(clique, "private", noisy, sigma, index, cell)
+
+    def complete(
+        self,
+        started: float,
+        index: int,
+        clique: Clique,
+        *,
+        candidates: int,
+        rho_select: float = 0.0,
+        rho_measure: float,
+        size_limit_mb: float | None = None,
+    ) -> Round | str:
+        """Measure a private marginal, refit and keep the round; or say why the run ends here.
+
+        See `finish` for the parameters.
+
+        Raises
+        ------
+        ReleaseClosedError
+            If the account was closed before anything was measured; later that ends the run.
+        """
+        try:
+            measurement = self.measure(index, clique, rho_measure)
+        except ReleaseClosedError:
+            if not self.measured:
+                raise
+            return "closed"
+        return self.finish(
+            started,
+            index,
+            clique,
+            measurement,
+            candidates=candidates,
+            rho_select=rho_select,
+            rho_measure=rho_measure,
+            size_limit_mb=size_limit_mb,
+        )
 
     def finish(
         self,

@@ -70,6 +70,8 @@ class Case:
         arrived yet double it again and again.
     score
         The property of `Neighbours` that scores follow, where an audit shows that it is needed.
+    draws
+        The kinds of draws that every run makes.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Case:
     short: tuple[Mapping[str, Any], ...] = ({"rounds": 1}, {"rounds": 2})
     steady: Mapping[str, Any] = field(default_factory=lambda: {"rounds": 5})
     score: str | None = None
+    draws: tuple[str, ...] = ("select", "counts")
 
 
 def jam_pgm(estimator: str) -> Case:

@@ -14,7 +14,8 @@ from jam_dagster.errors import (
     ReleaseClosedError,
     SpecificationError,
 )
-from jam_dagster.mechanisms import FittedModel, JamPgm, Transcript, jam_pgm, refit
+from jam_dagster.mechanisms import FittedModel, JamPgm, Transcript, refit
+from jam_dagster.mechanisms.tractability import TractabilityFilter
 from jam_dagster.privacy import Draws, MemoryStore, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, PublicTables, Workload
 from tests.mechanisms.conftest import ScriptedNoise, table
@@ -174,7 +175,7 @@ def test_no_candidate_later_ends_the_run_early_and_the_release_stands(
     spent = account.spent
 
     fitting = iter([range(len(CLOSURE))] * 2)
-    monkeypatch.setattr(jam_pgm.TractabilityFilter, "fitting", lambda *_: list(next(fitting, [])))
+    monkeypatch.setattr(TractabilityFilter, "fitting", lambda *_: list(next(fitting, [])))
     _, _, draws = scripted([], store=store, account=account)
     result = run(domain, private, public, workload, draws)
     assert result.transcript.ended == "no candidate fits"

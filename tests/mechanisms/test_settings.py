@@ -29,6 +29,7 @@ def test_every_mechanism_is_known_by_its_name(name: str) -> None:
     made = make_mechanism(name)
     assert made.name == name
     assert type(made) is mechanism_class(name)
+    assert isinstance(made.samples, bool)
     settings = settings_of(type(made))
     assert set(settings) <= set(made.parameters())
     for one in settings.values():
