@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from jam_dagster.certificates.issue import EVALUATION_SHARE, MECHANISM_SHARE
+from jam_dagster.mechanisms.registry import selection_sensitivities
+from jam_dagster.mechanisms.run import step_of
 from jam_dagster.privacy import exponential_epsilon, gaussian_sigma
+from jam_dagster.tables import Workload
 
 if TYPE_CHECKING:
     from jam_dagster.certificates.certificate import Certificate
-    from jam_dagster.mechanisms import Transcript
+    from jam_dagster.mechanisms import Round, Transcript
     from jam_dagster.privacy import Neighbours, NoiseCall
+    from jam_dagster.tables import Domain
 
 _CLOSE = 1e-9
 """Relative: amounts went through floats."""
@@ -22,17 +28,30 @@ _MORE_NOISE = 2e-6
 
 _TABLES_EVALUATED = 2
 
+_SELECTION = re.compile(r"round-(\d+)/select(?:-\d+)?")
 
-def draw_faults(certificate: Certificate, transcript: Transcript) -> Iterator[str]:
+_MOST_ROUNDS = 100_000
+"""No run has more; a forged number must not keep a verification busy."""
+
+
+def draw_faults(certificate: Certificate, transcript: Transcript, domain: Domain) -> Iterator[str]:
     """Yield what is wrong with the draws of a release, in sentences.
 
     Every sensitivity must be the one that follows from the neighbours, every scale the one that
     its rho pays for, and every private measurement of the transcript must have been such a draw.
     """
-    neighbours, records = certificate.neighbours, certificate.records
+    selections = _selections(certificate, transcript, domain)
+    rounds = {step_of(one.index, "measure"): one for one in transcript.rounds}
     for one in certificate.draws:
         call = one.call
-        wanted = _sensitivity(call, neighbours, records, one.share)
+        if one.share == EVALUATION_SHARE:
+            wanted = _of_evaluation(call, certificate)
+        elif one.share != MECHANISM_SHARE:
+            wanted = None
+        elif call.kind == "exponential mechanism":
+            wanted = selections.get(call.step)
+        else:
+            wanted = _of_measurement(call, rounds.get(call.step), domain, certificate.neighbours)
         if wanted is None:
             yield f"{call.step} is a draw that share {one.share} does not make"
         elif not math.isclose(call.sensitivity, wanted, rel_tol=_CLOSE):
@@ -41,26 +60,46 @@ def draw_faults(certificate: Certificate, transcript: Transcript) -> Iterator[st
             yield f"{call.step} does not say whether it was lost"
         elif call.scale is not None and not -_CLOSE <= _noisier(call) <= _MORE_NOISE:
             yield f"{call.step} has other noise than was paid for"
-    yield from _round_faults(transcript)
+    yield from _round_faults(transcript, domain)
 
 
-def _sensitivity(call: NoiseCall, neighbours: Neighbours, records: int, share: str) -> float | None:
-    """Return what the sensitivity of a draw must be; None where no such draw is known."""
-    if share == EVALUATION_SHARE:
-        return neighbours.mean_errors_l2(records, _TABLES_EVALUATED) if _means(call) else None
-    if share != MECHANISM_SHARE:
+def _selections(
+    certificate: Certificate, transcript: Transcript, domain: Domain
+) -> dict[str, float]:
+    """Return what the sensitivity of each selection must be, by its step, as its mechanism says."""
+    steps = [one.call.step for one in certificate.draws if one.call.kind == "exponential mechanism"]
+    rounds = {step: int(found[1]) for step in steps if (found := _SELECTION.fullmatch(step))}
+    if not rounds:
+        return {}
+    workload = Workload.specified(domain, certificate.specification["workload"])
+    told = selection_sensitivities(transcript, domain, workload, certificate.neighbours)
+    # It may be endless.
+    each = list(islice(told, min(max(rounds.values()), _MOST_ROUNDS)))
+    return {step: each[number - 1] for step, number in rounds.items() if 0 < number <= len(each)}
+
+
+def _of_evaluation(call: NoiseCall, certificate: Certificate) -> float | None:
+    if call.kind != "Gaussian" or call.cells != _TABLES_EVALUATED:
         return None
-    if call.kind == "exponential mechanism":
-        return neighbours.jam_score
-    if call.kind == "discrete Gaussian":
-        if call.step.split("-")[0] == "records":
-            return neighbours.records
+    return certificate.neighbours.mean_errors_l2(certificate.records, _TABLES_EVALUATED)
+
+
+def _of_measurement(
+    call: NoiseCall, of: Round | None, domain: Domain, neighbours: Neighbours
+) -> float | None:
+    """Return what the sensitivity of a measurement must be; None where no such draw is known."""
+    if call.kind != "discrete Gaussian":
+        return None
+    if call.step.split("-")[0] == "records":
+        return neighbours.records
+    if of is None:
+        # Charged and lost as the run was closed: a marginal is the worse of the two.
         return neighbours.marginal_l2
-    return None
-
-
-def _means(call: NoiseCall) -> bool:
-    return call.kind == "Gaussian" and call.cells == _TABLES_EVALUATED
+    if of.measurement is None:
+        single = call.cells == 1 < domain.size(of.clique)
+    else:
+        single = of.measurement.cell is not None
+    return neighbours.cell if single else neighbours.marginal_l2
 
 
 def _noisier(call: NoiseCall) -> float:
@@ -71,7 +110,7 @@ def _noisier(call: NoiseCall) -> float:
     return call.scale / gaussian_sigma(call.sensitivity, call.rho) - 1.0
 
 
-def _round_faults(transcript: Transcript) -> Iterator[str]:
+def _round_faults(transcript: Transcript, domain: Domain) -> Iterator[str]:
     """Yield which rounds do not fit the draws that they are said to come from."""
     kept = [
         (call.scale, call.rho, call.cells)
@@ -93,5 +132,10 @@ def _round_faults(transcript: Transcript) -> Iterator[str]:
         for one, other in zip(measured, kept, strict=True)
     ):
         yield "the private measurements are not the draws of the transcript"
+    for one in private:
+        if one.measurement is not None:
+            cells = 1 if one.measurement.cell is not None else domain.size(one.clique)
+            if one.measurement.values.size != cells:
+                yield f"round {one.index + 1} measured something else than it tells"
     if any(one.measurement is not None and one.sigma != one.measurement.sigma for one in private):
         yield "a round tells another sigma than its measurement"

@@ -148,9 +148,13 @@ CONTENTS: dict[str, dict[str, str]] = {
     "table": {"table": ""},
     "domain": {"domain": ""},
     "transcript": {"transcript": "transcript.json", "measurements": "measurements.npz"},
-    "model": {"model": "model.json", "potentials": "potentials.npz"},
+    "model": {"model": "model.json"},
 }
-"""The files of a release by what they are, and their names where they lie in a folder."""
+"""The files of a release by what they are, and their names where they lie in a folder.
+
+What else lies in the model's folder, whichever kind of model it is, is known by its name without
+the ending.
+"""
 
 
 def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
@@ -160,14 +164,25 @@ def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
     ----------
     **places
         ``table``: the published CSV; ``domain``: the domain file; ``transcript``, ``model``:
-        folders that `Transcript.save` and `FittedModel.save` wrote. What is None is left out.
+        folders that `Transcript.save` and `Model.save` wrote. What is None is left out.
     """
-    return {
+    found = {
         name: place / inside if inside else place
         for what, place in places.items()
         if place is not None
         for name, inside in CONTENTS[what].items()
     }
+    if (model := places.get("model")) is not None:
+        found |= {path.stem: path for path in arrays_in(model)}
+    return found
+
+
+def arrays_in(model: Path | UPath) -> list[Path | UPath]:
+    """Return what lies beside ``model.json`` in a model's folder, in order."""
+    if not model.is_dir():
+        return []
+    inside = (path for path in model.iterdir() if path.is_file() and path.name != "model.json")
+    return sorted(inside, key=lambda path: path.name)
 
 
 def environment() -> dict[str, str]:

@@ -25,13 +25,14 @@ from jam_dagster.certificates.issue import (
     CONTENTS,
     MECHANISM_SHARE,
     SEED_BYTES,
+    arrays_in,
     environment,
     sha256_of,
 )
 from jam_dagster.certificates.ledger_faults import chain_faults, ledger_faults
 from jam_dagster.certificates.table import table_digest
 from jam_dagster.certificates.wording import setting_fault
-from jam_dagster.errors import InputError, JamError
+from jam_dagster.errors import DomainError, InputError, JamError
 from jam_dagster.mechanisms import (
     Model,
     Transcript,
@@ -41,13 +42,14 @@ from jam_dagster.mechanisms import (
 )
 from jam_dagster.mechanisms.transcript import measurements_hash
 from jam_dagster.privacy import Budget, units_down
-from jam_dagster.tables import Domain, decode
+from jam_dagster.tables import Domain, EncodedTable, decode, encode
 from jam_dagster.tables.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
     from upath import UPath
 
     from jam_dagster.privacy import Ledger
+    from jam_dagster.tables import Source
 
 REFIT_TOLERANCE = 1e-6
 """How far a refitted model may be from the stored one, in the L1 norm of any measured marginal as
@@ -73,11 +75,14 @@ class Finding:
         Whether it holds.
     message
         What was found.
+    checked
+        Whether the check was made; one that was not, for want of a file, is no fault.
     """
 
     name: str
     passed: bool
     message: str
+    checked: bool = True
 
 
 def verify(
@@ -85,6 +90,7 @@ def verify(
     *,
     files: Mapping[str, Path | UPath] | None = None,
     ledger: Ledger | None = None,
+    public: Source | None = None,
 ) -> list[Finding]:
     """Check everything that a certificate says.
 
@@ -96,6 +102,9 @@ def verify(
         Files that lie elsewhere than the certificate says, by their names in it.
     ledger
         The ledger that was charged; without it the entries are checked by themselves.
+    public
+        The public table of the release. Some mechanisms' models are made of its records; without
+        it, these are not refitted, and the finding says so.
 
     Returns
     -------
@@ -110,17 +119,17 @@ def verify(
     document = read_document(path)
     certificate = Certificate.from_dict(document)
     folder = path if path.is_dir() else path.parent
-    held = _Held(certificate, folder, files or {})
+    held = _Held(certificate, folder, files or {}, public)
     return [
         _found("the certificate is whole", lambda: _seal_faults(document, certificate)),
-        *(_found(f"file: {name}", _file_check(held, name)) for name in _names(certificate)),
+        *(_found(f"file: {name}", _file_check(held, name)) for name in _names(held)),
         _found("the domain", lambda: _domain_faults(held)),
         _found("the transcript", lambda: _transcript_faults(held)),
         _found("the settings", lambda: filter(None, [setting_fault(certificate)])),
-        _found("the draws", lambda: draw_faults(certificate, held.transcript)),
+        _found("the draws", lambda: draw_faults(certificate, held.transcript, held.domain)),
         _found("the budget", lambda: _budget_faults(certificate)),
         *_paid(certificate, ledger),
-        _found("the model, refitted", lambda: _model_faults(held), said=held.refit_message),
+        _refitted(held),
         _found("the table, sampled again", lambda: _table_faults(held)),
     ]
 
@@ -143,10 +152,12 @@ class _Held:
         certificate: Certificate,
         folder: Path | UPath,
         files: Mapping[str, Path | UPath],
+        public: Source | None,
     ) -> None:
         self.certificate = certificate
         self._folder = folder
         self._files = files
+        self._public = public
 
     def path(self, name: str) -> Path | UPath:
         """Return where a file lies."""
@@ -169,6 +180,24 @@ class _Held:
         return Domain.from_dict(parse_yaml(self.path("domain").read_text(encoding="utf-8")))
 
     @cached_property
+    def public(self) -> EncodedTable | None:
+        """The public table in codes, where it was given."""
+        if self._public is None:
+            return None
+        return encode(self._public.read(private=False), self.domain, private=False)
+
+    @property
+    def wants_public(self) -> bool:
+        """Whether the model cannot be refitted without the public table, which is not given."""
+        if self._public is not None:
+            return False
+        try:
+            refit(self.transcript, self.domain)
+        except DomainError:
+            return self.domain.digest == self.transcript.domain_digest
+        return False
+
+    @cached_property
     def model(self) -> Model:
         return load_model(self.path("model").parent)
 
@@ -187,7 +216,7 @@ class _Held:
     @cached_property
     def distance(self) -> float:
         """How far the refitted model is from the stored one, a fraction of the records."""
-        again = refit(self.transcript, self.domain)
+        again = refit(self.transcript, self.domain, self.public)
         if type(again) is not type(self.model) or again.total != self.model.total:
             return math.inf
         if self.model.domain.digest != self.domain.digest:
@@ -220,6 +249,25 @@ def _found(
         return Finding(name, False, f"cannot be read ({type(error).__name__})")
 
 
+def _refitted(held: _Held) -> Finding:
+    """Check the model, unless that takes a public table that is not there."""
+    name = "the model, refitted"
+
+    def faults() -> Iterator[str]:
+        if not held.wants_public:
+            yield from _model_faults(held)
+
+    found = _found(name, faults, said=lambda: "" if held.wants_public else held.refit_message())
+    if not found.passed or found.message:
+        return found
+    return Finding(
+        name,
+        True,
+        "NOT CHECKED: the model is made of the public table's records; give that table",
+        checked=False,
+    )
+
+
 def _seal_faults(document: dict[str, Any], certificate: Certificate) -> Iterator[str]:
     if document.get("seal") != seal_of(document):
         yield "its seal does not fit what it says: it was altered"
@@ -229,10 +277,17 @@ def _seal_faults(document: dict[str, Any], certificate: Certificate) -> Iterator
             yield f"what it says under {name!r} does not follow from the rest"
 
 
-def _names(certificate: Certificate) -> list[str]:
+_FILES = frozenset(name for inside in CONTENTS.values() for name in inside)
+
+
+def _names(held: _Held) -> list[str]:
     """Return what a release leaves, and whatever else the certificate names."""
-    wanted = {name for inside in CONTENTS.values() for name in inside}
-    return sorted(wanted | certificate.files.keys())
+    try:
+        read = [path.stem for path in arrays_in(held.path("model").parent)]
+    except (JamError, *_UNREADABLE):
+        # The check of the model's file says so.
+        read = []
+    return sorted({*_FILES, *held.certificate.files, *read})
 
 
 def _file_check(held: _Held, name: str) -> Callable[[], Iterator[str]]:
@@ -242,6 +297,8 @@ def _file_check(held: _Held, name: str) -> Callable[[], Iterator[str]]:
             # What is refitted and sampled is read from the folder, and must be what is vouched for.
             if inside.get(name) and path != held.path(what).parent / inside[name]:
                 yield f"{path} is not the file of the {what} that is verified"
+        if name not in _FILES and path != held.path("model").parent / path.name:
+            yield f"{path} is not the file of the model that is verified"
         if not path.is_file():
             yield f"{path} is not there: bring it back, or say where it lies"
         elif sha256_of(path) != held.certificate.files[name].sha256:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jam_dagster.cli.console import print_json, stderr
+from jam_dagster.cli.console import print_json, source, stderr
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -79,6 +79,14 @@ def verify(
             "ledger's entries are checked by themselves only.",
         ),
     ] = None,
+    public: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="The public table of the release. Some mechanisms' models are made of its "
+            "records, and cannot be refitted without it.",
+        ),
+    ] = None,
     table: Annotated[
         Path | None, typer.Option(metavar="FILE", rich_help_panel=_PLACE, help="The table.")
     ] = None,
@@ -116,7 +124,9 @@ def verify(
     path = _path(where)
     moved = released_files(table=table, domain=domain, transcript=transcript, model=model)
     opened = None if ledger is None else Ledger(ledger)
-    findings = check(path, files=moved, ledger=opened)
+    findings = check(
+        path, files=moved, ledger=opened, public=None if public is None else source(public)
+    )
     certificate = Certificate.load(path)
     passed = all(finding.passed for finding in findings)
     if as_json:
@@ -125,7 +135,8 @@ def verify(
         print_json({"passed": passed, "releasable": releasable, "findings": told})
     else:
         for finding in findings:
-            typer.echo(f"{'pass' if finding.passed else 'FAIL'}  {finding.name}: {finding.message}")
+            verdict = ("pass" if finding.checked else "----") if finding.passed else "FAIL"
+            typer.echo(f"{verdict}  {finding.name}: {finding.message}")
         if not passed:
             typer.echo("The certificate is not to be relied on.")
         elif certificate.releasable:

@@ -7,7 +7,7 @@ Private Synthetic Data", VLDB 2022, Algorithms 2 to 4.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -26,13 +26,21 @@ from jam_dagster.mechanisms.graphical_run import (
 )
 from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
-from jam_dagster.mechanisms.run import SMALLEST_RHO, check_countable, check_share, check_tables
+from jam_dagster.mechanisms.run import (
+    SMALLEST_RHO,
+    check_countable,
+    check_share,
+    check_tables,
+    step_of,
+)
 from jam_dagster.mechanisms.scores import MEAN_ABSOLUTE_NORMAL, l1_distance, weighted_scores
 from jam_dagster.mechanisms.settings import check_settings, setting
+from jam_dagster.mechanisms.tractability import TractabilityFilter
 from jam_dagster.mechanisms.transcript import Round, Transcript
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
+    from jam_dagster.privacy import Neighbours
     from jam_dagster.privacy.draws import Draws
 
 ROUNDS_AN_ATTRIBUTE = 16
@@ -178,11 +186,46 @@ class Aim:
         return run.result(outcome)
 
     @classmethod
+    def sensitivities(
+        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
+    ) -> Iterator[float]:
+        """Yield what the sensitivity of each selection must be: the round's heaviest candidate's.
+
+        A round that chose nothing is the last, and stands for itself: what it chose from follows
+        from what it would have cost.
+        """
+        closure = workload.downward_closure()
+        weights, fits = weights_of(workload, closure), TractabilityFilter(domain, closure)
+        limits = [one.size_limit_mb or 0.0 for one in transcript.rounds]
+        limits += _limit_of_a_lost_round(transcript)
+        measured: list[Clique] = []
+        for index, limit in enumerate(limits):
+            candidates = fits.fitting(measured, limit)
+            # The first rounds choose nothing, and may have no candidate.
+            heaviest = max((float(weights[number]) for number in candidates), default=0.0)
+            yield neighbours.error_score(heaviest)
+            if index < len(transcript.rounds):
+                done = transcript.rounds[index]
+                measured += [done.clique] if done.measurement is not None else []
+
+    @classmethod
     def refit(
         cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
     ) -> FittedModel:
         """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
         return refit_graphical(transcript, domain)
+
+
+def _limit_of_a_lost_round(transcript: Transcript) -> list[float]:
+    """Return the size limit of the round that came after those that a transcript tells, if any."""
+    settings, rounds = transcript.parameters, transcript.rounds
+    step = step_of(len(rounds), "select")
+    for call in transcript.calls:
+        if call.step == step:
+            spent = rounds[-1].rho_spent if rounds else 0.0
+            earned = spent + call.rho / (1 - float(settings["alpha"]))
+            return [float(settings["size_limit_mb"]) * earned / transcript.rho_budget]
+    return []
 
 
 def weights_of(workload: Workload, closure: Sequence[Clique]) -> np.ndarray:

@@ -7,8 +7,9 @@ Information for Private Synthetic Data", AISTATS 2024, Algorithm 2.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -46,6 +47,7 @@ from jam_dagster.tables import (
 )
 
 if TYPE_CHECKING:
+    from jam_dagster.privacy import Neighbours
     from jam_dagster.privacy.draws import Draws
 
 
@@ -175,6 +177,13 @@ class JamPgm:
             if on_round is not None:
                 on_round(outcome)
         return run.result(ended)
+
+    @classmethod
+    def sensitivities(
+        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
+    ) -> Iterable[float]:
+        """Return what the sensitivity of each selection must be: the score's, in every round."""
+        return repeat(neighbours.jam_score)
 
     @classmethod
     def refit(

@@ -15,6 +15,7 @@ from jam_dagster.tables import Clique, Domain, EncodedTable, MarginalSource, Wor
 if TYPE_CHECKING:
     from upath import UPath
 
+    from jam_dagster.privacy import Neighbours
     from jam_dagster.privacy.draws import Draws
 
 OnRound = Callable[[Round], None]
@@ -130,6 +131,18 @@ class Mechanism(Described, Protocol):
         on_round: OnRound | None = None,
     ) -> MechanismResult:
         """Spend what `draws` holds on a model of `private` that serves `workload`."""
+
+    @classmethod
+    def sensitivities(
+        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
+    ) -> Iterable[float]:
+        """Return what the sensitivity of each round's selection must be, from the first round on.
+
+        A certificate holds every selection to it: that of round t, as `run.step_of` numbers it, to
+        the element t - 1. It may be endless, where all rounds select alike. What a measurement
+        must be follows from the transcript: `Neighbours.marginal_l2` of a marginal, and
+        `Neighbours.cell` of a single cell.
+        """
 
     @classmethod
     def refit(

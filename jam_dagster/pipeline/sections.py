@@ -270,9 +270,7 @@ class WorkloadSpec(Configured):
 
     def build(self, domain: Domain) -> Workload:
         """Return the workload over `domain`, or raise for attributes that it does not have."""
-        if self.degree is not None:
-            return Workload.all_k_way(domain, self.degree)
-        return Workload.of(domain, self.cliques or [], weights=self.weights)
+        return Workload.specified(domain, self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """Return what was given, for the digest."""

@@ -168,17 +168,20 @@ class PlanRequest:
 
     def workload(self, domain: Domain) -> Workload:
         """Return the workload over a domain."""
+        return Workload.specified(domain, self._workload)
+
+    @property
+    def _workload(self) -> dict[str, Any]:
         if self.cliques is None:
-            return Workload.all_k_way(domain, self.release.degree)
-        return Workload.of(domain, self.cliques, weights=self.weights)
+            return {"degree": self.release.degree}
+        listed = {"cliques": self.cliques, "weights": self.weights}
+        return {name: value for name, value in listed.items() if value is not None}
 
     def key(self, domain: Domain) -> ReleaseKey:
         """Return how the ledger would know the release."""
         release = replace(self.release, noise=self.noise)
         specification = release.specification(domain_digest=domain.digest)
-        if self.cliques is not None:
-            listed = {"cliques": self.cliques, "weights": self.weights}
-            specification["workload"] = {k: v for k, v in listed.items() if v is not None}
+        specification["workload"] = self._workload
         return ReleaseKey(
             dataset=self.release.dataset or "not named",
             release=self.release.release_name,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 from jam_dagster.errors import InputError
 from jam_dagster.tables.domain import Clique, Domain
@@ -116,6 +117,19 @@ class Workload:
                 raise InputError(f"marginal {given} names an attribute twice: remove one")
         chosen = (1.0,) * len(canonical) if weights is None else tuple(weights)
         return cls(canonical, chosen, domain.names)
+
+    @classmethod
+    def specified(cls, domain: Domain, given: Mapping[str, Any]) -> Workload:
+        """Return the workload of a specification: of one ``degree``, or ``cliques`` listed.
+
+        Raises
+        ------
+        InputError
+            If the domain cannot serve it.
+        """
+        if given.get("degree") is not None:
+            return cls.all_k_way(domain, given["degree"])
+        return cls.of(domain, given.get("cliques") or (), given.get("weights"))
 
     def downward_closure(self) -> tuple[Clique, ...]:
         """Return every non-empty subset of every marginal, by length and order of the domain."""

@@ -1,4 +1,4 @@
-"""Every relation's runs certify: the draws are what the relation asks for, and no other."""
+"""Runs of every mechanism, for every relation, certify: their draws are as asked, and no other."""
 
 from __future__ import annotations
 
@@ -9,32 +9,41 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jam_dagster.certificates import Asked, certify, released_files, verify, write_table
-from jam_dagster.mechanisms import JamPgm, sampling_generator
+from jam_dagster.certificates import (
+    Asked,
+    Certificate,
+    certify,
+    released_files,
+    verify,
+    write_table,
+)
+from jam_dagster.mechanisms import Mechanism, Transcript, sampling_generator
 from jam_dagster.privacy import Draws, Neighbours, ReleaseKey, SeededNoise, UnledgeredAccount
 from jam_dagster.privacy.release_key import canonical_digest, specification_of
 from jam_dagster.tables import Domain, EncodedTable, Workload, decode
+from tests.battery.mechanisms import Case, every_mechanism
 
 RELATIONS = [Neighbours(relation, k) for relation in ("replace_one", "add_remove") for k in (1, 3)]
 
+# Weights of their own: a heavy marginal makes candidates that are more sensitive than others.
+WORKLOAD = {"cliques": [["a", "b"], ["b", "c"], ["a"]], "weights": [1.0, 3.0, 0.5]}
 
-@pytest.mark.parametrize("neighbours", RELATIONS, ids=str)
-def test_a_run_under_every_relation_certifies(neighbours: Neighbours, tmp_path: Path) -> None:
+
+def certified(folder: Path, mechanism: Mechanism, neighbours: Neighbours) -> Certificate:
     domain = Domain.from_sizes({"a": 2, "b": 3, "c": 2})
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({name: rng.integers(0, size, 300) for name, size in domain.sizes.items()})
     table = EncodedTable.from_frame(domain, frame)
     asked = Asked(10.0, 1e-9, {"mechanism": 1.0})
     draws = Draws(SeededNoise(0), UnledgeredAccount(1.0), neighbours=neighbours)
-    mechanism = JamPgm(rounds=3, iterations=30)
-    made = mechanism.run(table, table, Workload.all_k_way(domain, 2), draws)
+    made = mechanism.run(table, table, Workload.specified(domain, WORKLOAD), draws)
     seed = sampling_generator(made.transcript)
     write_table(
-        decode(made.model.sample(made.transcript.records, seed), seed), tmp_path / "table.csv"
+        decode(made.model.sample(made.transcript.records, seed), seed), folder / "table.csv"
     )
-    domain.save(tmp_path / "domain.yaml")
-    made.model.save(tmp_path / "model")
-    made.transcript.save(tmp_path / "transcript")
+    domain.save(folder / "domain.yaml")
+    made.model.save(folder / "model")
+    made.transcript.save(folder / "transcript")
     specification = specification_of(
         epsilon=asked.epsilon,
         delta=asked.delta,
@@ -43,17 +52,17 @@ def test_a_run_under_every_relation_certifies(neighbours: Neighbours, tmp_path: 
             "unit": {"max_rows": neighbours.max_rows},
         },
         mechanism={"name": mechanism.name, **mechanism.parameters()},
-        workload={},
+        workload=WORKLOAD,
         evaluation_share=0.0,
         domain=domain.digest,
     )
     certificate = certify(
-        tmp_path,
+        folder,
         released_files(
-            table=tmp_path / "table.csv",
-            domain=tmp_path / "domain.yaml",
-            transcript=tmp_path / "transcript",
-            model=tmp_path / "model",
+            table=folder / "table.csv",
+            domain=folder / "domain.yaml",
+            transcript=folder / "transcript",
+            model=folder / "model",
         ),
         key=ReleaseKey("people", "small", canonical_digest(specification)),
         specification=specification,
@@ -61,10 +70,37 @@ def test_a_run_under_every_relation_certifies(neighbours: Neighbours, tmp_path: 
         transcript=made.transcript,
         domain=domain,
     )
-    certificate.save(tmp_path)
-    assert [one for one in verify(tmp_path) if not one.passed] == []
+    certificate.save(folder)
+    return certificate
+
+
+def failed(folder: Path) -> dict[str, str]:
+    return {one.name: one.message for one in verify(folder) if not one.passed}
+
+
+@every_mechanism
+@pytest.mark.parametrize("neighbours", RELATIONS, ids=str)
+def test_a_run_under_every_relation_certifies(
+    case: Case, neighbours: Neighbours, tmp_path: Path
+) -> None:
+    certificate = certified(tmp_path, case.make(), neighbours)
+    assert failed(tmp_path) == {}
 
     for wrong in RELATIONS:
         replace(certificate, neighbours=wrong).save(tmp_path)
-        failed = {one.name for one in verify(tmp_path) if not one.passed}
-        assert ({"the draws", "the transcript", "the settings"} <= failed) is (wrong != neighbours)
+        found = {"the draws", "the transcript", "the settings"} <= failed(tmp_path).keys()
+        assert found is (wrong != neighbours)
+
+
+@every_mechanism
+def test_a_wrong_sensitivity_of_any_draw_is_found(case: Case, tmp_path: Path) -> None:
+    """Also where transcript and certificate agree on it, and the noise is the right one for it."""
+    certificate = certified(tmp_path, case.make(), Neighbours())
+    transcript = Transcript.load(tmp_path / "transcript")
+    for number, draw in enumerate(certificate.draws):
+        halved = replace(draw.call, sensitivity=draw.call.sensitivity / 2)
+        forged = [*certificate.draws]
+        forged[number] = replace(draw, call=halved)
+        replace(transcript, calls=tuple(one.call for one in forged)).save(tmp_path / "transcript")
+        replace(certificate, draws=tuple(forged)).save(tmp_path)
+        assert f"{halved.step} has another sensitivity" in failed(tmp_path)["the draws"]
