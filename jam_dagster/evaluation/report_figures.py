@@ -12,6 +12,7 @@ from jam_dagster.evaluation import plots
 from jam_dagster.evaluation.comparisons import CellShares, one_way_shares
 from jam_dagster.evaluation.live_charts import live_chart
 from jam_dagster.evaluation.released_marginals import ReleasedMarginal, released_marginal
+from jam_dagster.tables.public_tables import is_known
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -114,7 +115,8 @@ def one_way_figures(
         yield DistributionFigure(
             attribute.name,
             live_chart(chart, f"Distribution of {attribute.name}. Most frequent, {frequent}."),
-            distances(tables, released, transcript.records),
+            distances(tables, released, transcript.records)
+            + ("" if is_known(public, clique) else " No public table has it: drawn as uniform."),
             one_way_shares(attribute, **numbers),
         )
 

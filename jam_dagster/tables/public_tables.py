@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.errors import DomainError, InputError
+from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain import Clique, Domain
 from jam_dagster.tables.marginals import MarginalSource
 
@@ -17,7 +19,9 @@ from jam_dagster.tables.marginals import MarginalSource
 class PublicTables:
     """Public tables about the same people or others, each with all attributes or some.
 
-    As a `MarginalSource` it answers each marginal from the first table that has its attributes.
+    As a `MarginalSource` it answers what is known of a marginal from public data alone: counts of
+    the first table that has its attributes; where none has them all, the product of the largest
+    parts that tables have, uniform in attributes that none has.
 
     Parameters
     ----------
@@ -85,29 +89,57 @@ class PublicTables:
         ]
 
     def marginal(self, clique: Clique) -> npt.NDArray[Any]:
-        """Return the counts of a clique in the first table that has it, scaled to `records`.
-
-        Raises
-        ------
-        InputError
-            No table has all its attributes.
-        """
+        """Return what is known of a marginal, in counts that sum to `records`."""
         (answer,) = self.marginals([clique]).values()
         return answer
 
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, npt.NDArray[Any]]:
-        """Return the counts of several cliques; see `marginal`."""
-        asked = [tuple(clique) for clique in cliques]
-        by_table: dict[str, list[Clique]] = {}
-        for clique in asked:
-            names = self.answering(clique)
-            if not names:
-                raise InputError(f"No public table has all of {', '.join(clique)}.")
-            by_table.setdefault(names[0], []).append(clique)
+        """Return what is known of several marginals; see `marginal`."""
+        asked = {tuple(clique): self._parts(tuple(clique)) for clique in cliques}
+        wanted: dict[str, dict[Clique, None]] = {}
+        for parts in asked.values():
+            for name, part in parts:
+                if name is not None:
+                    wanted.setdefault(name, {})[part] = None
+        counted = {name: self.tables[name].marginals(parts) for name, parts in wanted.items()}
         answers: dict[Clique, npt.NDArray[Any]] = {}
-        for name, some in by_table.items():
-            table = self.tables[name]
-            for clique, counts in table.marginals(some).items():
-                same = table.records == self.records
-                answers[clique] = counts if same else counts * (self.records / table.records)
-        return {clique: answers[clique] for clique in asked}
+        for clique, parts in asked.items():
+            (name, part), *others = parts
+            if name is not None and not others and self.tables[name].records == self.records:
+                answers[clique] = counted[name][part]
+                continue
+            answer = np.full(1, float(self.records))
+            for name, part in parts:
+                shape = tuple(self.domain.sizes[one] for one in part)
+                share = (
+                    np.full(shape, 1 / math.prod(shape))
+                    if name is None
+                    else counted[name][part] / self.tables[name].records
+                )
+                answer = np.multiply.outer(answer, share)
+            order = [one for _, part in parts for one in part]
+            answers[clique] = answer[0].transpose([order.index(one) for one in clique])
+        return answers
+
+    def _parts(self, clique: Clique) -> list[tuple[str | None, Clique]]:
+        """Return the parts of a clique, each with the table that answers it, None for none."""
+        parts: list[tuple[str | None, Clique]] = []
+        left = self.domain.canonical(clique)
+        while left:
+            having = {
+                name: tuple(one for one in left if one in table.domain.positions)
+                for name, table in self.tables.items()
+            }
+            name = max(having, key=lambda one: len(having[one]))
+            part = having[name]
+            if not part:
+                parts.append((None, left))
+                break
+            parts.append((name, part))
+            left = tuple(one for one in left if one not in part)
+        return parts or [(next(iter(self.tables)), ())]
+
+
+def is_known(public: MarginalSource, clique: Clique) -> bool:
+    """Return whether a public table has all attributes of a clique."""
+    return not isinstance(public, PublicTables) or bool(public.answering(clique))

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from jam_dagster.errors import DomainError, InputError
+from jam_dagster.errors import DomainError
 from jam_dagster.tables import Domain, EncodedTable, PublicTables, Workload
+from jam_dagster.tables.public_tables import is_known
 
 DOMAIN = Domain.from_sizes({"a": 2, "b": 3, "c": 2})
 
@@ -31,8 +32,30 @@ def test_who_has_what() -> None:
     assert BOTH.answering(("b",)) == ["ab", "bc"]
     assert BOTH.answering(("b", "c")) == ["bc"]
     assert BOTH.answering(("a", "c")) == []
-    with pytest.raises(InputError, match="No public table has all of a, c"):
-        BOTH.marginal(("a", "c"))
+    assert is_known(BOTH, ("a", "b"))
+    assert not is_known(BOTH, ("a", "c"))
+    assert is_known(AB, ("a", "b"))
+
+
+def test_what_no_table_has_whole_is_the_product_of_its_parts() -> None:
+    # a from the first, c from the second; (a, b) goes before (b, c), for it is as large.
+    assert BOTH.marginal(("a", "c")).tolist() == [[0.5, 0.5], [1.5, 1.5]]
+    expected = np.multiply.outer(AB.marginal(("a", "b")), [0.5, 0.5])
+    np.testing.assert_allclose(BOTH.marginal(("a", "b", "c")), expected)
+    # The larger part goes first, whichever table it is in, and axes stay in their order.
+    alone = PublicTables(DOMAIN, {"a": table("a", [(0,), (1,)]), "bc": BC})
+    expected = np.multiply.outer([0.5, 0.5], alone.marginal(("b", "c")))
+    np.testing.assert_allclose(alone.marginal(("a", "b", "c")), expected)
+
+
+def test_what_no_table_has_at_all_is_uniform() -> None:
+    one = PublicTables(DOMAIN, {"ab": AB})
+    assert one.marginal(("c",)).tolist() == [2.0, 2.0]
+    assert one.marginal(("a", "c")).tolist() == [[0.5, 0.5], [1.5, 1.5]]
+    assert one.marginal(()) == 4
+    for clique in Workload.all_k_way(DOMAIN, 3).downward_closure():
+        assert one.marginal(clique).sum() == pytest.approx(4)
+        assert one.marginal(clique).shape == tuple(DOMAIN.sizes[name] for name in clique)
 
 
 def test_one_table_is_public_tables_too() -> None:
