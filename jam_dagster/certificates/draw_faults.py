@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from jam_dagster.certificates.issue import EVALUATION_SHARE, MECHANISM_SHARE
 from jam_dagster.mechanisms.registry import selection_sensitivities
 from jam_dagster.mechanisms.run import step_of
-from jam_dagster.privacy import exponential_epsilon, gaussian_sigma
+from jam_dagster.privacy import (
+    exponential_epsilon,
+    gaussian_sigma,
+    permute_and_flip_epsilon,
+)
 from jam_dagster.tables import Workload
 
 if TYPE_CHECKING:
@@ -29,6 +33,12 @@ _MORE_NOISE = 2e-6
 _TABLES_EVALUATED = 2
 
 _SELECTION = re.compile(r"round-(\d+)/select(?:-\d+)?")
+
+SELECTIONS: dict[str, Callable[[float], float]] = {
+    "exponential mechanism": exponential_epsilon,
+    "permute-and-flip": permute_and_flip_epsilon,
+}
+"""The epsilon that each kind of selection has for its rho."""
 
 _MOST_ROUNDS = 100_000
 """No run has more; a forged number must not keep a verification busy."""
@@ -48,7 +58,7 @@ def draw_faults(certificate: Certificate, transcript: Transcript, domain: Domain
             wanted = _of_evaluation(call, certificate)
         elif one.share != MECHANISM_SHARE:
             wanted = None
-        elif call.kind == "exponential mechanism":
+        elif call.kind in SELECTIONS:
             wanted = selections.get(call.step)
         else:
             wanted = _of_measurement(call, rounds.get(call.step), domain, certificate.neighbours)
@@ -67,7 +77,7 @@ def _selections(
     certificate: Certificate, transcript: Transcript, domain: Domain
 ) -> dict[str, float]:
     """Return what the sensitivity of each selection must be, by its step, as its mechanism says."""
-    steps = [one.call.step for one in certificate.draws if one.call.kind == "exponential mechanism"]
+    steps = [one.call.step for one in certificate.draws if one.call.kind in SELECTIONS]
     rounds = {step: int(found[1]) for step in steps if (found := _SELECTION.fullmatch(step))}
     if not rounds:
         return {}
@@ -105,8 +115,8 @@ def _of_measurement(
 def _noisier(call: NoiseCall) -> float:
     """Return how much more noise a draw had than its rho asks for, relatively."""
     assert call.scale is not None  # noqa: S101  # the caller has looked
-    if call.kind == "exponential mechanism":
-        return exponential_epsilon(call.rho) / call.scale - 1.0
+    if call.kind in SELECTIONS:
+        return SELECTIONS[call.kind](call.rho) / call.scale - 1.0
     return call.scale / gaussian_sigma(call.sensitivity, call.rho) - 1.0
 
 

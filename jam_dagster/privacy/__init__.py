@@ -15,6 +15,7 @@ from jam_dagster.privacy.accounting import (
     epsilon_from_rho,
     exponential_epsilon,
     gaussian_sigma,
+    permute_and_flip_epsilon,
     rho_from_epsilon,
     rho_within,
     units_down,
@@ -29,7 +30,7 @@ from jam_dagster.privacy.draws import (
 )
 from jam_dagster.privacy.exact_noise import ExactNoise
 from jam_dagster.privacy.noise import Noise, NoiseName, make_noise
-from jam_dagster.privacy.noise_calls import NoiseCall
+from jam_dagster.privacy.noise_calls import NoiseCall, SelectionKind
 from jam_dagster.privacy.protection import Protection
 from jam_dagster.privacy.release_key import ReleaseKey
 from jam_dagster.privacy.seeded_noise import SeededNoise
@@ -77,6 +78,7 @@ __all__ = [
     "Release",
     "ReleaseKey",
     "SeededNoise",
+    "SelectionKind",
     "UnledgeredAccount",
     "Verification",
     "describe_rho",
@@ -84,6 +86,7 @@ __all__ = [
     "exponential_epsilon",
     "gaussian_sigma",
     "make_noise",
+    "permute_and_flip_epsilon",
     "rho_from_epsilon",
     "rho_within",
     "units_down",

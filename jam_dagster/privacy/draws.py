@@ -22,12 +22,13 @@ from jam_dagster.errors import LostDrawError, SpecificationError
 from jam_dagster.privacy.accounting import (
     UNITS_PER_RHO,
     exponential_epsilon,
+    permute_and_flip_epsilon,
     rho_within,
     units_down,
     units_up,
 )
 from jam_dagster.privacy.noise import check_counts, check_sensitivity, check_values
-from jam_dagster.privacy.noise_calls import DrawKind, NoiseCall
+from jam_dagster.privacy.noise_calls import DrawKind, NoiseCall, SelectionKind
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 from jam_dagster.tables.files import write_whole
 
@@ -214,8 +215,16 @@ class Draws:
     def _units(self) -> int:
         return sum(self._units_of.values())
 
-    def select(self, step: str, scores: np.ndarray, *, rho: float, sensitivity: float) -> int:
-        """Choose an index by the exponential mechanism.
+    def select(
+        self,
+        step: str,
+        scores: np.ndarray,
+        *,
+        rho: float,
+        sensitivity: float,
+        kind: SelectionKind = "exponential mechanism",
+    ) -> int:
+        """Choose an index by the exponential mechanism, or by permute-and-flip.
 
         Parameters
         ----------
@@ -224,9 +233,12 @@ class Draws:
         scores
             Shape ``(m,)``; the higher, the likelier.
         rho
-            What the choice may cost; the mechanism runs with ``eps = sqrt(8 rho)``.
+            What the choice may cost; the exponential mechanism runs with ``eps = sqrt(8 rho)``,
+            permute-and-flip with ``eps = sqrt(2 rho)``.
         sensitivity
             How far one person's replacement moves any score.
+        kind
+            Which of the two.
 
         Returns
         -------
@@ -244,12 +256,14 @@ class Draws:
         # What cannot be drawn from must fail before it is charged.
         scores = check_values(scores, name="scores")
         check_sensitivity(sensitivity)
-        stored = self._open(step, rho, "exponential mechanism", sensitivity, scores.size)
+        flips = kind == "permute-and-flip"
+        stored = self._open(step, rho, kind, sensitivity, scores.size)
         if stored is None:
-            index = self._noise.select(scores, rho, sensitivity, step)
+            choose = self._noise.permute_and_flip if flips else self._noise.select
+            index = choose(scores, rho, sensitivity, step)
             stored = {"index": int(index), "rho": rho}
             self._store.put(step, stored)
-        self._note(step, exponential_epsilon(rho))
+        self._note(step, (permute_and_flip_epsilon if flips else exponential_epsilon)(rho))
         return int(stored["index"])
 
     def measure(self, step: str, counts: np.ndarray, *, rho: float) -> tuple[np.ndarray, float]:

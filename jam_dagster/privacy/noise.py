@@ -18,7 +18,7 @@ NoiseName = Literal["exact", "numpy"]
 
 
 class Noise(Protocol):
-    """A source of the three draws that private synthetic data need.
+    """A source of the draws that private synthetic data need.
 
     Attributes
     ----------
@@ -130,6 +130,19 @@ class Noise(Protocol):
         ------
         SpecificationError
             If an argument is out of range; raised before anything is drawn.
+        """
+        ...
+
+    def permute_and_flip(
+        self, scores: NDArray[np.float64], rho: float, sensitivity: float, step: str
+    ) -> int:
+        """Choose a candidate by permute-and-flip, in one draw.
+
+        McKenna and Sheldon 2020: candidates come in random order, and c is taken with probability
+        ``exp(epsilon (scores[c] - max scores) / (2 sensitivity))``, else the next one comes. Here
+        ``epsilon = sqrt(2 rho)``, half of what `select` has for the same rho.
+
+        Parameters and errors are those of `select`.
         """
         ...
 

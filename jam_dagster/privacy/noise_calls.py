@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-DrawKind = Literal["exponential mechanism", "discrete Gaussian", "Gaussian"]
+SelectionKind = Literal["exponential mechanism", "permute-and-flip"]
+"""How one of several candidates is chosen."""
+
+DrawKind = Literal[SelectionKind, "discrete Gaussian", "Gaussian"]
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,21 @@ class ScriptedNoise:
     selections: list[dict] = field(default_factory=list)
     measurements: list[dict] = field(default_factory=list)
 
-    def select(self, scores, rho, sensitivity, step):
+    def select(self, scores, rho, sensitivity, step, law="exponential mechanism"):
         index = self.choices[len(self.selections)]
         self.selections.append(
-            {"scores": scores.copy(), "rho": rho, "sensitivity": sensitivity, "step": step}
+            {
+                "scores": scores.copy(),
+                "rho": rho,
+                "sensitivity": sensitivity,
+                "step": step,
+                "law": law,
+            }
         )
         return index
+
+    def permute_and_flip(self, scores, rho, sensitivity, step):
+        return self.select(scores, rho, sensitivity, step, "permute-and-flip")
 
     def gaussian_counts(self, counts, l2_sensitivity, rho, step):
         self.measurements.append({"counts": counts.copy(), "rho": rho, "step": step})

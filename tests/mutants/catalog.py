@@ -123,6 +123,14 @@ MUTANTS = (
         ("tests/privacy/test_noise.py", "-k", "follows_the_exponential"),
     ),
     Mutant(
+        "permute-and-flip-costs-an-eighth",
+        "permute-and-flip costs eps^2 / 2: it has no bounded range",
+        ACCOUNTING,
+        "return math.sqrt(2.0 * check_rho(rho))",
+        "return exponential_epsilon(rho)",
+        ("tests/privacy/test_noise.py", "-k", "follows_permute_and_flip or covers_permute"),
+    ),
+    Mutant(
         "rounded-gaussian",
         "rounding a continuous Gaussian gives another law",
         SEEDED,
@@ -150,12 +158,14 @@ MUTANTS = (
         "charge-after-draw",
         "a crash between the two would leave a draw unpaid",
         DRAWS,
-        """        stored = self._open(step, rho, "exponential mechanism", sensitivity, scores.size)
+        """        stored = self._open(step, rho, kind, sensitivity, scores.size)
         if stored is None:
-            index = self._noise.select(scores, rho, sensitivity, step)
+            choose = self._noise.permute_and_flip if flips else self._noise.select
+            index = choose(scores, rho, sensitivity, step)
 """,
-        """        index = self._noise.select(scores, rho, sensitivity, step)
-        stored = self._open(step, rho, "exponential mechanism", sensitivity, scores.size)
+        """        choose = self._noise.permute_and_flip if flips else self._noise.select
+        index = choose(scores, rho, sensitivity, step)
+        stored = self._open(step, rho, kind, sensitivity, scores.size)
         if stored is None:
 """,
         ("tests/privacy/test_draws.py",),
@@ -241,8 +251,8 @@ MUTANTS = (
         "resume-redraws",
         "a stored outcome is drawn again, for nothing",
         DRAWS,
-        "        if stored is None:\n            index = ",
-        "        if True:\n            index = ",
+        "        if stored is None:\n            choose = ",
+        "        if True:\n            choose = ",
         (f"{REPLAY}::test_what_is_stored_is_released_alike_and_asks_nothing", *QUICK),
     ),
     Mutant(
