@@ -11,6 +11,7 @@ PACKAGES = {
     "mechanisms": "jam_dagster.mechanisms",
     "evaluation": "jam_dagster.evaluation",
     "synthesis": "jam_dagster.synthesis",
+    "benchmark": "jam_dagster.benchmark",
     "certificates": "jam_dagster.certificates",
     "pipeline": "jam_dagster.pipeline",
     "errors": "jam_dagster.errors",

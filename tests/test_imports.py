@@ -12,7 +12,16 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 # A folder may import itself and those to its right of it in this list.
-LAYERS = ["pipeline", "certificates", "evaluation", "mechanisms", "privacy", "tables", "errors"]
+LAYERS = [
+    "pipeline",
+    "benchmark",
+    "certificates",
+    "evaluation",
+    "mechanisms",
+    "privacy",
+    "tables",
+    "errors",
+]
 # They sit beside the pipeline: everything below it is theirs, nothing of Dagster, and nobody
 # imports them. The command line calls the synthesis, never the other way round.
 BESIDE = ["cli", "synthesis"]
@@ -133,7 +142,7 @@ def test_importing_the_package_is_quick_and_light() -> None:
 
 
 @pytest.mark.parametrize(
-    "folder", ["tables", "privacy", "mechanisms", "evaluation", "certificates"]
+    "folder", ["tables", "privacy", "mechanisms", "evaluation", "certificates", "benchmark"]
 )
 def test_folders_below_the_pipeline_are_light(folder: str) -> None:
     assert imported_modules(f"import jam_dagster.{folder}")["heavy"] == []

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from jam_dagster import __version__
+from jam_dagster.cli.benchmark import app as benchmark_app
 from jam_dagster.cli.certificate import app as certificate_app
 from jam_dagster.cli.console import Commands
 from jam_dagster.cli.demo import app as demo_app
@@ -79,6 +80,7 @@ app.command()(plan)
 app.add_typer(domain_app, name="domain")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(certificate_app, name="certificate")
+app.add_typer(benchmark_app, name="benchmark")
 app.add_typer(demo_app, name="demo")
 
 

@@ -88,7 +88,7 @@ def progress(
         yield (lambda stage: None), say
         return
 
-    with _bar(console) as bar:
+    with progress_bar(console) as bar:
         task = bar.add_task("read", total=rounds, chosen="", due=None)
         taken: list[float] = []
 
@@ -144,7 +144,7 @@ def progress_of_trials(
         yield (lambda stage: None), (lambda number, outcome: None), say
         return
 
-    with _bar(console) as bar:
+    with progress_bar(console) as bar:
         task = bar.add_task("read", total=trials * rounds, chosen="", due=None)
         started = time.monotonic()
 
@@ -165,7 +165,7 @@ def progress_of_trials(
         yield show_stage, show_round, show_trial
 
 
-def _bar(console: Console) -> Progress:
+def progress_bar(console: Console) -> Progress:
     """Return a bar; its tasks have the fields `chosen` and `due`."""
     from rich.progress import (
         BarColumn,

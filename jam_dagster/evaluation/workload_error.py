@@ -325,6 +325,37 @@ def marginal_errors(
     return dict(zip(wanted, errors.tolist(), strict=True))
 
 
+def table_errors(
+    private: MarginalSource,
+    tables: Sequence[MarginalSource | IndependentTable],
+    workload: Workload,
+) -> list[TableError]:
+    """Return the exact errors of several tables or models, which are restricted.
+
+    The private counts are taken once for all of them.
+
+    Parameters
+    ----------
+    private
+        The private table.
+    tables
+        What to judge, over the same domain; their counts are scaled to the private records.
+    workload
+        The marginals and their weights.
+
+    Raises
+    ------
+    DomainError
+        If the tables are not over one domain.
+    InputError
+        If a table has no records, or the workload names an attribute that the domain lacks.
+    """
+    named = {f"{place}.": table for place, table in enumerate(tables, start=1)}
+    _check_tables({"private": private, **named}, workload)
+    errors = _marginal_errors(private, tables, workload.cliques)
+    return [_table_error(row, workload) for row in errors]
+
+
 @dataclass(frozen=True)
 class IndependentTable:
     """The product of one-way marginals: each attribute right, and no relation between any two.
@@ -396,7 +427,9 @@ def _table_error(errors: np.ndarray, workload: Workload) -> TableError:
     )
 
 
-def _check_tables(tables: Mapping[str, MarginalSource], workload: Workload) -> None:
+def _check_tables(
+    tables: Mapping[str, MarginalSource | IndependentTable], workload: Workload
+) -> None:
     """Raise unless all tables are filled and lie, like the workload, over one domain."""
     domain = tables["private"].domain
     for name, table in tables.items():

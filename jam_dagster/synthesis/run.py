@@ -7,7 +7,6 @@ a release has drawn once is never drawn again.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -46,6 +45,7 @@ from jam_dagster.tables import (
     seeded_key,
     withheld,
 )
+from jam_dagster.tables.encoded import digest_of
 
 if TYPE_CHECKING:
     from jam_dagster.synthesis.request import SynthesisRequest
@@ -372,11 +372,3 @@ def _evaluate(
         errors = WorkloadError.unknown(draws)
     funds.close(EVALUATION)
     return errors
-
-
-def digest_of(table: EncodedTable) -> str:
-    """Return a SHA-256 of a public table's codes, so that another public table is noticed."""
-    digest = hashlib.sha256()
-    for column in table.columns:
-        digest.update(np.ascontiguousarray(column, dtype="<u4").tobytes())
-    return digest.hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -152,3 +153,11 @@ def _smallest(column: npt.NDArray[Any], size: int, name: str) -> npt.NDArray[np.
     smallest = column.astype(np.min_scalar_type(size - 1), copy=False).view()
     smallest.flags.writeable = False
     return smallest
+
+
+def digest_of(table: EncodedTable) -> str:
+    """Return a SHA-256 of a public table's codes, so that another public table is noticed."""
+    digest = hashlib.sha256()
+    for column in table.columns:
+        digest.update(np.ascontiguousarray(column, dtype="<u4").tobytes())
+    return digest.hexdigest()

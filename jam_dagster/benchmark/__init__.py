@@ -1,0 +1,29 @@
+"""The papers' figures: mechanisms on splits at every epsilon, and what came of it.
+
+What `jam-dagster benchmark` runs, and the benchmark job of `jam_dagster.pipeline`.
+"""
+
+from jam_dagster.benchmark.data import Split, SplitFiles
+from jam_dagster.benchmark.grid import BASELINES, Contender, Grid, Run, load_grid, presets
+from jam_dagster.benchmark.results import read_frame, read_rows
+from jam_dagster.benchmark.running import Outcome, Planned, Runner, plan, run_grid
+from jam_dagster.benchmark.trial import run_trial
+
+__all__ = [
+    "BASELINES",
+    "Contender",
+    "Grid",
+    "Outcome",
+    "Planned",
+    "Run",
+    "Runner",
+    "Split",
+    "SplitFiles",
+    "load_grid",
+    "plan",
+    "presets",
+    "read_frame",
+    "read_rows",
+    "run_grid",
+    "run_trial",
+]

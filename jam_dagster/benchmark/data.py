@@ -1,0 +1,211 @@
+"""The tables that a benchmark runs on: a private and a public one over one domain, by name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from jam_dagster.errors import InputError, SourceError, SpecificationError
+from jam_dagster.privacy.release_key import canonical_digest
+from jam_dagster.tables import (
+    Domain,
+    EncodedTable,
+    census_domain,
+    encode,
+    simulate_census,
+    source_from_config,
+)
+from jam_dagster.tables.anchoring import anchored
+from jam_dagster.tables.configuration import as_text, check_keys
+from jam_dagster.tables.encoded import digest_of
+
+FOLDER_VARIABLE = "JAM_DATA"
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A private and a public table over one domain.
+
+    Parameters
+    ----------
+    name
+        By which results are told apart.
+    private, public
+        The tables; None where there is no public one.
+    """
+
+    name: str
+    private: EncodedTable
+    public: EncodedTable | None
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of both tables."""
+        return self.private.domain
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What tells this split from another of the same name.
+
+        Of the private table it holds the number of records only: no plain hash of private content
+        is ever stored.
+        """
+        public = None if self.public is None else digest_of(self.public)
+        return canonical_digest(
+            {"domain": self.domain.digest, "records": self.private.records, "public": public}
+        )
+
+
+@dataclass(frozen=True)
+class SplitFiles:
+    """Where a split is found.
+
+    Parameters
+    ----------
+    name
+        By which results are told apart. Alone: a folder of published tables, or a simulated split.
+    private, public
+        Tables of one's own, as `source_from_config` takes them in a text.
+    domain
+        The domain file of both; needed with tables of one's own.
+
+    Raises
+    ------
+    SpecificationError
+        If there is a table of one's own, but not all that belongs to it.
+    """
+
+    name: str
+    private: str | None = None
+    public: str | None = None
+    domain: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name or not self.name.isprintable():
+            raise SpecificationError(f"a split needs a printable name, got {self.name!r}")
+        if (self.private is None) != (self.domain is None) or (self.public and not self.private):
+            raise SpecificationError(
+                f"the split {self.name!r} needs private and domain together (and public, where "
+                "there is one), or neither: then it is looked for below the folder of data."
+            )
+
+    @classmethod
+    def from_config(cls, config: object, folder: Path) -> SplitFiles:
+        """Return the split that a grid names.
+
+        Parameters
+        ----------
+        config
+            A name, or a mapping with ``name``, ``private``, ``public`` and ``domain``.
+        folder
+            What relative paths are relative to.
+
+        Raises
+        ------
+        SpecificationError
+            If it is neither, or has unknown keys.
+        """
+        if isinstance(config, str):
+            return cls(config)
+        if not isinstance(config, Mapping):
+            raise SpecificationError(f"a split is a name or a mapping, got {config!r}")
+        check_keys("a split", config, ("name", "private", "public", "domain"))
+        given = {key: as_text("a split", key, value) for key, value in config.items()}
+        if "name" not in given:
+            raise SpecificationError("a split with tables of its own needs a name")
+        for key in set(given) & {"private", "public", "domain"}:
+            given[key] = anchored(given[key], folder)
+        return cls(**given)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, which `SplitFiles` takes again."""
+        return asdict(self)
+
+    def load(self, data: Path | None = None) -> Split:
+        """Read the tables.
+
+        Parameters
+        ----------
+        data
+            The folder of published tables; that of the variable JAM_DATA if not given.
+
+        Raises
+        ------
+        SourceError
+            If there is no folder, or it does not hold the split.
+        InputError
+            If tables and domain do not fit.
+        """
+        if self.private is not None and self.domain is not None:
+            domain = Domain.load(self.domain)
+            private = encode(source_from_config(self.private).read(private=True), domain)
+            public = None
+            if self.public is not None:
+                records = source_from_config(self.public).read(private=False)
+                public = encode(records, domain, private=False)
+            return _checked(Split(self.name, private, public))
+        if self.name in SIMULATED:
+            return SIMULATED[self.name](self.name)
+        return _checked(_published(self.name, data))
+
+
+def _published(name: str, data: Path | None) -> Split:
+    """Read ``<data>/paper/<name>/{domain.json,priv.csv,pub.csv}``, or the same without paper/."""
+    root = data or os.environ.get(FOLDER_VARIABLE)
+    if not root:
+        raise SourceError(
+            f"The split {name!r} is published elsewhere: name the folder that holds "
+            f"{name}/domain.json, priv.csv and pub.csv, such as the splits of the JAM authors' "
+            f"repository, with --data or the variable {FOLDER_VARIABLE}. "
+            f"Without it there is {', '.join(SIMULATED)}, which is simulated."
+        )
+    below = Path(root) / "paper" if (Path(root) / "paper").is_dir() else Path(root)
+    folder = below / name
+    if not (folder / "domain.json").is_file():
+        known = sorted(path.parent.name for path in below.glob("*/domain.json"))
+        raise SourceError(
+            f"{below} holds no split {name!r} (a folder with domain.json, priv.csv and pub.csv); "
+            f"it holds {', '.join(known) or 'none'}."
+        )
+    domain = Domain.load(folder / "domain.json")
+    tables = []
+    for part in ("priv", "pub"):
+        path = folder / f"{part}.csv"
+        if not path.is_file():
+            raise SourceError(f"The split {name!r} has no {path.name} in {folder}.")
+        tables.append(EncodedTable.from_frame(domain, pd.read_csv(path)))
+    return Split(name, tables[0], tables[1])
+
+
+def _checked(split: Split) -> Split:
+    if not split.private.records or (split.public is not None and not split.public.records):
+        raise InputError(f"A table of the split {split.name!r} has no rows: give one that has.")
+    return split
+
+
+_SMALL = ("sex", "settlement", "marital_status", "employment", "tenure")
+
+
+def _census_small(name: str) -> Split:
+    """Return 2,000 simulated people and a biased public sample of 400, in five attributes.
+
+    The full domain has 672 cells, so mechanisms that hold all of it run, too.
+    """
+    private, public = simulate_census(0, 2000, 400)
+    domain = census_domain().project(_SMALL)
+    columns = list(domain.names)
+    return Split(
+        name,
+        encode(private[columns], domain, private=False),
+        encode(public[columns], domain, private=False),
+    )
+
+
+SIMULATED: Mapping[str, Callable[[str], Split]] = {"census_small": _census_small}
+"""Splits that need no files, by name."""

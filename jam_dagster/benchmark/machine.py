@@ -1,0 +1,56 @@
+"""What a process held, and what the machine has left."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from pathlib import Path
+
+_STATUS = Path("/proc/self/status")
+_MEMORY = Path("/proc/meminfo")
+_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_USED = Path("/sys/fs/cgroup/memory.current")
+
+
+def peak_memory_mb() -> float:
+    """Return the most memory that this process ever held, in 2^20 bytes.
+
+    On Linux it is that of the process's own image: what `getrusage` tells includes what the
+    process that started it held.
+    """
+    if _STATUS.exists():
+        return _kilobytes(_STATUS, "VmHWM") / 2**10
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Linux counts in kilobytes, macOS in bytes.
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def memory_of_mb(pid: int) -> float:
+    """Return what another process holds now, in 2^20 bytes; 0 where that is not known."""
+    try:
+        return _kilobytes(Path(f"/proc/{pid}/status"), "VmRSS") / 2**10
+    except (OSError, StopIteration):
+        return 0.0
+
+
+def available_memory_mb() -> float | None:
+    """Return what the machine, or the container, has left, in 2^20 bytes; None if not known."""
+    if not _MEMORY.exists():
+        return None
+    left = _kilobytes(_MEMORY, "MemAvailable") / 2**10
+    if _LIMIT.exists() and (limit := _LIMIT.read_text().strip()) != "max":
+        left = min(left, (int(limit) - int(_USED.read_text())) / 2**20)
+    return left
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _kilobytes(path: Path, name: str) -> float:
+    lines = path.read_text().splitlines()
+    return float(next(line for line in lines if line.startswith(f"{name}:")).split()[1])

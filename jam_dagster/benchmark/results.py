@@ -1,0 +1,217 @@
+"""The rows of a benchmark in one Parquet file: every run that ended, and no half one."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.errors import InputError
+from jam_dagster.tables.files import write_whole
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+Row = dict[str, Any]
+
+NOTICE = (
+    "RESTRICTED: exact errors of private tables, and seeded noise. Nothing of this may leave, "
+    "unless the tables are published ones, or no secret otherwise."
+)
+"""What the file says about itself."""
+
+_MARK = b"jam_dagster.benchmark"
+_VERSION = b"1"
+
+_COLUMNS = {
+    "key": "string",
+    "kind": "string",
+    "mechanism": "string",
+    "label": "string",
+    "settings": "string",
+    "parameters": "string",
+    "split": "string",
+    "records": "int64",
+    "public_records": "int64",
+    "attributes": "int64",
+    "degree": "int64",
+    "epsilon": "double",
+    "delta": "double",
+    "seed": "int64",
+    "noise": "string",
+    "rho_budget": "double",
+    "rho_spent": "double",
+    "error_mean": "double",
+    "error_max": "double",
+    "model_error_mean": "double",
+    "model_error_max": "double",
+    "seconds": "double",
+    "seconds_by_stage": "string",
+    "peak_memory_mb": "double",
+    "rounds": "int64",
+    "private_picks": "int64",
+    "public_picks": "int64",
+    "ended": "string",
+    "model_mb": "double",
+    "version": "string",
+    "machine": "string",
+    "date": "string",
+    "status": "string",
+    "message": "string",
+}
+"""The columns. Errors are fractions of the records, memory is in 2^20 bytes, `settings`,
+`parameters` and `seconds_by_stage` are JSON, `seconds` are those of mechanism and sampling, and
+`status` is ``done`` or ``failed``, with a `message`."""
+
+COLUMNS = tuple(_COLUMNS)
+
+
+def schema() -> pa.Schema:
+    """Return the file's schema."""
+    import pyarrow as pa
+
+    made = pa.schema([(name, getattr(pa, _arrow(kind))()) for name, kind in _COLUMNS.items()])
+    return made.with_metadata({_MARK: _VERSION, b"notice": NOTICE.encode()})
+
+
+def _arrow(kind: str) -> str:
+    return "float64" if kind == "double" else kind
+
+
+def to_parquet(rows: Sequence[Row]) -> bytes:
+    """Return rows as the content of a file; what a row lacks is null."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.Table.from_pylist(
+        [{name: row.get(name) for name in COLUMNS} for row in rows], schema=schema()
+    )
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    return buffer.getvalue()
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Return the rows of a file; none where there is no file.
+
+    Raises
+    ------
+    InputError
+        If it holds something else.
+    """
+    if not path.exists():
+        return []
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    other = InputError(
+        f"{path} does not hold runs of this benchmark, or of another version of it: move it away, "
+        "or name another file with --out."
+    )
+    try:
+        table = pq.read_table(io.BytesIO(path.read_bytes()))
+    except pa.ArrowInvalid:
+        raise other from None
+    if (table.schema.metadata or {}).get(_MARK) != _VERSION:
+        raise other
+    rows: list[Row] = table.to_pylist()
+    return rows
+
+
+def read_frame(paths: Iterable[Path]) -> pd.DataFrame:
+    """Return the rows of several files as one table, each run once.
+
+    Parameters
+    ----------
+    paths
+        Files, of which the later ones win where two hold the same run; one that is done wins over
+        one that failed.
+
+    Raises
+    ------
+    InputError
+        If a file is not there, holds something else, or all of them hold nothing.
+    """
+    import pandas as pd
+
+    held: dict[str, Row] = {}
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"{path} is not there: make it with jam-dagster benchmark run.")
+        for row in read_rows(path):
+            before = held.get(row["key"])
+            if before is None or row["status"] == "done" or before["status"] != "done":
+                held[row["key"]] = row
+    if not held:
+        raise InputError("There are no runs to show: make some with jam-dagster benchmark run.")
+    return pd.DataFrame(list(held.values()), columns=list(COLUMNS))
+
+
+class Results:
+    """A file of rows that is added to, run by run; one process at a time.
+
+    Parameters
+    ----------
+    path
+        The file; it need not exist.
+
+    Raises
+    ------
+    InputError
+        If the file holds something else.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._rows = {row["key"]: row for row in read_rows(path)}
+
+    @classmethod
+    @contextmanager
+    def opened(cls, path: Path) -> Iterator[Results]:
+        """Hold the file alone.
+
+        Raises
+        ------
+        InputError
+            If another process holds it, or it is no file of results.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with (path.parent / f".{path.name}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(
+                    f"Another benchmark writes to {path}: wait for it, or name another --out."
+                ) from None
+            for partial in path.parent.glob(f".{path.name}.{'[0-9a-f]' * 32}"):
+                # Of a process that was killed while it wrote.
+                partial.unlink()
+            yield cls(path)
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rows, in the order in which they came."""
+        return list(self._rows.values())
+
+    def status(self, key: str) -> str | None:
+        """Return ``done`` or ``failed``; None for a run that was never made."""
+        row = self._rows.get(key)
+        return None if row is None else str(row["status"])
+
+    def add(self, row: Row) -> Row:
+        """Add a row, in place of one of the same run, and write the file whole.
+
+        Returns
+        -------
+        dict
+            The row as the file holds it: with every column, null where there is nothing.
+        """
+        whole = {name: row.get(name) for name in COLUMNS}
+        self._rows.pop(whole["key"], None)
+        self._rows[whole["key"]] = whole
+        write_whole(self.path, to_parquet(self.rows))
+        return whole

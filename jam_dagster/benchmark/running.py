@@ -1,0 +1,364 @@
+"""Many runs side by side: a process each, so that none holds another's memory or threads."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.benchmark.data import Split
+from jam_dagster.benchmark.grid import Grid, Run
+from jam_dagster.benchmark.machine import available_memory_mb, memory_of_mb
+from jam_dagster.benchmark.results import Results, Row
+from jam_dagster.benchmark.trial import describe
+from jam_dagster.benchmark.worker import ONE_THREAD, work
+from jam_dagster.errors import SpecificationError
+
+if TYPE_CHECKING:
+    from multiprocessing.context import SpawnProcess
+
+FIRST_GUESS_MB = 1000.0
+"""What a run is taken to hold at most before one of its kind has ended."""
+
+_START_SECONDS = 2.0
+_UNKNOWN_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run of a grid, and what is known of it beforehand.
+
+    Parameters
+    ----------
+    run
+        The run.
+    key
+        By which its row is found.
+    status
+        ``done`` or ``failed`` where there is a row; None where there is none.
+    seconds
+        What it is expected to take.
+    known
+        Whether that comes from runs of its kind, or at least from what the grid says.
+    """
+
+    run: Run
+    key: str
+    status: str | None
+    seconds: float
+    known: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run that ended.
+
+    Parameters
+    ----------
+    run
+        The run.
+    row
+        Its row.
+    number, of
+        How many have ended, and how many there are to make.
+    left
+        The seconds that the others are expected to take.
+    """
+
+    run: Run
+    row: Row
+    number: int
+    of: int
+    left: float
+
+
+def plan(
+    grid: Grid, rows: Sequence[Row], data: Path | None, *, again: bool = False
+) -> tuple[list[Planned], dict[str, Split]]:
+    """Look at every run of a grid: what is there already, and what the others may take.
+
+    Parameters
+    ----------
+    grid
+        The runs.
+    rows
+        What was made before.
+    data
+        The folder of published tables.
+    again
+        Whether runs that failed are to be made once more.
+
+    Returns
+    -------
+    list of Planned
+        All runs, in the order in which they are made.
+    dict
+        The splits that they use.
+
+    Raises
+    ------
+    SourceError
+        If a split is not there.
+    SpecificationError
+        If a mechanism cannot start on a split with its budget.
+    """
+    runs = grid.runs()
+    splits = {name: grid.by_name[name].load(data) for name in {one.split for one in runs}}
+    statuses = {row["key"]: row["status"] for row in rows}
+    times = _times(rows)
+    made: dict[str, Planned] = {}
+    for run in runs:
+        key = run.key(splits[run.split].fingerprint)
+        status = statuses.get(key)
+        if again and status == "failed":
+            status = None
+        known = times.get((run.mechanism, run.split), 1.0 if run.is_baseline else grid.hint(run))
+        seconds = _START_SECONDS + (_UNKNOWN_SECONDS if known is None else known)
+        # Of two runs that are one, such as a setting spelled out that is the default, the first.
+        made.setdefault(key, Planned(run, key, status, seconds, known is not None))
+    return list(made.values()), splits
+
+
+def _times(rows: Sequence[Row]) -> dict[tuple[str, str], float]:
+    """Return the mean seconds of runs that ended, by mechanism and split."""
+    taken: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in rows:
+        if row["status"] == "done":
+            taken[row["mechanism"], row["split"]].append(row["seconds"])
+    return {kind: fmean(seconds) for kind, seconds in taken.items()}
+
+
+@dataclass
+class _Running:
+    planned: Planned
+    process: SpawnProcess
+    receiver: Connection
+    expected_mb: float
+    started: float = field(default_factory=time.monotonic)
+
+
+class Runner:
+    """Makes the runs of a grid that a file of results lacks.
+
+    Parameters
+    ----------
+    grid
+        The runs.
+    results
+        The file; every run is in it as soon as it has ended.
+    data
+        The folder of published tables.
+    jobs
+        Runs at a time at most. Fewer are started where the machine's memory would not hold what
+        runs of their kind have held before.
+    limit_s
+        Seconds after which a run is ended, and kept as one that failed. None: never.
+
+    Raises
+    ------
+    SpecificationError
+        If `jobs` or `limit_s` is out of range.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        results: Results,
+        *,
+        data: Path | None = None,
+        jobs: int = 1,
+        limit_s: float | None = None,
+    ) -> None:
+        if jobs < 1:
+            raise SpecificationError(f"jobs must be at least 1, got {jobs}.")
+        if limit_s is not None and not limit_s > 0:
+            raise SpecificationError(f"the limit of a run must be above 0 seconds, got {limit_s}.")
+        self.grid = grid
+        self.results = results
+        self.data = data
+        self.jobs = jobs
+        self.limit_s = limit_s
+        self.splits: dict[str, Split] = {}
+        self._peaks: dict[tuple[str, str], float] = {}
+        for row in results.rows:
+            self._note_peak(row)
+
+    def run(self, planned: Sequence[Planned], splits: Mapping[str, Split]) -> Iterator[Outcome]:
+        """Make what was planned and has no row yet; yield every run as it ends.
+
+        Where the caller stops, or is interrupted, the runs under way are ended and leave nothing.
+        """
+        waiting = [one for one in planned if one.status is None]
+        total, ended = len(waiting), 0
+        self.splits = dict(splits)
+        running: list[_Running] = []
+        try:
+            while waiting or running:
+                while waiting and len(running) < self.jobs and self._fits(waiting[0], running):
+                    running.append(self._start(waiting.pop(0)))
+                for one in self._ended(running):
+                    running.remove(one)
+                    row = self._row(one)
+                    self._note_peak(row)
+                    row = self.results.add(row)
+                    ended += 1
+                    left = self._left(waiting, running)
+                    yield Outcome(one.planned.run, row, ended, total, left)
+        finally:
+            for one in running:
+                one.process.kill()
+                one.process.join()
+
+    def _fits(self, one: Planned, running: Sequence[_Running]) -> bool:
+        available = available_memory_mb()
+        if not running or available is None:
+            return True
+        # What those that run may still come to hold is not free.
+        growing = sum(
+            max(0.0, other.expected_mb - memory_of_mb(other.process.pid or 0)) for other in running
+        )
+        return self._expected_mb(one.run) <= available - growing
+
+    def _expected_mb(self, run: Run) -> float:
+        return self._peaks.get((run.mechanism, run.split), FIRST_GUESS_MB)
+
+    def _note_peak(self, row: Row) -> None:
+        if row.get("peak_memory_mb"):
+            kind = (row["mechanism"], row["split"])
+            self._peaks[kind] = max(self._peaks.get(kind, 0.0), row["peak_memory_mb"])
+
+    def _start(self, planned: Planned) -> _Running:
+        # A fork of a process with threads may hang, and would keep the libraries' thread pools.
+        context = multiprocessing.get_context("spawn")
+        receiver, sender = context.Pipe(duplex=False)
+        files = self.grid.by_name[planned.run.split]
+        data = None if self.data is None else str(self.data)
+        process = context.Process(
+            target=work, args=(planned.run.to_dict(), files.to_dict(), data, sender), daemon=True
+        )
+        with _environment(ONE_THREAD):
+            process.start()
+        # Only the process holds it now, so its end is seen here.
+        sender.close()
+        return _Running(planned, process, receiver, self._expected_mb(planned.run))
+
+    def _ended(self, running: Sequence[_Running]) -> list[_Running]:
+        """Wait until runs have ended, or run out of time; return them."""
+        timeout = None
+        if self.limit_s is not None:
+            due = min(one.started for one in running) + self.limit_s
+            timeout = max(0.0, due - time.monotonic())
+        ready = wait([one.receiver for one in running], timeout)
+        if ready:
+            return [one for one in running if one.receiver in ready]
+        late = time.monotonic()
+        return [one for one in running if late - one.started >= (self.limit_s or 0.0)]
+
+    def _row(self, one: _Running) -> Row:
+        """Return the row that a process sent, or one that says how it failed."""
+        run = one.planned.run
+        why = ""
+        try:
+            if one.receiver.poll():
+                row: Row = one.receiver.recv()
+                one.process.join()
+                return row
+            why = f"it took more than {self.limit_s:g} s"
+            one.process.kill()
+        except EOFError:
+            pass
+        finally:
+            one.receiver.close()
+        one.process.join()
+        if not why:
+            code = one.process.exitcode or 0
+            why = (
+                f"its process was killed by signal {-code}, for which want of memory is the usual "
+                "reason"
+                if code < 0
+                else f"its process ended with status {code} and no result; what it said is above"
+            )
+        seconds = time.monotonic() - one.started
+        told = {"status": "failed", "message": why, "seconds": seconds}
+        return {**describe(run, self.splits[run.split]), **told}
+
+    def _left(self, waiting: Sequence[Planned], running: Sequence[_Running]) -> float:
+        times = _times(self.results.rows)
+
+        def expected(one: Planned) -> float:
+            measured = times.get((one.run.mechanism, one.run.split))
+            return one.seconds if measured is None else measured + _START_SECONDS
+
+        now = time.monotonic()
+        rest = [max(0.0, expected(one.planned) - (now - one.started)) for one in running]
+        rest += [expected(one) for one in waiting]
+        return max(sum(rest) / self.jobs, max(rest, default=0.0))
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set variables that a process started here inherits."""
+    before: dict[str, Any] = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+OnOutcome = Callable[[Outcome], None]
+
+
+def run_grid(
+    grid: Grid,
+    path: Path,
+    *,
+    data: Path | None = None,
+    jobs: int = 1,
+    limit_s: float | None = None,
+    again: bool = False,
+    on_plan: Callable[[Sequence[Planned]], None] = lambda planned: None,
+    on_outcome: OnOutcome = lambda outcome: None,
+) -> list[Row]:
+    """Make the runs of a grid that a file lacks, and return the rows of all its runs.
+
+    Parameters
+    ----------
+    grid
+        The runs.
+    path
+        The Parquet file that rows are read from and added to.
+    data, jobs, limit_s
+        See `Runner`.
+    again
+        Whether runs that failed are made once more.
+    on_plan
+        Called with all runs before the first one starts.
+    on_outcome
+        Called with every run as it ends.
+
+    Raises
+    ------
+    InputError
+        If the grid, a split or the file is not what it should be.
+    """
+    with Results.opened(path) as results:
+        planned, splits = plan(grid, results.rows, data, again=again)
+        on_plan(planned)
+        runner = Runner(grid, results, data=data, jobs=jobs, limit_s=limit_s)
+        for outcome in runner.run(planned, splits):
+            on_outcome(outcome)
+        wanted = {one.key for one in planned}
+        return [row for row in results.rows if row["key"] in wanted]

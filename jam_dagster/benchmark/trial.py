@@ -1,0 +1,158 @@
+"""One run: a mechanism with seeded noise on a split, its errors measured exactly."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jam_dagster import __version__
+from jam_dagster.benchmark.grid import PUBLIC_TABLE, SAMPLING_FLOOR, TRUE_ONE_WAYS, Run
+from jam_dagster.benchmark.machine import peak_memory_mb
+from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.evaluation.workload_error import IndependentTable, TableError, table_errors
+from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
+from jam_dagster.tables import EncodedTable, MarginalSource, Workload
+
+if TYPE_CHECKING:
+    from jam_dagster.benchmark.data import Split
+    from jam_dagster.mechanisms import Model, OnRound
+
+Row = dict[str, Any]
+
+
+def run_trial(run: Run, split: Split, *, on_round: OnRound | None = None) -> Row:
+    """Make one synthetic table, or take a baseline, and measure it.
+
+    Parameters
+    ----------
+    run
+        What to run.
+    split
+        The tables of its split.
+    on_round
+        Called after every round of the mechanism.
+
+    Returns
+    -------
+    dict
+        A row of `jam_dagster.benchmark.results.SCHEMA`. Its errors are exact statistics of the
+        private table, so it is restricted unless that table is no secret.
+
+    Raises
+    ------
+    JamError
+        Whatever the mechanism raises.
+    """
+    row = {**describe(run, split), "status": "done", "message": ""}
+    if run.is_baseline:
+        row |= _baseline(run, split)
+    else:
+        row |= _mechanism(run, split, on_round)
+    return {**row, "peak_memory_mb": peak_memory_mb()}
+
+
+def describe(run: Run, split: Split) -> Row:
+    """Return what of a row is known before the run: what it is, where and when."""
+    return {
+        "key": run.key(split.fingerprint),
+        "kind": "baseline" if run.is_baseline else "mechanism",
+        "mechanism": run.mechanism,
+        "label": run.title,
+        "settings": json.dumps(dict(run.settings), sort_keys=True),
+        "parameters": json.dumps(run.parameters(), sort_keys=True),
+        "split": run.split,
+        "records": split.private.records,
+        "public_records": None if split.public is None else split.public.records,
+        "attributes": len(split.domain.names),
+        "degree": run.degree,
+        "epsilon": run.epsilon,
+        "delta": run.delta,
+        "seed": run.seed,
+        "noise": "none" if run.is_baseline else "numpy, seeded",
+        "rho_budget": run.rho,
+        "version": __version__,
+        "machine": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _mechanism(run: Run, split: Split, on_round: OnRound | None) -> Row:
+    mechanism = run.make()
+    if mechanism.uses_public and split.public is None:
+        raise InputError(f"{run.mechanism} needs a public table, and {run.split!r} has none.")
+    workload = Workload.all_k_way(split.domain, run.degree)
+    seed = 0 if run.seed is None else run.seed
+    draws = Draws(SeededNoise(seed), UnledgeredAccount(run.rho))
+    started = time.monotonic()
+    public = split.public if mechanism.uses_public else None
+    result = mechanism.run(split.private, public, workload, draws, on_round=on_round)
+    ran = time.monotonic()
+    synthetic, refused = _sampled(result.model, split.private.records, seed)
+    sampled = time.monotonic()
+    tables: list[MarginalSource] = [result.model]
+    if synthetic is not None:
+        tables.append(synthetic)
+    of_model, *of_table = table_errors(split.private, tables, workload)
+    evaluated = time.monotonic()
+    transcript = result.transcript
+    stages = {
+        "mechanism": ran - started,
+        **{f"mechanism.{part}": taken for part, taken in result.seconds.items()},
+        "sample": sampled - ran,
+        "evaluate": evaluated - sampled,
+    }
+    return {
+        **_errors(of_table[0] if of_table else None, of_model),
+        "message": refused,
+        "rho_spent": transcript.rho_spent,
+        "seconds": sampled - started,
+        "seconds_by_stage": json.dumps({key: round(value, 4) for key, value in stages.items()}),
+        "rounds": len(transcript.rounds),
+        "private_picks": transcript.picks["private"],
+        "public_picks": transcript.picks["public"],
+        "ended": transcript.ended,
+        "model_mb": result.model.size_mb,
+    }
+
+
+def _sampled(model: Model, records: int, seed: int) -> tuple[EncodedTable | None, str]:
+    """Sample a table, or return why a mechanism that only answers queries has none."""
+    try:
+        return model.sample(records, np.random.default_rng(seed)), ""
+    except InputError as error:
+        return None, f"no table: {error}"
+
+
+def _baseline(run: Run, split: Split) -> Row:
+    workload = Workload.all_k_way(split.domain, run.degree)
+    started = time.monotonic()
+    table: EncodedTable | IndependentTable
+    if run.mechanism == PUBLIC_TABLE:
+        if split.public is None:
+            raise InputError(f"The split {run.split!r} has no public table.")
+        table = split.public
+    elif run.mechanism == TRUE_ONE_WAYS:
+        table = IndependentTable.of(split.private)
+    elif run.mechanism == SAMPLING_FLOOR:
+        records = split.private.records
+        drawn = np.random.default_rng(run.seed).integers(0, records, records)
+        table = split.private.take(np.sort(drawn))
+    else:
+        raise SpecificationError(f"{run.mechanism} is no baseline.")
+    (error,) = table_errors(split.private, [table], workload)
+    seconds = time.monotonic() - started
+    return {**_errors(error, None), "seconds": seconds, "rho_spent": 0.0}
+
+
+def _errors(table: TableError | None, model: TableError | None) -> Row:
+    return {
+        "error_mean": None if table is None else table.mean,
+        "error_max": None if table is None else table.maximum,
+        "model_error_mean": None if model is None else model.mean,
+        "model_error_max": None if model is None else model.maximum,
+    }

@@ -1,0 +1,58 @@
+"""The process of one run."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from multiprocessing import parent_process
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.benchmark.data import SplitFiles
+from jam_dagster.benchmark.grid import Run
+from jam_dagster.benchmark.trial import describe, run_trial
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+ONE_THREAD = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC"), "1"),
+    # Several processes that each take most of an accelerator's memory leave none to the others.
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+}
+"""Runs share the cores, so each is to keep to its own."""
+
+
+def work(
+    run: Mapping[str, Any], files: Mapping[str, Any], data: str | None, to: Connection
+) -> None:
+    """Make a run and send its row; the target of a new process.
+
+    Parameters
+    ----------
+    run, files
+        A `Run` and its `SplitFiles`, as plain values.
+    data
+        The folder of published tables.
+    to
+        Where the row goes.
+    """
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    asked = Run.from_dict(run)
+    split = SplitFiles(**files).load(None if data is None else Path(data))
+    try:
+        row = run_trial(asked, split)
+    except Exception as error:
+        message = " ".join(f"{type(error).__name__}: {error}".split())
+        row = {**describe(asked, split), "status": "failed", "message": message[:1000]}
+    to.send(row)
+    to.close()
+
+
+def _end_with_parent() -> None:
+    """End this process where the one that would take its row is gone."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

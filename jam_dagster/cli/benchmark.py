@@ -1,0 +1,219 @@
+"""`jam-dagster benchmark`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jam_dagster.cli.console import stderr
+from jam_dagster.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import Console
+
+    from jam_dagster.benchmark import Grid, Outcome, Planned
+
+app = typer.Typer(
+    help="The papers' comparisons: mechanisms on splits at every epsilon, and their figures.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+WHAT, HOW = "What is run", "How"
+
+DATA = typer.Option(
+    metavar="DIR",
+    rich_help_panel=WHAT,
+    envvar="JAM_DATA",
+    help="The folder of published tables: SPLIT/ or paper/SPLIT/ with domain.json, priv.csv and "
+    "pub.csv.",
+)
+
+
+@app.command()
+def run(
+    grid: Annotated[
+        str,
+        typer.Argument(
+            metavar="GRID",
+            help="`smoke` (every mechanism on a small simulated table, minutes), `quick` (the main "
+            "comparison, an evening), `paper` (everything, days), or a YAML file.",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=HOW,
+            help="The Parquet file of rows. Runs that it holds are not made again.",
+        ),
+    ] = Path("benchmark.parquet"),
+    data: Annotated[Path | None, DATA] = None,
+    split: Annotated[
+        list[str] | None,
+        typer.Option(rich_help_panel=WHAT, help="Only these splits; again for each."),
+    ] = None,
+    mechanism: Annotated[
+        list[str] | None,
+        typer.Option(rich_help_panel=WHAT, help="Only these mechanisms; again for each."),
+    ] = None,
+    epsilon: Annotated[
+        list[float] | None,
+        typer.Option(rich_help_panel=WHAT, help="These epsilons instead; again for each."),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(rich_help_panel=WHAT, help="Only so many seeds.", show_default="all"),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel=HOW,
+            help="Runs at a time, a process of one thread each; fewer where memory is short.",
+            show_default="as many as there are cores",
+        ),
+    ] = None,
+    limit: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            rich_help_panel=HOW,
+            help="End a run that takes longer; it is kept as one that failed.",
+        ),
+    ] = None,
+    retry: Annotated[
+        bool,
+        typer.Option("--retry", rich_help_panel=HOW, help="Make runs that failed once more."),
+    ] = False,
+    only_list: Annotated[
+        bool,
+        typer.Option(
+            "--list", rich_help_panel=HOW, help="Print the runs and an estimate, and run nothing."
+        ),
+    ] = False,
+) -> None:
+    r"""Run a grid, and keep every run in one file.
+
+    ```
+    jam-dagster benchmark run smoke --out smoke.parquet
+    jam-dagster benchmark run quick --data data --out quick.parquet --list
+    jam-dagster benchmark figures quick.parquet --out figures
+    ```
+
+    Noise is seeded, and errors are measured exactly: the file is restricted, and nothing of it
+    may leave, unless the tables are published ones. Nothing is charged. A run that is interrupted
+    leaves nothing; the same command goes on where it stopped.
+    """
+    from jam_dagster.benchmark import load_grid, run_grid
+    from jam_dagster.benchmark.machine import cores
+    from jam_dagster.benchmark.results import NOTICE, read_rows
+    from jam_dagster.benchmark.running import plan
+
+    console = stderr()
+    chosen = load_grid(grid)
+    for name in chosen.missing:
+        console.print(
+            f"{name} is skipped: this version of jam_dagster has no such mechanism.", soft_wrap=True
+        )
+    chosen = chosen.narrowed(
+        splits=split or (), mechanisms=mechanism or (), epsilons=epsilon or (), seeds=seeds
+    )
+    if out.suffix != ".parquet":
+        raise InputError(f"--out {out} must end in .parquet.")
+    at_once = cores() if jobs is None else jobs
+    if only_list:
+        planned, _ = plan(chosen, read_rows(out), data, again=retry)
+        _print_plan(chosen, planned, at_once)
+        return
+    with _progress(console) as (show_plan, show):
+        rows = run_grid(
+            chosen,
+            out,
+            data=data,
+            jobs=at_once,
+            limit_s=limit,
+            again=retry,
+            on_plan=show_plan,
+            on_outcome=show,
+        )
+    failed = [row for row in rows if row["status"] == "failed"]
+    typer.echo(f"{out}: {len(rows)} runs, {len(failed)} of them failed")
+    for row in failed:
+        console.print(
+            f"failed: {row['split']}, {row['label']}, seed {row['seed']}: {row['message']}",
+            soft_wrap=True,
+        )
+    if failed:
+        console.print("--retry makes them once more.")
+    console.print(NOTICE, soft_wrap=True)
+
+
+def _print_plan(grid: Grid, planned: Sequence[Planned], jobs: int) -> None:
+    from jam_dagster.cli.progress import clock
+
+    if grid.description:
+        stderr().print(grid.description, soft_wrap=True)
+    todo = [one for one in planned if one.status is None]
+    for one in planned:
+        state = one.status or f"about {clock(one.seconds)}" + ("" if one.known else " (a guess)")
+        typer.echo(f"{one.run}: {state}")
+    seconds = sum(one.seconds for one in todo)
+    guessed = sum(not one.known for one in todo)
+    note = f", {guessed} of which nothing is known" if guessed else ""
+    typer.echo(
+        f"{len(planned)} runs, {len(todo)} to be made{note}: about {clock(seconds / jobs)} with "
+        f"{jobs} at a time"
+    )
+
+
+@contextmanager
+def _progress(
+    console: Console,
+) -> Iterator[tuple[Callable[[Sequence[Planned]], None], Callable[[Outcome], None]]]:
+    """Show a bar with the time left on a terminal, a line a run elsewhere."""
+    from jam_dagster.cli.progress import clock, progress_bar
+
+    def told(planned: Sequence[Planned]) -> int:
+        todo = sum(one.status is None for one in planned)
+        if todo < len(planned):
+            console.print(f"{len(planned) - todo} of {len(planned)} runs are there already.")
+        return todo
+
+    if not console.is_terminal:
+
+        def say(one: Outcome) -> None:
+            console.print(
+                f"{one.number}/{one.of} {one.run}: {_outcome(one)}; about {clock(one.left)} left",
+                soft_wrap=True,
+            )
+
+        yield (lambda planned: (told(planned), None)[1]), say
+        return
+
+    import time
+
+    with progress_bar(console) as bar:
+        task = bar.add_task("runs", total=None, chosen="", due=None)
+
+        def show_plan(planned: Sequence[Planned]) -> None:
+            bar.update(task, total=told(planned))
+
+        def show(one: Outcome) -> None:
+            due = time.monotonic() + one.left if one.left else None
+            bar.update(task, completed=one.number, chosen=f"{one.run}: {_outcome(one)}", due=due)
+
+        yield show_plan, show
+
+
+def _outcome(one: Outcome) -> str:
+    row = one.row
+    if row["status"] == "failed":
+        return f"FAILED: {row['message']}"
+    error = row["error_mean"] if row["error_mean"] is not None else row["model_error_mean"]
+    return f"error {error:.4f}, {row['seconds']:.1f} s"

@@ -1,0 +1,214 @@
+"""Grids: what a file says, what is refused, and what tells runs apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jam_dagster.benchmark import Run, SplitFiles, load_grid, presets
+from jam_dagster.benchmark.grid import TITLES
+from jam_dagster.errors import SourceError, SpecificationError
+from jam_dagster.mechanisms import MECHANISMS
+from tests.benchmark.conftest import GRID
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("name", presets())
+def test_a_preset_can_be_read_and_names_only_what_exists_or_is_expected(name: str) -> None:
+    grid = load_grid(name)
+
+    runs = grid.runs()
+
+    assert grid.description
+    assert runs
+    for run in runs:
+        if not run.is_baseline:
+            run.make()
+    assert set(grid.missing) <= set(TITLES) - set(MECHANISMS)
+
+
+def test_presets_go_from_small_to_large() -> None:
+    assert presets() == ["smoke", "quick", "paper"]
+    sizes = [len(load_grid(name).runs()) for name in presets()]
+    assert sizes == sorted(sizes)
+
+
+def test_smoke_holds_every_mechanism_without_being_told() -> None:
+    assert {one.mechanism for one in load_grid("smoke").contenders} == set(MECHANISMS)
+
+
+def test_every_mechanism_has_the_name_that_papers_give_it() -> None:
+    assert set(MECHANISMS) <= set(TITLES)
+
+
+def test_a_list_of_values_is_tried_one_by_one(tmp_path: Path) -> None:
+    grid = load_grid(
+        written(
+            tmp_path,
+            """
+splits: [one, two]
+mechanisms:
+  - mechanism: jam_pgm
+    settings: {rounds: [5, 10], alpha: 0.7}
+    splits: [two]
+  - mechanism: aim
+    epsilons: [3]
+    seeds: [7]
+epsilons: [1]
+seeds: 2
+baselines: false
+""",
+        )
+    )
+
+    told = [(run.split, run.mechanism, run.settings, run.epsilon, run.seed) for run in grid.runs()]
+
+    five, ten = (("alpha", 0.7), ("rounds", 5)), (("alpha", 0.7), ("rounds", 10))
+    assert told == [
+        ("two", "jam_pgm", five, 1.0, 0),
+        ("two", "jam_pgm", ten, 1.0, 0),
+        ("two", "jam_pgm", five, 1.0, 1),
+        ("two", "jam_pgm", ten, 1.0, 1),
+        ("one", "aim", (), 3.0, 7),
+        ("two", "aim", (), 3.0, 7),
+    ]
+
+
+def test_settings_of_the_grid_go_to_the_mechanisms_that_have_them(tmp_path: Path) -> None:
+    path = written(tmp_path, GRID + "settings: {size_limit_mb: 8, iterations: 99, colour: red}\n")
+
+    settings = [dict(run.settings) for run in load_grid(path).runs() if not run.is_baseline]
+
+    assert {one["size_limit_mb"] for one in settings} == {8}
+    # What a mechanism says of itself comes first.
+    assert {one["iterations"] for one in settings} == {10}
+    assert all("colour" not in one for one in settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("colour: red", "unknown key 'colour'"),
+        ("- a", "must be a mapping"),
+        ("splits: [a]\nmechanisms: [aim]", "needs epsilons"),
+        ("splits: [a]\nmechanisms: [aims]\nepsilons: [1]", "must be one of .*aim"),
+        ("splits: [a]\nmechanisms: [aim]\nepsilons: [0]", "epsilons must be positive"),
+        ("splits: [a]\nmechanisms: [aim]\nepsilons: [one]", "epsilons must be a number"),
+        ("splits: [a]\nmechanisms: [aim]\nepsilons: []", "epsilons must hold"),
+        ("splits: [a]\nmechanisms: [aim]\nepsilons: [1]\nseeds: 0", "seeds must be how many"),
+        ("splits: [a]\nmechanisms: [aim]\nepsilons: [1]\nseeds: [-1]", "seeds must be how many"),
+        ("splits: [a]\nmechanisms: [aim]\nepsilons: [1]\ndegree: 0", "degree must be at least 1"),
+        ("splits: [a]\nmechanisms: [aim]\nepsilons: [1]\ndelta: 2", "delta"),
+        ("splits: [a, a]\nmechanisms: [aim]\nepsilons: [1]", "two splits called 'a'"),
+        ("splits: [{private: x}]\nmechanisms: [aim]\nepsilons: [1]", "needs a name"),
+        ("splits: [{name: x, private: p}]\nmechanisms: [aim]\nepsilons: [1]", "private and domain"),
+        ("splits: [{name: x, colour: red}]\nmechanisms: [aim]\nepsilons: [1]", "'colour'"),
+        ("splits: [a]\nmechanisms: [{name: aim}]\nepsilons: [1]", "with the key mechanism"),
+        ("splits: [a]\nmechanisms: [{mechanism: aim, T: 1}]\nepsilons: [1]", "aim.*'T'"),
+        (
+            "splits: [a]\nmechanisms: [{mechanism: aim, splits: [b]}]\nepsilons: [1]",
+            "names the split 'b'",
+        ),
+        ("a: [", "no YAML"),
+    ],
+)
+def test_what_is_wrong_with_a_grid_is_said(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SpecificationError, match=said):
+        load_grid(written(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [("{T: 5}", "T is no setting of aim"), ("{rounds: [20, 1]}", "rounds must be")],
+)
+def test_a_setting_that_no_mechanism_takes_is_found_before_anything_runs(
+    tmp_path: Path, settings: str, said: str
+) -> None:
+    text = f"splits: [a]\nmechanisms: [{{mechanism: aim, settings: {settings}}}]\nepsilons: [1]"
+
+    with pytest.raises(SpecificationError, match=said):
+        load_grid(written(tmp_path, text)).runs()
+
+
+def test_a_grid_that_is_not_there_is_said_with_those_that_are() -> None:
+    with pytest.raises(SpecificationError, match="smoke, quick, paper"):
+        load_grid("slow")
+
+
+def test_a_split_without_a_public_table_serves_mechanisms_that_need_none(tmp_path: Path) -> None:
+    split = "splits: [{name: x, private: p.csv, domain: d.yaml}]\nepsilons: [1]\nmechanisms: "
+
+    runs = load_grid(written(tmp_path, split + "[aim]")).runs()
+
+    assert {run.mechanism for run in runs} == {"aim", "sampling_floor", "true_one_ways"}
+    with pytest.raises(SpecificationError, match="jam_pgm learns from a public table"):
+        load_grid(written(tmp_path, split + "[jam_pgm]")).runs()
+
+
+def test_files_of_a_grid_lie_beside_it(tmp_path: Path) -> None:
+    text = "splits: [{name: x, private: p.csv, public: /q.csv, domain: d.yaml}]\n"
+
+    (split,) = load_grid(written(tmp_path, text + "epsilons: [1]\nmechanisms: [aim]")).splits
+
+    assert split == SplitFiles("x", str(tmp_path / "p.csv"), "/q.csv", str(tmp_path / "d.yaml"))
+
+
+def test_a_default_that_is_spelled_out_is_the_same_run() -> None:
+    plain = Run("s", "jam_pgm", epsilon=1.0, seed=0)
+    spelled = Run("s", "jam_pgm", (("rounds", 30),), epsilon=1.0, seed=0, label="Ours")
+
+    assert plain.key("f") == spelled.key("f")
+    others = [
+        Run("t", "jam_pgm", epsilon=1.0, seed=0),
+        Run("s", "aim", epsilon=1.0, seed=0),
+        Run("s", "jam_pgm", (("rounds", 31),), epsilon=1.0, seed=0),
+        Run("s", "jam_pgm", epsilon=2.0, seed=0),
+        Run("s", "jam_pgm", epsilon=1.0, seed=1),
+        Run("s", "jam_pgm", epsilon=1.0, seed=0, delta=1e-6),
+        Run("s", "jam_pgm", epsilon=1.0, seed=0, degree=2),
+    ]
+    keys = {one.key("f") for one in [plain, *others]} | {plain.key("g")}
+    assert len(keys) == len(others) + 2
+
+
+def test_a_part_of_a_grid(grid_file: Path) -> None:
+    grid = load_grid(grid_file)
+
+    part = grid.narrowed(splits=["other"], mechanisms=["aim"], epsilons=[5.0], seeds=1)
+
+    drawn = [run for run in part.runs() if not run.is_baseline]
+    assert [(run.split, run.mechanism, run.epsilon) for run in drawn] == [("other", "aim", 5.0)]
+    with pytest.raises(SpecificationError, match="no mechanism 'gem'; it has jam_pgm, aim"):
+        grid.narrowed(mechanisms=["gem"])
+
+
+def test_without_the_tables_it_says_what_to_do(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAM_DATA", raising=False)
+
+    with pytest.raises(SourceError, match="--data or the variable JAM_DATA"):
+        SplitFiles("titanic").load()
+    with pytest.raises(SourceError, match=r"holds no split 'titanic'.*it holds other, small"):
+        SplitFiles("titanic").load(data)
+    # The folder of splits itself will do, too.
+    assert SplitFiles("small").load(data / "paper").private.records == 120
+
+
+def test_a_split_is_told_by_its_tables(data: Path) -> None:
+    one, other = (SplitFiles(name).load(data) for name in ("small", "other"))
+
+    assert one.fingerprint == SplitFiles("small").load(data).fingerprint
+    assert one.fingerprint != other.fingerprint
+
+
+def test_the_simulated_split_needs_no_files() -> None:
+    split = SplitFiles("census_small").load()
+
+    assert split.private.records == 2000
+    # Small enough for mechanisms that hold the whole domain.
+    assert split.domain.size() < 1000

@@ -1,0 +1,245 @@
+"""Runs in processes of their own, and the file that keeps them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from jam_dagster.benchmark import SplitFiles, load_grid, read_rows, run_grid, run_trial
+from jam_dagster.benchmark.results import COLUMNS, Results, to_parquet
+from jam_dagster.benchmark.running import plan
+from jam_dagster.errors import InputError, SpecificationError
+
+# What a run made again may differ in.
+TIMES = ("seconds", "seconds_by_stage", "peak_memory_mb", "date")
+
+
+def without_times(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in TIMES}
+
+
+@pytest.mark.slow
+def test_a_grid_ends_in_a_row_a_run(data: Path, grid_file: Path, tmp_path: Path) -> None:
+    grid = load_grid(grid_file)
+    out = tmp_path / "made" / "rows.parquet"
+
+    rows = run_grid(grid, out, data=data, jobs=2)
+
+    assert len(rows) == len(grid.runs()) == 7
+    assert {row["key"] for row in read_rows(out)} == {row["key"] for row in rows}
+    by_name = {(row["mechanism"], row["epsilon"]): row for row in rows}
+    jam, public = by_name["jam_pgm", 1.0], by_name["public_table", None]
+    assert set(jam) == set(COLUMNS)
+    assert jam["status"] == "done"
+    assert json.loads(jam["parameters"])["rounds"] == 2
+    assert jam["rounds"] == jam["private_picks"] + jam["public_picks"] == 2
+    assert 0 < jam["error_mean"] <= jam["error_max"] <= 2
+    assert 0 < jam["rho_spent"] <= jam["rho_budget"]
+    assert 20 < jam["peak_memory_mb"] < 2000
+    assert set(json.loads(jam["seconds_by_stage"])) >= {"mechanism", "mechanism.fit", "sample"}
+    assert public["rho_spent"] == 0
+    assert public["epsilon"] is None
+    # With ten times the budget and two rounds, AIM's one-ways alone are better.
+    assert by_name["aim", 10.0]["error_mean"] < by_name["aim", 1.0]["error_mean"]
+    assert "RESTRICTED" in pq.read_schema(out).metadata[b"notice"].decode()
+
+    # A row made in another process, with another seed of its hashes, is the same row.
+    run = next(one for one in grid.runs() if one.mechanism == "jam_pgm" and one.epsilon == 1.0)
+    again = run_trial(run, SplitFiles("small").load(data))
+    assert without_times(again) == without_times(jam)
+
+
+@pytest.mark.slow
+def test_runs_that_are_there_are_not_made_again(
+    data: Path, grid_file: Path, tmp_path: Path
+) -> None:
+    grid = replace(load_grid(grid_file), contenders=())
+    out = tmp_path / "rows.parquet"
+    run_grid(grid, out, data=data)
+    before = out.read_bytes()
+    made: list[str] = []
+
+    run_grid(grid, out, data=data, on_outcome=lambda one: made.append(str(one.run)))
+
+    assert made == []
+    assert out.read_bytes() == before
+    # Another table of the same name is another split.
+    public = data / "paper" / "small" / "pub.csv"
+    public.write_text(public.read_text().replace("2", "1"))
+    run_grid(grid, out, data=data, on_outcome=lambda one: made.append(str(one.run)))
+    assert len(made) == 3
+
+
+def test_a_run_that_fails_is_kept_and_made_again_on_request(
+    data: Path, grid_file: Path, tmp_path: Path
+) -> None:
+    # Fewer rounds than attributes: AIM finds that out when it looks at the domain.
+    grid_file.write_text(
+        "splits: [small]\nmechanisms: [{mechanism: aim, settings: {rounds: 3}}]\nepsilons: [1]\n"
+        "baselines: false\ndegree: 2"
+    )
+    grid, out = load_grid(grid_file), tmp_path / "rows.parquet"
+
+    (row,) = run_grid(grid, out, data=data)
+
+    assert row["status"] == "failed"
+    assert row["message"].startswith("SpecificationError: rounds must be more than the 4")
+    assert row["error_mean"] is None
+    made: list[str] = []
+    run_grid(grid, out, data=data, on_outcome=lambda one: made.append(one.row["status"]))
+    assert made == []
+    run_grid(
+        grid, out, data=data, again=True, on_outcome=lambda one: made.append(one.row["status"])
+    )
+    assert made == ["failed"]
+    assert len(read_rows(out)) == 1
+
+
+def test_a_run_that_takes_too_long_is_ended(data: Path, grid_file: Path, tmp_path: Path) -> None:
+    grid = replace(load_grid(grid_file), baselines=False).narrowed(
+        mechanisms=["aim"], epsilons=[1.0]
+    )
+
+    (row,) = run_grid(grid, tmp_path / "rows.parquet", data=data, limit_s=0.01)
+
+    assert row["status"] == "failed"
+    assert row["message"] == "it took more than 0.01 s"
+
+
+@pytest.mark.slow
+def test_a_benchmark_that_is_killed_goes_on_where_it_stopped(
+    data: Path, grid_file: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "rows.parquet"
+    command = [sys.executable, "-m", "jam_dagster.cli", "benchmark", "run", str(grid_file)]
+    command += ["--data", str(data), "--out", str(out), "--jobs", "1"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("4/7"):
+            break
+    # The fifth is under way.
+    time.sleep(0.3)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stderr.close()
+    held = {row["key"]: row for row in read_rows(out)}
+    assert len(held) == 4
+    # As if it had been killed while it wrote.
+    half = out.parent / f".{out.name}.{'0' * 32}"
+    half.write_bytes(b"PAR1")
+
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert "4 of 7 runs are there already." in done.stderr
+    assert "3/3" in done.stderr
+    rows = {row["key"]: row for row in read_rows(out)}
+    assert len(rows) == 7
+    assert {key: rows[key] for key in held} == held
+    assert not half.exists()
+    whole = tmp_path / "whole.parquet"
+    run_grid(load_grid(grid_file), whole, data=data, jobs=2)
+    assert {row["key"]: without_times(row) for row in read_rows(whole)} == {
+        key: without_times(row) for key, row in rows.items()
+    }
+
+
+def test_one_benchmark_at_a_time_writes_a_file(tmp_path: Path) -> None:
+    out = tmp_path / "rows.parquet"
+
+    with (
+        Results.opened(out),
+        pytest.raises(InputError, match="Another benchmark writes to"),
+        Results.opened(out),
+    ):
+        pass
+    with Results.opened(out):
+        pass
+
+
+@pytest.mark.parametrize("content", [b"name,age\nAda,36\n", b""])
+def test_another_file_is_not_written_to(tmp_path: Path, content: bytes) -> None:
+    out = tmp_path / "mine.parquet"
+    out.write_bytes(content)
+
+    with pytest.raises(InputError, match="--out"), Results.opened(out):
+        pass
+
+    assert out.read_bytes() == content
+
+
+def test_another_table_is_not_taken_for_results(tmp_path: Path) -> None:
+    import pandas as pd
+
+    out = tmp_path / "mine.parquet"
+    pd.DataFrame({"key": ["a"]}).to_parquet(out)
+
+    with pytest.raises(InputError, match="does not hold runs"):
+        read_rows(out)
+
+
+def test_the_plan_learns_from_what_was_made(data: Path, grid_file: Path) -> None:
+    grid = load_grid(grid_file)
+    before, _ = plan(grid, [], data)
+    key = next(one.key for one in before if one.run.mechanism == "aim")
+    row = {"key": key, "mechanism": "aim", "split": "small", "status": "done", "seconds": 7.0}
+
+    after, _ = plan(grid, [row], data)
+
+    told = {one.key: one for one in after if one.run.mechanism == "aim"}
+    assert [one.known for one in before if one.run.mechanism == "aim"] == [False, False]
+    assert all(one.known for one in told.values())
+    assert {one.seconds for one in told.values()} == {9.0}
+    assert [one.status for one in told.values()].count("done") == 1
+    failed, _ = plan(grid, [{**row, "status": "failed"}], data, again=True)
+    assert all(one.status is None for one in failed)
+
+
+@pytest.mark.parametrize(("name", "value"), [("jobs", 0), ("limit_s", 0.0)])
+def test_what_cannot_be_is_refused(
+    data: Path, grid_file: Path, tmp_path: Path, name: str, value: float
+) -> None:
+    arguments: Any = {name: value}
+
+    with pytest.raises(SpecificationError, match="must be"):
+        run_grid(load_grid(grid_file), tmp_path / "rows.parquet", data=data, **arguments)
+
+
+def test_rows_are_written_with_what_they_lack_empty(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    path.write_bytes(to_parquet([{"key": "a", "status": "failed"}]))
+
+    (row,) = read_rows(path)
+
+    assert row["key"] == "a"
+    assert row["epsilon"] is None
+
+
+def test_a_killed_process_is_a_failed_row(
+    data: Path, grid_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jam_dagster.benchmark import running
+
+    folder = data / "paper" / "small"
+    lonely = SplitFiles("x", str(folder / "priv.csv"), None, str(folder / "domain.json"))
+    grid = replace(load_grid(grid_file), splits=(lonely,), contenders=(), seeds=(0,))
+    monkeypatch.setattr(running, "work", _die)
+
+    rows = run_grid(grid, tmp_path / "rows.parquet", data=data, jobs=1)
+
+    assert {row["status"] for row in rows} == {"failed"}
+    assert all("killed by signal 9" in row["message"] for row in rows)
+
+
+def _die(*arguments: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
