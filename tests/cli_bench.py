@@ -17,6 +17,7 @@ PEOPLE = {"age": 4, "sex": 2, "job": 3, "income": 2}
 QUICK = ("--rounds", "2", "--iterations", "20", "--degree", "2", "--no-checks")
 KEYS = [
     "workload_error",
+    "sample_equivalent",
     "sampling_error",
     "seconds",
     "peak_memory_mb",

@@ -234,6 +234,10 @@ def _print_summary(made: Synthesis, delta: float) -> None:
     for name, error in errors.to_dict().items():
         if error is not None:
             lines[f"Error, {name}"] = f"{error['mean']:.4f}"
+    if errors.sample_equivalent is not None:
+        lines["As good as"] = (
+            f"a random sample of {errors.sample_equivalent:,} of {made.rows:,} records"
+        )
     lines["Rounding to rows"] = f"{made.sampling_error:.4f}, from the model to the table"
     if made.data_docs is not None:
         passed = sum(check.passed for check in made.checks)

@@ -15,6 +15,7 @@ from jam_dagster.evaluation.released_marginals import (
     one_way_agreement,
     released_marginal,
 )
+from jam_dagster.evaluation.sample_equivalent import SampleErrors
 from jam_dagster.evaluation.workload_error import (
     EvaluationMode,
     PublicComparison,
@@ -32,6 +33,7 @@ __all__ = [
     "ExpectationSpec",
     "PublicComparison",
     "ReleasedMarginal",
+    "SampleErrors",
     "TableError",
     "WorkloadError",
     "compare_with_public",

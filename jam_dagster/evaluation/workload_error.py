@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.evaluation.sample_equivalent import SampleErrors
 from jam_dagster.tables.marginals import marginal_blocks
 
 if TYPE_CHECKING:
@@ -79,6 +80,11 @@ class WorkloadError:
         What was charged for the means.
     call
         The draw that was charged, lost or not; None where nothing was.
+    sample_equivalent
+        K, where a random sample of K private records would be expected to err as much as the
+        synthetic table; see `SampleErrors`. In mode ``"private"`` it follows from what was
+        released: the noisy mean, and the synthetic table in place of the private one. None where
+        the mean is not known.
     """
 
     mode: EvaluationMode
@@ -88,6 +94,7 @@ class WorkloadError:
     sigma: float = 0.0
     rho: float = 0.0
     call: NoiseCall | None = None
+    sample_equivalent: int | None = None
 
     @classmethod
     def unknown(cls, draws: Draws | None) -> WorkloadError:
@@ -226,7 +233,8 @@ def workload_error(
         independent = IndependentTable.of(private)
         errors = _marginal_errors(private, (synthetic, public, independent), workload.cliques)
         gathered = [_table_error(row, workload) for row in errors]
-        return WorkloadError(mode, gathered[0], gathered[1], gathered[2])
+        sampled = SampleErrors(private, workload).equivalent(gathered[0].mean)
+        return WorkloadError(mode, gathered[0], gathered[1], gathered[2], sample_equivalent=sampled)
     if draws is None:
         raise SpecificationError(
             "evaluation in mode 'private' is charged like every other draw: give it the draws of "
@@ -248,8 +256,16 @@ def workload_error(
         rho=rho,
     )
     noisy = [TableError(float(mean)) for mean in means]
+    # Of what is released only: the synthetic table stands in for the private one.
+    sampled = SampleErrors(synthetic, workload, records=records).equivalent(noisy[0].mean)
     return WorkloadError(
-        mode, noisy[0], noisy[1], sigma=float(sigma), rho=rho, call=draws.calls[-1]
+        mode,
+        noisy[0],
+        noisy[1],
+        sigma=float(sigma),
+        rho=rho,
+        call=draws.calls[-1],
+        sample_equivalent=sampled,
     )
 
 

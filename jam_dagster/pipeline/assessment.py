@@ -128,6 +128,8 @@ def _error_metadata(graph: ReleaseGraph, measured: WorkloadError) -> dict[str, A
         for statistic, value in (error or {}).items():
             if value is not None:
                 metadata[f"{table}_{statistic}"] = value
+    if measured.sample_equivalent is not None:
+        metadata["sample_equivalent_records"] = measured.sample_equivalent
     compared = compare_with_public(measured)
     if compared is not None:
         metadata["synthetic_minus_public"] = compared.difference

@@ -191,6 +191,7 @@ class ErrorFormat(Format):
         """Write the errors, marginal by marginal where they are known."""
         content: dict[str, Any] = {"mode": value.mode, "sigma": value.sigma, "rho": value.rho}
         content["call"] = value.call and value.call.to_dict()
+        content["sample_equivalent"] = value.sample_equivalent
         for table in self._TABLES:
             error: TableError | None = getattr(value, table)
             content[table] = error and {

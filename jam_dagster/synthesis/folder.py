@@ -291,7 +291,12 @@ class ReleaseFolder:
         if errors.restricted:
             folder = self.restricted
             folder.mkdir(mode=0o700, exist_ok=True)
-        described = {"mode": errors.mode, "sigma": errors.sigma, "rho": errors.rho}
+        described = {
+            "mode": errors.mode,
+            "sigma": errors.sigma,
+            "rho": errors.rho,
+            "sample_equivalent": errors.sample_equivalent,
+        }
         text = json.dumps({**described, **errors.to_dict()}, indent=2) + "\n"
         self._write(folder / "errors.json", text, errors.restricted)
 

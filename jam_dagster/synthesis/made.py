@@ -66,6 +66,7 @@ class Synthesis:
         """Return plain values, as ``synthesize --json`` prints them."""
         return {
             "workload_error": self.errors.to_dict(),
+            "sample_equivalent": self.errors.sample_equivalent,
             "sampling_error": self.sampling_error,
             "seconds": {name: round(seconds, 3) for name, seconds in self.seconds.items()},
             "peak_memory_mb": round(self.peak_memory_mb, 1),

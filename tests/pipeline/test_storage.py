@@ -174,7 +174,9 @@ def test_run_comes_back(store: ReleaseStore) -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        WorkloadError("private", TableError(0.1), TableError(-0.02), sigma=0.05, rho=1e-3),
+        WorkloadError(
+            "private", TableError(0.1), TableError(-0.02), sigma=0.05, sample_equivalent=7
+        ),
         WorkloadError(
             "off", rho=1e-3, call=NoiseCall("means", "Gaussian", 1e-3, 0.1, None, 2, lost=True)
         ),

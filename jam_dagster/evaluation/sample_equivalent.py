@@ -1,0 +1,129 @@
+"""How many private records a random sample would need to be as good as a synthetic table.
+
+McKenna, Mullins, Sheldon, Miklau: "AIM", VLDB 2022, Appendix C, which approximates the expected
+error of a sample drawn with replacement by ``sqrt(2/pi) sqrt(p (1-p) / K)`` a cell. That overstates
+the error of cells that a sample of K hardly ever meets, which most cells of large marginals are.
+Here the sample is drawn without replacement, so that K is at most the number of records, and the
+expectation is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.tables.marginals import marginal_blocks
+
+if TYPE_CHECKING:
+    from jam_dagster.tables.marginals import MarginalSource
+    from jam_dagster.tables.workload import Workload
+
+
+class SampleErrors:
+    """What random samples of a table's records would err on a workload.
+
+    Parameters
+    ----------
+    table
+        The records that are sampled from, or a table that stands in for them.
+    workload
+        The marginals and their weights.
+    records
+        n, the number of records that are sampled from; by default the table's own. The counts of a
+        table of another size are scaled to it.
+
+    Notes
+    -----
+    The counts of a table are statistics of it: where `table` is private, so is all that follows.
+    """
+
+    def __init__(
+        self, table: MarginalSource, workload: Workload, *, records: int | None = None
+    ) -> None:
+        self.records = table.records if records is None else records
+        weights = dict(zip(workload.cliques, workload.weights, strict=True))
+        whole = sum(workload.weights)
+        cells: dict[int, float] = defaultdict(float)
+        for block in marginal_blocks(table, workload.cliques):
+            for clique, counts in block.items():
+                scaled = np.rint(counts * (self.records / table.records)).astype(np.int64)
+                found, often = np.unique(scaled, return_counts=True)
+                for count, times in zip(found.tolist(), often.tolist(), strict=True):
+                    cells[count] += times * weights[clique] / whole
+        # A cell that is empty, or holds everybody, is right in every sample.
+        kept = sorted(count for count in cells if 0 < count < self.records)
+        self._counts = np.array(kept, dtype=np.int64)
+        self._often = np.array([cells[count] for count in kept])
+
+    def expected(self, rows: int) -> float:
+        """Return the expected mean workload error of a sample, as a fraction of its rows.
+
+        Parameters
+        ----------
+        rows
+            K, how many of the n records are drawn without replacement, from 1 to n.
+
+        Raises
+        ------
+        SpecificationError
+            If `rows` is not within 1 and n.
+
+        Notes
+        -----
+        The number X of drawn records that lie in a cell of c records is hypergeometric, with
+        ``E|X - K c / n| = 2 x (n - c - K + x) / n  P[X = x]`` for ``x = floor(K c / n) + 1``
+        (Ramasubban 1958).
+        """
+        n, c = self.records, self._counts
+        if not 1 <= rows <= n:
+            raise SpecificationError(f"a sample of {n} records has 1 to {n} rows, got {rows!r}")
+        x = rows * c // n + 1
+        possible = (x <= c) & (x <= rows) & (n - c - rows + x >= 0)
+        if not possible.any():
+            return 0.0
+        c, x = c[possible], x[possible]
+        chance = np.exp(
+            _log_choose(c, x)
+            + _log_choose(n - c, rows - x)
+            - _log_choose(np.array([n]), np.array([rows]))
+        )
+        deviation = 2 * x * (n - c - rows + x) / n * chance
+        return float(self._often[possible] @ deviation) / rows
+
+    def equivalent(self, error: float) -> int:
+        """Return the largest sample whose expected error is at least `error`.
+
+        Parameters
+        ----------
+        error
+            A mean workload error, a fraction of the records; below 0 where it was released with
+            noise that hides it.
+
+        Returns
+        -------
+        int
+            K: a table with this error is as good as K records or better, and not as good as K + 1.
+            0 where a single record would be expected to err less; n where nothing errs.
+        """
+        # The expected error falls with every record more.
+        low, high = 0, self.records
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.expected(middle) >= error:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+
+_log_gamma = np.vectorize(math.lgamma, otypes=[np.float64])
+
+
+def _log_choose(whole: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """Return the logarithms of binomial coefficients."""
+    chosen: np.ndarray = _log_gamma(whole + 1) - _log_gamma(part + 1) - _log_gamma(whole - part + 1)
+    return chosen
