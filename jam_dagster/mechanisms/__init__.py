@@ -1,8 +1,11 @@
 """JAM-PGM and its peers behind one protocol, and the graphical model they fit."""
 
 from jam_dagster.mechanisms.aim import Aim
+from jam_dagster.mechanisms.independent import Independent
 from jam_dagster.mechanisms.jam_pgm import JamPgm
 from jam_dagster.mechanisms.model import FittedModel
+from jam_dagster.mechanisms.mst import Mst
+from jam_dagster.mechanisms.mwem_pgm import MwemPgm
 from jam_dagster.mechanisms.protocol import Mechanism, MechanismResult, Model, OnRound
 from jam_dagster.mechanisms.registry import (
     DEFAULT_MECHANISM,
@@ -24,11 +27,14 @@ __all__ = [
     "MECHANISMS",
     "Aim",
     "FittedModel",
+    "Independent",
     "JamPgm",
     "Measurement",
     "Mechanism",
     "MechanismResult",
     "Model",
+    "Mst",
+    "MwemPgm",
     "OnRound",
     "Round",
     "Transcript",

@@ -32,6 +32,7 @@ from jam_dagster.mechanisms.run import (
     check_countable,
     check_share,
     check_tables,
+    in_rounds,
     public_of,
 )
 from jam_dagster.mechanisms.scores import candidate_scores, l1_distance
@@ -168,15 +169,7 @@ class JamPgm:
         check_tables(private, None)
         self.check(private.domain, workload, draws.total)
         run = _Run(self, private, tables, workload.downward_closure(), draws)
-        ended = "all rounds"
-        for index in range(self.rounds):
-            outcome = run.round(index)
-            if isinstance(outcome, str):
-                ended = outcome
-                break
-            if on_round is not None:
-                on_round(outcome)
-        return run.result(ended)
+        return run.result(in_rounds(self.rounds, run.round, on_round))
 
     @classmethod
     def sensitivities(

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MECHANISMS: Mapping[str, str] = {
     "jam_pgm": "jam_pgm.JamPgm",
     "aim": "aim.Aim",
+    "mwem_pgm": "mwem_pgm.MwemPgm",
+    "mst": "mst.Mst",
+    "independent": "independent.Independent",
 }
 """Name to module and class, imported when asked for: some bring heavy libraries."""
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from jam_dagster.errors import DomainError, LostDrawError, ReleaseClosedError, SpecificationError
 from jam_dagster.mechanisms.estimation import Convergence
-from jam_dagster.mechanisms.protocol import Described, MechanismResult, Model
+from jam_dagster.mechanisms.protocol import Described, MechanismResult, Model, OnRound
 from jam_dagster.mechanisms.scores import l1_distance
 from jam_dagster.mechanisms.transcript import Measurement, Origin, Round, Transcript
 from jam_dagster.privacy.accounting import gaussian_sigma
@@ -75,6 +75,35 @@ def public_of(mechanism: Described, public: MarginalSource | None) -> MarginalSo
             "none, such as aim."
         )
     return public
+
+
+def attributes_of(workload: Workload) -> Clique:
+    """Return the attributes that a workload names, in the order of the domain."""
+    named = {name for clique in workload.cliques for name in clique}
+    return tuple(name for name in workload.attributes if name in named)
+
+
+def in_rounds(
+    rounds: int, one_round: Callable[[int], Round | str], on_round: OnRound | None
+) -> str:
+    """Make so many rounds; return why the run ended.
+
+    Parameters
+    ----------
+    rounds
+        How many.
+    one_round
+        Makes the round of an index, or says why the run ends there.
+    on_round
+        Called after every round.
+    """
+    for index in range(rounds):
+        outcome = one_round(index)
+        if isinstance(outcome, str):
+            return outcome
+        if on_round is not None:
+            on_round(outcome)
+    return "all rounds"
 
 
 def step_of(index: int, action: str, attempt: int = 1) -> str:

@@ -79,3 +79,26 @@ def weighted_scores(
     """
     scores: np.ndarray = weights * (current_error - MEAN_ABSOLUTE_NORMAL * sigma * cells)
     return scores
+
+
+def penalized_scores(current_error: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Score every marginal by its error less its cells: MWEM+PGM, Algorithm 1 of the AIM paper.
+
+    Parameters
+    ----------
+    current_error
+        ``||q(D) - q(model)||_1`` in counts, shape ``(m,)``.
+    cells
+        n_r, the number of cells of each marginal, shape ``(m,)``.
+
+    Returns
+    -------
+    ndarray
+        Shape ``(m,)``: ``current - n_r``.
+
+    Notes
+    -----
+    A score moves by the L1 sensitivity of a marginal (`Neighbours.error_score`).
+    """
+    scores: np.ndarray = current_error - cells
+    return scores

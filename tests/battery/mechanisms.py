@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jam_dagster.mechanisms import Aim, JamPgm, Mechanism, MechanismResult
+from jam_dagster.mechanisms import (
+    Aim,
+    Independent,
+    JamPgm,
+    Mechanism,
+    MechanismResult,
+    Mst,
+    MwemPgm,
+)
 from jam_dagster.privacy import Neighbours
 from jam_dagster.tables import EncodedTable, MarginalSource, PublicTables
 from tests.privacy.neighbours import RELATIONS
@@ -131,6 +139,46 @@ def aim(estimator: str) -> Case:
     )
 
 
+def mwem_pgm() -> Case:
+    return Case(
+        "mwem_pgm",
+        partial(_small, MwemPgm, rounds=3),
+        variants=(
+            {"rounds": 1},
+            {"rounds": 2},
+            {"rounds": None},
+            {"rounds": 7},
+            {"rounds": 3, "alpha": 0.01},
+            {"rounds": 3, "alpha": 0.99},
+        ),
+        # The record that SELECTING replaces moves the scores of the single attributes apart.
+        audits=(SELECTING, MEASURING, TWO_ROUNDS),
+        score="marginal_l1",
+    )
+
+
+def mst() -> Case:
+    """MST; that its scores need their sensitivity is audited with MWEM+PGM, whose they are."""
+    return Case(
+        "mst",
+        partial(_small, Mst),
+        audits=(EVERY_TABLE,),
+        short=({}, {"iterations": 2}),
+        steady={"iterations": 3},
+    )
+
+
+def independent() -> Case:
+    return Case(
+        "independent",
+        partial(_small, Independent),
+        audits=(EVERY_TABLE,),
+        short=({}, {"iterations": 2}),
+        steady={"iterations": 3},
+        draws=("counts",),
+    )
+
+
 # One attribute's public score falls by four and the other's rises by four: the model and the public
 # counts lie on either side of the private ones. Private candidates are too noisy to be chosen.
 SELECTING = Audit(
@@ -170,6 +218,14 @@ BOTH_ATTRIBUTES = Audit(
     settings={"rounds": 3, "alpha": 0.95, "iterations": 1},
 )
 
+# Nothing is chosen, and the record moves in all that is measured.
+EVERY_TABLE = replace(BOTH_ATTRIBUTES, name="every table", settings={"iterations": 1})
+
+
+def _small(mechanism: type, **settings: Any) -> Mechanism:
+    made: Mechanism = mechanism(**{"iterations": 20} | settings)
+    return made
+
 
 def _jam_pgm(estimator: str, **settings: Any) -> JamPgm:
     small: dict[str, Any] = {"rounds": 3, "iterations": 20, "estimator": estimator}
@@ -198,6 +254,10 @@ CASES = [
     jam_pgm("mirror_descent"),
     jam_pgm_of_two_tables(),
     aim("accelerated"),
+    # Their fits are those of JAM-PGM and AIM, whichever the estimator.
+    mwem_pgm(),
+    mst(),
+    independent(),
 ]
 SLOW_CASES = [jam_pgm("mbi"), aim("mbi")]
 

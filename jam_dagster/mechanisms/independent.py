@@ -1,0 +1,132 @@
+"""Independent: every attribute is measured by itself, and nothing holds them together.
+
+The baseline of Section 6 of McKenna, Mullins, Sheldon, Miklau: "AIM: An Adaptive and Iterative
+Mechanism for Differentially Private Synthetic Data", VLDB 2022.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from jam_dagster.mechanisms.graphical_run import (
+    GraphicalRun,
+    estimator_setting,
+    iterations_setting,
+    refit_graphical,
+    tolerance_setting,
+)
+from jam_dagster.mechanisms.model import FittedModel
+from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
+from jam_dagster.mechanisms.run import attributes_of, check_share, check_tables, in_rounds
+from jam_dagster.mechanisms.settings import check_settings
+from jam_dagster.mechanisms.transcript import Round, Transcript
+from jam_dagster.tables import Domain, MarginalSource, Workload
+
+if TYPE_CHECKING:
+    from jam_dagster.privacy import Neighbours
+    from jam_dagster.privacy.draws import Draws
+
+
+@dataclass(frozen=True)
+class Independent:
+    """The mechanism and its settings.
+
+    Attributes
+    ----------
+    estimator, iterations, tolerance
+        How the model is fitted; see `jam_dagster.mechanisms.estimation.make_estimator`.
+
+    Raises
+    ------
+    SpecificationError
+        If a setting is out of range.
+
+    Notes
+    -----
+    Nothing is selected. The budget is shared alike by the attributes that the workload names; one
+    that it does not name is left uniform, as AIM leaves it. The model is the product of the fitted
+    one-way marginals, but for the impossible combinations that a domain declares.
+    """
+
+    estimator: str = estimator_setting()
+    iterations: int = iterations_setting()
+    tolerance: float = tolerance_setting()
+
+    name: ClassVar[str] = "independent"
+    uses_public: ClassVar[bool] = False
+    samples: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return asdict(self)
+
+    def expected_rounds(self, domain: Domain, workload: Workload) -> int:
+        """Return the number of attributes that the workload names."""
+        return len(attributes_of(workload))
+
+    def check_budget(self, rho: float) -> None:
+        """Raise SpecificationError if `rho` is worth no measurement."""
+        check_share(rho, 1, remedy="use fewer attributes")
+
+    def check(self, domain: Domain, workload: Workload, rho: float) -> None:
+        """Raise SpecificationError if `rho` leaves nothing worth its noise to an attribute."""
+        check_share(rho, len(attributes_of(workload)), remedy="use fewer attributes")
+
+    def run(
+        self,
+        private: MarginalSource,
+        public: MarginalSource | None,
+        workload: Workload,
+        draws: Draws,
+        *,
+        on_round: OnRound | None = None,
+    ) -> MechanismResult:
+        """Spend what `draws` holds on a model of `private`; see `Mechanism`.
+
+        Raises
+        ------
+        DomainError
+            If the tables' domains differ, or a table is empty.
+        SpecificationError
+            If the budget is too little.
+        BudgetExceededError
+            If the account does not hold what `draws` says it holds.
+        ReleaseClosedError
+            If the account was closed before anything was measured; later that ends the run.
+        """
+        check_tables(private, public)
+        self.check(private.domain, workload, draws.total)
+        singles = [(name,) for name in attributes_of(workload)]
+        run = GraphicalRun(self, private, singles, draws)
+
+        def one_attribute(index: int) -> Round | str:
+            started = time.monotonic()
+            return run.complete(
+                started,
+                index,
+                singles[index],
+                candidates=len(singles),
+                rho_measure=draws.remaining / (len(singles) - index),
+            )
+
+        return run.result(in_rounds(len(singles), one_attribute, on_round))
+
+    @classmethod
+    def sensitivities(
+        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
+    ) -> Iterable[float]:
+        """Return nothing: this mechanism selects nothing."""
+        return ()
+
+    @classmethod
+    def refit(
+        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
+    ) -> FittedModel:
+        """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
+        return refit_graphical(transcript, domain)

@@ -1,0 +1,235 @@
+"""MST: all attributes by themselves, then a maximum spanning tree of pairs.
+
+McKenna, Miklau, Sheldon: "Winning the NIST Contest: A scalable and general approach to
+differentially private synthetic data", Journal of Privacy and Confidentiality 11 (3), 2021:
+Algorithm 1 (measurements), Algorithm 2 (the tree).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations, repeat
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from jam_dagster.mechanisms.estimation import Weighting
+from jam_dagster.mechanisms.graphical_run import (
+    GraphicalRun,
+    estimator_setting,
+    iterations_setting,
+    refit_graphical,
+    tolerance_setting,
+)
+from jam_dagster.mechanisms.model import FittedModel
+from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
+from jam_dagster.mechanisms.run import (
+    SMALLEST_RHO,
+    Choice,
+    attributes_of,
+    check_countable,
+    check_share,
+    check_tables,
+    in_rounds,
+)
+from jam_dagster.mechanisms.settings import check_settings
+from jam_dagster.mechanisms.transcript import Round, Transcript
+from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
+
+if TYPE_CHECKING:
+    from jam_dagster.privacy import Neighbours
+    from jam_dagster.privacy.draws import Draws
+
+PARTS = 3
+"""Single attributes, choosing the tree and measuring it have a third of the budget each."""
+
+
+@dataclass(frozen=True)
+class Mst:
+    """The mechanism and its settings.
+
+    Attributes
+    ----------
+    estimator, iterations, tolerance
+        How the model is fitted; see `jam_dagster.mechanisms.estimation.make_estimator`.
+        Measurements are weighed by their noise.
+
+    Raises
+    ------
+    SpecificationError
+        If a setting is out of range.
+
+    Notes
+    -----
+    - The workload only says which attributes there are: the tree spans those that it names.
+    - A pair is scored by the L1 distance of its counts from the model of the single attributes,
+      so by twice the sensitivity that published code has under replace-one, and by k times where a
+      person has k rows: what the counts move by in L2 is no bound.
+    - An edge is measured when it is chosen, and the next is chosen by the same scores. The paper
+      chooses all first; the draws are the same.
+    - Of two attributes there is one pair, which is not chosen; its measurement gets that third.
+    - The paper merges the values of an attribute whose noisy count is below three sigma, before it
+      chooses the tree. Here they stay apart. A merged table would have other cells than the
+      domain's marginal, on which transcripts, certificates and impossible combinations rest; and
+      which values are rare is told by the measurement of the single attribute, which keeps the
+      fit from putting much there. What that costs is noise in cells that are almost empty.
+    """
+
+    estimator: str = estimator_setting()
+    iterations: int = iterations_setting()
+    tolerance: float = tolerance_setting()
+
+    name: ClassVar[str] = "mst"
+    uses_public: ClassVar[bool] = False
+    samples: ClassVar[bool] = True
+    weighting: ClassVar[Weighting] = "noise"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return {**asdict(self), "weighting": self.weighting}
+
+    def expected_rounds(self, domain: Domain, workload: Workload) -> int:
+        """Return the number of attributes and of the tree's edges."""
+        return 2 * len(attributes_of(workload)) - 1
+
+    def check_budget(self, rho: float) -> None:
+        """Raise SpecificationError if `rho` is worth no draw."""
+        check_share(rho, PARTS, remedy="use fewer attributes")
+
+    def check(self, domain: Domain, workload: Workload, rho: float) -> None:
+        """Raise if the mechanism cannot start, before anything is reserved or counted.
+
+        Raises
+        ------
+        SpecificationError
+            If `rho` leaves nothing worth its noise to a draw, or a pair of attributes is too large
+            to be counted.
+        """
+        names = attributes_of(workload)
+        check_share(rho, PARTS * len(names), remedy="use fewer attributes")
+        check_countable(domain, Workload.of(domain, candidates_of(names)))
+
+    def run(
+        self,
+        private: MarginalSource,
+        public: MarginalSource | None,
+        workload: Workload,
+        draws: Draws,
+        *,
+        on_round: OnRound | None = None,
+    ) -> MechanismResult:
+        """Spend what `draws` holds on a model of `private`; see `Mechanism`.
+
+        Raises
+        ------
+        DomainError
+            If the tables' domains differ, or a table is empty.
+        SpecificationError
+            If the budget is too little, or a pair too large; nothing is charged then.
+        BudgetExceededError
+            If the account does not hold what `draws` says it holds.
+        ReleaseClosedError
+            If the account was closed before anything was measured; later that ends the run.
+        """
+        check_tables(private, public)
+        self.check(private.domain, workload, draws.total)
+        run = _Run(self, private, attributes_of(workload), draws)
+        return run.result(
+            in_rounds(self.expected_rounds(private.domain, workload), run.round, on_round)
+        )
+
+    @classmethod
+    def sensitivities(
+        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
+    ) -> Iterable[float]:
+        """Return what the sensitivity of each selection must be: a marginal's, in L1."""
+        return repeat(neighbours.error_score())
+
+    @classmethod
+    def refit(
+        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
+    ) -> FittedModel:
+        """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
+        return refit_graphical(transcript, domain)
+
+
+def candidates_of(names: Sequence[str]) -> list[Clique]:
+    """Return every attribute by itself, then every pair."""
+    return [*combinations(names, 1), *combinations(names, 2)]
+
+
+class _Run(GraphicalRun):
+    """The run of MST: the tree so far, and how wrong independent attributes are about each pair."""
+
+    def __init__(
+        self, mechanism: Mst, private: MarginalSource, names: Sequence[str], draws: Draws
+    ) -> None:
+        super().__init__(
+            mechanism, private, candidates_of(names), draws, weighting=mechanism.weighting
+        )
+        self.singles = len(names)
+        # Of what is left once the number of records is known, where that is private.
+        # A single attribute has no tree, and takes it all.
+        self.share = draws.remaining / (PARTS if len(names) > 1 else 1) / self.singles
+        # The names that the tree holds together so far, for each name.
+        self.part = {name: frozenset([name]) for name in names}
+        self.pair_errors = np.empty(0)
+
+    def round(self, index: int) -> Round | str:
+        """Measure an attribute, or choose an edge of the tree and measure it."""
+        started = time.monotonic()
+        if index < self.singles:
+            return self.complete(
+                started,
+                index,
+                self.closure[index],
+                candidates=self.singles,
+                rho_measure=self.share,
+            )
+        if index == self.singles:
+            self.pair_errors = self.errors(range(self.singles, len(self.closure)))
+        joining = [
+            number
+            for number in range(self.singles, len(self.closure))
+            if self._joins(self.closure[number])
+        ]
+        choice = self._edge(index, joining)
+        if isinstance(choice, str):
+            return choice
+        a, b = clique = self.closure[joining[choice.index]]
+        whole = self.part[a] | self.part[b]
+        self.part |= dict.fromkeys(sorted(whole), whole)
+        return self.complete(
+            started,
+            index,
+            clique,
+            candidates=len(joining),
+            rho_select=choice.rho_select,
+            rho_measure=choice.rho_measure,
+        )
+
+    def _joins(self, pair: Clique) -> bool:
+        a, b = pair
+        return b not in self.part[a]
+
+    def _edge(self, index: int, joining: Sequence[int]) -> Choice | str:
+        """Choose among the pairs that join two parts of the tree (Algorithm 2)."""
+
+        def split() -> tuple[float, float] | None:
+            edges = 2 * self.singles - 1 - index
+            share = self.draws.remaining / edges
+            if share < SMALLEST_RHO:
+                return None
+            return share / 2, share / 2
+
+        if len(joining) == 1:
+            # There is nothing to choose; what all edges share is this one's.
+            return Choice(0, 0.0, self.draws.remaining)
+        scores = self.pair_errors[np.array(joining) - self.singles]
+        sensitivity = self.draws.neighbours.error_score()
+        return self.choose(index, split, lambda sigma: scores, sensitivity)

@@ -1,0 +1,204 @@
+"""MWEM+PGM: every round measures the worst answered marginal of the workload.
+
+McKenna, Sheldon, Miklau: "Graphical-model based estimation and inference for differential
+privacy", ICML 2019, as McKenna, Mullins, Sheldon, Miklau: "AIM: An Adaptive and Iterative Mechanism
+for Differentially Private Synthetic Data", VLDB 2022, state it for zCDP in Algorithm 1.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from jam_dagster.mechanisms.graphical_run import (
+    GraphicalRun,
+    alpha_setting,
+    check_first_candidates,
+    estimator_setting,
+    iterations_setting,
+    refit_graphical,
+    size_limit_setting,
+    tolerance_setting,
+)
+from jam_dagster.mechanisms.model import FittedModel
+from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
+from jam_dagster.mechanisms.run import (
+    SMALLEST_RHO,
+    check_countable,
+    check_share,
+    check_tables,
+    in_rounds,
+)
+from jam_dagster.mechanisms.scores import penalized_scores
+from jam_dagster.mechanisms.settings import check_settings, setting
+from jam_dagster.mechanisms.transcript import Round, Transcript
+from jam_dagster.tables import Domain, MarginalSource, Workload
+
+if TYPE_CHECKING:
+    from jam_dagster.privacy import Neighbours
+    from jam_dagster.privacy.draws import Draws
+
+
+@dataclass(frozen=True)
+class MwemPgm:
+    """The mechanism and its settings.
+
+    Attributes
+    ----------
+    rounds
+        T, the number of marginals that are selected. None: as many as the domain has attributes,
+        the default of the authors' code; the paper names none.
+    alpha
+        Share of a round's budget that goes to measuring; the rest selects. In (0, 1). Algorithm 1
+        halves it; the authors' code gives 0.9.
+    size_limit_mb
+        Largest junction tree, in megabytes of 8 bytes a cell: in round t of T at most ``t / T`` of
+        it, as in the authors' code. 80, which AIM's comparison grants to all that fit a model.
+    estimator, iterations, tolerance
+        How the model is fitted; see `jam_dagster.mechanisms.estimation.make_estimator`.
+        Measurements are weighed alike, for rounds are.
+
+    Raises
+    ------
+    SpecificationError
+        If a setting is out of range.
+
+    Notes
+    -----
+    Candidates are the marginals of the workload themselves, not what lies within them, and all
+    alike whatever they weigh. The score takes n_r, the cells of a marginal, from its error,
+    whatever the noise will be: that is what noise of about one record a cell adds (AIM's own
+    score takes the noise there is). A marginal may be measured again.
+    """
+
+    rounds: int | None = setting(
+        None, "T, the number of rounds; one an attribute if not given", minimum=1
+    )
+    alpha: float = alpha_setting(0.5)
+    size_limit_mb: float = size_limit_setting()
+    estimator: str = estimator_setting()
+    iterations: int = iterations_setting()
+    tolerance: float = tolerance_setting()
+
+    name: ClassVar[str] = "mwem_pgm"
+    uses_public: ClassVar[bool] = False
+    samples: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return asdict(self)
+
+    def expected_rounds(self, domain: Domain, workload: Workload) -> int:
+        """Return T."""
+        return self.rounds or len(domain.names)
+
+    def check_budget(self, rho: float) -> None:
+        """Raise SpecificationError if `rho` leaves nothing worth its noise to a round."""
+        check_share(rho, self.rounds or 1)
+
+    def check(self, domain: Domain, workload: Workload, rho: float) -> None:
+        """Raise if the mechanism cannot start, before anything is reserved or counted.
+
+        Raises
+        ------
+        SpecificationError
+            If `rho` leaves nothing worth its noise to a round, or a marginal of the workload is
+            too large to be counted.
+        EmptyCandidateSetError
+            If no marginal of the workload fits the first round's size limit.
+        """
+        rounds = self.expected_rounds(domain, workload)
+        check_share(rho, rounds)
+        check_countable(domain, workload)
+        check_first_candidates(domain, workload.cliques, self.size_limit_mb, rounds)
+
+    def run(
+        self,
+        private: MarginalSource,
+        public: MarginalSource | None,
+        workload: Workload,
+        draws: Draws,
+        *,
+        on_round: OnRound | None = None,
+    ) -> MechanismResult:
+        """Spend what `draws` holds on a model of `private`; see `Mechanism`.
+
+        Raises
+        ------
+        DomainError
+            If the tables' domains differ, or a table is empty.
+        SpecificationError, EmptyCandidateSetError
+            As `check` does; nothing is charged then.
+        BudgetExceededError
+            If the account does not hold what `draws` says it holds.
+        ReleaseClosedError
+            If the account was closed before anything was measured; later that ends the run.
+        """
+        check_tables(private, public)
+        self.check(private.domain, workload, draws.total)
+        run = _Run(self, private, workload, draws)
+        return run.result(in_rounds(run.rounds_planned, run.round, on_round))
+
+    @classmethod
+    def sensitivities(
+        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
+    ) -> Iterable[float]:
+        """Return what the sensitivity of each selection must be: a marginal's, in L1."""
+        return repeat(neighbours.error_score())
+
+    @classmethod
+    def refit(
+        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
+    ) -> FittedModel:
+        """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
+        return refit_graphical(transcript, domain)
+
+
+class _Run(GraphicalRun):
+    """The run of MWEM+PGM: its candidates are the workload."""
+
+    def __init__(
+        self, mechanism: MwemPgm, private: MarginalSource, workload: Workload, draws: Draws
+    ) -> None:
+        super().__init__(mechanism, private, workload.cliques, draws)
+        self.mechanism = mechanism
+        self.rounds_planned = mechanism.expected_rounds(self.domain, workload)
+
+    def round(self, index: int) -> Round | str:
+        """Select, measure and refit once; or say why the run ends here."""
+        started = time.monotonic()
+        limit = self.mechanism.size_limit_mb * (index + 1) / self.rounds_planned
+        # Some candidate fitted the first limit, and what was measured fits every limit.
+        fitting = self.fitting(limit)
+        current_error = self.errors(fitting)
+
+        def split() -> tuple[float, float] | None:
+            share = self.draws.remaining / (self.rounds_planned - index)
+            if share < SMALLEST_RHO:
+                return None
+            rho_select = (1 - self.mechanism.alpha) * share
+            return rho_select, share - rho_select
+
+        def score(sigma: float) -> np.ndarray:
+            return penalized_scores(current_error, self.cells[fitting])
+
+        choice = self.choose(index, split, score, self.draws.neighbours.error_score())
+        if isinstance(choice, str):
+            return choice
+        return self.complete(
+            started,
+            index,
+            self.closure[fitting[choice.index]],
+            candidates=len(fitting),
+            rho_select=choice.rho_select,
+            rho_measure=choice.rho_measure,
+            size_limit_mb=limit,
+        )

@@ -1,0 +1,72 @@
+"""Independent by hand: equal shares, and the product of what was measured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.mechanisms import Independent, refit
+from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
+from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
+from tests.mechanisms.conftest import ScriptedNoise
+
+
+@pytest.fixture
+def workload(domain):
+    return Workload.all_k_way(domain, 2)
+
+
+def run(private, workload, rho, noise, **settings):
+    draws = Draws(noise, UnledgeredAccount(rho))
+    return Independent(**{"tolerance": 0.0} | settings).run(private, None, workload, draws)
+
+
+def test_every_attribute_has_an_equal_share(private, workload):
+    noise = ScriptedNoise([])
+    result = run(private, workload, 0.9, noise)
+    assert [m["rho"] for m in noise.measurements] == pytest.approx([0.3, 0.3, 0.3])
+    assert [r.clique for r in result.transcript.rounds] == [("a",), ("b",), ("c",)]
+    assert result.transcript.rho_spent == pytest.approx(0.9)
+    assert result.transcript.ended == "all rounds"
+    assert Independent().expected_rounds(private.domain, workload) == 3
+
+
+def test_without_noise_the_model_is_the_product(private, workload):
+    model = run(private, workload, 9000.0, SeededNoise(0)).model
+    a, b, c = (private.marginal((name,)) / 12 for name in "abc")
+    wanted = 12 * np.einsum("i,j,k->ijk", a, b, c)
+    np.testing.assert_allclose(model.marginal(("a", "b", "c")), wanted, atol=0.02)
+
+
+def test_what_the_workload_does_not_name_is_not_paid_for(domain, private):
+    noise = ScriptedNoise([])
+    result = run(private, Workload.of(domain, [("c", "a")]), 0.9, noise)
+    assert [m["rho"] for m in noise.measurements] == pytest.approx([0.45, 0.45])
+    np.testing.assert_allclose(result.model.marginal(("b",)), [4, 4, 4])
+
+
+def test_impossible_combinations_hold_nothing():
+    never = ImpossibleCombination(("a", "b"), ((0,), (1,)))
+    domain = Domain(Domain.from_sizes({"a": 2, "b": 2}).attributes, (never,))
+    columns = np.repeat([[0, 0], [1, 0], [1, 1]], [30, 20, 50], axis=0).T
+    result = run(
+        EncodedTable(domain, tuple(columns)), Workload.all_k_way(domain, 2), 9000.0, SeededNoise(0)
+    )
+    # The single attributes leave no choice: a = 0 with b = 0 only.
+    np.testing.assert_allclose(result.model.marginal(("a", "b")), [[30, 0], [20, 50]], atol=0.05)
+    assert result.model.marginal(("a", "b"))[0, 1] == 0
+
+
+def test_the_transcript_is_enough_to_fit_the_model_again(domain, private, workload):
+    made = run(private, workload, 0.5, SeededNoise(4), tolerance=0.1)
+    fitted = refit(made.transcript, domain)
+    every = ("a", "b", "c")
+    np.testing.assert_array_equal(fitted.marginal(every), made.model.marginal(every))
+
+
+def test_too_little_is_refused(domain, workload):
+    with pytest.raises(SpecificationError, match=r"3 draws .* Raise epsilon, or use fewer attr"):
+        Independent().check(domain, workload, 2e-12)
+    with pytest.raises(SpecificationError, match="Raise epsilon"):
+        Independent().check_budget(1e-13)

@@ -1,0 +1,138 @@
+"""MST by hand: thirds of the budget, the tree and its scores; and the best tree without noise."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.mechanisms import Mst, refit
+from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
+from jam_dagster.tables import Domain, EncodedTable, Workload
+from tests.mechanisms.conftest import ScriptedNoise
+
+AB, AC, BC = 0, 1, 2
+
+
+@pytest.fixture
+def workload(domain):
+    return Workload.all_k_way(domain, 3)
+
+
+def run(private, workload, choices, rho, *, neighbours=None, **settings):
+    noise = ScriptedNoise(list(choices))
+    account = UnledgeredAccount(rho)
+    draws = Draws(noise, account, neighbours=neighbours or Neighbours())
+    settings = {"iterations": 300, "tolerance": 0.0} | settings
+    return Mst(**settings).run(private, None, workload, draws), noise, account
+
+
+def test_a_third_each_for_attributes_choices_and_pairs(private, workload):
+    result, noise, account = run(private, workload, [2, 0], 0.9)
+    assert [m["rho"] for m in noise.measurements] == pytest.approx([0.1] * 3 + [0.15] * 2)
+    assert [s["rho"] for s in noise.selections] == pytest.approx([0.15] * 2)
+    assert account.spent == pytest.approx(0.9)
+    assert account.spent <= 0.9
+    cliques = [("a",), ("b",), ("c",), ("b", "c"), ("a", "b")]
+    assert [r.clique for r in result.transcript.rounds] == cliques
+    assert Mst().expected_rounds(private.domain, workload) == 5
+
+
+def test_scores_are_how_far_pairs_are_from_independence(private, workload):
+    _, noise, _ = run(private, workload, [BC, 1], 9000.0)
+    # a: 8 4, b: 7 2 3, c: 7 5. Counts less products over 12 (in twelfths): of ab
+    # 16 8 24 / 16 8 24, of ac 16 16 / 16 16, of bc 35 35 / 14 14 / 21 21.
+    assert noise.selections[0]["scores"] == pytest.approx([96 / 12, 64 / 12, 140 / 12], abs=0.02)
+    # bc joins b and c; ab and ac are left, and the model of the attributes still judges them.
+    assert noise.selections[1]["scores"].tolist() == noise.selections[0]["scores"][:2].tolist()
+
+
+def test_an_edge_within_the_tree_is_no_candidate(private, workload):
+    result, _, _ = run(private, workload, [AB, 0], 0.9)
+    assert [r.clique for r in result.transcript.rounds[3:]] == [("a", "b"), ("a", "c")]
+    assert [r.candidates for r in result.transcript.rounds] == [3, 3, 3, 3, 2]
+
+
+@pytest.mark.parametrize(("relation", "rows", "l1"), [("replace_one", 1, 2), ("add_remove", 3, 3)])
+def test_sensitivity_is_that_of_counts_in_l1(private, workload, relation, rows, l1):
+    _, noise, _ = run(private, workload, [0, 0], 0.9, neighbours=Neighbours(relation, rows))
+    assert {s["sensitivity"] for s in noise.selections} == {l1}
+
+
+def test_one_pair_is_not_chosen(domain, private):
+    result, noise, account = run(private, Workload.of(domain, [("a", "c")]), [], 0.9)
+    assert [m["rho"] for m in noise.measurements] == pytest.approx([0.15, 0.15, 0.6])
+    assert account.spent == pytest.approx(0.9)
+    assert result.transcript.rounds[-1].clique == ("a", "c")
+
+
+def test_one_attribute_takes_it_all(domain, private):
+    _, noise, account = run(private, Workload.of(domain, [("b",)]), [], 0.9)
+    assert [m["rho"] for m in noise.measurements] == pytest.approx([0.9])
+    assert account.spent <= 0.9
+
+
+def many(records, seed):
+    domain = Domain.from_sizes({"a": 2, "b": 3, "c": 2, "d": 3, "e": 2})
+    rng = np.random.default_rng(seed)
+    cells = rng.choice(72, size=records, p=rng.dirichlet(np.full(72, 0.3)))
+    return EncodedTable(domain, np.unravel_index(cells, domain.shape))
+
+
+def best_tree(private):
+    """Return the maximum spanning tree by distance from independence, and its distribution."""
+    names, n = private.domain.names, private.records
+    single = {name: private.marginal((name,)) / n for name in names}
+    pair = {q: private.marginal(q) / n for q in combinations(names, 2)}
+    weights = np.zeros((len(names), len(names)))
+    for (a, b), table in pair.items():
+        distance = np.abs(table - np.outer(single[a], single[b])).sum()
+        weights[names.index(a), names.index(b)] = -distance
+    edges = [
+        (names[i], names[j]) for i, j in zip(*minimum_spanning_tree(weights).nonzero(), strict=True)
+    ]
+    joint = np.ones(private.domain.shape)
+
+    def spread(clique, table):
+        axes = [i for i, name in enumerate(names) if name not in clique]
+        return np.expand_dims(table, axes)
+
+    for edge in edges:
+        joint = joint * spread(edge, pair[edge])
+    for name in names:
+        degree = sum(name in edge for edge in edges)
+        joint = joint / spread((name,), single[name]) ** (degree - 1)
+    return set(edges), joint * n
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_without_noise_it_is_the_best_tree(seed):
+    private = many(4000, seed)
+    draws = Draws(SeededNoise(4), UnledgeredAccount(9000.0))
+    workload = Workload.all_k_way(private.domain, 3)
+    made = Mst(tolerance=0.0, iterations=5000).run(private, None, workload, draws)
+    edges, joint = best_tree(private)
+    assert {r.clique for r in made.transcript.rounds[5:]} == edges
+    np.testing.assert_allclose(made.model.marginal(private.domain.names), joint, atol=0.2)
+
+
+def test_the_transcript_is_enough_to_fit_the_model_again(domain, private, workload):
+    draws = Draws(SeededNoise(4), UnledgeredAccount(0.5))
+    made = Mst(iterations=60).run(private, None, workload, draws)
+    fitted = refit(made.transcript, domain)
+    every = ("a", "b", "c")
+    np.testing.assert_array_equal(fitted.marginal(every), made.model.marginal(every))
+
+
+def test_what_cannot_start_is_refused():
+    domain = Domain.from_sizes({"a": 2**14, "b": 2**14})
+    workload = Workload.all_k_way(domain, 1)
+    with pytest.raises(SpecificationError, match="a x b has 268,435,456 cells"):
+        Mst().check(domain, workload, 1.0)
+    with pytest.raises(SpecificationError, match=r"6 draws .* Raise epsilon, or use fewer attr"):
+        Mst().check(domain, workload, 5e-12)
+    with pytest.raises(SpecificationError, match="Raise epsilon"):
+        Mst().check_budget(2e-12)

@@ -1,0 +1,137 @@
+"""MWEM+PGM by hand: scores, budgets, candidates; and what it comes to without noise."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
+from jam_dagster.mechanisms import MwemPgm, refit
+from jam_dagster.mechanisms.junction_tree import MEGABYTE
+from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
+from jam_dagster.tables import Domain, EncodedTable, Workload
+from tests.mechanisms.conftest import ScriptedNoise
+
+AB, AC, BC = 0, 1, 2
+
+
+@pytest.fixture
+def workload(domain):
+    return Workload.all_k_way(domain, 2)
+
+
+def run(private, workload, choices, rho, *, store=None, neighbours=None, **settings):
+    noise = ScriptedNoise(list(choices))
+    account = UnledgeredAccount(rho)
+    draws = Draws(noise, account, store, neighbours=neighbours or Neighbours())
+    settings = {"iterations": 300, "tolerance": 0.0} | settings
+    return MwemPgm(**settings).run(private, None, workload, draws), noise, account
+
+
+def test_the_first_scores_are_the_uniform_models_errors_less_the_cells(private, workload):
+    _, noise, _ = run(private, workload, [BC, AB, AC], 0.9)
+    # Counts of ab: 6 2 0 / 1 0 3, against 2 a cell; of ac: 6 2 / 1 3, against 3; of bc:
+    # 7 0 / 0 2 / 0 3, against 2.
+    assert noise.selections[0]["scores"] == pytest.approx([10 - 6, 6 - 4, 12 - 6])
+
+
+def test_later_scores_are_the_fitted_models(private, workload):
+    _, noise, _ = run(private, workload, [BC, AB, AC], 9000.0)
+    # With bc known and a uniform: ac is 3.5 2.5 twice, ab 3.5 1 1.5 twice.
+    wanted = [2 * 2.5 + 2 * 1 + 2 * 1.5 - 6, 2 * 2.5 + 2 * 0.5 - 4, 0 - 6]
+    assert noise.selections[1]["scores"] == pytest.approx(wanted, abs=0.05)
+
+
+def test_rounds_share_alike_and_halve_it(private, workload):
+    result, noise, account = run(private, workload, [BC, AB, AC], 0.9)
+    assert [s["rho"] for s in noise.selections] == pytest.approx([0.15] * 3)
+    assert [m["rho"] for m in noise.measurements] == pytest.approx([0.15] * 3)
+    assert account.spent == pytest.approx(0.9)
+    assert account.spent <= 0.9
+    assert result.transcript.ended == "all rounds"
+    # Algorithm 1: eps = 2 sqrt(rho / T); sigma = sqrt(T / rho), times sqrt 2 for replace-one.
+    scales = [call.scale for call in result.transcript.calls]
+    assert scales[0] == pytest.approx(2 * math.sqrt(0.9 / 3))
+    run_of_five = run(private, workload, [AB] * 5, 0.9, rounds=5, alpha=0.9)[1]
+    assert [m["rho"] for m in run_of_five.measurements] == pytest.approx([0.162] * 5)
+
+
+def test_as_many_rounds_as_attributes_unless_given(domain, workload):
+    assert MwemPgm().expected_rounds(domain, workload) == 3
+    assert MwemPgm(rounds=8).expected_rounds(domain, workload) == 8
+
+
+@pytest.mark.parametrize(("relation", "rows", "l1"), [("replace_one", 1, 2), ("add_remove", 3, 3)])
+def test_sensitivity_is_that_of_a_marginal(private, workload, relation, rows, l1):
+    neighbours = Neighbours(relation, rows)
+    heavy = Workload(workload.cliques, (5.0, 1.0, 1.0), workload.attributes)
+    _, noise, _ = run(private, heavy, [AB] * 3, 0.9, neighbours=neighbours)
+    assert {s["sensitivity"] for s in noise.selections} == {l1}
+
+
+def test_the_model_may_grow_round_by_round(private, workload):
+    # Beside ac stands b: 7 cells, 56 bytes. Beside ab or bc the third: 8 cells, 64 bytes.
+    result, noise, _ = run(private, workload, [0, 0], 0.9, rounds=2, size_limit_mb=120 / MEGABYTE)
+    assert [r.clique for r in result.transcript.rounds] == [("a", "c"), ("a", "b")]
+    # ab and ac together: 10 cells, 80 bytes of 120.
+    assert [r.candidates for r in result.transcript.rounds] == [1, 3]
+    assert noise.selections[0]["scores"] == pytest.approx([2.0])
+
+
+def test_where_nothing_fits_the_first_round_it_does_not_start(domain, workload):
+    with pytest.raises(EmptyCandidateSetError, match="size_limit_mb / rounds"):
+        MwemPgm(rounds=2, size_limit_mb=110 / MEGABYTE).check(domain, workload, 1.0)
+
+
+def test_a_run_goes_on_from_what_is_stored(private, workload):
+    store = MemoryStore()
+    first, _, _ = run(private, workload, [BC, AB, AC], 0.9, store=store)
+    again, noise, account = run(private, workload, [], 0.9, store=store)
+    assert not noise.measurements
+    assert account.spent == 0
+    every = ("a", "b", "c")
+    np.testing.assert_array_equal(again.model.marginal(every), first.model.marginal(every))
+
+
+def test_the_transcript_is_enough_to_fit_the_model_again(domain, private, workload):
+    draws = Draws(SeededNoise(4), UnledgeredAccount(0.5))
+    made = MwemPgm(iterations=60).run(private, None, workload, draws)
+    fitted = refit(made.transcript, domain)
+    every = ("a", "b", "c")
+    np.testing.assert_array_equal(fitted.marginal(every), made.model.marginal(every))
+
+
+def many(records, seed=0):
+    domain = Domain.from_sizes({"a": 2, "b": 3, "c": 2, "d": 3})
+    rng = np.random.default_rng(seed)
+    cells = rng.choice(36, size=records, p=rng.dirichlet(np.full(36, 0.5)))
+    return EncodedTable(domain, np.unravel_index(cells, domain.shape))
+
+
+def test_without_noise_it_comes_to_the_truth_and_samples_it():
+    private = many(3000)
+    workload = Workload.all_k_way(private.domain, 4)
+    draws = Draws(SeededNoise(4), UnledgeredAccount(9000.0))
+    made = MwemPgm(rounds=1, tolerance=0.0, iterations=5000).run(private, None, workload, draws)
+    truth = private.marginal(private.domain.names)
+    np.testing.assert_allclose(made.model.marginal(private.domain.names), truth, atol=0.05)
+    table = made.model.sample(private.records, np.random.default_rng(0))
+    # Whole rows: counts are within two of what is expected.
+    np.testing.assert_allclose(table.marginal(private.domain.names), truth, atol=2.0)
+
+
+def test_without_noise_a_covering_workload_is_right():
+    private = many(3000)
+    workload = Workload.all_k_way(private.domain, 2)
+    draws = Draws(SeededNoise(4), UnledgeredAccount(9000.0))
+    made = MwemPgm(rounds=8, tolerance=0.0, iterations=5000).run(private, None, workload, draws)
+    for clique in workload.cliques:
+        np.testing.assert_allclose(made.model.marginal(clique), private.marginal(clique), atol=0.5)
+
+
+@pytest.mark.parametrize("settings", [{"rounds": 0}, {"alpha": 1.0}, {"size_limit_mb": 0.0}])
+def test_settings_out_of_range_are_refused(settings):
+    with pytest.raises(SpecificationError):
+        MwemPgm(**settings)
