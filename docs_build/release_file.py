@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import griffe
 import yaml
 
+from jam_dagster.mechanisms import MECHANISMS, mechanism_class
+from jam_dagster.mechanisms.settings import settings_of
 from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
 from jam_dagster.tables import sources
 from jam_dagster.tables.previous_release import PREVIOUS_RELEASE, PreviousRelease
@@ -58,6 +61,13 @@ SOURCES = """## Sources of tables
 
 `private` and `public` are a path that ends in `.csv`, `.tsv`, `.txt` or `.parquet` (a compressed
 CSV too), or a mapping with one of the keys below and what else belongs to it.
+"""
+
+
+MECHANISMS_SECTION = """## Mechanisms
+
+`mechanism` is the name of a mechanism, or a mapping of `name` (`jam_pgm` if it is left out) and
+settings. What is left out is as below. `jam-dagster mechanisms` prints the same.
 """
 
 
@@ -186,7 +196,8 @@ def _yaml(value: object) -> str:
 def release_file_page() -> str:
     """Return the page of a release's file."""
     tables = _tables("The release", component_keys())
-    return "\n".join([INTRODUCTION, *tables, SOURCES, *_sources()]) + "\n"
+    parts = [INTRODUCTION, *tables, MECHANISMS_SECTION, *_mechanisms(), SOURCES, *_sources()]
+    return "\n".join(parts) + "\n"
 
 
 def resources_file_page() -> str:
@@ -233,6 +244,22 @@ def _sentence(text: str) -> str:
 
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
+
+
+def _mechanisms() -> Iterator[str]:
+    """Yield a section for each mechanism, from its settings."""
+    for name in MECHANISMS:
+        yield f"### `{name}`"
+        yield ""
+        yield "| setting | what may stand there | default | what it is |"
+        yield "|---|---|---|---|"
+        for key, one in settings_of(mechanism_class(name)).items():
+            allowed = one.allowed
+            for choice in one.choices:
+                allowed = re.sub(rf"\b{choice}\b", f"`{choice}`", allowed)
+            told = _cell(_sentence(one.text))
+            yield f"| `{key}` | {_cell(allowed)} | {_default(one.default)} | {told} |"
+        yield ""
 
 
 def _sources() -> Iterator[str]:

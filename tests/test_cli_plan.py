@@ -179,8 +179,7 @@ def test_a_release_that_was_closed_before_a_draw_is_paid_like_a_new_one(run: Run
     request = PlanRequest.of(
         public=CsvSource("pub.csv"),
         epsilon=1.0,
-        rounds=2,
-        iterations=20,
+        settings={"rounds": 2, "iterations": 20},
         degree=2,
         dataset="people",
     )

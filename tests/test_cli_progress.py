@@ -43,14 +43,15 @@ def a_round(index: int, seconds: float) -> Round:
     )
 
 
-def shown(done: int, *, terminal: bool) -> str:
+def shown(done: int, *, terminal: bool, rounds: int | None = ROUNDS) -> str:
     """Return what is on the screen after some rounds, in the midst of the run."""
     # A terminal without colours, wide enough for a whole line.
     screen = io.StringIO()
     console = Console(
         file=screen, force_terminal=terminal, color_system=None, width=200, markup=False
     )
-    with progress(ROUNDS, console) as (on_stage, on_round):
+    with progress(console) as (on_stage, on_start, on_round):
+        on_start(rounds)
         on_stage("mechanism")
         for index in range(done):
             on_round(a_round(index, 60.0 * (index + 1)))
@@ -116,6 +117,14 @@ def test_a_file_gets_a_line_a_round() -> None:
     assert [line.split(":")[0] for line in lines] == [f"round {n}/10" for n in range(1, 5)]
 
 
+def test_where_nobody_knows_how_many_rounds_there_will_be_none_is_promised() -> None:
+    screen = shown(6, terminal=True, rounds=None)
+    assert "6/?" in screen
+    assert "left" not in screen
+    lines = shown(2, terminal=False, rounds=None).splitlines()
+    assert [line.split(":")[0] for line in lines] == ["round 1", "round 2"]
+
+
 def a_trial(epsilon: float) -> Trial:
     return Trial(
         epsilon=epsilon,
@@ -124,6 +133,9 @@ def a_trial(epsilon: float) -> Trial:
         public_error=0.3,
         picks={"private": 1, "public": 1},
         candidates=5,
+        most_candidates=5,
+        first_candidates=5,
+        first_limit_mb=1.0,
         largest_model_mb=0.5,
         sigmas=(1.0,),
         seconds={"mechanism": 2.0, "count": 0.5, "sample": 0.1},
@@ -134,13 +146,26 @@ def a_trial(epsilon: float) -> Trial:
     )
 
 
+def test_trials_of_unknown_length_are_counted_whole() -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, color_system=None, width=200, markup=False)
+    with progress_of_trials(2, console) as (_, on_start, on_round, on_trial):
+        on_start(None)
+        on_round(0, a_round(2, 1.0))
+        on_trial(0, a_trial(1.0))
+        on_round(1, a_round(4, 1.0))
+
+    assert "1/2" in screen.getvalue()
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_trials_are_one_bar_on_a_terminal_and_a_line_each_elsewhere(terminal: bool) -> None:
     screen = io.StringIO()
     console = Console(
         file=screen, force_terminal=terminal, color_system=None, width=200, markup=False
     )
-    with progress_of_trials(2, ROUNDS, console) as (on_stage, on_round, on_trial):
+    with progress_of_trials(2, console) as (on_stage, on_start, on_round, on_trial):
+        on_start(ROUNDS)
         on_stage("epsilon 1")
         on_round(0, a_round(2, 1.0))
         on_trial(0, a_trial(1.0))

@@ -15,8 +15,10 @@ import pandas as pd
 import pytest
 import yaml
 
+from jam_dagster.cli import options
 from jam_dagster.cli.synthesize import synthesize as command
 from jam_dagster.evaluation import EvaluationMode
+from jam_dagster.mechanisms import DEFAULT_MECHANISM, MECHANISMS, Aim
 from jam_dagster.mechanisms.estimation import EstimatorName
 from jam_dagster.privacy import EVALUATION_SHARE, DirectoryStore, Kind, Ledger, NoiseName
 from jam_dagster.synthesis import SynthesisRequest
@@ -263,7 +265,8 @@ def test_the_options_are_those_of_the_library() -> None:
 
     assert set(get_args(plain["noise"])) == set(get_args(NoiseName))
     assert set(get_args(plain["evaluate"])) == set(get_args(EvaluationMode))
-    assert set(get_args(plain["estimator"])) == set(get_args(EstimatorName))
+    assert set(get_args(get_args(plain["estimator"])[0])) == set(get_args(EstimatorName))
+    assert options.DEFAULT_MECHANISM == DEFAULT_MECHANISM
     assert told.show_default == f"{EVALUATION_SHARE:g}"
 
 
@@ -447,3 +450,45 @@ def test_a_new_ledger_grants_what_the_release_asks_for(run: Run) -> None:
     assert "round 2/2" in ran.stderr
     balance = Ledger("new.db").balance("people")
     assert (balance.epsilon, balance.delta) == (1.0, 1e-9)
+
+
+def test_another_mechanism_takes_its_own_settings(run: Run) -> None:
+    chosen = ("--mechanism", "aim", "--rounds", "8", "--setting", "alpha=0.5")
+    result = run(*synthesize(*RESEARCH, *chosen))
+
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr.splitlines()[0].startswith("round 1: ")
+    told = json.loads(Path("out/transcript/transcript.json").read_text())
+    assert told["mechanism"] == "aim"
+    assert (told["parameters"]["rounds"], told["parameters"]["alpha"]) == (8, 0.5)
+    # What is not given is the mechanism's own.
+    assert told["parameters"]["tolerance"] == Aim().tolerance
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--mechanism", "jam"), "The mechanism must be one of jam_pgm, aim"),
+        (("--setting", "round=2"), "round is no setting of jam_pgm; it has rounds"),
+        (("--setting", "alpha"), "--setting must be KEY=VALUE"),
+        (("--setting", "rounds=2"), "rounds was given twice"),
+        (("--setting", "alpha=much"), "alpha must be a number, above 0 and below 1, got 'much'"),
+        (("--setting", "alpha=2"), "alpha must be a number, above 0 and below 1, got 2"),
+    ],
+)
+def test_settings_that_a_mechanism_has_not_are_refused(
+    run: Run, options: tuple[str, ...], told: str
+) -> None:
+    result = run(*synthesize(*RESEARCH, *options))
+
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
+def test_mechanisms_are_listed_with_their_settings(run: Run) -> None:
+    told = json.loads(run("mechanisms", "--json").stdout)
+
+    assert list(told) == list(MECHANISMS)
+    assert told["jam_pgm"]["settings"]["rounds"]["default"] == 30
+    assert run("mechanisms", "aim").stdout.startswith("aim: AIM")
+    assert "must be one of" in run("mechanisms", "jam").stderr

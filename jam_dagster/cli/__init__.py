@@ -16,6 +16,7 @@ from jam_dagster.cli.console import Commands
 from jam_dagster.cli.demo import app as demo_app
 from jam_dagster.cli.domain import app as domain_app
 from jam_dagster.cli.ledger import app as ledger_app
+from jam_dagster.cli.mechanisms import mechanisms
 from jam_dagster.cli.plan import plan
 from jam_dagster.cli.synthesize import synthesize
 
@@ -77,6 +78,7 @@ def _root(
 
 app.command()(synthesize)
 app.command()(plan)
+app.command()(mechanisms)
 app.add_typer(domain_app, name="domain")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(certificate_app, name="certificate")

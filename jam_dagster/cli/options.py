@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import typer
+
+from jam_dagster.errors import InputError
 
 TABLES, BUDGET, MECHANISM, EVALUATION, OUTPUT = (
     "The tables",
@@ -15,6 +18,9 @@ TABLES, BUDGET, MECHANISM, EVALUATION, OUTPUT = (
 )
 
 NeighboursName = Literal["replace_one", "add_remove"]
+# As `jam_dagster.mechanisms` has it, which a command that needs none must not wait for.
+DEFAULT_MECHANISM = "jam_pgm"
+
 EstimatorName = Literal["accelerated", "mirror_descent", "mbi"]
 EvaluationName = Literal["exact", "private", "off"]
 
@@ -78,6 +84,20 @@ RECORDS_SHARE = typer.Option(
     show_default="0.05",
 )
 
+NAME = typer.Option(
+    metavar="NAME",
+    rich_help_panel=MECHANISM,
+    help="How the synthetic table is made; `jam-dagster mechanisms` lists them.",
+    show_default=DEFAULT_MECHANISM,
+)
+
+SETTING = typer.Option(
+    metavar="KEY=VALUE",
+    rich_help_panel=MECHANISM,
+    help="A setting of the mechanism, by its name; may be given again. The options below are the "
+    "ones that several mechanisms have; what is not given is the mechanism's own default.",
+)
+
 ROUNDS = typer.Option(rich_help_panel=MECHANISM, help="T, the marginals that are selected.")
 
 DEGREE = typer.Option(
@@ -117,3 +137,30 @@ EVALUATION_SHARE = typer.Option(
     help="The part of the budget that pays private evaluation.",
     show_default="0.05",
 )
+
+
+def settings_given(texts: Sequence[str] | None, **options: Any) -> dict[str, Any]:
+    """Return the settings of a mechanism that a command was given.
+
+    Parameters
+    ----------
+    texts
+        Each ``KEY=VALUE``.
+    **options
+        By the names of the settings; None: not given.
+
+    Raises
+    ------
+    InputError
+        If a text is none, or a setting was given twice.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    for text in texts or ():
+        key, is_one, value = text.partition("=")
+        key = key.strip().replace("-", "_")
+        if not is_one or not key:
+            raise InputError(f"--setting must be KEY=VALUE, such as rounds=10, got {text!r}.")
+        if key in given:
+            raise InputError(f"{key} was given twice: give it once.")
+        given[key] = value.strip()
+    return given

@@ -23,18 +23,21 @@ from jam_dagster.cli.options import (
     EVALUATION_SHARE,
     ITERATIONS,
     MAX_ROWS,
+    NAME,
     NEIGHBOURS,
     OUTPUT,
     PRIVACY_UNIT,
     PUBLIC,
     RECORDS_SHARE,
     ROUNDS,
+    SETTING,
     SIZE_LIMIT_MB,
     TABLES,
     TOLERANCE,
     EstimatorName,
     EvaluationName,
     NeighboursName,
+    settings_given,
 )
 from jam_dagster.cli.progress import progress_of_trials
 from jam_dagster.errors import InputError
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from jam_dagster.synthesis import Plan, PlanRequest
-    from jam_dagster.synthesis.plan import Cost
+    from jam_dagster.synthesis.plan import Cost, Size
     from jam_dagster.synthesis.simulation import Estimate
 
 TRIAL = "The simulation"
@@ -102,8 +105,10 @@ def plan(
     privacy_unit: Annotated[str | None, PRIVACY_UNIT] = None,
     max_rows: Annotated[int | None, MAX_ROWS] = None,
     records_share: Annotated[float | None, RECORDS_SHARE] = None,
-    rounds: Annotated[int | None, ROUNDS] = None,
+    mechanism: Annotated[str | None, NAME] = None,
     degree: Annotated[int | None, DEGREE] = None,
+    setting: Annotated[list[str] | None, SETTING] = None,
+    rounds: Annotated[int | None, ROUNDS] = None,
     alpha: Annotated[float | None, ALPHA] = None,
     size_limit_mb: Annotated[float | None, SIZE_LIMIT_MB] = None,
     estimator: Annotated[EstimatorName | None, ESTIMATOR] = None,
@@ -173,13 +178,17 @@ def plan(
         "privacy_unit": privacy_unit,
         "max_rows": max_rows,
         "records_share": records_share,
-        "rounds": rounds,
+        "mechanism": mechanism,
         "degree": degree,
-        "alpha": alpha,
-        "size_limit_mb": size_limit_mb,
-        "estimator": estimator,
-        "iterations": iterations,
-        "tolerance": tolerance,
+        "settings": settings_given(
+            setting,
+            rounds=rounds,
+            alpha=alpha,
+            size_limit_mb=size_limit_mb,
+            estimator=estimator,
+            iterations=iterations,
+            tolerance=tolerance,
+        ),
         "evaluate": evaluate,
         "evaluation_share": evaluation_share,
         "epsilons": None if epsilons is None else _numbers(epsilons),
@@ -219,8 +228,10 @@ def _run(request: PlanRequest) -> Plan:
     from jam_dagster.synthesis import make_plan
 
     trials = len(request.tried) * request.seeds
-    with progress_of_trials(trials, request.release.rounds, stderr()) as (stage, one_round, trial):
-        return make_plan(request, on_stage=stage, on_round=one_round, on_trial=trial)
+    with progress_of_trials(trials, stderr()) as (stage, start, one_round, trial):
+        return make_plan(
+            request, on_stage=stage, on_start=start, on_round=one_round, on_trial=trial
+        )
 
 
 def _draw(made: Plan, path: Path) -> None:
@@ -262,32 +273,52 @@ def _summary(made: Plan) -> dict[str, str]:
 
     size, cost, noise = made.size, made.cost, made.noise
     assumed = " (assumed)" if made.records_assumed else ""
-    least, most = size.last_round
-    last_round = f"{least:,}" if least == most else f"{least:,} to {most:,}"
     lines = {
         "Budget": describe_rho(sum(made.shares.values()), made.delta),
         "Records": f"{made.records:,} private{assumed}, {made.public_records:,} public",
-        "Candidates": f"{size.candidates:,} (the workload's {size.workload:,} marginals and all "
-        "within them)",
-        "  first round": f"{size.fit_first:,} fit its limit of {size.first_limit_mb:.3g} MB",
-        "  last round": f"{size.fit_last:,} fit its limit of at most {size.last_limit_mb:.3g} MB "
-        f"by themselves; {last_round} did beside the model of the simulation",
-        "Model": f"{size.last_limit_mb:.3g} MB at most; "
-        f"the largest of the simulation {size.largest_model_mb:.3g} MB",
+        **_sizes(size),
         "Time": f"about {clock(cost.seconds)} on this machine: the mechanism was measured, "
         f"{_counting(cost)}; reading and encoding were extrapolated from the "
         f"{cost.public_records:,} public records. Checks and report, not measured, add seconds",
         "Memory": f"about {cost.memory_mb:,.0f} MB: {cost.measured_peak_mb:,.0f} MB measured, "
         f"{cost.private_table_mb:,.0f} MB extrapolated for the private table, if it is read "
         "whole, by what a row of the public one takes",
-        "Noise": f"sigma {noise.sigma:,.1f} a cell, if every round measures privately; a cell of "
-        f"the median marginal holds {noise.median_cell:,.1f} records on average",
     }
+    cell = f"a cell of the median marginal holds {noise.median_cell:,.1f} records on average"
+    lines["Noise"] = (
+        f"what a round has is known when it comes; {cell}"
+        if noise.sigma is None
+        else f"sigma {noise.sigma:,.1f} a cell, if every round measures privately; {cell}"
+    )
     if noise.measured is not None:
         low, median, high = noise.measured
         lines["  simulated"] = f"sigma {low:,.1f} to {high:,.1f}, median {median:,.1f}"
     if made.ledger is not None:
         lines["Ledger"] = _ledger_line(made)
+    return lines
+
+
+def _sizes(size: Size) -> dict[str, str]:
+    largest = f"the largest of the simulation {size.largest_model_mb:.3g} MB"
+    if size.last_limit_mb is None:
+        return {
+            "Candidates": f"{size.candidates:,} at most in a round, for a workload of "
+            f"{size.workload:,} marginals",
+            "Model": largest,
+        }
+    least, most = size.last_round
+    last_round = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    lines = {
+        "Candidates": f"{size.candidates:,} (the workload's {size.workload:,} marginals and all "
+        "within them)",
+    }
+    if size.first_limit_mb is not None:
+        lines["  first round"] = f"{size.fit_first:,} fit its limit of {size.first_limit_mb:.3g} MB"
+    lines["  last round"] = (
+        f"{size.fit_last:,} fit its limit of at most {size.last_limit_mb:.3g} MB by themselves; "
+        f"{last_round} did beside the model of the simulation"
+    )
+    lines["Model"] = f"{size.last_limit_mb:.3g} MB at most; {largest}"
     return lines
 
 

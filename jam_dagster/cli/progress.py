@@ -64,33 +64,42 @@ def clock(seconds: float) -> str:
 
 @contextmanager
 def progress(
-    rounds: int, console: Console
-) -> Iterator[tuple[Callable[[str], None], Callable[[Round], None]]]:
+    console: Console,
+) -> Iterator[tuple[Callable[[str], None], Callable[[int | None], None], Callable[[Round], None]]]:
     """Show a synthesis as it goes.
 
     Parameters
     ----------
-    rounds
-        T, the number of all rounds.
     console
         Where to show it; a bar where it is a terminal.
 
     Yields
     ------
     tuple of callable
-        To be called with the name of each stage as it begins, and with every round as it ends.
+        To be called with the name of each stage as it begins; with the number of all rounds before
+        the first, None where nobody knows it; and with every round as it ends.
     """
+    rounds: int | None = None
+
+    def start(expected: int | None) -> None:
+        nonlocal rounds
+        rounds = expected
+
     if not console.is_terminal:
 
         def say(outcome: Round) -> None:
             console.print(outcome.line(rounds), soft_wrap=True)
 
-        yield (lambda stage: None), say
+        yield (lambda stage: None), start, say
         return
 
     with progress_bar(console) as bar:
-        task = bar.add_task("read", total=rounds, chosen="", due=None)
+        task = bar.add_task("read", total=None, chosen="", due=None)
         taken: list[float] = []
+
+        def show_start(expected: int | None) -> None:
+            start(expected)
+            bar.update(task, total=expected)
 
         def show_stage(stage: str) -> None:
             # The estimate is of the rounds: it ends with them.
@@ -98,7 +107,7 @@ def progress(
 
         def show_round(outcome: Round) -> None:
             taken.append(outcome.seconds)
-            left = seconds_left(taken, rounds)
+            left = None if rounds is None else seconds_left(taken, rounds)
             bar.update(
                 task,
                 completed=outcome.index + 1,
@@ -106,14 +115,19 @@ def progress(
                 due=time.monotonic() + left if left else None,
             )
 
-        yield show_stage, show_round
+        yield show_stage, show_start, show_round
 
 
 @contextmanager
 def progress_of_trials(
-    trials: int, rounds: int, console: Console
+    trials: int, console: Console
 ) -> Iterator[
-    tuple[Callable[[str], None], Callable[[int, Round], None], Callable[[int, Trial], None]]
+    tuple[
+        Callable[[str], None],
+        Callable[[int | None], None],
+        Callable[[int, Round], None],
+        Callable[[int, Trial], None],
+    ]
 ]:
     """Show a plan as it goes.
 
@@ -121,16 +135,15 @@ def progress_of_trials(
     ----------
     trials
         How often the mechanism will run.
-    rounds
-        T, the rounds of each.
     console
         Where to show it; a bar where it is a terminal, a line a trial elsewhere.
 
     Yields
     ------
     tuple of callable
-        To be called with the name of each stage as it begins, with the number of a trial from 0
-        and every round as it ends, and with the number of a trial and the trial as it ends.
+        To be called with the name of each stage as it begins; with the number of a trial's rounds
+        before the first, None where nobody knows it; with the number of a trial from 0 and every
+        round as it ends; and with the number of a trial and the trial as it ends.
     """
     if not console.is_terminal:
 
@@ -141,28 +154,36 @@ def progress_of_trials(
                 soft_wrap=True,
             )
 
-        yield (lambda stage: None), (lambda number, outcome: None), say
+        yield (lambda stage: None), (lambda rounds: None), (lambda number, outcome: None), say
         return
 
     with progress_bar(console) as bar:
-        task = bar.add_task("read", total=trials * rounds, chosen="", due=None)
+        task = bar.add_task("read", total=None, chosen="", due=None)
+        # Where rounds are not known before, what is counted are trials.
+        each, counted = 1, False
         started = time.monotonic()
 
         def show_stage(stage: str) -> None:
             bar.update(task, description=stage)
 
+        def show_start(rounds: int | None) -> None:
+            nonlocal each, counted
+            each, counted = rounds or 1, bool(rounds)
+            bar.update(task, total=trials * each)
+
         def show_round(number: int, outcome: Round) -> None:
             chosen = f"{' x '.join(outcome.clique)} from {outcome.source}"
-            bar.update(task, completed=number * rounds + outcome.index + 1, chosen=chosen)
+            done = number * each + (outcome.index + 1 if counted else 0)
+            bar.update(task, completed=done, chosen=chosen)
 
         def show_trial(number: int, trial: Trial) -> None:
             # Rounds grow within a trial, and trials are alike.
             passed = time.monotonic() - started
             left = passed / (number + 1) * (trials - number - 1)
             due = time.monotonic() + left if left else None
-            bar.update(task, completed=(number + 1) * rounds, due=due)
+            bar.update(task, completed=(number + 1) * each, due=due)
 
-        yield show_stage, show_round, show_trial
+        yield show_stage, show_start, show_round, show_trial
 
 
 def progress_bar(console: Console) -> Progress:

@@ -13,6 +13,7 @@ from jam_dagster.cli.options import (
     ALPHA,
     BUDGET,
     DATASET,
+    DEFAULT_MECHANISM,
     DEGREE,
     DELTA,
     DOMAIN,
@@ -24,18 +25,21 @@ from jam_dagster.cli.options import (
     ITERATIONS,
     MAX_ROWS,
     MECHANISM,
+    NAME,
     NEIGHBOURS,
     OUTPUT,
     PRIVACY_UNIT,
     PUBLIC,
     RECORDS_SHARE,
     ROUNDS,
+    SETTING,
     SIZE_LIMIT_MB,
     TABLES,
     TOLERANCE,
     EstimatorName,
     EvaluationName,
     NeighboursName,
+    settings_given,
 )
 from jam_dagster.cli.progress import progress
 
@@ -93,13 +97,15 @@ def synthesize(
     privacy_unit: Annotated[str | None, PRIVACY_UNIT] = None,
     max_rows: Annotated[int | None, MAX_ROWS] = None,
     records_share: Annotated[float | None, RECORDS_SHARE] = None,
-    rounds: Annotated[int, ROUNDS] = 30,
+    mechanism: Annotated[str, NAME] = DEFAULT_MECHANISM,
     degree: Annotated[int, DEGREE] = 3,
-    alpha: Annotated[float, ALPHA] = 0.8,
-    size_limit_mb: Annotated[float, SIZE_LIMIT_MB] = 80.0,
-    estimator: Annotated[EstimatorName, ESTIMATOR] = "accelerated",
-    iterations: Annotated[int, ITERATIONS] = 1000,
-    tolerance: Annotated[float, TOLERANCE] = 0.1,
+    setting: Annotated[list[str] | None, SETTING] = None,
+    rounds: Annotated[int | None, ROUNDS] = None,
+    alpha: Annotated[float | None, ALPHA] = None,
+    size_limit_mb: Annotated[float | None, SIZE_LIMIT_MB] = None,
+    estimator: Annotated[EstimatorName | None, ESTIMATOR] = None,
+    iterations: Annotated[int | None, ITERATIONS] = None,
+    tolerance: Annotated[float | None, TOLERANCE] = None,
     seed: Annotated[
         int,
         typer.Option(
@@ -173,12 +179,16 @@ def synthesize(
                 epsilon=epsilon,
                 delta=delta,
                 domain=domain,
-                rounds=rounds,
-                alpha=alpha,
-                size_limit_mb=size_limit_mb,
-                estimator=estimator,
-                iterations=iterations,
-                tolerance=tolerance,
+                mechanism=mechanism,
+                settings=settings_given(
+                    setting,
+                    rounds=rounds,
+                    alpha=alpha,
+                    size_limit_mb=size_limit_mb,
+                    estimator=estimator,
+                    iterations=iterations,
+                    tolerance=tolerance,
+                ),
                 degree=degree,
                 seed=seed,
                 noise=noise,
@@ -206,10 +216,11 @@ def _run(request: SynthesisRequest) -> Synthesis:
     from jam_dagster.synthesis import synthesize
 
     console = stderr()
-    with progress(request.rounds, console) as (on_stage, on_round):
+    with progress(console) as (on_stage, on_start, on_round):
         return synthesize(
             request,
             on_stage=on_stage,
+            on_start=on_start,
             on_round=on_round,
             tell=lambda sentence: console.print(sentence, soft_wrap=True),
         )

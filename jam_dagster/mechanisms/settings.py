@@ -16,6 +16,9 @@ from jam_dagster.errors import SpecificationError
 
 _KEY = "setting"
 
+_NONE = ("none", "null", "")
+_TRUTH = {"true": True, "yes": True, "false": False, "no": False}
+
 _KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
 
@@ -68,6 +71,28 @@ class Setting:
             if bound is not None
         ]
         return ", ".join([_KINDS[self.kind], " and ".join(bounds)]) if bounds else _KINDS[self.kind]
+
+    def read(self, value: object) -> Any:
+        """Return a value as its kind, as far as it can be read as one; what cannot stays as it is.
+
+        A text may stand for a number: YAML 1.1 reads ``1e-9`` as a text, a template yields one, and
+        so does a command line, where true and false are texts besides.
+        """
+        if isinstance(value, bool) or self.kind is str or value is None:
+            return value
+        if isinstance(value, str) and value.strip().lower() in _NONE and self.optional:
+            return None
+        if self.kind is bool:
+            return _TRUTH.get(value.strip().lower(), value) if isinstance(value, str) else value
+        if not isinstance(value, str | int | float):
+            return value
+        try:
+            number = float(value)
+            if self.kind is int:
+                return int(number) if number == int(number) else value
+        except (ValueError, OverflowError):
+            return value
+        return number
 
     def accepts(self, value: object) -> bool:
         """Whether `value` is of the kind and within the bounds."""

@@ -11,10 +11,10 @@ import dagster as dg
 from dagster.components.scaffold.scaffold import scaffold_with
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.pipeline.configuration import Configured, described, told_where
+from jam_dagster.pipeline.configuration import Configured, described, told_where, valued
 from jam_dagster.pipeline.release import build_synthetic_release
 from jam_dagster.pipeline.scaffold import SyntheticReleaseScaffolder
-from jam_dagster.pipeline.schemas import DOMAIN, PARTITIONS, PUBLIC, SOURCE
+from jam_dagster.pipeline.schemas import DOMAIN, MECHANISM, PARTITIONS, PUBLIC, SOURCE
 from jam_dagster.pipeline.sections import (
     DomainSpec,
     EvaluationSpec,
@@ -72,7 +72,14 @@ class SyntheticRelease(dg.Component, Configured):
     ]
     privacy: Annotated[PrivacySpec, described("the guarantee, the noise and the edition")]
     mechanism: Annotated[
-        MechanismSpec, described("the mechanism's parameters; the paper's by default")
+        MechanismSpec,
+        dg.Resolver(
+            lambda context, given: MechanismSpec.of(context.resolve_value(given)),
+            model_field_type=str | dict[str, Any],
+            description="the mechanism: its name, or a mapping of name and settings",
+            examples=["aim", {"name": "jam_pgm", "rounds": 10}],
+            json_schema_extra=valued(MECHANISM),
+        ),
     ] = field(default_factory=MechanismSpec)
     workload: Annotated[
         WorkloadSpec, described("the marginals that matter; all three-way ones by default")

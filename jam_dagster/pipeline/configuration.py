@@ -24,7 +24,7 @@ _VALUES = "jam/values"
 
 TEMPLATE = r"\{\{"
 # YAML 1.1 reads 1e-9 as text.
-_NUMBER_OR_TEMPLATE = rf"{TEMPLATE}|^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+NUMBER_OR_TEMPLATE = rf"{TEMPLATE}|^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 
 def described(
@@ -43,11 +43,16 @@ def described(
     **limits
         Keywords of JSON schema that hold besides, such as ``exclusiveMinimum``.
     """
-    extra = {**limits} if values is None else {**limits, _VALUES: dict(values)}
+    extra = {**limits} if values is None else {**limits, **valued(values)}
     resolver: dg.Resolver = dg.Resolver.default(
         description=text, examples=list(examples) or None, json_schema_extra=extra or None
     )
     return resolver
+
+
+def valued(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a resolver of one's own says of its values: their JSON schema."""
+    return {_VALUES: dict(values)}
 
 
 class Configured(dg.Resolvable):
@@ -142,7 +147,7 @@ def _located(schema: Mapping[str, Any], *, text: bool) -> dict[str, Any]:
         told = {"if": one, "else": told}
     if not text or values is not None:
         numeric = {"integer", "number"} & {*plain}
-        pattern = _NUMBER_OR_TEMPLATE if numeric else TEMPLATE
+        pattern = NUMBER_OR_TEMPLATE if numeric else TEMPLATE
         told = {"if": {"type": "string", "pattern": pattern}, "else": told}
     return {**kept, **told}
 

@@ -6,6 +6,9 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any, get_args
 
+from jam_dagster.mechanisms import DEFAULT_MECHANISM, MECHANISMS, mechanism_class
+from jam_dagster.mechanisms.settings import Setting, settings_of
+from jam_dagster.pipeline.configuration import NUMBER_OR_TEMPLATE, TEMPLATE
 from jam_dagster.pipeline.partitions import Cadence
 from jam_dagster.tables.previous_release import PREVIOUS_RELEASE
 from jam_dagster.tables.sources import SOURCES
@@ -74,6 +77,64 @@ PUBLIC: Schema = {
     ),
     "else": SOURCE,
 }
+
+_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean"}
+_BOUNDS = {
+    "minimum": "minimum",
+    "above": "exclusiveMinimum",
+    "maximum": "maximum",
+    "below": "exclusiveMaximum",
+}
+
+
+def _setting(one: Setting) -> Schema:
+    """Return the schema of a mechanism's setting; what begins as a template may stand there."""
+    told: Schema = {"type": [_TYPES[one.kind], "null"] if one.optional else _TYPES[one.kind]}
+    for name, keyword in _BOUNDS.items():
+        if (bound := getattr(one, name)) is not None:
+            told[keyword] = bound
+    if one.choices:
+        told = {"enum": [*one.choices, *([None] if one.optional else [])]}
+    if one.kind is str and not one.choices:
+        return told
+    # YAML 1.1 reads 1e-9 as text.
+    text = TEMPLATE if one.kind in (str, bool) else NUMBER_OR_TEMPLATE
+    return {"if": {"type": "string", "pattern": text}, "else": told}
+
+
+def setting_schemas(name: str) -> dict[str, Schema]:
+    """Return the schema of each setting of a mechanism, with its text and its default."""
+    return {
+        key: {"description": one.text, "default": one.default, **_setting(one)}
+        for key, one in settings_of(mechanism_class(name)).items()
+    }
+
+
+def _mechanism() -> Schema:
+    """Return the schema of a mechanism: its name, or a mapping whose name says of which it is."""
+    names: Schema = {"enum": list(MECHANISMS)}
+    name = {"if": {"type": "string", "pattern": TEMPLATE}, "else": names}
+    schema: Schema = _settings_of(DEFAULT_MECHANISM)
+    for one in MECHANISMS:
+        if one != DEFAULT_MECHANISM:
+            named = {"required": ["name"], "properties": {"name": {"const": one}}}
+            schema = {"if": named, "then": _settings_of(one), "else": schema}
+    # What the name is of is wrong first: no settings belong to a mechanism that there is not.
+    known = {"properties": {"name": names}}
+    whole = {"type": "object", "properties": {"name": name}, "if": known, "then": schema}
+    return {"if": TEXT, "then": names, "else": whole}
+
+
+def _settings_of(name: str) -> Schema:
+    settings = setting_schemas(name)
+    return {
+        "type": "object",
+        "properties": {"name": {}, **settings},
+        "additionalProperties": False,
+    }
+
+
+MECHANISM: Schema = _mechanism()
 
 DOMAIN: Schema = {
     "if": TEXT,

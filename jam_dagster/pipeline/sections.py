@@ -8,13 +8,14 @@ They are resolvable, so that the same classes are the schema of ``defs.yaml`` an
 # postponed to strings.
 import math
 import re
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, Self, get_args
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.evaluation.workload_error import EvaluationMode
-from jam_dagster.mechanisms import JamPgm
-from jam_dagster.mechanisms.estimation import EstimatorName
+from jam_dagster.mechanisms import DEFAULT_MECHANISM, Mechanism
+from jam_dagster.mechanisms.configuration import KEY, configured_mechanism, read_mechanism
 from jam_dagster.pipeline.configuration import Configured, described
 from jam_dagster.privacy import EVALUATION_SHARE, RECORDS_SHARE, NoiseName, Protection
 from jam_dagster.privacy.sensitivity import Relation
@@ -181,61 +182,42 @@ class PrivacySpec(Configured):
         return Protection(self.neighbours, unit, self.records_share)
 
 
-@dataclass(frozen=True)
-class MechanismSpec(Configured):
-    """The mechanism and its parameters; the defaults are the JAM paper's."""
+@dataclass(frozen=True, init=False)
+class MechanismSpec:
+    """The mechanism and what differs from its own defaults.
 
-    name: Annotated[Literal["jam_pgm"], described("the mechanism")] = "jam_pgm"
-    rounds: Annotated[int, described("T, the number of rounds", minimum=1)] = 30
-    alpha: Annotated[
-        float,
-        described(
-            "share of a round's budget that measures, rest selects",
-            exclusiveMinimum=0,
-            exclusiveMaximum=1,
-        ),
-    ] = 0.8
-    size_limit_mb: Annotated[
-        float, described("largest junction tree of the model, in MB", exclusiveMinimum=0)
-    ] = 80.0
-    estimator: Annotated[
-        EstimatorName,
-        described(
-            "accelerated, mirror_descent (plain, to verify with) or mbi (Private-PGM's, slow)"
-        ),
-    ] = "accelerated"
-    iterations: Annotated[int, described("most steps of a fit", minimum=1)] = 1000
-    tolerance: Annotated[
-        float,
-        described(
-            "trades error for time: an accelerated fit ends when 15 steps lowered its loss by less"
-            " than this share; 0 takes all iterations"
-        ),
-    ] = 0.1
+    Parameters
+    ----------
+    name
+        One of `jam_dagster.mechanisms.MECHANISMS`.
+    **settings
+        Settings of that mechanism; numbers may be texts.
 
-    def __post_init__(self) -> None:
-        _one_of(self.name, ("jam_pgm",), "mechanism.name")
-        _whole(self, "rounds", "mechanism.rounds", least=1)
-        _number(self, "alpha", "mechanism.alpha")
-        _number(self, "size_limit_mb", "mechanism.size_limit_mb")
-        _one_of(self.estimator, get_args(EstimatorName), "mechanism.estimator")
-        _whole(self, "iterations", "mechanism.iterations", least=1)
-        _number(self, "tolerance", "mechanism.tolerance")
-        try:
-            self.build()
-        except SpecificationError as error:
-            raise SpecificationError(f"mechanism.{error}") from None
+    Raises
+    ------
+    SpecificationError
+        If there is none of that name, it has no such setting, or a value is out of range.
+    """
 
-    def build(self) -> JamPgm:
+    name: str
+    settings: Mapping[str, Any] = field(compare=False)
+    mechanism: Mechanism = field(repr=False)
+
+    def __init__(self, name: str = DEFAULT_MECHANISM, **settings: Any) -> None:
+        name, given = read_mechanism({"name": name, **settings})
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "settings", given)
+        object.__setattr__(self, "mechanism", configured_mechanism(name, given, f"{KEY}."))
+
+    @classmethod
+    def of(cls, given: object) -> Self:
+        """Return the mechanism that a file's ``mechanism`` asks for: a name, or a mapping."""
+        name, settings = read_mechanism(given)
+        return cls(name, **settings)
+
+    def build(self) -> Mechanism:
         """Return the mechanism."""
-        return JamPgm(
-            rounds=self.rounds,
-            alpha=self.alpha,
-            size_limit_mb=self.size_limit_mb,
-            estimator=self.estimator,
-            iterations=self.iterations,
-            tolerance=self.tolerance,
-        )
+        return self.mechanism
 
 
 @dataclass(frozen=True)

@@ -82,10 +82,12 @@ def _jam_pgm(graph: ReleaseGraph) -> dg.AssetsDefinition:
             identity = ReleaseIdentity.of(graph, domain, partition)
             return ReleaseRun(result.model, result.transcript, identity)
 
+        rounds = mechanism.expected_rounds(domain, workload)
+
         def tell(done: Round) -> None:
-            rounds = spec.mechanism.rounds
             told = graph.tells_data("jam_pgm")
-            context.log.info(done.line(rounds) if told else f"round {done.index + 1}/{rounds}")
+            of = "" if rounds is None else f"/{rounds}"
+            context.log.info(done.line(rounds) if told else f"round {done.index + 1}{of}")
 
         kept: ReleaseRun | None = None
         if exact:

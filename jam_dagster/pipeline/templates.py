@@ -40,13 +40,8 @@ attributes:
     records_share: 0.05  # pays for measuring the number of rows, where that is private
 
   mechanism:
-    name: jam_pgm
+    name: jam_pgm  # or aim; `jam-dagster mechanisms` lists all, and the settings of each
     rounds: 30  # marginals that are measured, one a round
-    alpha: 0.8  # share of a round's budget that measures; the rest selects
-    size_limit_mb: 80.0  # the largest model
-    estimator: accelerated  # or mirror_descent, or mbi
-    iterations: 1000  # the most steps of a fit
-    tolerance: 0.1  # trades error for time
 
   # The marginals that matter: all of one degree, or a list with a weight for each.
   workload:

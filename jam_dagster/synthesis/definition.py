@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.mechanisms.configuration import KEY, configured_mechanism, read_mechanism
 from jam_dagster.tables import AssetSource, Domain, PreviousRelease, public_from_config
 from jam_dagster.tables.anchoring import anchored
 from jam_dagster.tables.configuration import check_keys
@@ -30,23 +31,14 @@ SECTIONS: dict[str, dict[str, str]] = {
         "unit": "unit",
         "records_share": "records_share",
     },
-    "mechanism": {
-        "name": "name",
-        "rounds": "rounds",
-        "alpha": "alpha",
-        "size_limit_mb": "size_limit_mb",
-        "estimator": "estimator",
-        "iterations": "iterations",
-        "tolerance": "tolerance",
-    },
     "workload": {"degree": "degree", "cliques": "cliques", "weights": "weights"},
     "evaluation": {"mode": "evaluate", "share": "evaluation_share"},
 }
 
 UNIT = {"column": "privacy_unit", "max_rows": "max_rows"}
 
-_WHOLE = ("rounds", "iterations", "degree", "max_rows", "seed")
-_NUMBERS = (*_WHOLE, "epsilon", "delta", "alpha", "size_limit_mb", "tolerance", "records_share")
+_WHOLE = ("degree", "max_rows", "seed")
+_NUMBERS = (*_WHOLE, "epsilon", "delta", "records_share")
 
 
 def read_definition(path: Path, given: Collection[str] = ()) -> dict[str, Any]:
@@ -81,8 +73,7 @@ def read_definition(path: Path, given: Collection[str] = ()) -> dict[str, Any]:
         for section, names in SECTIONS.items():
             settings |= _section(section, attributes.get(section, {}), names)
         settings |= _unit(settings)
-        if settings.pop("name", "jam_pgm") != "jam_pgm":
-            raise SpecificationError("mechanism.name must be jam_pgm, the one that can be planned.")
+        settings |= _mechanism(attributes.get(KEY))
         if settings["evaluate"] is False:
             # YAML 1.1 reads a bare `off` as false.
             settings["evaluate"] = "off"
@@ -134,6 +125,15 @@ def _section(section: str, given: Any, names: Mapping[str, str]) -> dict[str, An
         for key, value in given.items()
         if value is not None
     }
+
+
+def _mechanism(given: Any) -> dict[str, Any]:
+    """Return the name of a mechanism and its settings, once they are known to be right."""
+    for key, value in given.items() if isinstance(given, Mapping) else [("", given)]:
+        _value(f"{KEY}.{key}" if key else KEY, key, value)
+    name, settings = read_mechanism(given)
+    configured_mechanism(name, settings, f"{KEY}.")
+    return {"mechanism": name, "settings": settings}
 
 
 def _unit(settings: dict[str, Any]) -> dict[str, Any]:

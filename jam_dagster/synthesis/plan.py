@@ -29,11 +29,14 @@ class Size:
     workload
         Marginals of the workload.
     candidates
-        Marginals in its downward closure.
+        Marginals in its downward closure; of a mechanism without a size limit, those that a round
+        chose from at most.
     first_limit_mb, last_limit_mb
-        The size limits of the first round and of a last round that has spent the whole budget.
+        The size limits of the first round that chose, and of a last round that has spent the whole
+        budget; None without one.
     fit_first, fit_last
-        Candidates that fit these by themselves, beside an empty model.
+        Candidates that the first of these rounds had, and those that fit the last limit by
+        themselves, beside an empty model; None where no round chose, or there is no limit.
     last_round
         Fewest and most candidates that fitted in the last round of a trial at the epsilon asked
         for, beside the model that it had by then.
@@ -43,10 +46,10 @@ class Size:
 
     workload: int
     candidates: int
-    first_limit_mb: float
-    last_limit_mb: float
-    fit_first: int
-    fit_last: int
+    first_limit_mb: float | None
+    last_limit_mb: float | None
+    fit_first: int | None
+    fit_last: int | None
     last_round: tuple[int, int]
     largest_model_mb: float
 
@@ -99,14 +102,15 @@ class Noise:
     Parameters
     ----------
     sigma
-        Standard deviation in counts, a cell, where every round measures privately.
+        Standard deviation in counts, a cell, where every round measures privately; None where
+        rounds differ, or nobody knows how many there will be.
     measured
         Smallest, median and largest of the trials' private measurements; None if there were none.
     median_cell
         Records in a cell of the workload's median marginal, if they were spread evenly.
     """
 
-    sigma: float
+    sigma: float | None
     measured: tuple[float, float, float] | None
     median_cell: float
 

@@ -202,6 +202,11 @@ def _override(settings: dict[str, Any], given: Mapping[str, Any]) -> None:
         settings.pop("identify", None)
     if given.get("noise") == "exact":
         settings.pop("seed", None)
+    if given.get("mechanism", settings.get("mechanism")) == settings.get("mechanism"):
+        given = {**given, "settings": {**settings.get("settings", {}), **given.get("settings", {})}}
+    else:
+        # Another mechanism has settings of its own.
+        settings.pop("settings", None)
     settings.update(given)
     # A component may say a share that nothing is paid from, as scaffolded files do; an option not.
     if "records_share" in settings and "records_share" not in given:

@@ -37,6 +37,7 @@ def make_plan(
     request: PlanRequest,
     *,
     on_stage: Callable[[str], None] = lambda name: None,
+    on_start: Callable[[int | None], None] = lambda rounds: None,
     on_round: Callable[[int, Round], None] = lambda number, outcome: None,
     on_trial: Callable[[int, Trial], None] = lambda number, trial: None,
 ) -> Plan:
@@ -48,6 +49,8 @@ def make_plan(
         The release, and how to try it.
     on_stage
         Called with the name of each stage as it begins.
+    on_start
+        Called with the number of a trial's rounds, None where nobody knows it.
     on_round
         Called after every round, with the number of its trial from 0.
     on_trial
@@ -92,7 +95,9 @@ def make_plan(
     del frame
 
     workload = request.workload(domain)
-    release.mechanism().check(domain, workload, release.shares()["mechanism"])
+    mechanism = release.made_mechanism()
+    mechanism.check(domain, workload, release.shares()["mechanism"])
+    on_start(mechanism.expected_rounds(domain, workload))
     records = public.records if request.records is None else request.records
     if request.records is None:
         notes.append(
@@ -144,7 +149,7 @@ def _simulate(
     for epsilon in request.tried:
         at = request.at(epsilon)
         try:
-            at.mechanism().check(public.domain, workload, at.shares()["mechanism"])
+            at.made_mechanism().check(public.domain, workload, at.shares()["mechanism"])
             tried.append(epsilon)
         except (InputError, EmptyCandidateSetError):
             left_out.append(epsilon)
@@ -174,18 +179,21 @@ def _size(
 ) -> Size:
     from jam_dagster.mechanisms.tractability import TractabilityFilter
 
-    closure = workload.downward_closure()
-    candidates = TractabilityFilter(public.domain, closure)
-    mechanism = request.release.mechanism()
-    first, last = mechanism.size_limit_mb / mechanism.rounds, mechanism.size_limit_mb
     fitted = [trial.candidates for trial in trials]
+    limit = request.release.made_mechanism().parameters().get("size_limit_mb")
+    closure = workload.downward_closure()
+    fit_last = None
+    if limit is not None:
+        fit_last = len(TractabilityFilter(public.domain, closure).fitting([], limit))
     return Size(
         workload=len(workload.cliques),
-        candidates=len(closure),
-        first_limit_mb=first,
-        last_limit_mb=last,
-        fit_first=len(candidates.fitting([], first)),
-        fit_last=len(candidates.fitting([], last)),
+        candidates=max(trial.most_candidates for trial in trials)
+        if limit is None
+        else len(closure),
+        first_limit_mb=trials[0].first_limit_mb,
+        last_limit_mb=limit,
+        fit_first=trials[0].first_candidates,
+        fit_last=fit_last,
         last_round=(min(fitted), max(fitted)),
         largest_model_mb=max(trial.largest_model_mb for trial in trials),
     )
@@ -235,7 +243,9 @@ def _noise(
     records: int,
     trials: Sequence[Trial],
 ) -> Noise:
-    release, mechanism = request.release, request.release.mechanism()
+    release, mechanism = request.release, request.release.made_mechanism()
+    rounds = mechanism.expected_rounds(public.domain, workload)
+    alpha = mechanism.parameters().get("alpha")
     neighbours = release.protection.neighbours
     rho = release.shares()["mechanism"]
     if not neighbours.records_public:
@@ -243,7 +253,10 @@ def _noise(
     sigmas = sorted(sigma for trial in trials for sigma in trial.sigmas)
     cells = statistics.median(public.domain.size(clique) for clique in workload.cliques)
     return Noise(
-        sigma=gaussian_sigma(neighbours.marginal_l2, mechanism.alpha * rho / mechanism.rounds),
+        # Without either, nobody knows what a round will have.
+        sigma=None
+        if rounds is None or alpha is None
+        else gaussian_sigma(neighbours.marginal_l2, alpha * rho / rounds),
         measured=(sigmas[0], statistics.median(sigmas), sigmas[-1]) if sigmas else None,
         median_cell=records / cells,
     )

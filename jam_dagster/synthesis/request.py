@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.evaluation import EvaluationMode
+from jam_dagster.mechanisms import DEFAULT_MECHANISM
+from jam_dagster.mechanisms.configuration import configured_mechanism
 from jam_dagster.privacy import EVALUATION_SHARE, RECORDS_SHARE, Budget, NoiseName, Protection
 from jam_dagster.privacy.release_key import specification_of
 from jam_dagster.tables import PrivacyUnit, check_not_split
 
 if TYPE_CHECKING:
-    from jam_dagster.mechanisms import JamPgm
-    from jam_dagster.mechanisms.estimation import EstimatorName
+    from jam_dagster.mechanisms import Mechanism
     from jam_dagster.privacy.sensitivity import Relation
     from jam_dagster.tables import Source
 
@@ -33,13 +35,9 @@ class SynthesisRequest:
         The privacy budget of the whole release.
     domain
         A domain file; None drafts the domain from the public table.
-    rounds, alpha, size_limit_mb
-        The parameters of JAM-PGM: T, the measuring part of a round's budget, and the largest
-        model.
-    estimator, iterations, tolerance
-        How the model is fitted: ``"accelerated"``, ``"mirror_descent"`` or ``"mbi"``; the most
-        steps of a fit; and the share of its loss that 15 steps of the accelerated one must win
-        for it to go on.
+    mechanism, settings
+        The mechanism, one of `jam_dagster.mechanisms.MECHANISMS`, and what differs from its own
+        defaults; numbers may be texts.
     degree
         The workload is all marginals of this many attributes.
     seed
@@ -82,12 +80,8 @@ class SynthesisRequest:
     epsilon: float
     delta: float = 1e-9
     domain: Path | None = None
-    rounds: int = 30
-    alpha: float = 0.8
-    size_limit_mb: float = 80.0
-    estimator: EstimatorName = "accelerated"
-    iterations: int = 1000
-    tolerance: float = 0.1
+    mechanism: str = DEFAULT_MECHANISM
+    settings: Mapping[str, Any] = field(default_factory=dict)
     degree: int = 3
     seed: int = 0
     noise: NoiseName = "exact"
@@ -113,7 +107,7 @@ class SynthesisRequest:
             Naming the parameter, what it was, and what it may be.
         """
         # Both check their own parameters, and so does the division of the budget.
-        self.mechanism()
+        self.made_mechanism()
         self.shares()
         self._check_protection()
         if self.degree < 1:
@@ -187,18 +181,15 @@ class SynthesisRequest:
         """Return the rho of the mechanism and, where it is charged, of the evaluation."""
         return self.budget().shares(self.share)
 
-    def mechanism(self) -> JamPgm:
-        """Return the mechanism with its parameters."""
-        from jam_dagster.mechanisms import JamPgm
+    def made_mechanism(self) -> Mechanism:
+        """Return the mechanism with its settings.
 
-        return JamPgm(
-            rounds=self.rounds,
-            alpha=self.alpha,
-            size_limit_mb=self.size_limit_mb,
-            estimator=self.estimator,
-            iterations=self.iterations,
-            tolerance=self.tolerance,
-        )
+        Raises
+        ------
+        SpecificationError
+            If there is none of that name, or a setting is unknown or out of range.
+        """
+        return configured_mechanism(self.mechanism, self.settings)
 
     @property
     def release_name(self) -> str:
@@ -228,7 +219,7 @@ class SynthesisRequest:
         Two requests with the same specification, dataset, release name and edition are one
         release: the second finds the draws of the first and pays nothing.
         """
-        mechanism = self.mechanism()
+        mechanism = self.made_mechanism()
         return specification_of(
             epsilon=self.epsilon,
             delta=self.delta,

@@ -57,6 +57,7 @@ def synthesize(
     request: SynthesisRequest,
     *,
     on_stage: Callable[[str], None] = lambda name: None,
+    on_start: Callable[[int | None], None] = lambda rounds: None,
     on_round: Callable[[Round], None] = lambda outcome: None,
     tell: Callable[[str], None] = lambda sentence: None,
 ) -> Synthesis:
@@ -68,6 +69,8 @@ def synthesize(
         What is wanted.
     on_stage
         Called with the name of each stage as it begins.
+    on_start
+        Called with the number of rounds before the first, None where nobody knows it.
     on_round
         Called after every round of the mechanism.
     tell
@@ -91,13 +94,14 @@ def synthesize(
         goes on where this one stopped.
     """
     with ExitStack() as until_done:
-        return _synthesize(request, Stopwatch(on_stage), until_done, on_round, tell)
+        return _synthesize(request, Stopwatch(on_stage), until_done, on_start, on_round, tell)
 
 
 def _synthesize(
     request: SynthesisRequest,
     watch: Stopwatch,
     until_done: ExitStack,
+    on_start: Callable[[int | None], None],
     on_round: Callable[[Round], None],
     tell: Callable[[str], None],
 ) -> Synthesis:
@@ -118,8 +122,9 @@ def _synthesize(
         public = encode(public_records, domain, private=False)
         _check_rows(public, "public")
         workload = Workload.all_k_way(domain, request.degree)
-        mechanism = request.mechanism()
+        mechanism = request.made_mechanism()
         mechanism.check(domain, workload, request.shares()["mechanism"])
+        on_start(mechanism.expected_rounds(domain, workload))
 
     release_key, funding, described = _funding(request, domain, public, tell)
     folder.check_free_for(described)

@@ -160,8 +160,11 @@ class Trial:
         The mean workload errors of the synthetic table and of the half that is public.
     picks
         Rounds that measured private and public marginals.
-    candidates
-        Marginals that fitted in the last round.
+    candidates, most_candidates
+        Marginals that there were to choose from in the last round, and in any round at most.
+    first_candidates, first_limit_mb
+        The same of the first round that chose, and its size limit; None where none did, and where
+        it had no limit.
     largest_model_mb
         The largest model that was fitted.
     sigmas
@@ -182,6 +185,9 @@ class Trial:
     public_error: float
     picks: Mapping[str, int]
     candidates: int
+    most_candidates: int
+    first_candidates: int | None
+    first_limit_mb: float | None
     largest_model_mb: float
     sigmas: tuple[float, ...]
     seconds: Mapping[str, float]
@@ -275,7 +281,7 @@ def run_trial(
         records_share=protection.records_share,
     )
     started = time.monotonic()
-    result = request.mechanism().run(
+    result = request.made_mechanism().run(
         halves.private, halves.public, workload, draws, on_round=on_round
     )
     ran = time.monotonic()
@@ -287,6 +293,7 @@ def run_trial(
     if errors.synthetic is None or errors.public is None:
         raise AssertionError("mode exact measures both errors")
     rounds = transcript.rounds
+    first = next((one for one in rounds if one.rho_select > 0), None)
     return Trial(
         epsilon=request.epsilon,
         seed=seed,
@@ -294,6 +301,9 @@ def run_trial(
         public_error=errors.public.mean,
         picks=transcript.picks,
         candidates=rounds[-1].candidates if rounds else 0,
+        most_candidates=max((one.candidates for one in rounds), default=0),
+        first_candidates=None if first is None else first.candidates,
+        first_limit_mb=None if first is None else first.size_limit_mb,
         largest_model_mb=max((one.model_mb for one in rounds), default=0.0),
         sigmas=tuple(one.sigma for one in rounds if one.source == "private"),
         seconds={

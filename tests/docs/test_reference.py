@@ -20,6 +20,8 @@ from docs_build.release_file import (
     resources_file_page,
     source_parameters,
 )
+from jam_dagster.mechanisms import MECHANISMS, mechanism_class
+from jam_dagster.mechanisms.settings import settings_of
 from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
 from jam_dagster.tables import domain_file
 from jam_dagster.tables.previous_release import PREVIOUS_RELEASE, PreviousRelease
@@ -68,10 +70,20 @@ def test_defaults_are_those_of_the_schema() -> None:
     assert keys["release"].required
     assert keys["privacy.epsilon"].required
     assert keys["privacy.delta"].default == "1e-09"
-    assert keys["mechanism.rounds"].default == "30"
-    assert keys["mechanism"].default == ""
+    assert keys["workload.degree"].default == ""
+    assert keys["evaluation.share"].default == "0.05"
+    assert keys["mechanism"].kind.startswith("`jam_pgm`, `aim`")
+    assert keys["mechanism"].kind.endswith(" or mapping")
     assert keys["evaluation.mode"].kind == "`exact`, `private`, `off`"
     assert keys["private"].kind == "text or mapping"
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_setting_of_a_mechanism_is_described(name: str) -> None:
+    section = release_file_page().split(f"### `{name}`\n")[1].split("\n### ")[0]
+    for key, one in settings_of(mechanism_class(name)).items():
+        (row,) = (line for line in section.splitlines() if line.startswith(f"| `{key}` |"))
+        assert str(one.default) in row or one.default in (None, False, True)
 
 
 @pytest.mark.parametrize("kind", [*SOURCES, PREVIOUS_RELEASE])

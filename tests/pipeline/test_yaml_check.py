@@ -41,6 +41,26 @@ MISTAKES: dict[str, tuple[Callable[[dict[str, Any]], Any], str, str]] = {
     "epsilon of 0": (lambda a: a["privacy"].update(epsilon=0), "privacy.epsilon", "minimum of 0"),
     "epsilon below 0": (lambda a: a["privacy"].update(epsilon=-1), "privacy.epsilon", "minimum"),
     "delta of 1": (lambda a: a["privacy"].update(delta=1), "privacy.delta", "maximum of 1"),
+    "mechanism": (
+        lambda a: a.update(mechanism="jam"),
+        *("mechanism", "'jam' is not one of ['jam_pgm', 'aim'"),
+    ),
+    "mechanism's name": (
+        lambda a: a["mechanism"].update(name="jam"),
+        *("mechanism.name", "'jam' is not one of ['jam_pgm', 'aim'"),
+    ),
+    "a setting that no mechanism has": (
+        lambda a: a["mechanism"].update(round=2),
+        *("mechanism", "'round' was unexpected"),
+    ),
+    "a setting's limit is its mechanism's": (
+        lambda a: a.update(mechanism={"name": "aim", "rounds": 1}),
+        *("mechanism.rounds", "minimum of 2"),
+    ),
+    "estimator": (
+        lambda a: a["mechanism"].update(estimator="newton"),
+        *("mechanism.estimator", "'newton' is not one of"),
+    ),
     "no rounds": (lambda a: a["mechanism"].update(rounds=0), "mechanism.rounds", "minimum of 1"),
     "noise": (
         lambda a: a["privacy"].update(noise="laplace"),
@@ -115,6 +135,10 @@ def test_a_mistake_is_found_at_its_line(case: str) -> None:
         {"partitions": {"static": ["wave1", "wave2"]}},
         {"partitions": None, "start": None, "group": None, "workload": {"degree": None}},
         {"domain": {"identify": "public", "bins": 8}},
+        {"mechanism": "aim"},
+        {"mechanism": {"name": "aim", "rounds": None, "alpha": "9e-1"}},
+        {"mechanism": {"name": "{{ env.HOW }}", "anything": 1}},
+        {"mechanism": {"rounds": "{{ env.ROUNDS }}"}},
         {"domain": {"attributes": {"sex": {"values": ["F", "M"]}}}},
         {"evaluation": {"mode": False}, "privacy": {"epsilon": 1, "edition": 2, "seed": None}},
     ],

@@ -19,7 +19,6 @@ from jam_dagster.tables import DemoSource, Domain
 CENSUS = Path(__file__).parents[2] / "assets" / "releases" / "census_demo"
 SPECS = {
     "privacy": PrivacySpec,
-    "mechanism": MechanismSpec,
     "workload": WorkloadSpec,
     "evaluation": EvaluationSpec,
 }
@@ -53,7 +52,7 @@ def test_what_a_file_leaves_out_is_what_the_component_takes(tmp_path: Path) -> N
     planned = PlanRequest.of(written(tmp_path))
 
     privacy, evaluation = PrivacySpec(epsilon=1.0), EvaluationSpec()
-    assert planned.release.mechanism() == MechanismSpec().build()
+    assert planned.release.made_mechanism() == MechanismSpec().build()
     assert planned.release.delta == privacy.delta
     assert planned.release.protection == privacy.protection
     assert planned.noise == privacy.noise
@@ -161,8 +160,16 @@ def test_an_asset_for_which_a_table_stands_is_not_looked_at(tmp_path: Path) -> N
         ({"dataset": "{{ env.DATASET }}"}, "dataset is a template"),
         ({"privacy": {"epsilon": "much"}}, "privacy.epsilon must be a number, got 'much'"),
         ({"privacy": {"epsilom": 1}}, "privacy has the unknown key 'epsilom'"),
-        ({"mechanism": {"rounds": 2.5}}, "mechanism.rounds must be a whole number, got 2.5"),
-        ({"mechanism": 3}, "mechanism must be a mapping"),
+        (
+            {"mechanism": {"rounds": 2.5}},
+            "mechanism.rounds must be a whole number, at least 1, got 2.5",
+        ),
+        ({"mechanism": 3}, "mechanism must be one of jam_pgm"),
+        ({"mechanism": "jam"}, "mechanism must be one of jam_pgm"),
+        ({"mechanism": {"name": "jam"}}, "mechanism.name must be one of jam_pgm"),
+        ({"mechanism": {"name": "aim", "round": 2}}, "mechanism.round is no setting of aim"),
+        ({"mechanism": "{{ env.HOW }}"}, "mechanism is a template"),
+        ({"mechanism": {"alpha": "{{ env.ALPHA }}"}}, "mechanism.alpha is a template"),
         ({"public": {"asset": "warehouse/survey"}}, "a table that stands for it with --public"),
         ({"public": {"asset": ""}}, "--public"),
         ({"domain": {"identify": "public", "bins": 1}}, "domain.bins"),

@@ -22,15 +22,16 @@ from jam_dagster.tables import DemoSource, Domain, EncodedTable, census_domain
 
 PUBLIC = DemoSource(part="public", rows=400)
 
+SETTINGS = {"rounds": 3, "iterations": 20}
+
 
 def request(**options: Any) -> PlanRequest:
     given: dict[str, Any] = {
         "public": PUBLIC,
         "domain": census_domain(),
         "epsilon": 1.0,
-        "rounds": 3,
+        "settings": SETTINGS,
         "degree": 2,
-        "iterations": 20,
         "records": 5000,
         "seeds": 2,
     }
@@ -112,7 +113,9 @@ def test_candidates_are_the_closure_and_those_that_fit_alone(plan: Plan) -> None
 def test_a_tight_limit_lets_fewer_candidates_in_at_first() -> None:
     empty = FittedModel.uniform(census_domain(), 1.0).size_mb
 
-    size = make_plan(request(size_limit_mb=3.3 * empty, epsilons=(1.0,), seeds=1)).size
+    size = make_plan(
+        request(settings=SETTINGS | {"size_limit_mb": 3.3 * empty}, epsilons=(1.0,), seeds=1)
+    ).size
 
     assert 0 < size.fit_first < size.fit_last <= size.candidates
     assert empty < size.largest_model_mb <= size.last_limit_mb
@@ -150,7 +153,7 @@ def test_the_curve_has_what_was_asked_for_in_its_order(plan: Plan) -> None:
 
 
 def test_much_budget_brings_less_error_than_hardly_any() -> None:
-    made = make_plan(request(epsilon=20.0, epsilons=(0.02,), rounds=6))
+    made = make_plan(request(epsilon=20.0, epsilons=(0.02,), settings=SETTINGS | {"rounds": 6}))
     assert made.curve[-1].error.mean < 0.8 * made.curve[0].error.mean
 
 
@@ -228,7 +231,7 @@ def test_there_is_no_private_table_to_open() -> None:
         ({"records": 0}, "records must be at least 1"),
         ({"seeds": 0}, "seeds must be at least 1"),
         ({"epsilons": (-1.0,)}, "epsilon"),
-        ({"rounds": 0}, "rounds must be a whole number, at least 1"),
+        ({"settings": {"rounds": 0}}, "rounds must be a whole number, at least 1"),
         ({"max_rows": 2}, "--privacy-unit"),
         ({"noise": "loud"}, "noise must be one of"),
     ],

@@ -1,0 +1,65 @@
+"""`jam-dagster mechanisms`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from jam_dagster.cli.console import print_json
+
+
+def mechanisms(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="One of them; all if not given.", show_default=False),
+    ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print one JSON object, and nothing else."),
+    ] = False,
+) -> None:
+    """List the mechanisms, and the settings of each with their defaults.
+
+    ```
+    jam-dagster mechanisms aim
+    ```
+
+    They are chosen by `--mechanism NAME`, or in a release's file by `mechanism: NAME`; settings
+    are given by `--setting KEY=VALUE`, or below `mechanism`.
+    """
+    from jam_dagster.mechanisms import MECHANISMS, mechanism_class
+
+    # An unknown one is refused with those that there are.
+    names = [name] if name is not None and mechanism_class(name) else list(MECHANISMS)
+    told = {one: _described(one) for one in names}
+    if as_json:
+        print_json(told)
+        return
+    for one, mechanism in told.items():
+        typer.echo(f"{one}: {mechanism['text']}")
+        typer.echo(f"  {'needs' if mechanism['uses_public'] else 'does without'} a public table")
+        for key, setting in mechanism["settings"].items():
+            default = setting["default"]
+            shown = "follows from the domain" if default is None else default
+            typer.echo(f"  {key} ({shown}): {setting['text']}; {setting['allowed']}")
+
+
+def _described(name: str) -> dict[str, Any]:
+    from jam_dagster.mechanisms import make_mechanism
+    from jam_dagster.mechanisms.settings import settings_of
+
+    mechanism = make_mechanism(name)
+    made = type(mechanism)
+    settings = settings_of(made).items()
+    return {
+        # What its module says that it is.
+        "text": (sys.modules[made.__module__].__doc__ or "").split("\n")[0],
+        "uses_public": mechanism.uses_public,
+        "samples": mechanism.samples,
+        "settings": {
+            key: {"default": one.default, "text": one.text, "allowed": one.allowed}
+            for key, one in settings
+        },
+    }

@@ -1,0 +1,92 @@
+"""Mechanisms as configuration gives them: a name, or a name with settings, in YAML or as texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.mechanisms.registry import (
+    DEFAULT_MECHANISM,
+    MECHANISMS,
+    make_mechanism,
+    mechanism_class,
+)
+from jam_dagster.mechanisms.settings import settings_of
+
+if TYPE_CHECKING:
+    from jam_dagster.mechanisms.protocol import Mechanism
+
+KEY = "mechanism"
+"""The section of a release's file, by which its messages name it."""
+
+
+def read_mechanism(given: object) -> tuple[str, dict[str, Any]]:
+    """Return a mechanism's name and the settings that were given.
+
+    Parameters
+    ----------
+    given
+        A name; or a mapping of ``name``, the default's if left out, and settings; or None.
+
+    Raises
+    ------
+    SpecificationError
+        If there is none of that name, or what is given is neither.
+    """
+    if given is None:
+        return DEFAULT_MECHANISM, {}
+    if isinstance(given, str):
+        _check_name(given, KEY)
+        return given, {}
+    if not isinstance(given, Mapping):
+        raise SpecificationError(
+            f"{KEY} must be one of {', '.join(MECHANISMS)}, or a mapping of name and settings, "
+            f"got {given!r}."
+        )
+    settings = dict(given)
+    name = settings.pop("name", DEFAULT_MECHANISM)
+    _check_name(name, f"{KEY}.name")
+    return name, settings
+
+
+def configured_mechanism(name: str, given: Mapping[str, Any], where: str = "") -> Mechanism:
+    """Return a mechanism that is to make a synthetic table.
+
+    Parameters
+    ----------
+    name
+        One of `MECHANISMS`.
+    given
+        Settings, which may be texts; see `Setting.read`. One that is None and must not be is as if
+        it were not there.
+    where
+        What messages name before a setting.
+
+    Raises
+    ------
+    SpecificationError
+        If there is none of that name, it has no such setting, a value is out of range, or it makes
+        no synthetic table.
+    """
+    known = settings_of(mechanism_class(name))
+    settings = {
+        key: known[key].read(value) if key in known else value
+        for key, value in given.items()
+        if value is not None or key not in known or known[key].optional
+    }
+    try:
+        mechanism = make_mechanism(name, **settings)
+    except SpecificationError as error:
+        raise SpecificationError(f"{where}{error}") from None
+    if not mechanism.samples:
+        raise SpecificationError(
+            f"{name} answers marginals and makes no synthetic table: run it from Python, or choose "
+            f"one of {', '.join(one for one in MECHANISMS if make_mechanism(one).samples)}."
+        )
+    return mechanism
+
+
+def _check_name(name: object, where: str) -> None:
+    if not isinstance(name, str) or name not in MECHANISMS:
+        raise SpecificationError(f"{where} must be one of {', '.join(MECHANISMS)}, got {name!r}.")
