@@ -1,8 +1,10 @@
 """JAM-PGM and its peers behind one protocol, and the graphical model they fit."""
 
 from jam_dagster.mechanisms.aim import Aim
+from jam_dagster.mechanisms.gaussian import Gaussian
 from jam_dagster.mechanisms.independent import Independent
 from jam_dagster.mechanisms.jam_pgm import JamPgm
+from jam_dagster.mechanisms.measured_answers import MeasuredAnswers
 from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.mst import Mst
 from jam_dagster.mechanisms.mwem_pgm import MwemPgm
@@ -27,8 +29,10 @@ __all__ = [
     "MECHANISMS",
     "Aim",
     "FittedModel",
+    "Gaussian",
     "Independent",
     "JamPgm",
+    "MeasuredAnswers",
     "Measurement",
     "Mechanism",
     "MechanismResult",

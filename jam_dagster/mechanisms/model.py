@@ -365,7 +365,7 @@ class FittedModel:
                 potentials = {c: stored[f"potential_{i}"] for i, c in enumerate(cliques)}
             domain = Domain.from_dict(description["domain"])
             return cls(domain, float(description["total"]), potentials)
-        except (ValueError, KeyError, TypeError, zipfile.BadZipFile) as damaged:
+        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as damaged:
             raise InputError(
                 f"The model in {directory} is damaged ({type(damaged).__name__}); refit it from "
                 "its transcript, or restore the folder."

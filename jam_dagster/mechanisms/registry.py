@@ -26,11 +26,13 @@ MECHANISMS: Mapping[str, str] = {
     "mwem_pgm": "mwem_pgm.MwemPgm",
     "mst": "mst.Mst",
     "independent": "independent.Independent",
+    "gaussian": "gaussian.Gaussian",
 }
 """Name to module and class, imported when asked for: some bring heavy libraries."""
 
 MODELS: Mapping[str, str] = {
     "graphical": "model.FittedModel",
+    "answers": "measured_answers.MeasuredAnswers",
 }
 """Kind of a stored model to module and class."""
 
@@ -78,7 +80,7 @@ def make_mechanism(name: str = DEFAULT_MECHANISM, **settings: Any) -> Mechanism:
     unknown = [key for key in settings if key not in known]
     if unknown:
         raise SpecificationError(
-            f"{unknown[0]} is no setting of {name}; it has {', '.join(known)}."
+            f"{unknown[0]} is no setting of {name}; it has {', '.join(known) or 'none'}."
         )
     return found(**settings)
 

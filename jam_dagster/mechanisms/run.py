@@ -46,11 +46,11 @@ def check_countable(domain: Domain, workload: Workload) -> None:
         )
 
 
-def check_share(rho: float, rounds: float, *, remedy: str = "lower rounds") -> None:
+def check_share(rho: float, rounds: int, *, remedy: str = "lower rounds") -> None:
     """Raise SpecificationError if `rho` leaves nothing worth its noise to each of `rounds`."""
     if rho / rounds < SMALLEST_RHO:
         raise SpecificationError(
-            f"A budget of rho = {rho:.3g} leaves {rounds:.6g} draws {rho / rounds:.3g} each, less "
+            f"A budget of rho = {rho:.3g} leaves {rounds} draws {rho / rounds:.3g} each, less "
             f"than the {SMALLEST_RHO:.0e} that is worth its noise. Raise epsilon, or {remedy}."
         )
 

@@ -12,6 +12,7 @@ import pytest
 
 from jam_dagster.mechanisms import (
     Aim,
+    Gaussian,
     Independent,
     JamPgm,
     Mechanism,
@@ -179,6 +180,17 @@ def independent() -> Case:
     )
 
 
+def gaussian() -> Case:
+    return Case(
+        "gaussian",
+        Gaussian,
+        audits=(replace(EVERY_TABLE, settings={}),),
+        short=({}, {}),
+        steady={},
+        draws=("counts",),
+    )
+
+
 # One attribute's public score falls by four and the other's rises by four: the model and the public
 # counts lie on either side of the private ones. Private candidates are too noisy to be chosen.
 SELECTING = Audit(
@@ -258,15 +270,19 @@ CASES = [
     mwem_pgm(),
     mst(),
     independent(),
+    gaussian(),
 ]
 SLOW_CASES = [jam_pgm("mbi"), aim("mbi")]
 
-every_mechanism = pytest.mark.parametrize(
-    "case",
-    [
-        *(pytest.param(case, id=case.name) for case in CASES),
-        *(pytest.param(case, id=case.name, marks=pytest.mark.slow) for case in SLOW_CASES),
-    ],
+_PARAMETERS = [
+    *(pytest.param(case, id=case.name) for case in CASES),
+    *(pytest.param(case, id=case.name, marks=pytest.mark.slow) for case in SLOW_CASES),
+]
+
+every_mechanism = pytest.mark.parametrize("case", _PARAMETERS)
+
+every_mechanism_that_samples = pytest.mark.parametrize(
+    "case", [one for one in _PARAMETERS if one.values[0].make().samples]
 )
 
 every_relation = pytest.mark.parametrize("relation", RELATIONS, ids=Neighbours.describe)

@@ -21,7 +21,7 @@ from jam_dagster.mechanisms import Mechanism, Transcript, sampling_generator
 from jam_dagster.privacy import Draws, Neighbours, ReleaseKey, SeededNoise, UnledgeredAccount
 from jam_dagster.privacy.release_key import canonical_digest, specification_of
 from jam_dagster.tables import Domain, EncodedTable, Workload, decode
-from tests.battery.mechanisms import Case, every_mechanism
+from tests.battery.mechanisms import Case, every_mechanism_that_samples
 
 RELATIONS = [Neighbours(relation, k) for relation in ("replace_one", "add_remove") for k in (1, 3)]
 
@@ -78,7 +78,7 @@ def failed(folder: Path) -> dict[str, str]:
     return {one.name: one.message for one in verify(folder) if not one.passed}
 
 
-@every_mechanism
+@every_mechanism_that_samples
 @pytest.mark.parametrize("neighbours", RELATIONS, ids=str)
 def test_a_run_under_every_relation_certifies(
     case: Case, neighbours: Neighbours, tmp_path: Path
@@ -92,7 +92,7 @@ def test_a_run_under_every_relation_certifies(
         assert found is (wrong != neighbours)
 
 
-@every_mechanism
+@every_mechanism_that_samples
 def test_a_wrong_sensitivity_of_any_draw_is_found(case: Case, tmp_path: Path) -> None:
     """Also where transcript and certificate agree on it, and the noise is the right one for it."""
     certificate = certified(tmp_path, case.make(), Neighbours())

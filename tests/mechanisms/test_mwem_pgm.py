@@ -44,18 +44,18 @@ def test_later_scores_are_the_fitted_models(private, workload):
     assert noise.selections[1]["scores"] == pytest.approx(wanted, abs=0.05)
 
 
-def test_rounds_share_alike_and_halve_it(private, workload):
+def test_rounds_share_alike_and_measure_with_most_of_it(private, workload):
     result, noise, account = run(private, workload, [BC, AB, AC], 0.9)
-    assert [s["rho"] for s in noise.selections] == pytest.approx([0.15] * 3)
-    assert [m["rho"] for m in noise.measurements] == pytest.approx([0.15] * 3)
+    assert [s["rho"] for s in noise.selections] == pytest.approx([0.03] * 3)
+    assert [m["rho"] for m in noise.measurements] == pytest.approx([0.27] * 3)
     assert account.spent == pytest.approx(0.9)
     assert account.spent <= 0.9
     assert result.transcript.ended == "all rounds"
-    # Algorithm 1: eps = 2 sqrt(rho / T); sigma = sqrt(T / rho), times sqrt 2 for replace-one.
+    # eps = sqrt(8 (1 - alpha) rho / T).
     scales = [call.scale for call in result.transcript.calls]
-    assert scales[0] == pytest.approx(2 * math.sqrt(0.9 / 3))
-    run_of_five = run(private, workload, [AB] * 5, 0.9, rounds=5, alpha=0.9)[1]
-    assert [m["rho"] for m in run_of_five.measurements] == pytest.approx([0.162] * 5)
+    assert scales[0] == pytest.approx(math.sqrt(8 * 0.1 * 0.9 / 3))
+    run_of_five = run(private, workload, [AB] * 5, 0.9, rounds=5, alpha=0.5)[1]
+    assert [m["rho"] for m in run_of_five.measurements] == pytest.approx([0.09] * 5)
 
 
 def test_as_many_rounds_as_attributes_unless_given(domain, workload):

@@ -1,0 +1,165 @@
+"""Gaussian: every marginal of the workload is measured once, and that is the answer.
+
+The baseline of Section 6 of McKenna, Mullins, Sheldon, Miklau: "AIM: An Adaptive and Iterative
+Mechanism for Differentially Private Synthetic Data", VLDB 2022.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.mechanisms.estimation import Convergence
+from jam_dagster.mechanisms.measured_answers import MeasuredAnswers
+from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
+from jam_dagster.mechanisms.run import (
+    SMALLEST_RHO,
+    MechanismRun,
+    check_countable,
+    check_share,
+    check_tables,
+    in_rounds,
+)
+from jam_dagster.mechanisms.transcript import Measurement, Round, Transcript
+from jam_dagster.tables import Domain, MarginalSource, Workload
+
+if TYPE_CHECKING:
+    from jam_dagster.privacy import Neighbours
+    from jam_dagster.privacy.draws import Draws
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """The mechanism; it has no settings.
+
+    Notes
+    -----
+    Nothing is selected. A marginal of weight c and n cells gets a share of the budget in proportion
+    to ``(c n)^(2/3)``: of all ways to divide rho, that makes the expected workload error of the
+    noise, ``sum_r c_r n_r sqrt(2/pi) sigma_r``, least. Where weights and sizes are alike, so are
+    shares.
+
+    The answers are the measured tables without negative counts and with the sum n, which is nearer
+    to the truth than what was measured; that stands in the transcript. There is no table from which
+    all of them follow, so no rows are sampled.
+    """
+
+    name: ClassVar[str] = "gaussian"
+    uses_public: ClassVar[bool] = False
+    samples: ClassVar[bool] = False
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the settings as plain values: none."""
+        return {}
+
+    def expected_rounds(self, domain: Domain, workload: Workload) -> int:
+        """Return the number of marginals of the workload."""
+        return len(workload)
+
+    def check_budget(self, rho: float) -> None:
+        """Raise SpecificationError if `rho` is worth no measurement."""
+        check_share(rho, 1, remedy="use a smaller workload")
+
+    def check(self, domain: Domain, workload: Workload, rho: float) -> None:
+        """Raise if the mechanism cannot start, before anything is reserved or counted.
+
+        Raises
+        ------
+        SpecificationError
+            If `rho` leaves a marginal less than is worth its noise, or one is too large to be
+            counted.
+        """
+        check_countable(domain, workload)
+        parts = shares_of(domain, workload) * rho
+        least = int(parts.argmin())
+        if parts[least] < SMALLEST_RHO:
+            raise SpecificationError(
+                f"A budget of rho = {rho:.3g} leaves the marginal "
+                f"{' x '.join(workload.cliques[least])} {parts[least]:.3g}, less than the "
+                f"{SMALLEST_RHO:.0e} that is worth its noise. Raise epsilon, or use a smaller "
+                "workload."
+            )
+
+    def run(
+        self,
+        private: MarginalSource,
+        public: MarginalSource | None,
+        workload: Workload,
+        draws: Draws,
+        *,
+        on_round: OnRound | None = None,
+    ) -> MechanismResult:
+        """Spend what `draws` holds on answers to `workload`; see `Mechanism`.
+
+        Raises
+        ------
+        DomainError
+            If the tables' domains differ, or a table is empty.
+        SpecificationError
+            As `check` does; nothing is charged then.
+        BudgetExceededError
+            If the account does not hold what `draws` says it holds.
+        ReleaseClosedError
+            If the account was closed before anything was measured; later that ends the run.
+        """
+        check_tables(private, public)
+        self.check(private.domain, workload, draws.total)
+        shares = shares_of(private.domain, workload)
+        run = _Run(self, private, workload.cliques, draws)
+
+        def one_marginal(index: int) -> Round | str:
+            return run.complete(
+                time.monotonic(),
+                index,
+                workload.cliques[index],
+                candidates=len(workload),
+                rho_measure=draws.remaining * float(shares[index] / shares[index:].sum()),
+            )
+
+        return run.result(in_rounds(len(workload), one_marginal, on_round))
+
+    @classmethod
+    def sensitivities(
+        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
+    ) -> Iterable[float]:
+        """Return nothing: this mechanism selects nothing."""
+        return ()
+
+    @classmethod
+    def refit(
+        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
+    ) -> MeasuredAnswers:
+        """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
+        return MeasuredAnswers(domain, transcript.records, transcript.measurements)
+
+
+def shares_of(domain: Domain, workload: Workload) -> np.ndarray:
+    """Return the share of the budget of each marginal of the workload; they sum to one.
+
+    ``sum_r c_r n_r rho_r^(-1/2)`` with the sum of all rho_r given is least where its derivatives
+    ``c_r n_r rho_r^(-3/2)`` are alike.
+    """
+    cells = np.array([domain.size(clique) for clique in workload.cliques], dtype=np.float64)
+    parts: np.ndarray = (np.array(workload.weights) * cells) ** (2 / 3)
+    parts /= parts.sum()
+    return parts
+
+
+class _Run(MechanismRun):
+    """The run of Gaussian: what it measures, it keeps."""
+
+    @cached_property
+    def model(self) -> MeasuredAnswers:
+        """The answers so far."""
+        return MeasuredAnswers(self.domain, self.records)
+
+    def fit(self, measurement: Measurement) -> Convergence:
+        """Keep a measurement: nothing is fitted."""
+        self.model.add(measurement)
+        return Convergence(0, 0.0)
