@@ -23,11 +23,14 @@ from jam_dagster.mechanisms.transcript import (
     Transcript,
     sampling_generator,
 )
+from jam_dagster.mechanisms.uncertainty import ErrorBound, ErrorBounds, error_bounds
 
 __all__ = [
     "DEFAULT_MECHANISM",
     "MECHANISMS",
     "Aim",
+    "ErrorBound",
+    "ErrorBounds",
     "FittedModel",
     "Gaussian",
     "Independent",
@@ -42,6 +45,7 @@ __all__ = [
     "OnRound",
     "Round",
     "Transcript",
+    "error_bounds",
     "load_model",
     "make_mechanism",
     "mechanism_class",

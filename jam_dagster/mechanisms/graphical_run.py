@@ -10,6 +10,7 @@ import numpy as np
 from jam_dagster.errors import EmptyCandidateSetError, InputError
 from jam_dagster.mechanisms.estimation import (
     Convergence,
+    Estimator,
     EstimatorName,
     Weighting,
     make_estimator,
@@ -181,8 +182,8 @@ class GraphicalRun(MechanismRun):
         return errors[list(numbers)]
 
 
-def refit_graphical(transcript: Transcript, domain: Domain) -> FittedModel:
-    """Return the model of a transcript: the same fits in the same order.
+def estimator_of(transcript: Transcript, domain: Domain) -> Estimator:
+    """Return the estimator that a transcript's model was fitted with, without measurements.
 
     Raises
     ------
@@ -196,7 +197,7 @@ def refit_graphical(transcript: Transcript, domain: Domain) -> FittedModel:
             f"This transcript does not say with which {missing[0]} its model was fitted: it comes "
             "from an earlier version. Load the model that was stored beside it instead."
         )
-    estimator = make_estimator(
+    return make_estimator(
         settings["estimator"],
         domain,
         transcript.records,
@@ -204,6 +205,17 @@ def refit_graphical(transcript: Transcript, domain: Domain) -> FittedModel:
         tolerance=settings["tolerance"],
         weighting=settings.get("weighting", "alike"),
     )
+
+
+def refit_graphical(transcript: Transcript, domain: Domain) -> FittedModel:
+    """Return the model of a transcript: the same fits in the same order.
+
+    Raises
+    ------
+    InputError
+        If the transcript does not say how the model was fitted.
+    """
+    estimator = estimator_of(transcript, domain)
     for measurement in transcript.measurements:
         estimator.add(measurement)
     return estimator.model.recalibrated()

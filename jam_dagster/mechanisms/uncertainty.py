@@ -1,0 +1,404 @@
+"""How wrong a release can be, marginal by marginal, told from what was released.
+
+McKenna, Mullins, Sheldon, Miklau: "AIM", VLDB 2022, Section 5 (Theorems 2 to 4, Corollaries 1, 2).
+Nothing private is read and nothing is paid: bounds follow from a transcript.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.mechanisms.aim import weights_of
+from jam_dagster.mechanisms.graphical_run import estimator_of
+from jam_dagster.mechanisms.protocol import Model
+from jam_dagster.mechanisms.registry import refit
+from jam_dagster.mechanisms.scores import MEAN_ABSOLUTE_NORMAL, l1_distance
+from jam_dagster.mechanisms.tails import aligned_noise, chosen_score, summed_noise
+from jam_dagster.mechanisms.tractability import TractabilityFilter
+from jam_dagster.mechanisms.transcript import Measurement, Round, Transcript
+from jam_dagster.privacy.accounting import exponential_epsilon, gaussian_sigma
+from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HELD_CELLS = 2**26
+"""Half a gibibyte of released counts; more are asked for again in every round."""
+
+Kind = Literal["supported", "unsupported", "none"]
+
+SHARES = {"selections": 0.45, "measurements": 0.45, "records": 0.1}
+"""How the probability of failing is divided; where n is public, the last part is not used."""
+
+
+@dataclass(frozen=True)
+class ErrorBound:
+    """How wrong one marginal can be.
+
+    Attributes
+    ----------
+    clique
+        The marginal.
+    kind
+        ``supported``: it lies within a measured one. ``unsupported``: it was a candidate only.
+        ``none``: neither, so nothing better is known than that counts are not below 0.
+    bound
+        Bound on ``||q(D) - q(released)||_1``, in counts.
+    round
+        The round, from 0, whose selection gives the bound; None where measurements do, or nothing.
+    """
+
+    clique: Clique
+    kind: Kind
+    bound: float
+    round: int | None = None
+
+
+@dataclass(frozen=True)
+class ErrorBounds:
+    """The bounds of a release.
+
+    Attributes
+    ----------
+    bounds
+        One for each marginal of the downward closure, in its order.
+    confidence
+        The probability, over the noise of the run, with which each bound holds.
+    records
+        n, the number of private records, as in the transcript.
+    """
+
+    bounds: tuple[ErrorBound, ...]
+    confidence: float
+    records: int
+
+    def fractions(self) -> dict[Clique, float]:
+        """Return the bounds as fractions of the records, as workload errors are told."""
+        return {one.clique: one.bound / self.records for one in self.bounds}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a marginal, the loosest bound first.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``marginal`` (names joined by " x "), ``kind``, ``bound`` (a fraction of the
+            records, at most 2 where n is public) and ``round`` (from 1; empty where measurements
+            give the bound).
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "marginal": " x ".join(one.clique),
+                "kind": one.kind,
+                "bound": one.bound / self.records,
+                "round": None if one.round is None else one.round + 1,
+            }
+            for one in self.bounds
+        ]
+        frame = pd.DataFrame(rows).astype({"round": "Int64"})
+        return frame.sort_values("bound", ascending=False, kind="stable", ignore_index=True)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a round chose from: scores ``w_r (||q_r(D) - q_r(model)||_1 - p_r)``.
+
+    Attributes
+    ----------
+    numbers
+        The candidates, by their numbers in the closure.
+    weights, penalties
+        w and p of each, the second in counts.
+    """
+
+    numbers: Sequence[int]
+    weights: np.ndarray
+    penalties: np.ndarray
+
+
+def bounded(transcript: Transcript) -> bool:
+    """Return whether `error_bounds` knows how the transcript's mechanism selects."""
+    return transcript.mechanism in _SELECTIONS
+
+
+def error_bounds(
+    transcript: Transcript,
+    domain: Domain,
+    workload: Workload,
+    *,
+    confidence: float = 0.95,
+    released: MarginalSource | None = None,
+) -> ErrorBounds:
+    """Bound the error of every marginal of the workload's downward closure.
+
+    Parameters
+    ----------
+    transcript
+        A whole transcript of a mechanism that selects by weighted L1 errors, such as AIM.
+    domain, workload
+        Those of the run.
+    confidence
+        The probability with which each bound holds.
+    released
+        The model or table whose answers are bounded; scaled to n. By default the run's model.
+
+    Returns
+    -------
+    ErrorBounds
+        For each marginal separately the bound holds with at least that probability, over the noise
+        of the run. The bounds that come from selections hold all at once.
+
+    Raises
+    ------
+    SpecificationError
+        If the mechanism selects in another way, or the confidence is not between 0 and 1.
+    DomainError
+        If `domain` is not the transcript's.
+    InputError
+        If `workload` is not the run's.
+
+    Notes
+    -----
+    D is the private table, q_r a marginal of n_r cells, D' what is released. There are two ways to
+    a bound, and the smaller counts; each may fail with half of what `confidence` leaves.
+
+    *By measurements* (Theorems 2, 3, Corollary 1). Every measurement ``y_i`` of a marginal that has
+    r within it answers r too, with noise of variance ``(n_i / n_r) sigma_i^2`` a cell. Let y be
+    their average, weighted by one over these variances. Then::
+
+        ||q_r(D) - q_r(D')||_1  <=  ||q_r(D') - y||_1 + ||q_r(D) - y||_1
+
+    whose first part is known, and `summed_noise` bounds the second.
+
+    *By selections* (Theorem 4, Corollary 2). In round t a score ``w_r (e_r - p_r)`` was computed of
+    each candidate r, where ``e_r = ||q_r(D) - q_r(M)||_1`` for the model M of that time. It chose
+    s, of weight w_s, and measured y with noise sigma. So, with `chosen_score` and `aligned_noise`::
+
+        w_r (e_r - p_r)  <=  w_s (e_s - p_s) + chosen_score
+                    e_s  <=  ||q_s(M) - y||_1 + aligned_noise
+
+    whose first line holds for all candidates at once. Solved for e_r, it bounds the error of D' by
+    ``e_r + ||q_r(M) - q_r(D')||_1``. The sensitivity in `chosen_score` is the one that the run
+    selected with: `Neighbours.error_score` of the round's heaviest candidate.
+
+    Which rounds there are, in which of them r is a candidate, and whether r gets measured, depend
+    on the noise. The paper states its theorems for a round that was fixed before. Here every round
+    may fail with that share of the probability that its rho is of the budget (half in the
+    selection, half in the measurement): it is known before the round draws, and shares add up to
+    one at most. So all rounds hold at once, the best may be taken, and a marginal that turned out
+    to be measured may go the other way.
+
+    Where n is private, the number of records of D is at most the measured one plus
+    ``sigma sqrt(2 log(1 / failure))``; without any other bound the error is the sum of both
+    tables' records.
+    """
+    if domain.digest != transcript.domain_digest:
+        raise DomainError(
+            "This transcript belongs to another domain "
+            f"(digest {transcript.domain_digest[:12]}, given {domain.digest[:12]}); "
+            "give the domain that was stored with it."
+        )
+    if not bounded(transcript):
+        raise SpecificationError(
+            f"Error bounds are known for {', '.join(_SELECTIONS)}, whose rounds select by weighted "
+            f"L1 errors; this transcript is of {transcript.mechanism}."
+        )
+    if not 0.0 < confidence < 1.0:
+        raise SpecificationError(
+            f"confidence must be between 0 and 1, both excluded, got {confidence!r}."
+        )
+    failure = {name: (1 - confidence) * share for name, share in SHARES.items()}
+    released = refit(transcript, domain) if released is None else released
+    closure = workload.downward_closure()
+    answers = _Released(released, transcript.records, closure)
+    bounds = np.full(len(closure), _without_anything(transcript, failure["records"]))
+    rounds: list[int | None] = [None] * len(closure)
+    supported = _bound_by_measurements(
+        transcript, domain, closure, answers, failure["measurements"], bounds
+    )
+    candidates = _bound_by_selections(
+        transcript, domain, workload, closure, answers, failure["selections"], bounds, rounds
+    )
+    kinds: list[Kind] = [
+        "supported" if held else "unsupported" if asked else "none"
+        for held, asked in zip(supported, candidates, strict=True)
+    ]
+    listed = zip(closure, kinds, bounds.tolist(), rounds, strict=True)
+    return ErrorBounds(tuple(ErrorBound(*one) for one in listed), confidence, transcript.records)
+
+
+def _bound_by_measurements(
+    transcript: Transcript,
+    domain: Domain,
+    closure: Sequence[Clique],
+    released: _Released,
+    failure: float,
+    bounds: np.ndarray,
+) -> np.ndarray:
+    """Lower the bounds of marginals within measured ones; return which they are, shape ``(m,)``."""
+    held: dict[Clique, list[Measurement]] = {}
+    for one in transcript.measurements:
+        if one.source == "private" and one.cell is None:
+            held.setdefault(one.clique, []).append(one)
+    # What all of the budget would buy, if all of it went into one marginal.
+    most = 1 / gaussian_sigma(transcript.neighbours.marginal_l2, transcript.rho_budget) ** 2
+    supported = np.zeros(len(closure), dtype=bool)
+    for number, clique in enumerate(closure):
+        within = [
+            one for measured in held if set(clique) <= set(measured) for one in held[measured]
+        ]
+        if not within:
+            continue
+        supported[number] = True
+        size = domain.size(clique)
+        precisions = [size / one.values.size / one.sigma**2 for one in within]
+        precision = math.fsum(precisions)
+        answers = [_summed(one, clique) for one in within]
+        average = np.average(answers, axis=0, weights=precisions)
+        known = l1_distance(released.marginals([clique])[clique], average)
+        bound = known + summed_noise(size, precision, most, failure)
+        bounds[number] = min(bounds[number], bound)
+    return supported
+
+
+def _summed(measurement: Measurement, clique: Clique) -> np.ndarray:
+    """Return what a measurement says of a marginal within it."""
+    away = tuple(i for i, name in enumerate(measurement.clique) if name not in clique)
+    summed: np.ndarray = measurement.values.sum(axis=away)
+    return summed
+
+
+def _bound_by_selections(
+    transcript: Transcript,
+    domain: Domain,
+    workload: Workload,
+    closure: Sequence[Clique],
+    released: _Released,
+    failure: float,
+    bounds: np.ndarray,
+    rounds: list[int | None],
+) -> np.ndarray:
+    """Lower bounds by the rounds' selections, and say by which; return who was ever a candidate."""
+    number_of = {clique: number for number, clique in enumerate(closure)}
+    asked = np.zeros(len(closure), dtype=bool)
+    estimator = estimator_of(transcript, domain)
+    selections = _SELECTIONS[transcript.mechanism](transcript, domain, workload)
+    for done, selection in zip(transcript.rounds, selections, strict=True):
+        if selection is not None and len(selection.numbers) != done.candidates:
+            raise InputError(
+                f"Round {done.index + 1} of this transcript chose from {done.candidates} "
+                f"marginals, this workload has {len(selection.numbers)} then; give the run's "
+                "workload."
+            )
+        if done.measurement is None:
+            continue
+        if selection is not None:
+            numbers = np.array(selection.numbers)
+            asked[numbers] = True
+            part = failure * (done.rho_select + done.rho_measure) / transcript.rho_budget
+            chosen = list(selection.numbers).index(number_of[done.clique])
+            seen = _error_seen(done.measurement, estimator.model, part / 2)
+            now = _errors_then(transcript, done, selection, chosen, seen, part / 2)
+            # The rest only adds to it: no need to answer what is no better already.
+            better = now < bounds[numbers]
+            wanted = {closure[n]: e for n, e in zip(numbers[better], now[better], strict=True)}
+            for block in marginal_blocks(estimator.model, wanted):
+                answers = released.marginals(list(block))
+                for clique, answer in block.items():
+                    number = number_of[clique]
+                    bound = wanted[clique] + l1_distance(answer, answers[clique])
+                    if bound < bounds[number]:
+                        bounds[number], rounds[number] = bound, done.index
+        estimator.add(done.measurement)
+    return asked
+
+
+def _error_seen(measurement: Measurement, model: Model, failure: float) -> float:
+    """Bound the error that a model had on the marginal measured next, in counts."""
+    seen = l1_distance(model.marginal(measurement.clique), measurement.values)
+    return seen + aligned_noise(measurement.values.size, measurement.sigma, failure)
+
+
+def _errors_then(
+    transcript: Transcript,
+    done: Round,
+    selection: Selection,
+    chosen: int,
+    seen: float,
+    failure: float,
+) -> np.ndarray:
+    """Bound the errors that a round's candidates had when it chose, in counts, shape ``(m,)``."""
+    weights, penalties = selection.weights, selection.penalties
+    sensitivity = transcript.neighbours.error_score(float(weights.max()))
+    epsilon = exponential_epsilon(done.rho_select)
+    best = weights[chosen] * (seen - penalties[chosen])
+    best += chosen_score(len(weights), sensitivity, epsilon, failure)
+    errors: np.ndarray = np.maximum(0.0, penalties + best / weights)
+    return errors
+
+
+class _Released:
+    """What is released, its counts scaled to n records."""
+
+    def __init__(self, source: MarginalSource, records: int, closure: Sequence[Clique]) -> None:
+        self._source = source
+        self._scale = records / source.records
+        cells = sum(source.domain.size(clique) for clique in closure)
+        self._held = self._answer(closure) if cells <= HELD_CELLS else None
+
+    def _answer(self, cliques: Sequence[Clique]) -> dict[Clique, np.ndarray]:
+        found = self._source.marginals(cliques)
+        return {clique: counts * self._scale for clique, counts in found.items()}
+
+    def marginals(self, cliques: Sequence[Clique]) -> Mapping[Clique, np.ndarray]:
+        """Return counts of at least these marginals."""
+        return self._answer(cliques) if self._held is None else self._held
+
+
+def _without_anything(transcript: Transcript, failure: float) -> float:
+    """Bound the distance of two tables of which nothing is known but how many records they have."""
+    most = float(transcript.records)
+    if not transcript.neighbours.records_public:
+        sigma = [
+            call.scale
+            for call in transcript.calls
+            if call.step.startswith("records") and call.scale is not None
+        ]
+        if not sigma:
+            return math.inf
+        most += sigma[-1] * math.sqrt(2 * math.log(1 / failure))
+    return transcript.records + most
+
+
+def _aim_selections(
+    transcript: Transcript, domain: Domain, workload: Workload
+) -> Iterator[Selection | None]:
+    """Yield what each round of AIM chose from; None for the first, which choose nothing."""
+    closure = workload.downward_closure()
+    cells = np.array([domain.size(clique) for clique in closure], dtype=np.float64)
+    weights, fits = weights_of(workload, closure), TractabilityFilter(domain, closure)
+    measured: list[Clique] = []
+    for done in transcript.rounds:
+        if done.rho_select > 0.0:
+            numbers = fits.fitting(measured, done.size_limit_mb or 0.0)
+            sigma = gaussian_sigma(transcript.neighbours.marginal_l2, done.rho_measure)
+            yield Selection(
+                numbers, weights[numbers], MEAN_ABSOLUTE_NORMAL * sigma * cells[numbers]
+            )
+        else:
+            yield None
+        measured += [done.clique] if done.measurement is not None else []
+
+
+_SELECTIONS: Mapping[str, Callable[[Transcript, Domain, Workload], Iterator[Selection | None]]] = {
+    "aim": _aim_selections
+}
+"""By mechanism, what its rounds chose from."""
