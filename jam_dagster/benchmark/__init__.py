@@ -4,7 +4,9 @@ What `jam-dagster benchmark` runs, and the benchmark job of `jam_dagster.pipelin
 """
 
 from jam_dagster.benchmark.data import Split, SplitFiles
+from jam_dagster.benchmark.figures import Figure, figures
 from jam_dagster.benchmark.grid import BASELINES, Contender, Grid, Run, load_grid, presets
+from jam_dagster.benchmark.page import write_figures
 from jam_dagster.benchmark.results import read_frame, read_rows
 from jam_dagster.benchmark.running import Outcome, Planned, Runner, plan, run_grid
 from jam_dagster.benchmark.trial import run_trial
@@ -12,6 +14,7 @@ from jam_dagster.benchmark.trial import run_trial
 __all__ = [
     "BASELINES",
     "Contender",
+    "Figure",
     "Grid",
     "Outcome",
     "Planned",
@@ -19,6 +22,7 @@ __all__ = [
     "Runner",
     "Split",
     "SplitFiles",
+    "figures",
     "load_grid",
     "plan",
     "presets",
@@ -26,4 +30,5 @@ __all__ = [
     "read_rows",
     "run_grid",
     "run_trial",
+    "write_figures",
 ]

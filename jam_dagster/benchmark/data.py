@@ -167,13 +167,16 @@ def _published(name: str, data: Path | None) -> Split:
         )
     below = Path(root) / "paper" if (Path(root) / "paper").is_dir() else Path(root)
     folder = below / name
-    if not (folder / "domain.json").is_file():
-        known = sorted(path.parent.name for path in below.glob("*/domain.json"))
+    # The authors' repository calls it after the split.
+    domains = [folder / "domain.json", folder / f"{name}-domain.json"]
+    domain_file = next((path for path in domains if path.is_file()), None)
+    if domain_file is None:
+        known = sorted({path.parent.name for path in below.glob("*/*domain.json")})
         raise SourceError(
             f"{below} holds no split {name!r} (a folder with domain.json, priv.csv and pub.csv); "
             f"it holds {', '.join(known) or 'none'}."
         )
-    domain = Domain.load(folder / "domain.json")
+    domain = Domain.load(domain_file)
     tables = []
     for part in ("priv", "pub"):
         path = folder / f"{part}.csv"

@@ -20,7 +20,7 @@ from jam_dagster.tables import EncodedTable, MarginalSource, Workload
 
 if TYPE_CHECKING:
     from jam_dagster.benchmark.data import Split
-    from jam_dagster.mechanisms import Model, OnRound
+    from jam_dagster.mechanisms import OnRound
 
 Row = dict[str, Any]
 
@@ -92,11 +92,11 @@ def _mechanism(run: Run, split: Split, on_round: OnRound | None) -> Row:
     public = split.public if mechanism.uses_public else None
     result = mechanism.run(split.private, public, workload, draws, on_round=on_round)
     ran = time.monotonic()
-    synthetic, refused = _sampled(result.model, split.private.records, seed)
-    sampled = time.monotonic()
     tables: list[MarginalSource] = [result.model]
-    if synthetic is not None:
-        tables.append(synthetic)
+    # One that only answers has no table.
+    if mechanism.samples:
+        tables.append(result.model.sample(split.private.records, np.random.default_rng(seed)))
+    sampled = time.monotonic()
     of_model, *of_table = table_errors(split.private, tables, workload)
     evaluated = time.monotonic()
     transcript = result.transcript
@@ -108,7 +108,6 @@ def _mechanism(run: Run, split: Split, on_round: OnRound | None) -> Row:
     }
     return {
         **_errors(of_table[0] if of_table else None, of_model),
-        "message": refused,
         "rho_spent": transcript.rho_spent,
         "seconds": sampled - started,
         "seconds_by_stage": json.dumps({key: round(value, 4) for key, value in stages.items()}),
@@ -118,14 +117,6 @@ def _mechanism(run: Run, split: Split, on_round: OnRound | None) -> Row:
         "ended": transcript.ended,
         "model_mb": result.model.size_mb,
     }
-
-
-def _sampled(model: Model, records: int, seed: int) -> tuple[EncodedTable | None, str]:
-    """Sample a table, or return why a mechanism that only answers queries has none."""
-    try:
-        return model.sample(records, np.random.default_rng(seed)), ""
-    except InputError as error:
-        return None, f"no table: {error}"
 
 
 def _baseline(run: Run, split: Split) -> Row:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jam_dagster.cli.benchmark_split import split as split_command
 from jam_dagster.cli.console import stderr
 from jam_dagster.errors import InputError
 
@@ -217,3 +218,31 @@ def _outcome(one: Outcome) -> str:
         return f"FAILED: {row['message']}"
     error = row["error_mean"] if row["error_mean"] is not None else row["model_error_mean"]
     return f"error {error:.4f}, {row['seconds']:.1f} s"
+
+
+@app.command()
+def figures(
+    results: Annotated[
+        list[Path],
+        typer.Argument(metavar="RESULTS...", help="Files that `benchmark run` made."),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="The folder for figures, page and summary.")
+    ] = Path("figures"),
+) -> None:
+    r"""Draw the papers' figures from the rows of a benchmark, and sum them up.
+
+    ```
+    jam-dagster benchmark figures quick.parquet --out figures
+    ```
+
+    Each figure is an .svg and a .png file; `benchmark.html` holds all of them with a table of the
+    numbers, needs no network, and is as restricted as the rows; `benchmark.md` is the same as text.
+    """
+    from jam_dagster.benchmark import read_frame, write_figures
+
+    for path in write_figures(read_frame(results), out):
+        typer.echo(str(path))
+
+
+app.command("split")(split_command)

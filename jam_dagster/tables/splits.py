@@ -22,6 +22,7 @@ def stratified_split(
     public_share: float,
     public_rows: float,
     private_share: float | None = None,
+    private_rows: int | None = None,
     seed: int,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Split a table into a private part and a public sample with a given share of one value.
@@ -43,6 +44,8 @@ def stratified_split(
     private_share
         Share of the private rows that have `value`; rows of the other kind that are too many are
         dropped at random. None: all rows that are not public are private.
+    private_rows
+        How many private rows are kept, at random, with that share. None: as many as there are.
     seed
         Fixes which rows are drawn.
 
@@ -80,6 +83,15 @@ def stratified_split(
     if private_share is not None:
         with_value, without = _balanced(with_value, without, private_share)
     private = np.concatenate([with_value, without])
+    if private_rows is not None:
+        if private_rows > len(private):
+            raise InputError(
+                f"fewer private rows are left with that share of {by} = {value!r} than"
+                " private_rows asks for: lower it, or public_rows"
+            )
+        share = len(with_value) / len(private) if private_share is None else private_share
+        first = round(share * private_rows)
+        private = np.concatenate([with_value[:first], without[: private_rows - first]])
     if not len(private):
         raise InputError(
             f"no private row is left with that share of {by} = {value!r}: lower public_rows or"

@@ -1,0 +1,184 @@
+"""Splits made from one table, as the JAM paper makes its own: a biased part plays the public table.
+
+Two constructions. *Variable stratification* fixes how often one attribute takes one value among the
+public and among the private rows (`jam_dagster.tables.stratified_split`). *Public error targeting*
+chooses public rows whose workload error, against the others, comes to a target
+(`error_targeted_split`). They are for experiments: the rows set aside are taken for public.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.evaluation.workload_error import table_errors
+from jam_dagster.tables import EncodedTable, Workload
+from jam_dagster.tables.files import write_whole
+
+STRONGEST_TILT = 64.0
+_STEPS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class ConstructedSplit:
+    """A split and the error of its public part.
+
+    Parameters
+    ----------
+    private, public
+        Two tables over one domain, without a record in common.
+    error
+        Mean workload error of the public table: an exact statistic of the private one.
+    """
+
+    private: EncodedTable
+    public: EncodedTable
+    error: float
+
+
+def error_targeted_split(
+    table: EncodedTable,
+    *,
+    target: float,
+    public_rows: int,
+    workload: Workload,
+    tolerance: float = 0.005,
+    seed: int = 0,
+) -> ConstructedSplit:
+    """Choose public rows whose workload error against the other rows comes to a target.
+
+    Every record gets a score, the sum of random weights of its values and of its pairs of values,
+    and the public rows are drawn without replacement with odds ``exp(tilt * score)``: without a
+    tilt a random sample, with a strong one a sample of a corner of the table. The tilt is found by
+    bisection. The same random numbers serve all tilts (the Gumbel trick), so a slightly stronger
+    one exchanges few rows, and the error moves in small steps.
+
+    The paper names the construction, and how its samples were found is not in its authors' code:
+    the tilt is a choice of this package. It shifts single values as well as relations.
+
+    Parameters
+    ----------
+    table
+        All records.
+    target
+        The mean workload error that the public rows are to have, from 0 to 2.
+    public_rows
+        How many they are; the others are private.
+    workload
+        What the error is of.
+    tolerance
+        How far from the target the error may end.
+    seed
+        Fixes weights and draws.
+
+    Raises
+    ------
+    SpecificationError
+        If a parameter is out of range.
+    InputError
+        If no tilt reaches the target: a random sample is further from the others already, or the
+        strongest tilt is not far enough. No message holds a value of the table or a count.
+    """
+    if not 0 < target < 2:
+        raise SpecificationError(f"the target error must be between 0 and 2, got {target!r}")
+    if not tolerance > 0:
+        raise SpecificationError(f"the tolerance must be above 0, got {tolerance!r}")
+    if not 0 < public_rows < table.records:
+        raise SpecificationError(
+            f"public_rows must be at least 1 and leave a private row, got {public_rows!r}"
+        )
+    rng = np.random.default_rng(seed)
+    score, noise = _scores(table, rng), rng.gumbel(size=table.records)
+
+    def split(tilt: float) -> ConstructedSplit:
+        chosen = np.zeros(table.records, dtype=bool)
+        chosen[np.argpartition(-(tilt * score + noise), public_rows - 1)[:public_rows]] = True
+        private, public = table.take(np.flatnonzero(~chosen)), table.take(np.flatnonzero(chosen))
+        (error,) = table_errors(private, [public], workload)
+        return ConstructedSplit(private, public, error.mean)
+
+    low, high = 0.0, 0.25
+    made = split(low)
+    if made.error > target + tolerance:
+        raise InputError(
+            "The target error is below that of a random sample of so many public rows: raise the "
+            "target, or take more public rows."
+        )
+    while abs(made.error - target) > tolerance:
+        made = split(high)
+        if made.error > target:
+            break
+        low, high = high, 2 * high
+        if high > STRONGEST_TILT and abs(made.error - target) > tolerance:
+            raise InputError(
+                "The target error is above that of the most biased sample of so many public rows: "
+                "lower the target, or take fewer public rows."
+            )
+    for _ in range(_STEPS):
+        if abs(made.error - target) <= tolerance:
+            return made
+        middle = (low + high) / 2
+        made = split(middle)
+        low, high = (low, middle) if made.error > target else (middle, high)
+    raise InputError(
+        "No sample of so many public rows comes that close to the target error: raise the "
+        "tolerance, or take more public rows."
+    )
+
+
+def _scores(table: EncodedTable, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Return the scores of all records, with mean 0 and standard deviation 1."""
+    score = np.zeros(table.records)
+    sizes = [attribute.size for attribute in table.domain.attributes]
+    for column, size in zip(table.columns, sizes, strict=True):
+        score += rng.normal(size=size)[column]
+    pairs = list(itertools.combinations(range(len(sizes)), 2))
+    for one, other in pairs:
+        weights = rng.normal(size=sizes[one] * sizes[other])
+        # All pairs together weigh as much as all single values.
+        weights *= np.sqrt(len(sizes) / len(pairs))
+        cells = table.columns[one].astype(np.intp) * sizes[other] + table.columns[other]
+        score += weights[cells]
+    standard: npt.NDArray[np.float64] = (score - score.mean()) / (score.std() or 1.0)
+    return standard
+
+
+def write_split(
+    folder: Path, private: EncodedTable, public: EncodedTable, how: Mapping[str, Any]
+) -> None:
+    """Write a split as the JAM authors publish theirs: codes, and how many values there are.
+
+    Parameters
+    ----------
+    folder
+        Made where there is none: ``domain.json``, ``priv.csv``, ``pub.csv``, and ``split.json``
+        with `how`. A benchmark that is given the folder above it knows the split by its name.
+    private, public
+        The tables.
+    how
+        What the split was made of.
+
+    Raises
+    ------
+    InputError
+        If the folder holds a split already.
+    """
+    if (folder / "domain.json").exists():
+        raise InputError(f"{folder} holds a split already: name another folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / "split.json", json.dumps(how, indent=1).encode())
+    for name, table in (("priv", private), ("pub", public)):
+        codes = pd.DataFrame(dict(zip(table.domain.names, table.columns, strict=True)))
+        write_whole(folder / f"{name}.csv", codes.to_csv(index=False).encode())
+    sizes = json.dumps(table.domain.sizes, indent=1)
+    # Last: where it stands, the split is whole.
+    write_whole(folder / "domain.json", sizes.encode())

@@ -1,0 +1,188 @@
+"""The summary of a benchmark: figures as files, one page, and the numbers in Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.benchmark.figures import Figure, figures
+from jam_dagster.benchmark.measures import levels, main_runs, means
+from jam_dagster.benchmark.results import NOTICE
+from jam_dagster.tables.files import write_whole
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PAGE = "benchmark.html"
+TEXT = "benchmark.md"
+
+
+@dataclass(frozen=True)
+class Table:
+    """The errors on one split.
+
+    Parameters
+    ----------
+    split
+        Its name, and how large it is, in words.
+    epsilons
+        The columns.
+    lines
+        A mechanism each: its name and settings, its error at each epsilon (with standard error
+        and number of runs), the seconds and the largest memory of a run.
+    baselines
+        Names and errors of what needs no mechanism.
+    """
+
+    split: str
+    epsilons: tuple[float, ...]
+    lines: tuple[tuple[str, tuple[str, ...], str, str], ...]
+    baselines: tuple[tuple[str, str], ...]
+
+
+def write_figures(frame: pd.DataFrame, out: Path) -> list[Path]:
+    """Draw all figures of some rows, and sum them up.
+
+    Parameters
+    ----------
+    frame
+        Rows of `jam_dagster.benchmark.read_frame`.
+    out
+        The folder: each figure as .svg and .png, `benchmark.html`, which needs no network, and
+        `benchmark.md`.
+
+    Returns
+    -------
+    list of Path
+        What was written, the page first.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to draw.
+    """
+    from jam_dagster.evaluation.plot_style import png, svg
+
+    drawn = figures(frame)
+    out.mkdir(parents=True, exist_ok=True)
+    written = []
+    for one in drawn:
+        white = one.chart.properties(background="white")
+        for suffix, content in ((".svg", svg(white).encode()), (".png", png(one.chart))):
+            written.append(out / f"{one.name}{suffix}")
+            write_whole(written[-1], content)
+    tables = summarize(frame)
+    write_whole(out / PAGE, render(frame, drawn, tables).encode())
+    write_whole(out / TEXT, markdown(frame, drawn, tables).encode())
+    return [out / PAGE, out / TEXT, *written]
+
+
+def summarize(frame: pd.DataFrame) -> list[Table]:
+    """Return a table of errors for each split."""
+    runs = main_runs(frame)
+    baselines = levels(frame)
+    made = []
+    for split, own in runs.groupby("split", sort=False):
+        epsilons = tuple(sorted(own["epsilon"].unique()))
+        lines = []
+        for label, group in own.groupby("label", sort=False):
+            by_epsilon = {row["epsilon"]: row for row in means(group, ["split", "epsilon"])}
+            given = json.loads(group["settings"].iloc[0])
+            told = ", ".join(f"{name} {value}" for name, value in given.items())
+            lines.append(
+                (
+                    f"{label} ({told})" if told else str(label),
+                    tuple(_told(by_epsilon.get(epsilon)) for epsilon in epsilons),
+                    f"{group['seconds'].astype(float).mean():.1f}",
+                    f"{group['peak_memory_mb'].astype(float).max():,.0f}",
+                )
+            )
+        first = own.iloc[0]
+        public = first["public_records"]
+        size = f"{first['records']:,} private"
+        if public == public:
+            size += f" and {int(public):,} public"
+        what = f"{split}: {size} records, {first['attributes']} attributes"
+        own_levels = tuple(
+            (one.title, f"{one.error:.4f}") for one in baselines if one.split == split
+        )
+        made.append(Table(what, epsilons, tuple(lines), own_levels))
+    return made
+
+
+def _told(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    error = row["error_mean_se"]
+    return f"{row['error_mean']:.4f}" + (
+        f" ± {error:.4f} ({row['runs']})" if error is not None else f" ({row['runs']})"
+    )
+
+
+def provenance(frame: pd.DataFrame) -> dict[str, str]:
+    """Return which versions and machines made the runs, when, and how they were measured."""
+    dates = sorted(str(one)[:10] for one in frame["date"])
+    failed = int((frame["status"] == "failed").sum())
+    days = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    return {
+        "Runs": f"{len(frame)}, {failed} of which failed; {days}",
+        "Workload": ", ".join(f"all {one}-way marginals" for one in sorted(set(frame["degree"]))),
+        "Delta": ", ".join(f"{one:g}" for one in sorted(set(frame["delta"]))),
+        "Version": "jam_dagster " + ", ".join(sorted(set(frame["version"]))),
+        "Machine": "; ".join(sorted(set(frame["machine"]))),
+        "Noise": "seeded, for research: nothing was charged to a ledger",
+    }
+
+
+def failures(frame: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return every run that failed, and why."""
+    failed = frame[frame["status"] == "failed"]
+    return [
+        (
+            f"{row.split}, {row.label} {row.settings}, epsilon {row.epsilon:g}, seed {row.seed:g}",
+            str(row.message),
+        )
+        for row in failed.itertuples()
+    ]
+
+
+def markdown(frame: pd.DataFrame, drawn: Sequence[Figure], tables: Sequence[Table]) -> str:
+    """Return the summary as Markdown, with the figures beside it."""
+    lines = ["# Benchmark", "", NOTICE, ""]
+    lines += [f"- {name}: {told}" for name, told in provenance(frame).items()]
+    for one in drawn:
+        lines += ["", f"![{one.name.replace('_', ' ')}]({one.name}.svg)", "", one.caption]
+    for table in tables:
+        head = ["mechanism", *(f"epsilon {one:g}" for one in table.epsilons), "seconds", "MB"]
+        lines += ["", f"## {table.split}", "", _row(head), _row(["---"] * len(head))]
+        lines += [_row([name, *errors, s, mb]) for name, errors, s, mb in table.lines]
+        lines += ["", "; ".join(f"{name}: {error}" for name, error in table.baselines)]
+    if failed := failures(frame):
+        lines += ["", "## Runs that failed", "", *(f"- {run}: {why}" for run, why in failed)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def render(frame: pd.DataFrame, drawn: Sequence[Figure], tables: Sequence[Table]) -> str:
+    """Return the summary as one HTML page that needs no network."""
+    from jam_dagster.evaluation.live_charts import live_chart, page_script
+    from jam_dagster.evaluation.pages import environment
+
+    return (
+        environment("jam_dagster.benchmark")
+        .get_template("benchmark.html")
+        .render(
+            notice=NOTICE,
+            provenance=provenance(frame),
+            figures=[(one, live_chart(one.chart, one.caption)) for one in drawn],
+            tables=tables,
+            failures=failures(frame),
+            script=page_script(),
+        )
+    )
