@@ -7,7 +7,9 @@ from jam_dagster.mechanisms.jam_pgm import JamPgm
 from jam_dagster.mechanisms.measured_answers import MeasuredAnswers
 from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.mst import Mst
+from jam_dagster.mechanisms.mwem import Mwem
 from jam_dagster.mechanisms.mwem_pgm import MwemPgm
+from jam_dagster.mechanisms.pmw_pub import PmwPub
 from jam_dagster.mechanisms.protocol import Mechanism, MechanismResult, Model, OnRound
 from jam_dagster.mechanisms.registry import (
     DEFAULT_MECHANISM,
@@ -24,6 +26,7 @@ from jam_dagster.mechanisms.transcript import (
     sampling_generator,
 )
 from jam_dagster.mechanisms.uncertainty import ErrorBound, ErrorBounds, error_bounds
+from jam_dagster.mechanisms.weighted_table import WeightedTable
 
 __all__ = [
     "DEFAULT_MECHANISM",
@@ -41,10 +44,13 @@ __all__ = [
     "MechanismResult",
     "Model",
     "Mst",
+    "Mwem",
     "MwemPgm",
     "OnRound",
+    "PmwPub",
     "Round",
     "Transcript",
+    "WeightedTable",
     "error_bounds",
     "load_model",
     "make_mechanism",

@@ -27,12 +27,15 @@ MECHANISMS: Mapping[str, str] = {
     "mst": "mst.Mst",
     "independent": "independent.Independent",
     "gaussian": "gaussian.Gaussian",
+    "pmw_pub": "pmw_pub.PmwPub",
+    "mwem": "mwem.Mwem",
 }
 """Name to module and class, imported when asked for: some bring heavy libraries."""
 
 MODELS: Mapping[str, str] = {
     "graphical": "model.FittedModel",
     "answers": "measured_answers.MeasuredAnswers",
+    "weighted_table": "weighted_table.WeightedTable",
 }
 """Kind of a stored model to module and class."""
 

@@ -23,6 +23,7 @@ from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, margina
 
 if TYPE_CHECKING:
     from jam_dagster.privacy.draws import Draws
+    from jam_dagster.privacy.noise_calls import SelectionKind
 
 SMALLEST_RHO = 1e-12
 """Below this a round is not worth its noise, and the ledger's units would be felt."""
@@ -114,7 +115,7 @@ def step_of(index: int, action: str, attempt: int = 1) -> str:
 
 @dataclass(frozen=True)
 class Choice:
-    """What the exponential mechanism chose.
+    """What was chosen, and at what price.
 
     Attributes
     ----------
@@ -214,8 +215,10 @@ class MechanismRun(ABC):
         split: Callable[[], tuple[float, float] | None],
         score: Callable[[float], np.ndarray],
         sensitivity: float,
+        *,
+        kind: SelectionKind = "exponential mechanism",
     ) -> Choice | str:
-        """Choose by the exponential mechanism, once more where the draw was lost.
+        """Choose a candidate in one draw, once more where it was lost.
 
         Parameters
         ----------
@@ -228,6 +231,8 @@ class MechanismRun(ABC):
             counts.
         sensitivity
             Of a score, in counts.
+        kind
+            By which mechanism.
 
         Returns
         -------
@@ -252,6 +257,7 @@ class MechanismRun(ABC):
                         scores,
                         rho=selecting,
                         sensitivity=sensitivity,
+                        kind=kind,
                     )
             except LostDrawError:
                 # It counts as spent; this round starts again with what is left.
@@ -299,10 +305,11 @@ class MechanismRun(ABC):
         rho_select: float = 0.0,
         rho_measure: float,
         size_limit_mb: float | None = None,
+        cell: int | None = None,
     ) -> Round | str:
         """Measure a private marginal, refit and keep the round; or say why the run ends here.
 
-        See `finish` for the parameters.
+        See `finish` for the parameters, and `measure` for `cell`.
 
         Raises
         ------
@@ -310,7 +317,7 @@ class MechanismRun(ABC):
             If the account was closed before anything was measured; later that ends the run.
         """
         try:
-            measurement = self.measure(index, clique, rho_measure)
+            measurement = self.measure(index, clique, rho_measure, cell)
         except ReleaseClosedError:
             if not self.measured:
                 raise

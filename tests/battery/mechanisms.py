@@ -19,6 +19,7 @@ from jam_dagster.mechanisms import (
     MechanismResult,
     Mst,
     MwemPgm,
+    make_mechanism,
 )
 from jam_dagster.privacy import Neighbours
 from jam_dagster.tables import EncodedTable, MarginalSource, PublicTables
@@ -81,6 +82,8 @@ class Case:
         The property of `Neighbours` that scores follow, where an audit shows that it is needed.
     draws
         The kinds of draws that every run makes.
+    measured
+        The property of `Neighbours` that measurements follow.
     """
 
     name: str
@@ -92,6 +95,7 @@ class Case:
     steady: Mapping[str, Any] = field(default_factory=lambda: {"rounds": 5})
     score: str | None = None
     draws: tuple[str, ...] = ("select", "counts")
+    measured: str = "marginal_l2"
 
 
 def jam_pgm(estimator: str) -> Case:
@@ -110,6 +114,26 @@ def jam_pgm(estimator: str) -> Case:
         # The estimator has no part in how much is told.
         audits=(SELECTING, MEASURING, TWO_ROUNDS) if estimator == "accelerated" else (),
         score="jam_score",
+    )
+
+
+def histogram(name: str, queries: str, **settings: Any) -> Case:
+    """A mechanism that weighs records, whole marginals a round or single cells."""
+    single = queries == "cell"
+    return Case(
+        f"{name}-{queries}",
+        partial(_histogram, name, queries=queries, **settings),
+        variants=(
+            {"rounds": 1},
+            {"rounds": 2},
+            {"rounds": 7},
+            {"rounds": 3, "alpha": 0.01},
+            {"rounds": 3, "alpha": 0.99},
+            {"rounds": 3, "selection": "permute-and-flip"},
+        ),
+        audits=(ONE_CELL,) if single else (CHOOSING, FLIPPING, WHOLE_MARGINAL),
+        score=None if single else "marginal_l1",
+        measured="cell" if single else "marginal_l2",
     )
 
 
@@ -239,6 +263,40 @@ def _small(mechanism: type, **settings: Any) -> Mechanism:
     return made
 
 
+# The record moves towards the start (even, or as the public table) in one attribute, and away from
+# it in the other: one score falls by two and the other rises by two.
+CHOOSING = Audit(
+    "choosing",
+    neighbours=(((6, 3), (2, 1)), ((6, 2), (3, 1))),
+    public=((8, 2), (2, 0)),
+    rho=1.0,
+    tight=0.85,
+    settings={"rounds": 1, "alpha": 0.001},
+)
+# Less than half of what is paid: permute-and-flip is as private as its price under other tables.
+FLIPPING = replace(
+    CHOOSING,
+    name="flipping",
+    tight=0.55,
+    settings={**CHOOSING.settings, "selection": "permute-and-flip"},
+)
+# The error is large in either attribute, and both move.
+WHOLE_MARGINAL = Audit(
+    "whole marginal",
+    neighbours=MEASURING.neighbours,
+    public=((1, 1), (1, 1)),
+    rho=1.0,
+    tight=0.9,
+    settings={"rounds": 1, "alpha": 0.95},
+)
+# A single cell moves by one, for which its noise is made.
+ONE_CELL = replace(WHOLE_MARGINAL, name="one cell")
+
+
+def _histogram(name: str, **settings: Any) -> Mechanism:
+    return make_mechanism(name, **{"rounds": 3} | settings)
+
+
 def _jam_pgm(estimator: str, **settings: Any) -> JamPgm:
     small: dict[str, Any] = {"rounds": 3, "iterations": 20, "estimator": estimator}
     return JamPgm(**small | settings)
@@ -271,6 +329,9 @@ CASES = [
     mst(),
     independent(),
     gaussian(),
+    histogram("pmw_pub", "marginal"),
+    histogram("pmw_pub", "cell", selection="permute-and-flip"),
+    histogram("mwem", "marginal"),
 ]
 SLOW_CASES = [jam_pgm("mbi"), aim("mbi")]
 

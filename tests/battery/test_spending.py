@@ -77,18 +77,18 @@ def reconciled(
     held = {e.share: e.units for e in ledger.events() if e.kind == Kind.RESERVED}
     assert ledger.balance("people").reserved_units == held["evaluation"]
     for call in noise.calls:
-        assert_cost(call, relation)
+        assert_cost(call, relation, case.measured)
     ledger.verify()
     return noise.calls
 
 
-def assert_cost(call: Call, relation: Neighbours) -> None:
+def assert_cost(call: Call, relation: Neighbours, measured: str) -> None:
     """Check that a measurement's noise is as wide as its price says."""
     assert call.rho > 0
     if call.kind == "counts":
         _, sigma = call.answer
         marginal = not call.step.startswith("records")
-        sensitivity = relation.marginal_l2 if marginal else relation.records
+        sensitivity = getattr(relation, measured) if marginal else relation.records
         assert sensitivity**2 / (2 * sigma**2) == pytest.approx(call.rho, rel=1e-9)
 
 

@@ -88,7 +88,11 @@ def test_a_run_under_every_relation_certifies(
 
     for wrong in RELATIONS:
         replace(certificate, neighbours=wrong).save(tmp_path)
-        found = {"the draws", "the transcript", "the settings"} <= failed(tmp_path).keys()
+        noticing = {"the draws", "the transcript", "the settings"}
+        if case.measured == "cell" and wrong.cell == neighbours.cell:
+            # The draws of single cells are the same, but for the number of records.
+            noticing.remove("the draws")
+        found = noticing <= failed(tmp_path).keys()
         assert found is (wrong != neighbours)
 
 

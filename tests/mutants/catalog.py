@@ -67,6 +67,22 @@ MUTANTS = (
         (SEARCH, *QUICK),
     ),
     Mutant(
+        "a-cell-for-a-marginal",
+        "the error of a whole marginal moves by two, and is chosen by as if it were a cell",
+        "jam_dagster/mechanisms/histogram_run.py",
+        "return neighbours.cell if single else neighbours.error_score()",
+        "return neighbours.cell",
+        (SEARCH, *QUICK, "-k", "pmw_pub"),
+    ),
+    Mutant(
+        "public-frequencies-of-private-records",
+        "weights begin with what is private, for which nobody pays",
+        "jam_dagster/mechanisms/histogram_run.py",
+        "self._weighed(private.domain, public)",
+        "self._weighed(private.domain, private)",
+        (ALIKE, *QUICK, "-k", "pmw_pub"),
+    ),
+    Mutant(
         "marginal-l2-is-1",
         "two cells move when a record is replaced",
         SENSITIVITY,

@@ -1,0 +1,128 @@
+"""Distributions over a support that follow measurements: what all ways to fit them share."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.mechanisms.estimation import Convergence
+from jam_dagster.mechanisms.support import Support
+from jam_dagster.mechanisms.transcript import Measurement
+from jam_dagster.mechanisms.weighted_table import WeightedTable
+from jam_dagster.tables import Clique
+
+
+class Answer:
+    """What was measured of a marginal or of one of its cells, as fractions of the records.
+
+    Parameters
+    ----------
+    support
+        The records that are weighed.
+    measurement
+        With noise. Answers are clipped to [0, 1] as the papers' are: however large the noise, no
+        update is larger than by a factor of ``exp(1/2)``.
+    total
+        The number of records.
+    """
+
+    def __init__(self, support: Support, measurement: Measurement, total: float) -> None:
+        self.clique = measurement.clique
+        self.cell = measurement.cell
+        self.wanted = np.clip(measurement.values.ravel() / total, 0.0, 1.0)
+        self._support = support
+
+    @property
+    def codes(self) -> npt.NDArray[np.integer[Any]]:
+        """Which of `wanted` each record adds to; in a single cell's answer 1 is outside of it."""
+        return self._support.codes(self.clique) if self.cell is None else self._outside
+
+    @cached_property
+    def _outside(self) -> npt.NDArray[np.uint8]:
+        outside: npt.NDArray[np.uint8] = self._support.codes(self.clique) != self.cell
+        return outside.astype(np.uint8)
+
+    def answer(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return what the weights say, the shape of `wanted`."""
+        size = len(self.wanted)
+        return np.bincount(self.codes, weights=weights, minlength=size)[:size].astype(np.float64)
+
+    def difference(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return what was measured less what the weights say."""
+        return self.wanted - self.answer(weights)
+
+    def error(self, weights: npt.NDArray[np.float64]) -> float:
+        """Return the largest absolute difference."""
+        return float(np.abs(self.difference(weights)).max())
+
+
+class HistogramFit(ABC):
+    """Weights of a support, and the measurements that they follow.
+
+    Weights are kept twice: as they are, for sums, and as logarithms, which neither overflow nor
+    vanish; every measurement begins with the weights that the logarithms give.
+
+    Parameters
+    ----------
+    support
+        The records that are weighed.
+    log_start
+        Logarithms of the weights to begin with, shape ``(support.size,)``.
+    total
+        The number of records that the model stands for.
+    """
+
+    def __init__(self, support: Support, log_start: npt.NDArray[np.float64], total: float) -> None:
+        self.support = support
+        self.total = float(total)
+        self.answers: list[Answer] = []
+        self.logs = np.array(log_start, dtype=np.float64)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Take the weights from the logarithms, which are shifted so that the largest is 0."""
+        self.logs -= self.logs.max()
+        weights = np.exp(self.logs)
+        self.weights = weights / weights.sum()
+        self.model = WeightedTable(self.support, self.total, self.logs.copy(), self.cliques)
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        """The marginals measured, each once."""
+        return tuple(dict.fromkeys(answer.clique for answer in self.answers))
+
+    def add(self, measurement: Measurement) -> Convergence:
+        """Take one measurement more into the weights."""
+        self.answers.append(Answer(self.support, measurement, self.total))
+        convergence = self._fit(measurement)
+        self._settle()
+        return convergence
+
+    @abstractmethod
+    def _fit(self, measurement: Measurement) -> Convergence:
+        """Change the weights; the newest of `answers` is the measurement's."""
+
+    def multiply(self, answer: Answer, step: npt.NDArray[np.float64]) -> None:
+        """Multiply the weights of the records of each cell of an answer by ``exp(step)``."""
+        codes = answer.codes
+        # What a single cell's answer leaves out keeps its weight.
+        steps = step if answer.cell is None else np.append(step, 0.0)
+        self.logs += steps[codes]
+        self.weights *= np.exp(steps)[codes]
+        self.weights /= self.weights.sum()
+
+    @property
+    def released(self) -> WeightedTable:
+        """The model to release."""
+        return self.model
+
+    @property
+    def loss(self) -> float:
+        """Sum over all measurements of ``||model - measured||_2^2 / (2 n^2)``."""
+        squares = (answer.difference(self.weights) ** 2 for answer in self.answers)
+        return math.fsum(float(one.sum()) for one in squares) / 2.0

@@ -1,0 +1,57 @@
+"""MWEM: multiplicative weights over the full domain.
+
+Hardt, Ligett, McSherry: "A Simple and Practical Algorithm for Differentially Private Data
+Release", NeurIPS 2012, Figure 1, in zCDP.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.mechanisms.histogram_run import HistogramMechanism
+from jam_dagster.mechanisms.multiplicative_weights import MultiplicativeWeights
+from jam_dagster.mechanisms.pmw_pub import iterate_setting, passes_setting
+from jam_dagster.mechanisms.support import Support
+
+
+@dataclass(frozen=True)
+class Mwem(HistogramMechanism):
+    """The mechanism and its settings.
+
+    The model weighs every possible record of the domain, alike in the beginning; a domain of too
+    many cells is refused.
+
+    Attributes
+    ----------
+    rounds, alpha, queries, selection
+        See `HistogramMechanism`. The paper draws from the Laplace distribution; here it is the
+        discrete Gaussian, as in all mechanisms of zCDP.
+    passes
+        How often the measurements so far are gone through after each new one, as Section 2.3.1 of
+        the paper advises.
+    iterate
+        Which weights are released: Figure 1 averages; in practice the last are better.
+
+    Raises
+    ------
+    SpecificationError
+        If a setting is out of range.
+    """
+
+    passes: int = passes_setting(10)
+    iterate: str = iterate_setting("last")
+
+    name: ClassVar[str] = "mwem"
+    uses_public: ClassVar[bool] = False
+
+    def start(
+        self, support: Support, log_start: npt.NDArray[np.float64], total: float
+    ) -> MultiplicativeWeights:
+        """Return the weights before any measurement."""
+        return MultiplicativeWeights(
+            support, log_start, total, passes=self.passes, average=self.iterate == "average"
+        )

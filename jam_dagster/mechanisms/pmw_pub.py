@@ -1,0 +1,77 @@
+"""PMW^Pub: private multiplicative weights over the records of a public table.
+
+Liu, Vietri, Steinke, Ullman, Wu: "Leveraging Public Data for Practical Private Query Release",
+ICML 2021, Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.mechanisms.histogram_run import HistogramMechanism
+from jam_dagster.mechanisms.multiplicative_weights import MultiplicativeWeights
+from jam_dagster.mechanisms.settings import setting
+from jam_dagster.mechanisms.support import Support
+
+
+def passes_setting(default: int) -> int:
+    """Return the setting of how often measurements are gone through."""
+    passes: int = setting(
+        default,
+        "how often the measurements so far are gone through after each new one",
+        minimum=1,
+    )
+    return passes
+
+
+def iterate_setting(default: str) -> str:
+    """Return the setting of which weights are released."""
+    iterate: str = setting(
+        default,
+        "which weights are released: the last ones, or the average of those after each round",
+        choices=("last", "average"),
+    )
+    return iterate
+
+
+@dataclass(frozen=True)
+class PmwPub(HistogramMechanism):
+    """The mechanism and its settings.
+
+    The model weighs the distinct records of the public table; in the beginning, by how often each
+    occurs there. It can be no better than the best weights for these records (see
+    `jam_dagster.evaluation.best_mixture`), however large the budget.
+
+    Attributes
+    ----------
+    rounds, alpha, queries, selection
+        See `HistogramMechanism`.
+    passes
+        How often the measurements so far are gone through after each new one (Appendix C.3 of the
+        paper reuses them once); see `MultiplicativeWeights`.
+    iterate
+        Which weights are released. Algorithm 1 averages, which its theorem needs.
+
+    Raises
+    ------
+    SpecificationError
+        If a setting is out of range.
+    """
+
+    passes: int = passes_setting(1)
+    iterate: str = iterate_setting("average")
+
+    name: ClassVar[str] = "pmw_pub"
+    uses_public: ClassVar[bool] = True
+
+    def start(
+        self, support: Support, log_start: npt.NDArray[np.float64], total: float
+    ) -> MultiplicativeWeights:
+        """Return the weights before any measurement."""
+        return MultiplicativeWeights(
+            support, log_start, total, passes=self.passes, average=self.iterate == "average"
+        )
