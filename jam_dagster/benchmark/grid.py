@@ -131,6 +131,18 @@ class Run:
         del told["label"]
         return canonical_digest(told)[:16]
 
+    @property
+    def name(self) -> str:
+        """What tells the run from others of its grid, without looking at its tables."""
+        parts = [self.split, self.mechanism]
+        if self.epsilon is not None:
+            parts.append(f"epsilon-{self.epsilon:g}")
+        if self.seed is not None:
+            parts.append(f"seed-{self.seed}")
+        if self.settings:
+            parts.append(canonical_digest(dict(self.settings))[:8])
+        return "_".join(parts)
+
     def __str__(self) -> str:
         parts = [self.split, self.title]
         parts += [f"{name} {value}" for name, value in self.settings]

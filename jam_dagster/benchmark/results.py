@@ -122,8 +122,8 @@ def read_rows(path: Path) -> list[Row]:
     return rows
 
 
-def read_frame(paths: Iterable[Path]) -> pd.DataFrame:
-    """Return the rows of several files as one table, each run once.
+def gather(paths: Iterable[Path]) -> list[Row]:
+    """Return the rows of several files, each run once.
 
     Parameters
     ----------
@@ -136,8 +136,6 @@ def read_frame(paths: Iterable[Path]) -> pd.DataFrame:
     InputError
         If a file is not there, holds something else, or all of them hold nothing.
     """
-    import pandas as pd
-
     held: dict[str, Row] = {}
     for path in paths:
         if not path.exists():
@@ -148,7 +146,14 @@ def read_frame(paths: Iterable[Path]) -> pd.DataFrame:
                 held[row["key"]] = row
     if not held:
         raise InputError("There are no runs to show: make some with jam-dagster benchmark run.")
-    return pd.DataFrame(list(held.values()), columns=list(COLUMNS))
+    return list(held.values())
+
+
+def read_frame(paths: Iterable[Path]) -> pd.DataFrame:
+    """Return the rows of several files as one table; see `gather`."""
+    import pandas as pd
+
+    return pd.DataFrame(gather(paths), columns=list(COLUMNS))
 
 
 class Results:

@@ -8,22 +8,20 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import wait
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jam_dagster.benchmark.data import Split
+from jam_dagster.benchmark.data import Split, SplitFiles
 from jam_dagster.benchmark.grid import Grid, Run
 from jam_dagster.benchmark.machine import available_memory_mb, memory_of_mb
 from jam_dagster.benchmark.results import Results, Row
 from jam_dagster.benchmark.trial import describe
 from jam_dagster.benchmark.worker import ONE_THREAD, work
 from jam_dagster.errors import SpecificationError
-
-if TYPE_CHECKING:
-    from multiprocessing.context import SpawnProcess
 
 FIRST_GUESS_MB = 1000.0
 """What a run is taken to hold at most before one of its kind has ended."""
@@ -136,13 +134,86 @@ def _times(rows: Sequence[Row]) -> dict[tuple[str, str], float]:
     return {kind: fmean(seconds) for kind, seconds in taken.items()}
 
 
+class RunProcess:
+    """A run in a process of its own, with one thread.
+
+    Parameters
+    ----------
+    run
+        What it makes.
+    files
+        Where its split is found.
+    data
+        The folder of published tables.
+    """
+
+    def __init__(self, run: Run, files: SplitFiles, data: Path | None) -> None:
+        # A fork of a process with threads may hang, and would keep the libraries' thread pools.
+        context = multiprocessing.get_context("spawn")
+        self.receiver, sender = context.Pipe(duplex=False)
+        folder = None if data is None else str(data)
+        self.process = context.Process(
+            target=work, args=(run.to_dict(), files.to_dict(), folder, sender), daemon=True
+        )
+        with _environment(ONE_THREAD):
+            self.process.start()
+        # Only the process holds it now, so its end is seen here.
+        sender.close()
+        self.started = time.monotonic()
+
+    def row(self, about: Callable[[], Row], limit_s: float | None = None) -> Row:
+        """Wait for the row, or return one that says how the run failed.
+
+        Parameters
+        ----------
+        about
+            Returns what is known of the row where the process told nothing.
+        limit_s
+            Seconds since the start after which the process is ended. None: never.
+        """
+        left = None if limit_s is None else max(0.0, self.started + limit_s - time.monotonic())
+        why = ""
+        try:
+            if self.receiver.poll(left):
+                row: Row = self.receiver.recv()
+                self.process.join()
+                return row
+            why = f"it took more than {limit_s:g} s"
+            self.process.kill()
+        except EOFError:
+            pass
+        finally:
+            self.receiver.close()
+        self.process.join()
+        seconds = time.monotonic() - self.started
+        why = why or _told(self.process.exitcode or 0)
+        return {**about(), "status": "failed", "message": why, "seconds": seconds}
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self.process.pid or 0
+
+    def end(self) -> None:
+        """End the run; nothing is left of it."""
+        self.process.kill()
+        self.process.join()
+
+
+def _told(code: int) -> str:
+    if code < 0:
+        return (
+            f"its process was killed by signal {-code}, for which want of memory is the usual "
+            "reason"
+        )
+    return f"its process ended with status {code} and no result; what it said is above"
+
+
 @dataclass
 class _Running:
     planned: Planned
-    process: SpawnProcess
-    receiver: Connection
+    process: RunProcess
     expected_mb: float
-    started: float = field(default_factory=time.monotonic)
 
 
 class Runner:
@@ -206,7 +277,9 @@ class Runner:
                     running.append(self._start(waiting.pop(0)))
                 for one in self._ended(running):
                     running.remove(one)
-                    row = self._row(one)
+                    run = one.planned.run
+                    about = partial(describe, run, self.splits[run.split])
+                    row = one.process.row(about, self.limit_s)
                     self._note_peak(row)
                     row = self.results.add(row)
                     ended += 1
@@ -214,8 +287,7 @@ class Runner:
                     yield Outcome(one.planned.run, row, ended, total, left)
         finally:
             for one in running:
-                one.process.kill()
-                one.process.join()
+                one.process.end()
 
     def _fits(self, one: Planned, running: Sequence[_Running]) -> bool:
         available = available_memory_mb()
@@ -223,7 +295,8 @@ class Runner:
             return True
         # What those that run may still come to hold is not free.
         growing = sum(
-            max(0.0, other.expected_mb - memory_of_mb(other.process.pid or 0)) for other in running
+            max(0.0, other.expected_mb - memory_of_mb(other.process.process.pid or 0))
+            for other in running
         )
         return self._expected_mb(one.run) <= available - growing
 
@@ -236,59 +309,21 @@ class Runner:
             self._peaks[kind] = max(self._peaks.get(kind, 0.0), row["peak_memory_mb"])
 
     def _start(self, planned: Planned) -> _Running:
-        # A fork of a process with threads may hang, and would keep the libraries' thread pools.
-        context = multiprocessing.get_context("spawn")
-        receiver, sender = context.Pipe(duplex=False)
-        files = self.grid.by_name[planned.run.split]
-        data = None if self.data is None else str(self.data)
-        process = context.Process(
-            target=work, args=(planned.run.to_dict(), files.to_dict(), data, sender), daemon=True
-        )
-        with _environment(ONE_THREAD):
-            process.start()
-        # Only the process holds it now, so its end is seen here.
-        sender.close()
-        return _Running(planned, process, receiver, self._expected_mb(planned.run))
+        run = planned.run
+        process = RunProcess(run, self.grid.by_name[run.split], self.data)
+        return _Running(planned, process, self._expected_mb(run))
 
     def _ended(self, running: Sequence[_Running]) -> list[_Running]:
         """Wait until runs have ended, or run out of time; return them."""
         timeout = None
         if self.limit_s is not None:
-            due = min(one.started for one in running) + self.limit_s
+            due = min(one.process.started for one in running) + self.limit_s
             timeout = max(0.0, due - time.monotonic())
-        ready = wait([one.receiver for one in running], timeout)
+        ready = wait([one.process.receiver for one in running], timeout)
         if ready:
-            return [one for one in running if one.receiver in ready]
+            return [one for one in running if one.process.receiver in ready]
         late = time.monotonic()
-        return [one for one in running if late - one.started >= (self.limit_s or 0.0)]
-
-    def _row(self, one: _Running) -> Row:
-        """Return the row that a process sent, or one that says how it failed."""
-        run = one.planned.run
-        why = ""
-        try:
-            if one.receiver.poll():
-                row: Row = one.receiver.recv()
-                one.process.join()
-                return row
-            why = f"it took more than {self.limit_s:g} s"
-            one.process.kill()
-        except EOFError:
-            pass
-        finally:
-            one.receiver.close()
-        one.process.join()
-        if not why:
-            code = one.process.exitcode or 0
-            why = (
-                f"its process was killed by signal {-code}, for which want of memory is the usual "
-                "reason"
-                if code < 0
-                else f"its process ended with status {code} and no result; what it said is above"
-            )
-        seconds = time.monotonic() - one.started
-        told = {"status": "failed", "message": why, "seconds": seconds}
-        return {**describe(run, self.splits[run.split]), **told}
+        return [one for one in running if late - one.process.started >= (self.limit_s or 0.0)]
 
     def _left(self, waiting: Sequence[Planned], running: Sequence[_Running]) -> float:
         times = _times(self.results.rows)
@@ -298,7 +333,7 @@ class Runner:
             return one.seconds if measured is None else measured + _START_SECONDS
 
         now = time.monotonic()
-        rest = [max(0.0, expected(one.planned) - (now - one.started)) for one in running]
+        rest = [max(0.0, expected(one.planned) - (now - one.process.started)) for one in running]
         rest += [expected(one) for one in waiting]
         return max(sum(rest) / self.jobs, max(rest, default=0.0))
 

@@ -1,6 +1,7 @@
 """Dagster: the component, the asset graph of a release, its checks, and where things are kept."""
 
 from jam_dagster.pipeline.alerts import BudgetAlert, build_budget_sensor
+from jam_dagster.pipeline.benchmark import Benchmark, build_benchmark
 from jam_dagster.pipeline.component import SyntheticRelease
 from jam_dagster.pipeline.labels import PrivacyLabel, check_privacy_labels
 from jam_dagster.pipeline.ledger import DatasetBudget, LedgerResource
@@ -25,6 +26,7 @@ from jam_dagster.pipeline.specification import ReleaseSpec
 from jam_dagster.pipeline.storage import ReleaseStore, ReleaseStoreResource
 
 __all__ = [
+    "Benchmark",
     "BudgetAlert",
     "DatasetBudget",
     "DomainSpec",
@@ -41,6 +43,7 @@ __all__ = [
     "SyntheticRelease",
     "UnitSpec",
     "WorkloadSpec",
+    "build_benchmark",
     "build_budget_sensor",
     "build_release_assets",
     "build_release_checks",

@@ -22,6 +22,7 @@ from dagster.components.testing import create_defs_folder_sandbox
 from sqlalchemy import create_engine
 
 import jam_dagster
+from jam_dagster.benchmark import load_grid
 from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
 from jam_dagster.tables import Domain, census_domain, simulate_census
 from tests.docs.blocks import ROOT, Block
@@ -198,6 +199,8 @@ class Workshop:
             self._build(content)
         elif keys and keys <= fields:
             self._build({"type": "jam_dagster.SyntheticRelease", "attributes": {**BASE, **content}})
+        elif {"splits", "mechanisms"} <= keys:
+            load_grid(self.folder / block.title).runs()
         elif "attributes" in keys:
             try:
                 Domain.from_dict(content)
