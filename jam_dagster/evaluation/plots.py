@@ -6,6 +6,7 @@ Charts show public tables, synthetic tables and released measurements, so they m
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import InputError
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from jam_dagster.evaluation.plot_style import Chart
     from jam_dagster.evaluation.workload_error import WorkloadError
     from jam_dagster.mechanisms.transcript import Transcript
+    from jam_dagster.mechanisms.uncertainty import ErrorBounds
 
 __all__ = [
+    "bound_by_marginal",
     "budget_over_rounds",
     "choices_per_round",
     "error_by_marginal",
@@ -34,6 +37,19 @@ __all__ = [
     "two_way_comparison",
     "two_way_panels",
 ]
+
+KIND_NAMES = {
+    "supported": "measured, or part of one that was",
+    "unsupported": "not measured",
+    "none": "too large to be measured",
+}
+"""What a bound on a marginal's error rests on, in words."""
+
+_KIND_LOOKS = {
+    "supported": (palette.SYNTHETIC, "circle"),
+    "unsupported": (palette.PUBLIC, "diamond"),
+    "none": (palette.MUTED, "cross"),
+}
 
 _SOURCE_NAMES = {"private": "measured privately", "public": "taken from public data"}
 
@@ -200,6 +216,51 @@ def error_by_marginal(error: WorkloadError) -> Chart:
         .encode(x="x:Q", y="y:Q", text=alt.value("below the line: better than the public table"))
     )
     return styled(alt.layer(diagonal, points, note).properties(width=380, height=380))
+
+
+def bound_by_marginal(bounds: ErrorBounds) -> Chart:
+    """Plot how wrong each marginal can be, the tightest bound first.
+
+    Parameters
+    ----------
+    bounds
+        The bounds of a release.
+    """
+    import altair as alt
+
+    fractions = bounds.fractions()
+    ordered = sorted(bounds.bounds, key=lambda one: one.bound)
+    rows: list[dict[str, Any]] = [
+        {
+            "rank": rank,
+            "marginal": " x ".join(one.clique),
+            "bound": fractions[one.clique],
+            "kind": KIND_NAMES[one.kind],
+        }
+        for rank, one in enumerate(ordered, 1)
+        if math.isfinite(one.bound)
+    ]
+    shown = [name for name in KIND_NAMES.values() if any(row["kind"] == name for row in rows)]
+    looks = [_KIND_LOOKS[kind] for kind, name in KIND_NAMES.items() if name in shown]
+    chart = (
+        chart_of(rows)
+        .mark_point(filled=True, size=36, opacity=0.7)
+        .encode(
+            x=alt.X("rank:Q", title="marginals, the tightest bound first"),
+            y=alt.Y("bound:Q", title="error at most (fraction of the records)"),
+            color=alt.Color(
+                "kind:N",
+                scale=alt.Scale(domain=shown, range=[one.light for one, _ in looks]),
+                legend=alt.Legend(title=None, orient="top", labelLimit=0),
+            ),
+            shape=alt.Shape(
+                "kind:N", scale=alt.Scale(domain=shown, range=[shape for _, shape in looks])
+            ),
+            tooltip=["marginal:N", "kind:N", alt.Tooltip("bound:Q", format=".4f")],
+        )
+        .properties(width=430, height=220)
+    )
+    return styled(chart)
 
 
 def _round_axis(rounds: int) -> Any:

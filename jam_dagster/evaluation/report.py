@@ -20,6 +20,7 @@ from jam_dagster.tables.attributes import NumericAttribute
 if TYPE_CHECKING:
     from jam_dagster.evaluation.release_history import PartitionRelease
     from jam_dagster.mechanisms.transcript import Transcript
+    from jam_dagster.mechanisms.uncertainty import ErrorBounds
     from jam_dagster.tables.domain import Attribute, Domain
     from jam_dagster.tables.marginals import MarginalSource
 
@@ -79,6 +80,7 @@ def render_report(
     public: MarginalSource,
     checks: Sequence[ExpectationResult] = (),
     error: WorkloadError | None = None,
+    bounds: ErrorBounds | None = None,
     history: Sequence[PartitionRelease] = (),
     restricted: bool = False,
 ) -> str:
@@ -101,6 +103,9 @@ def render_report(
         Results of the expectations, and of any other check worth telling.
     error
         The workload error; None where it was not measured or must not be told here.
+    bounds
+        How wrong the synthetic table can be, marginal by marginal, by what was released; None
+        where the mechanism does not tell.
     history
         The releases of earlier partitions and of this one, in their order.
     restricted
@@ -169,6 +174,9 @@ def render_report(
         comparison=None if error is None else compare_with_public(error),
         marginals=error.to_frame().to_dict("records") if restricted and error else [],
         error_figure=report_figures.error_figure(error) if restricted and error else None,
+        bounds=bounds,
+        bound_rows=_bound_rows(bounds) if bounds else [],
+        bound_figure=report_figures.bound_figure(bounds) if bounds else None,
         public_records=public.records,
         synthetic_records=synthetic.records,
         script=page_script("compare.js", "sorting.js"),
@@ -263,6 +271,21 @@ def _budget(
             for name, rho, kind in shown
         ],
     }
+
+
+def _bound_rows(bounds: ErrorBounds) -> list[dict[str, Any]]:
+    """Return a row of the page for each marginal, the loosest bound first."""
+    from jam_dagster.evaluation.plots import KIND_NAMES
+
+    ordered = sorted(bounds.bounds, key=lambda one: -one.bound)
+    return [
+        {
+            "clique": one.clique,
+            "kind": KIND_NAMES[one.kind],
+            "bound": bounds.fractions()[one.clique],
+        }
+        for one in ordered
+    ]
 
 
 def _described(attribute: Attribute) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.evaluation.workload_error import WorkloadError
     from jam_dagster.mechanisms.transcript import Transcript
+    from jam_dagster.mechanisms.uncertainty import ErrorBounds
     from jam_dagster.tables.domain import Domain
     from jam_dagster.tables.marginals import MarginalSource
 
@@ -94,6 +96,25 @@ def error_figure(error: WorkloadError) -> Figure:
     return Figure(
         "Error by marginal",
         live_chart(plots.error_by_marginal(error), f"Scatter plot. {caption}"),
+        caption,
+    )
+
+
+def bound_figure(bounds: ErrorBounds) -> Figure:
+    """Draw how wrong each marginal can be."""
+    fractions = bounds.fractions()
+    of_kind: dict[str, list[float]] = {}
+    for one in bounds.bounds:
+        of_kind.setdefault(plots.KIND_NAMES[one.kind], []).append(fractions[one.clique])
+    told = "; ".join(
+        f"{len(of_kind[name])} {name}, the middle one wrong by at most {median(of_kind[name]):.3f}"
+        for name in plots.KIND_NAMES.values()
+        if name in of_kind
+    )
+    caption = f"Marginals: {told}."
+    return Figure(
+        "How wrong each marginal can be",
+        live_chart(plots.bound_by_marginal(bounds), f"Scatter plot. {caption}"),
         caption,
     )
 

@@ -7,20 +7,19 @@ Nothing private is read and nothing is paid: bounds follow from a transcript.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
-from jam_dagster.mechanisms.aim import weights_of
 from jam_dagster.mechanisms.graphical_run import estimator_of
 from jam_dagster.mechanisms.protocol import Model
 from jam_dagster.mechanisms.registry import refit
-from jam_dagster.mechanisms.scores import MEAN_ABSOLUTE_NORMAL, l1_distance
+from jam_dagster.mechanisms.scores import l1_distance
+from jam_dagster.mechanisms.selections import EXPLAINED, Selection, explained, selections_of
 from jam_dagster.mechanisms.tails import aligned_noise, chosen_score, summed_noise
-from jam_dagster.mechanisms.tractability import TractabilityFilter
 from jam_dagster.mechanisms.transcript import Measurement, Round, Transcript
 from jam_dagster.privacy.accounting import exponential_epsilon, gaussian_sigma
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
@@ -107,26 +106,13 @@ class ErrorBounds:
         return frame.sort_values("bound", ascending=False, kind="stable", ignore_index=True)
 
 
-@dataclass(frozen=True)
-class Selection:
-    """What a round chose from: scores ``w_r (||q_r(D) - q_r(model)||_1 - p_r)``.
-
-    Attributes
-    ----------
-    numbers
-        The candidates, by their numbers in the closure.
-    weights, penalties
-        w and p of each, the second in counts.
-    """
-
-    numbers: Sequence[int]
-    weights: np.ndarray
-    penalties: np.ndarray
-
-
-def bounded(transcript: Transcript) -> bool:
-    """Return whether `error_bounds` knows how the transcript's mechanism selects."""
-    return transcript.mechanism in _SELECTIONS
+def known_bounds(
+    transcript: Transcript, domain: Domain, workload: Workload, *, released: MarginalSource
+) -> ErrorBounds | None:
+    """Return the `error_bounds` of a release; None where its mechanism does not tell."""
+    if not explained(transcript):
+        return None
+    return error_bounds(transcript, domain, workload, released=released)
 
 
 def error_bounds(
@@ -206,9 +192,9 @@ def error_bounds(
             f"(digest {transcript.domain_digest[:12]}, given {domain.digest[:12]}); "
             "give the domain that was stored with it."
         )
-    if not bounded(transcript):
+    if not explained(transcript):
         raise SpecificationError(
-            f"Error bounds are known for {', '.join(_SELECTIONS)}, whose rounds select by weighted "
+            f"Error bounds are known for {', '.join(EXPLAINED)}, whose rounds select by weighted "
             f"L1 errors; this transcript is of {transcript.mechanism}."
         )
     if not 0.0 < confidence < 1.0:
@@ -290,21 +276,21 @@ def _bound_by_selections(
     number_of = {clique: number for number, clique in enumerate(closure)}
     asked = np.zeros(len(closure), dtype=bool)
     estimator = estimator_of(transcript, domain)
-    selections = _SELECTIONS[transcript.mechanism](transcript, domain, workload)
+    selections = selections_of(transcript, domain, workload)
     for done, selection in zip(transcript.rounds, selections, strict=True):
-        if selection is not None and len(selection.numbers) != done.candidates:
+        if selection is not None and len(selection.cliques) != done.candidates:
             raise InputError(
                 f"Round {done.index + 1} of this transcript chose from {done.candidates} "
-                f"marginals, this workload has {len(selection.numbers)} then; give the run's "
+                f"marginals, this workload has {len(selection.cliques)} then; give the run's "
                 "workload."
             )
         if done.measurement is None:
             continue
         if selection is not None:
-            numbers = np.array(selection.numbers)
+            numbers = np.array([number_of[clique] for clique in selection.cliques])
             asked[numbers] = True
             part = failure * (done.rho_select + done.rho_measure) / transcript.rho_budget
-            chosen = list(selection.numbers).index(number_of[done.clique])
+            chosen = selection.cliques.index(done.clique)
             seen = _error_seen(done.measurement, estimator.model, part / 2)
             now = _errors_then(transcript, done, selection, chosen, seen, part / 2)
             # The rest only adds to it: no need to answer what is no better already.
@@ -376,29 +362,3 @@ def _without_anything(transcript: Transcript, failure: float) -> float:
             return math.inf
         most += sigma[-1] * math.sqrt(2 * math.log(1 / failure))
     return transcript.records + most
-
-
-def _aim_selections(
-    transcript: Transcript, domain: Domain, workload: Workload
-) -> Iterator[Selection | None]:
-    """Yield what each round of AIM chose from; None for the first, which choose nothing."""
-    closure = workload.downward_closure()
-    cells = np.array([domain.size(clique) for clique in closure], dtype=np.float64)
-    weights, fits = weights_of(workload, closure), TractabilityFilter(domain, closure)
-    measured: list[Clique] = []
-    for done in transcript.rounds:
-        if done.rho_select > 0.0:
-            numbers = fits.fitting(measured, done.size_limit_mb or 0.0)
-            sigma = gaussian_sigma(transcript.neighbours.marginal_l2, done.rho_measure)
-            yield Selection(
-                numbers, weights[numbers], MEAN_ABSOLUTE_NORMAL * sigma * cells[numbers]
-            )
-        else:
-            yield None
-        measured += [done.clique] if done.measurement is not None else []
-
-
-_SELECTIONS: Mapping[str, Callable[[Transcript, Domain, Workload], Iterator[Selection | None]]] = {
-    "aim": _aim_selections
-}
-"""By mechanism, what its rounds chose from."""

@@ -18,6 +18,7 @@ from jam_dagster.evaluation import (
     workload_error,
 )
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
+from jam_dagster.mechanisms.uncertainty import known_bounds
 from jam_dagster.pipeline.archive import DataFingerprint
 from jam_dagster.pipeline.checks import UNKNOWN, expectation_check_names
 from jam_dagster.pipeline.graph import EVALUATION_SHARE, ReleaseGraph
@@ -215,6 +216,8 @@ def _page(
         remaining = balance.remaining_epsilon
     public_source, public_released = drawn_on(graph, context, domain)
     checks = _check_results(graph, context, partition)
+    encoded = encode(synthetic, domain, private=False)
+    workload = spec.workload.build(domain)
     page = render_report(
         ReleaseFacts(
             release=key.release,
@@ -232,10 +235,11 @@ def _page(
         ),
         domain=domain,
         transcript=run.transcript,
-        synthetic=encode(synthetic, domain, private=False),
+        synthetic=encoded,
         public=public,
         checks=checks,
         error=error,
+        bounds=known_bounds(run.transcript, domain, workload, released=encoded),
         history=history_of(graph, context, run),
         restricted=restricted,
     )

@@ -23,6 +23,7 @@ from jam_dagster.evaluation.expectations import ExpectationResult, validate
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
 from jam_dagster.mechanisms import Round, load_model, sampling_generator
 from jam_dagster.mechanisms.sampling import sampling_error
+from jam_dagster.mechanisms.uncertainty import known_bounds
 from jam_dagster.privacy import ReleaseKey
 from jam_dagster.privacy.lint import configuration_warnings
 from jam_dagster.privacy.release_key import canonical_digest
@@ -209,6 +210,7 @@ def _synthesize(
                 synthetic=synthetic,
                 public=public,
                 checks=checks,
+                bounds=known_bounds(transcript, domain, workload, released=synthetic),
             )
             measured = None if errors.restricted or errors.synthetic is None else errors
             folder.write_report(page(error=measured), restricted=False)

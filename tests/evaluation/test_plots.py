@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from itertools import combinations
@@ -14,6 +15,7 @@ import pytest
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation import TableError, WorkloadError, palette, plots, released_marginal
 from jam_dagster.evaluation.cell_groups import cell_groups, gather
+from jam_dagster.mechanisms import ErrorBound, ErrorBounds
 from jam_dagster.tables import CategoricalAttribute, Domain, NumericAttribute
 from tests.evaluation.conftest import RECORDS, SmallRelease
 
@@ -134,6 +136,29 @@ def test_errors_are_marked_by_which_table_is_closer() -> None:
     ]
     with pytest.raises(InputError, match="mode 'exact'"):
         plots.error_by_marginal(WorkloadError("private", TableError(0.2), TableError(0.3)))
+
+
+def test_bounds_are_drawn_in_order_and_told_apart() -> None:
+    bounds = ErrorBounds(
+        (
+            ErrorBound(("a",), "supported", 20.0),
+            ErrorBound(("a", "b"), "unsupported", 150.0, 3),
+            ErrorBound(("b",), "supported", 10.0),
+            ErrorBound(("a", "b", "c"), "none", math.inf),
+        ),
+        0.95,
+        100,
+    )
+    rows = rows_of(plots.bound_by_marginal(bounds))
+    assert [(row["rank"], row["marginal"], row["bound"]) for row in rows] == [
+        (1, "b", 0.1),
+        (2, "a", 0.2),
+        (3, "a x b", 1.5),
+    ]
+    assert [row["kind"] for row in rows] == [
+        *["measured, or part of one that was"] * 2,
+        "not measured",
+    ]
 
 
 def test_rendering_is_sound_whatever_the_labels_are() -> None:

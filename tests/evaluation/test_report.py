@@ -21,6 +21,8 @@ from jam_dagster.evaluation.live_charts import page_script
 from jam_dagster.evaluation.pair_figures import pair_numbers, ranked_pairs, telling_pairs
 from jam_dagster.evaluation.release_history import PartitionRelease
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
+from jam_dagster.mechanisms import Aim
+from jam_dagster.mechanisms.uncertainty import known_bounds
 from jam_dagster.privacy import Draws, Neighbours, NoiseCall, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, Workload
 from tests.evaluation.conftest import RECORDS, SmallRelease, measured_round, transcript_of
@@ -447,3 +449,27 @@ def test_pairs_that_a_page_has_no_room_for_are_left_out(
     assert told[0]["names"] == ["age", "marital-status"]
     assert 0 < sum(len(counts) for one in told for counts in one["counts"].values()) <= 100
     assert f"no room for {10 - len(told)} pairs" in Page(render(release)).words()
+
+
+def test_a_release_of_aim_tells_how_wrong_each_marginal_can_be(
+    release: SmallRelease, html: str
+) -> None:
+    domain, workload = release.domain, Workload.all_k_way(release.domain, 2)
+    draws = Draws(SeededNoise(1), UnledgeredAccount(0.05))
+    made = Aim().run(release.synthetic, None, workload, draws)
+    sampled = made.model.sample(RECORDS, np.random.default_rng(0))
+    tables = {"synthetic": sampled, "public": release.public}
+    bounds = known_bounds(made.transcript, domain, workload, released=sampled)
+    assert bounds is not None
+    told = render_report(FACTS, domain=domain, transcript=made.transcript, bounds=bounds, **tables)
+    assert 'href="#bounds"' in told
+    words = Page(told).words()
+    for one in bounds.bounds:
+        name = " \u00d7 ".join(one.clique)
+        assert re.search(rf"{name} [a-z, ]+ {one.bound / RECORDS:.4f}", words)
+    assert "with a probability of 95%" in words
+    for name in ("measured, or part of one that was", "not measured"):
+        assert f"{name}, the middle one wrong by at most" in words
+    # Other mechanisms do not tell, and their pages are silent.
+    assert known_bounds(release.transcript, domain, workload, released=sampled) is None
+    assert "#bounds" not in html

@@ -10,15 +10,18 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
-from jam_dagster.mechanisms import Aim, JamPgm, MechanismResult, Transcript
+from jam_dagster.mechanisms import Aim, JamPgm, Mechanism, MechanismResult, Transcript
+from jam_dagster.mechanisms.mwem_pgm import MwemPgm
+from jam_dagster.mechanisms.selections import explained, selections_of
 from jam_dagster.mechanisms.tails import aligned_noise, chosen_score, summed_noise
-from jam_dagster.mechanisms.uncertainty import bounded, error_bounds
+from jam_dagster.mechanisms.uncertainty import error_bounds
 from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.mechanisms.conftest import ScriptedNoise
 
 AB = 3
 REPLACE_ONE = Neighbours()
+AIM = Aim()
 
 
 @pytest.fixture
@@ -151,8 +154,8 @@ def test_what_is_not_the_run_s_is_refused(domain, private, public, workload):
         error_bounds(made, domain, workload, confidence=1.0)
     draws = Draws(SeededNoise(1), UnledgeredAccount(50.0))
     other = JamPgm(rounds=2).run(private, public, workload, draws).transcript
-    assert bounded(made)
-    assert not bounded(other)
+    assert explained(made)
+    assert not explained(other)
     with pytest.raises(SpecificationError, match="known for aim"):
         error_bounds(other, domain, workload)
 
@@ -168,13 +171,13 @@ def chain(seed: int, records: int) -> EncodedTable:
     return EncodedTable(domain, tuple(columns))
 
 
-def coverage(private, workload, rho, seeds, neighbours=REPLACE_ONE):
+def coverage(private, workload, rho, seeds, neighbours=REPLACE_ONE, mechanism: Mechanism = AIM):
     """Return, for every run and marginal, whether the bound holds, its ratio, and its kind."""
     truth = private.marginals(workload.downward_closure())
     rows = []
     for seed in seeds:
         draws = Draws(SeededNoise(seed), UnledgeredAccount(rho), neighbours=neighbours)
-        made = Aim().run(private, None, workload, draws)
+        made = mechanism.run(private, None, workload, draws)
         found = error_bounds(made.transcript, private.domain, workload, released=made.model)
         for one in found.bounds:
             error = np.abs(truth[one.clique] - made.model.marginal(one.clique)).sum()
@@ -183,10 +186,12 @@ def coverage(private, workload, rho, seeds, neighbours=REPLACE_ONE):
 
 
 @pytest.mark.parametrize("neighbours", [REPLACE_ONE, Neighbours("add_remove")])
+@pytest.mark.parametrize("mechanism", [AIM, MwemPgm()], ids=["aim", "mwem_pgm"])
 @pytest.mark.parametrize("rho", [0.02, 1.0])
-def test_bounds_hold_in_repeated_runs(rho, neighbours):
+def test_bounds_hold_in_repeated_runs(rho, neighbours, mechanism):
     private = chain(0, 1500)
-    rows = coverage(private, Workload.all_k_way(private.domain, 3), rho, range(12), neighbours)
+    workload = Workload.all_k_way(private.domain, 3)
+    rows = coverage(private, workload, rho, range(10), neighbours, mechanism)
     # Each may fail with probability 0.05; a fixed seed, and in fact hardly any does.
     assert np.mean([held for held, _, _ in rows]) >= 0.95
     supported = [ratio for _, ratio, kind in rows if kind == "supported"]
@@ -205,3 +210,14 @@ def test_bounds_hold_on_titanic(epsilon):
     workload = Workload.all_k_way(split.domain, 3)
     rows = coverage(split.private, workload, Budget(epsilon, 1e-9).rho, range(5))
     assert np.mean([held for held, _, _ in rows]) >= 0.95
+
+
+def test_mwem_pgm_selects_from_the_workload_by_errors_above_the_cells(domain, private, workload):
+    draws = Draws(ScriptedNoise([0, 1]), UnledgeredAccount(900.0))
+    made = MwemPgm(rounds=2).run(private, None, workload, draws).transcript
+    first, second = selections_of(made, domain, workload)
+    assert first is not None
+    assert second is not None
+    assert tuple(first.cliques) == tuple(second.cliques) == workload.cliques
+    assert first.weights.tolist() == [1, 1, 1]
+    assert first.penalties.tolist() == [6, 4, 6]
