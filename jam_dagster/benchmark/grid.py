@@ -17,6 +17,7 @@ from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import MECHANISMS, Mechanism, make_mechanism, mechanism_class
 from jam_dagster.mechanisms.settings import settings_of
+from jam_dagster.mechanisms.titles import TITLES
 from jam_dagster.privacy import Budget
 from jam_dagster.privacy.release_key import canonical_digest
 from jam_dagster.tables.configuration import (
@@ -40,23 +41,6 @@ BASELINES: Mapping[str, str] = {
 }
 """What needs no mechanism, and how figures call it: the public table scaled to n, the product of
 the private one-way marginals without noise, and n rows drawn from the private table."""
-
-TITLES: Mapping[str, str] = {
-    "jam_pgm": "JAM-PGM",
-    "aim": "AIM",
-    "mwem_pgm": "MWEM+PGM",
-    "mst": "MST",
-    "independent": "Independent",
-    "gaussian": "Gaussian",
-    "pmw_pub": "PMW^Pub",
-    "mwem": "MWEM",
-    "pep": "PEP",
-    "pep_pub": "PEP^Pub",
-    "gem": "GEM",
-    "gem_pub": "GEM^Pub",
-    "rap_softmax": "RAP^softmax",
-}
-"""How the papers call mechanisms; one that is not listed is called by its own name."""
 
 Settings = tuple[tuple[str, Any], ...]
 

@@ -17,6 +17,7 @@ from jam_dagster.evaluation.comparison_plots import (
     two_way_comparison,
     two_way_panels,
 )
+from jam_dagster.evaluation.mechanism_words import chooses_source
 from jam_dagster.evaluation.plot_style import chart_of, png, styled, svg
 
 if TYPE_CHECKING:
@@ -122,7 +123,8 @@ def choices_per_round(transcript: Transcript) -> Chart:
         for one in transcript.rounds
     ]
     marginals = list(dict.fromkeys(str(row["marginal"]) for row in rows))
-    source = list(_SOURCE_NAMES.values())
+    shown = _SOURCE_NAMES if chooses_source(transcript) else {"private": _SOURCE_NAMES["private"]}
+    source = list(shown.values())
     chart = (
         chart_of(rows)
         .mark_point(filled=True, size=110, opacity=1)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.errors import PrivacyLabelError
 from jam_dagster.evaluation import palette
 from jam_dagster.evaluation.live_charts import live_chart
+from jam_dagster.evaluation.mechanism_words import chooses_source
 from jam_dagster.evaluation.plot_style import chart_of, styled
 from jam_dagster.evaluation.report_figures import Figure
 
@@ -91,6 +92,7 @@ def history_figures(history: Sequence[PartitionRelease]) -> dict[str, Figure]:
             "a history was given a release with seeded noise among others: leave it out."
         )
     last = history[-1]
+    taken = " and which they took from public data" if len(_sources_of(history)) > 1 else ""
     told = "; ".join(f"{one.partition} {one.measured:.0%}" for one in history[-6:])
     return {
         "budget": Figure(
@@ -104,8 +106,8 @@ def history_figures(history: Sequence[PartitionRelease]) -> dict[str, Figure]:
             "Marginals over partitions",
             live_chart(
                 marginals_over_partitions(history),
-                f"Dot plot: which marginals {len(history)} partitions measured privately and which"
-                f" they took from public data; {last.partition} measured"
+                f"Dot plot: which marginals {len(history)} partitions measured privately{taken};"
+                f" {last.partition} measured"
                 f" {len(last.private_marginals)} privately. The table names them.",
             ),
         ),
@@ -147,6 +149,12 @@ def budget_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
     return styled(chart)
 
 
+def _sources_of(history: Sequence[PartitionRelease]) -> dict[str, tuple[str, palette.Colour, str]]:
+    """Return where rounds may have measured, with what a plot shows for it."""
+    chosen = any(chooses_source(one.transcript) for one in history)
+    return {source: shown for source, shown in _SOURCES.items() if chosen or source == "private"}
+
+
 def marginals_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
     """Plot which marginals each partition chose, and where it measured them."""
     import altair as alt
@@ -165,7 +173,7 @@ def marginals_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
         count = counts.setdefault(row["marginal"], [0, 0])
         count[row["source"] != private] -= 1
     marginals = sorted(counts, key=lambda name: (counts[name], name))
-    titles, colours, shapes = zip(*_SOURCES.values(), strict=True)
+    titles, colours, shapes = zip(*_sources_of(history).values(), strict=True)
     chart = (
         chart_of(rows)
         .mark_point(filled=True, size=90, opacity=0.9)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import InputError, PrivacyLabelError
 from jam_dagster.evaluation.expectation_specs import ExpectationResult
+from jam_dagster.evaluation.mechanism_words import chooses_source, learned_from, told_rounds
 from jam_dagster.evaluation.pages import environment
 from jam_dagster.evaluation.workload_error import WorkloadError, compare_with_public
 from jam_dagster.privacy.accounting import epsilon_from_rho
@@ -160,6 +161,9 @@ def render_report(
         attributes=[_described(attribute) for attribute in domain.attributes],
         impossible=[one.describe(domain) for one in domain.impossible],
         rounds=report_figures.round_figures(transcript),
+        told_rounds=told_rounds(transcript),
+        learned_from=learned_from(transcript, released=facts.public_released),
+        chooses_source=chooses_source(transcript),
         history=history,
         history_figures=history_figures,
         # What the page takes from other releases, the guarantee of this one does not cover.

@@ -12,6 +12,7 @@ import numpy as np
 from jam_dagster.evaluation import plots
 from jam_dagster.evaluation.comparisons import CellShares, one_way_shares
 from jam_dagster.evaluation.live_charts import live_chart
+from jam_dagster.evaluation.mechanism_words import chooses_source
 from jam_dagster.evaluation.released_marginals import ReleasedMarginal, released_marginal
 from jam_dagster.tables.public_tables import is_known
 
@@ -64,6 +65,7 @@ def round_figures(transcript: Transcript) -> dict[str, Figure]:
     if not transcript.rounds:
         return {}
     picks = transcript.picks
+    taken = f", {picks['public']} took public data" if chooses_source(transcript) else ""
     return {
         "budget": Figure(
             "Budget over rounds",
@@ -77,8 +79,8 @@ def round_figures(transcript: Transcript) -> dict[str, Figure]:
             "Choices per round",
             live_chart(
                 plots.choices_per_round(transcript),
-                f"Dot plot: {picks['private']} rounds measured privately, {picks['public']} took "
-                "public data. The table of rounds names each.",
+                f"Dot plot: {picks['private']} rounds measured privately{taken}. The table of "
+                "rounds names each.",
             ),
         ),
     }

@@ -21,6 +21,7 @@ from jam_dagster.evaluation.report import ReleaseFacts, render_report
 from jam_dagster.mechanisms.uncertainty import known_bounds
 from jam_dagster.pipeline.archive import DataFingerprint
 from jam_dagster.pipeline.checks import UNKNOWN, expectation_check_names
+from jam_dagster.pipeline.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.graph import EVALUATION_SHARE, ReleaseGraph
 from jam_dagster.pipeline.history import history_of
 from jam_dagster.pipeline.identity import (
@@ -56,7 +57,9 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
 
     @graph.asset(
         "workload_error",
-        ins=graph.ins("private_discretized", "public_discretized", "synthetic_records", "jam_pgm"),
+        ins=graph.ins(
+            "private_discretized", "public_discretized", "synthetic_records", MECHANISM_RUN
+        ),
         resources=graph.spending_resources if from_ledger else (),
     )
     def error(
@@ -64,13 +67,13 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
         private_discretized: EncodedTable,
         public_discretized: EncodedTable,
         synthetic_records: pd.DataFrame,
-        jam_pgm: ReleaseRun,
+        mechanism_run: ReleaseRun,
     ) -> ReleaseError:
         partition = graph.partition_of(context)
         domain = check_domains(graph, public_discretized, private_discretized)
         check_ingestion(graph, private_discretized, partition)
         check_tables(
-            graph, jam_pgm, partition, synthetic=synthetic_records, public=public_discretized
+            graph, mechanism_run, partition, synthetic=synthetic_records, public=public_discretized
         )
         draws = None
         modes: AbstractContextManager[None] = nullcontext()
@@ -96,7 +99,7 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
                     spec.workload.build(domain),
                     mode=mode,
                     draws=draws,
-                    records=jam_pgm.transcript.records,
+                    records=mechanism_run.transcript.records,
                 )
         except (LostDrawError, ReleaseClosedError) as lost:
             # The synthetic table is there and paid for; that its error is unknown is no reason to
@@ -107,7 +110,7 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
             spends.close(EVALUATION_SHARE, "evaluation ended")
         context.add_output_metadata(tidy(_error_metadata(graph, measured)))
         known = {one.name: getattr(measured, one.name) for one in fields(measured)}
-        return ReleaseError(**known, run=jam_pgm.digest)
+        return ReleaseError(**known, run=mechanism_run.digest)
 
     return error
 
@@ -145,11 +148,11 @@ def _release_report(graph: ReleaseGraph) -> dg.AssetsDefinition:
     @graph.asset(
         "release_report",
         ins=graph.ins(*_REPORTED, *told),
-        resources={*graph.spending_resources, graph.store("jam_pgm")},
+        resources={*graph.spending_resources, graph.store(MECHANISM_RUN)},
     )
     def release_report(
         context: dg.AssetExecutionContext,
-        jam_pgm: ReleaseRun,
+        mechanism_run: ReleaseRun,
         synthetic_records: pd.DataFrame,
         public_discretized: EncodedTable,
         **inputs: WorkloadError,
@@ -157,7 +160,7 @@ def _release_report(graph: ReleaseGraph) -> dg.AssetsDefinition:
         return _page(
             graph,
             context,
-            jam_pgm,
+            mechanism_run,
             synthetic_records,
             public_discretized,
             error=inputs.get("workload_error"),
@@ -170,11 +173,11 @@ def _release_report_restricted(graph: ReleaseGraph) -> dg.AssetsDefinition:
     @graph.asset(
         "release_report_restricted",
         ins=graph.ins(*_REPORTED, "workload_error"),
-        resources={*graph.spending_resources, graph.store("jam_pgm")},
+        resources={*graph.spending_resources, graph.store(MECHANISM_RUN)},
     )
     def release_report_restricted(
         context: dg.AssetExecutionContext,
-        jam_pgm: ReleaseRun,
+        mechanism_run: ReleaseRun,
         synthetic_records: pd.DataFrame,
         public_discretized: EncodedTable,
         workload_error: WorkloadError,
@@ -182,7 +185,7 @@ def _release_report_restricted(graph: ReleaseGraph) -> dg.AssetsDefinition:
         return _page(
             graph,
             context,
-            jam_pgm,
+            mechanism_run,
             synthetic_records,
             public_discretized,
             error=workload_error,
@@ -192,7 +195,7 @@ def _release_report_restricted(graph: ReleaseGraph) -> dg.AssetsDefinition:
     return release_report_restricted
 
 
-_REPORTED = ("jam_pgm", "synthetic_records", "public_discretized")
+_REPORTED = (MECHANISM_RUN, "synthetic_records", "public_discretized")
 
 
 def _page(

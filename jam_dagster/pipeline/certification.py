@@ -7,6 +7,7 @@ import pandas as pd
 
 from jam_dagster.certificates import Asked, Certificate, certify, released_files
 from jam_dagster.evaluation import WorkloadError
+from jam_dagster.pipeline.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.formats import CertificateFormat, RunFormat
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.identity import ReleaseRun, check_tables
@@ -28,27 +29,27 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
 
     @graph.asset(
         NAME,
-        ins=graph.ins("jam_pgm", "synthetic_records", *paid),
+        ins=graph.ins(MECHANISM_RUN, "synthetic_records", *paid),
         resources={*graph.spending_resources, store_key},
     )
     def release_certificate(
         context: dg.AssetExecutionContext,
-        jam_pgm: ReleaseRun,
+        mechanism_run: ReleaseRun,
         synthetic_records: pd.DataFrame,
         **inputs: WorkloadError,
     ) -> Certificate:
         partition = graph.partition_of(context)
         error = inputs.get("workload_error")
-        check_tables(graph, jam_pgm, partition, synthetic=synthetic_records, error=error)
+        check_tables(graph, mechanism_run, partition, synthetic=synthetic_records, error=error)
         store: ReleaseStore = getattr(context.resources, store_key)
         folder = store.beside(context.asset_key, partition, CertificateFormat.suffix)
-        run = store.beside(graph.key("jam_pgm"), partition, RunFormat.suffix)
-        domain = jam_pgm.model.domain
+        run = store.beside(graph.key(MECHANISM_RUN), partition, RunFormat.suffix)
+        domain = mechanism_run.model.domain
         # The domain asset may move on while this certificate stays.
         kept = folder / "domain.yaml"
         store.write(kept, write_yaml(domain.to_dict()).encode())
         exact = graph.spec.privacy.noise == "exact"
-        released = jam_pgm.release
+        released = mechanism_run.release
         certificate = certify(
             folder,
             released_files(
@@ -60,7 +61,7 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             key=released.key,
             specification=graph.spec.specified(domain),
             asked=Asked(released.epsilon, released.delta, released.shares),
-            transcript=jam_pgm.transcript,
+            transcript=mechanism_run.transcript,
             domain=domain,
             evaluation=None if error is None else error.call,
             ledger=spending(graph, context, domain).ledger if exact else None,

@@ -14,6 +14,7 @@ from jam_dagster.evaluation import (
     compare_with_public,
     expectation_names,
 )
+from jam_dagster.pipeline.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.identity import ReleaseRun, check_tables
 
@@ -92,34 +93,34 @@ def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
                 asset=synthetic,
                 description=check.description,
                 blocking=check.blocking,
-                additional_deps=[graph.key("jam_pgm")],
+                additional_deps=[graph.key(MECHANISM_RUN)],
                 partitions_def=graph.partitions_def,
             )
             for check in checks
         ],
         can_subset=True,
-        ins=graph.ins("synthetic_records", "jam_pgm"),
+        ins=graph.ins("synthetic_records", MECHANISM_RUN),
         required_resource_keys={store_key},
     )
     def expectations(
         context: dg.AssetCheckExecutionContext,
         synthetic_records: pd.DataFrame,
-        jam_pgm: ReleaseRun,
+        mechanism_run: ReleaseRun,
     ) -> Iterator[dg.AssetCheckResult]:
         # It takes seconds to import, and a code location should load in less.
         from jam_dagster.evaluation.expectations import validate
 
-        domain = jam_pgm.model.domain
+        domain = mechanism_run.model.domain
         store: ReleaseStore = getattr(context.resources, store_key)
         partition = graph.partition_of(context)
-        check_tables(graph, jam_pgm, partition, synthetic=synthetic_records)
+        check_tables(graph, mechanism_run, partition, synthetic=synthetic_records)
         with store.modes():
             results, data_docs = validate(
                 synthetic_records,
                 domain,
-                records=jam_pgm.transcript.records,
-                transcript=jam_pgm.transcript,
-                model=jam_pgm.model,
+                records=mechanism_run.transcript.records,
+                transcript=mechanism_run.transcript,
+                model=mechanism_run.model,
                 docs_dir=store.local_directory(
                     *filter(None, (spec.release, "data_docs", partition))
                 ),
@@ -197,22 +198,22 @@ def _releasable(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         asset=graph.key("synthetic_records"),
         description="The table may leave: its noise is exact and unseeded, and its domain owes"
         " nothing to private values.",
-        additional_ins=graph.ins("jam_pgm"),
+        additional_ins=graph.ins(MECHANISM_RUN),
         partitions_def=graph.partitions_def,
     )
     def releasable(
         context: dg.AssetCheckExecutionContext,
         synthetic_records: pd.DataFrame,
-        jam_pgm: ReleaseRun,
+        mechanism_run: ReleaseRun,
     ) -> dg.AssetCheckResult:
-        check_tables(graph, jam_pgm, graph.partition_of(context), synthetic=synthetic_records)
+        check_tables(graph, mechanism_run, graph.partition_of(context), synthetic=synthetic_records)
         told = list(reasons)
-        if not jam_pgm.transcript.releasable and not told:
-            told.append(f"the transcript was drawn with {jam_pgm.transcript.noise} noise")
+        if not mechanism_run.transcript.releasable and not told:
+            told.append(f"the transcript was drawn with {mechanism_run.transcript.noise} noise")
         return dg.AssetCheckResult(
             passed=not told,
             description="Not releasable: " + "; ".join(told) + "." if told else "It may leave.",
-            metadata={"noise": jam_pgm.transcript.noise},
+            metadata={"noise": mechanism_run.transcript.noise},
         )
 
     return releasable
@@ -224,15 +225,15 @@ def _no_worse_than_public(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         asset=graph.key("workload_error"),
         description="The synthetic table answers the workload no worse than the public table does,"
         " beyond what the noise of the two errors explains.",
-        additional_ins=graph.ins("jam_pgm"),
+        additional_ins=graph.ins(MECHANISM_RUN),
         partitions_def=graph.partitions_def,
     )
     def synthetic_no_worse_than_public(
         context: dg.AssetCheckExecutionContext,
         workload_error: WorkloadError,
-        jam_pgm: ReleaseRun,
+        mechanism_run: ReleaseRun,
     ) -> dg.AssetCheckResult:
-        check_tables(graph, jam_pgm, graph.partition_of(context), error=workload_error)
+        check_tables(graph, mechanism_run, graph.partition_of(context), error=workload_error)
         found = compare_with_public(workload_error)
         severity = dg.AssetCheckSeverity.WARN
         if found is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jam_dagster.mechanisms.titles import title_of
 from jam_dagster.pipeline.labels import PrivacyLabel
 from jam_dagster.privacy import epsilon_from_rho
 
@@ -34,6 +35,9 @@ class Described:
     spends: bool = False
 
 
+MECHANISM_RUN = "mechanism_run"
+"""The asset that runs the mechanism, by its role: its key has the mechanism's name."""
+
 ASSETS = {
     "public_records": Described(
         "The public table, raw values.",
@@ -60,20 +64,19 @@ ASSETS = {
     "private_discretized": Described(
         "The private table as integer codes over the domain.",
         ("numpy", "parquet"),
-        "`jam_pgm` draws from it.",
+        "`{mechanism}` draws from it.",
     ),
     "public_discretized": Described(
         "The public table as integer codes over the domain.",
         ("numpy", "parquet"),
-        "`jam_pgm` measures on it for free.",
+        "{public}",
     ),
-    "jam_pgm": Described(
-        "The run of JAM-PGM: in every round it selects a marginal and whether to measure it on the"
-        " private table, with noise, or on the public one, for free. It charges the ledger before"
-        " every draw, and keeps the transcript and the fitted graphical model.",
-        ("jax",),
+    MECHANISM_RUN: Described(
+        "The run of {title}: {rounds} It charges the ledger before every draw, and keeps the"
+        " transcript and the fitted model.",
+        ("numpy",),
         "`rounds` lists every choice, `choices_per_round` and `budget_over_rounds` picture them."
-        " The plots show from run to run what was spent and how much came from public data.",
+        " The plots show from run to run what was spent{shares}.",
         spends=True,
     ),
     "synthetic_records": Described(
@@ -82,8 +85,8 @@ ASSETS = {
         ("pandas", "parquet"),
         "`preview` shows its first rows, `csv` and `path` say where the files are,"
         " `compared_with_public` pictures some attributes. Its checks are Great Expectations; the"
-        " path to their Data Docs stands in each. Every column comes from those of its name in the"
-        " private and the public table, through the mechanism.",
+        " path to their Data Docs stands in each. Every column comes from {columns} table,"
+        " through the mechanism.",
     ),
     "workload_error": Described(
         "How far the synthetic and the public table's answers to the workload are from the private"
@@ -123,6 +126,13 @@ _SEES = {
 
 _WITHHELD = "the private store. This UI is read by many, and tells the outcome only."
 
+_ROUNDS = {
+    "jam_pgm": "in every round it selects a marginal and whether to measure it on the private"
+    " table, with noise, or on the public one, for free.",
+    "public": "it measures the private table with noise, and learns from the public one for free.",
+    "private": "it measures the private table with noise.",
+}
+
 _FREE = "nothing"
 _PAID = "nothing more: it is computed from what was paid for."
 
@@ -142,7 +152,8 @@ def describe_asset(name: str, spec: ReleaseSpec, label: PrivacyLabel, price: str
         What partitions cost, empty where there are none.
     """
     described = ASSETS[name]
-    text = described.text
+    words = _words_of(spec)
+    text = described.text.format(**words)
     if label is PrivacyLabel.RESTRICTED:
         if name == "workload_error" and spec.evaluation_mode == "exact":
             text += " Restricted: exact statistics of private data."
@@ -158,7 +169,7 @@ def describe_asset(name: str, spec: ReleaseSpec, label: PrivacyLabel, price: str
         share = spec.previous.first_share
         text += f", {share:.0%} of it replaced by the given one." if share else "."
     told = label is not PrivacyLabel.RESTRICTED or spec.releasable
-    where = described.next if told else _WITHHELD
+    where = described.next.format(**words) if told else _WITHHELD
     return "\n\n".join(
         (
             text,
@@ -169,10 +180,29 @@ def describe_asset(name: str, spec: ReleaseSpec, label: PrivacyLabel, price: str
     )
 
 
+def _words_of(spec: ReleaseSpec) -> dict[str, str]:
+    """Return what the descriptions say differently for each mechanism."""
+    mechanism = spec.mechanism.build()
+    uses = "public" if mechanism.uses_public else "private"
+    compared = "The synthetic table is compared with it; the mechanism does without."
+    return {
+        "mechanism": mechanism.name,
+        "title": title_of(mechanism.name),
+        "rounds": _ROUNDS.get(mechanism.name, _ROUNDS[uses]),
+        "public": f"`{mechanism.name}` learns from it for free."
+        if mechanism.uses_public
+        else compared,
+        "columns": "those of its name in the private and the public"
+        if mechanism.uses_public
+        else "that of its name in the private",
+        "shares": " and how much came from public data" if mechanism.uses_public else "",
+    }
+
+
 def _cost(name: str, spec: ReleaseSpec) -> str:
     if name in ("synthetic_records", "release_certificate", "release_report"):
         return _PAID
-    if name not in ("privacy_budget", "private_records", "jam_pgm", "workload_error"):
+    if name not in ("privacy_budget", "private_records", MECHANISM_RUN, "workload_error"):
         return f"{_FREE}."
     if spec.privacy.noise != "exact":
         return f"{_FREE}: seeded noise is for research, and nobody is charged for it."
@@ -185,7 +215,7 @@ def _cost(name: str, spec: ReleaseSpec) -> str:
         )
     if name == "private_records":
         return f"nothing by itself. Before it is opened the release is reserved: {whole}."
-    share = spec.shares.get("mechanism" if name == "jam_pgm" else "evaluation")
+    share = spec.shares.get("mechanism" if name == MECHANISM_RUN else "evaluation")
     if share is None:
         return f"{_FREE}, which is why it must not leave."
     epsilon = epsilon_from_rho(share, spec.privacy.delta)

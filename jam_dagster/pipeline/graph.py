@@ -10,8 +10,9 @@ from typing import Any
 import dagster as dg
 
 from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.pipeline.automation import freshness_of, options_of
-from jam_dagster.pipeline.descriptions import ASSETS, describe_asset
+from jam_dagster.pipeline.descriptions import ASSETS, MECHANISM_RUN, describe_asset
 from jam_dagster.pipeline.labels import (
     BUILT_METADATA,
     CHARGES_LEDGER,
@@ -99,25 +100,48 @@ class ReleaseGraph:
         return tuple(name for name in ASSETS if name not in left_out)
 
     def key(self, name: str) -> dg.AssetKey:
-        """Return the key of an asset: the release's name and its own, unless it is translated."""
+        """Return the key of an asset: the release's name and its own, unless it is translated.
+
+        The run of the mechanism is called by the mechanism's name.
+        """
         return self._keys[name]
+
+    def _own_key(self, name: str) -> dg.AssetKey:
+        own = self.spec.mechanism.name if name == MECHANISM_RUN else name
+        return dg.AssetKey([self.spec.release, own])
 
     @cached_property
     def _keys(self) -> Mapping[str, dg.AssetKey]:
-        keys = {name: dg.AssetKey([self.spec.release, name]) for name in (*ASSETS, PREVIOUS)}
-        if self.translate is None:
-            return keys
-        for name, key in keys.items():
-            label = self.label(name)
-            kinds = {label.value, *ASSETS[name].kinds} if name in ASSETS else {label.value}
-            given = dg.AssetSpec(key, tags={**self.tags, LABEL_TAG: label.value}, kinds=kinds)
-            keys[name] = self.translate(given).key
+        names = (*ASSETS, PREVIOUS)
+        keys = {name: self._translated_key(name, self._own_key(name)) for name in names}
         if len({*keys.values()}) < len(keys):
             raise SpecificationError(
                 f"get_asset_spec (translate) gives two assets of release {self.spec.release} one"
                 f" key: keep the asset's own name, the last part of its key, in it."
             )
         return keys
+
+    def _translated_key(self, name: str, own: dg.AssetKey) -> dg.AssetKey:
+        if self.translate is None:
+            return own
+        label = self.label(name)
+        kinds = {label.value, *ASSETS[name].kinds} if name in ASSETS else {label.value}
+        given = dg.AssetSpec(own, tags={**self.tags, LABEL_TAG: label.value}, kinds=kinds)
+        return self.translate(given).key
+
+    def run_keys(self) -> tuple[dg.AssetKey, ...]:
+        """Return where runs of this release may lie, the configured mechanism's first.
+
+        Earlier partitions may have been made by another mechanism.
+        """
+        others = (name for name in MECHANISMS if name != self.spec.mechanism.name)
+        return (
+            self.key(MECHANISM_RUN),
+            *(
+                self._translated_key(MECHANISM_RUN, dg.AssetKey([self.spec.release, name]))
+                for name in others
+            ),
+        )
 
     def translated(self, spec: dg.AssetSpec) -> dg.AssetSpec:
         """Return the translation of an asset's spec, which has its translated key already.
@@ -130,7 +154,7 @@ class ReleaseGraph:
         if self.translate is None:
             return spec
         (name,) = (name for name, key in self._keys.items() if key == spec.key)
-        own = dg.AssetKey([self.spec.release, name])
+        own = self._own_key(name)
         made = self.translate(spec.replace_attributes(key=own))
         if made.key != spec.key:
             raise SpecificationError(
@@ -208,7 +232,7 @@ class ReleaseGraph:
             "private_records": PrivacyLabel.PRIVATE,
             "private_discretized": PrivacyLabel.PRIVATE,
             "public_discretized": known,
-            "jam_pgm": made,
+            MECHANISM_RUN: made,
             "synthetic_records": made,
             "workload_error": PrivacyLabel.RESTRICTED if exact else made,
             "release_certificate": made,
@@ -220,7 +244,7 @@ class ReleaseGraph:
         """Whether an asset charges the ledger for what it reads of private data."""
         if self.spec.privacy.noise != "exact":
             return False
-        return name == "jam_pgm" or (
+        return name == MECHANISM_RUN or (
             name == "workload_error" and self.spec.evaluation_mode == "private"
         )
 
@@ -364,8 +388,8 @@ class ReleaseGraph:
     def table_metadata(self, name: str, domain: Domain) -> dict[str, Any]:
         """Return column schema and lineage of a table, as far as they follow from the domain.
 
-        Lineage crosses the mechanism: a synthetic column comes from the private and the public
-        column of the same name.
+        Lineage crosses the mechanism: a synthetic column comes from the private column of the same
+        name, and from the public one where the mechanism learns from that table.
         """
         coded = name.endswith("_discretized")
         upstream = {
@@ -374,7 +398,7 @@ class ReleaseGraph:
             "public_discretized": [self.key("public_records")],
             "synthetic_records": [
                 self.key("private_discretized"),
-                self.key("public_discretized"),
+                *([self.key("public_discretized")] if self.learns_from_public else []),
             ],
         }.get(name, [])
         if name not in ("private_records", "synthetic_records") and not coded:
@@ -400,7 +424,7 @@ class ReleaseGraph:
             parts.append(declared.digest if declared else [spec.domain.identify, spec.domain.bins])
         if name == "public_discretized" and spec.previous is not None:
             parts.append(spec.previous.to_dict())
-        if name in ("privacy_budget", "jam_pgm"):
+        if name in ("privacy_budget", MECHANISM_RUN):
             parts += [spec.dataset, spec.privacy.edition, spec.configured]
         if name == "workload_error":
             parts += [spec.evaluation_mode, spec.evaluation.share, spec.workload.to_dict()]
@@ -421,6 +445,11 @@ class ReleaseGraph:
     def shares(self) -> dict[str, float]:
         """The shares of the release's rho: the mechanism's and, in mode private, evaluation's."""
         return self.spec.shares
+
+    @property
+    def learns_from_public(self) -> bool:
+        """Whether the mechanism learns from the public table."""
+        return self.spec.mechanism.build().uses_public
 
     @property
     def spending_resources(self) -> frozenset[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jam_dagster.evaluation.release_history import PartitionRelease
+from jam_dagster.pipeline.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.formats import RunFormat
 
 if TYPE_CHECKING:
@@ -29,11 +30,12 @@ def history_of(
     partition = graph.partition_of(context)
     if graph.spec.partitions is None:
         return []
-    store: ReleaseStore = getattr(context.resources, graph.store("jam_pgm"))
+    store: ReleaseStore = getattr(context.resources, graph.store(MECHANISM_RUN))
     found = []
     for one in graph.spec.partitions.up_to(partition, MOST_PARTITIONS)[:-1]:
-        folder = store.beside(graph.key("jam_pgm"), one, RunFormat.suffix)
-        if (folder / RunFormat.marker).exists():
+        folders = (store.beside(key, one, RunFormat.suffix) for key in graph.run_keys())
+        folder = next((path for path in folders if (path / RunFormat.marker).exists()), None)
+        if folder is not None:
             made = RunFormat().read(folder)
             if made.transcript.releasable == run.transcript.releasable:
                 found.append(PartitionRelease(one, made.release.key.edition, made.transcript))

@@ -210,11 +210,12 @@ def check_run(graph: ReleaseGraph, run: ReleaseRun, partition: str) -> None:
         one has changed since.
     """
     domain = graph.spec.domain.declared or run.model.domain
+    name = graph.spec.mechanism.name
     if run.release.key != graph.release_key(domain, partition):
         raise InputError(
-            f"jam_pgm of release {graph.spec.release} was made for edition"
+            f"{name} of release {graph.spec.release} was made for edition"
             f" {run.release.key.edition} with epsilon {run.release.epsilon:g} at delta"
-            f" {run.release.delta:g}, and the configuration has changed since. Materialize jam_pgm"
+            f" {run.release.delta:g}, and the configuration has changed since. Materialize {name}"
             f" first, or set the configuration back. Nothing was charged."
         )
 
@@ -249,10 +250,11 @@ def check_tables(
         If anything else belongs to another run.
     """
     check_run(graph, run, partition)
+    name = graph.spec.mechanism.name
     if public is not None and _domain_of(public.domain) != _domain_of(run.model.domain):
         raise DomainError(
-            f"public_discretized of release {graph.spec.release} and jam_pgm have different"
-            f" domains. Materialize public_discretized, or jam_pgm and what follows from it."
+            f"public_discretized of release {graph.spec.release} and {name} have different domains."
+            f" Materialize public_discretized, or {name} and what follows from it."
         )
     stale = []
     if synthetic is not None and synthetic.attrs.get(RUN_ATTRIBUTE) != run.digest:
@@ -262,5 +264,5 @@ def check_tables(
     if stale:
         raise InputError(
             f"{' and '.join(stale)} of release {graph.spec.release} belong to another run than"
-            f" jam_pgm. Materialize {' and '.join(stale)} first. Nothing was charged."
+            f" {name}. Materialize {' and '.join(stale)} first. Nothing was charged."
         )

@@ -11,6 +11,7 @@ import dagster as dg
 import pandas as pd
 
 from jam_dagster.errors import DomainError, InputError
+from jam_dagster.pipeline.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.graph import (
     LEDGER,
     PRIVATE_STORE,
@@ -54,7 +55,7 @@ def spending(
 ) -> LedgerSpending:
     """Return what pays for a release with exact noise."""
     resource: LedgerResource = getattr(context.resources, LEDGER)
-    store = getattr(context.resources, graph.store("jam_pgm"))
+    store = getattr(context.resources, graph.store(MECHANISM_RUN))
     key = graph.release_key(domain, graph.partition_of(context))
     stores = (
         getattr(context.resources, RELEASABLE_STORE),
@@ -227,7 +228,7 @@ def _discretized(graph: ReleaseGraph, side: str) -> dg.AssetsDefinition:
         name,
         ins={"records": dg.AssetIn(key=graph.key(upstream)), **graph.ins("domain")},
         deps=graph.previous_deps() if follows else (),
-        resources={graph.store("jam_pgm")} if follows else (),
+        resources={graph.store(MECHANISM_RUN)} if follows else (),
     )
     def discretized(
         context: dg.AssetExecutionContext, records: pd.DataFrame, domain: Domain

@@ -17,6 +17,7 @@ from dagster._core.storage.tags import PARTITION_NAME_TAG
 from jam_dagster.errors import InputError, PrivateStepError
 from jam_dagster.mechanisms import sampling_generator
 from jam_dagster.pipeline.archive import ReleaseArchive
+from jam_dagster.pipeline.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.formats import RunFormat, TableFormat
 from jam_dagster.pipeline.graph import PREVIOUS, ReleaseGraph
 from jam_dagster.pipeline.identity import RUN_ATTRIBUTE, ReleaseRun
@@ -133,7 +134,7 @@ def _archive(
 
 
 def _store(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> ReleaseStore:
-    store: ReleaseStore = getattr(context.resources, graph.store("jam_pgm"))
+    store: ReleaseStore = getattr(context.resources, graph.store(MECHANISM_RUN))
     return store
 
 
@@ -144,14 +145,18 @@ def _release(
     store, partition = _store(graph, context), graph.partition_of(context)
     name = f"Partition {partition} of release {graph.spec.release}"
     files = store.beside(graph.key("synthetic_records"), before, TableFormat.suffix)
-    folder = store.beside(graph.key("jam_pgm"), before, RunFormat.suffix)
-    if not (files.exists() and (folder / RunFormat.marker).exists()):
+    # It may have been made by another mechanism.
+    folders = [store.beside(key, before, RunFormat.suffix) for key in graph.run_keys()]
+    folders = [folder for folder in folders if (folder / RunFormat.marker).exists()]
+    if not (files.exists() and folders):
         raise InputError(
             f"{name} needs the release of {before}: materialize it first. Nothing was charged."
         )
     with store.guarded(f"reading the release of {before}"):
-        run, table = RunFormat().read(folder), TableFormat().read(files)
-    if table.attrs.get(RUN_ATTRIBUTE) != run.digest or run.release.key.partition != before:
+        table = TableFormat().read(files)
+        made = (RunFormat().read(folder) for folder in folders)
+        run = next((one for one in made if table.attrs.get(RUN_ATTRIBUTE) == one.digest), None)
+    if run is None or run.release.key.partition != before:
         raise InputError(
             f"{name} needs the release of {before}, whose synthetic_records are not of its last"
             f" run: materialize synthetic_records of {before} first. Nothing was charged."

@@ -150,7 +150,8 @@ class LedgerSpending:
         if self.ledger.release(self.key) is None or self.archive.run() is None:
             raise BudgetError(
                 f"Release {self.key.release}, edition {self.key.edition}, was not drawn yet as it"
-                f" is configured now. Materialize jam_pgm first. Nothing was charged."
+                f" is configured now. Materialize {self.graph.spec.mechanism.name} first. Nothing"
+                f" was charged."
             )
         self.check()
 

@@ -13,6 +13,7 @@ from jam_dagster.evaluation.release_history import PartitionRelease
 from jam_dagster.mechanisms import Mechanism, Round, sampling_generator
 from jam_dagster.mechanisms.sampling import sampling_error
 from jam_dagster.pipeline.archive import DataFingerprint
+from jam_dagster.pipeline.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
 from jam_dagster.pipeline.identity import (
     ReleaseIdentity,
@@ -49,19 +50,19 @@ PICTURED_ATTRIBUTES = 4
 
 def synthesis_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     """Build the mechanism's run and the synthetic table."""
-    return [_jam_pgm(graph), _synthetic_records(graph)]
+    return [_mechanism_run(graph), _synthetic_records(graph)]
 
 
-def _jam_pgm(graph: ReleaseGraph) -> dg.AssetsDefinition:
+def _mechanism_run(graph: ReleaseGraph) -> dg.AssetsDefinition:
     spec = graph.spec
     exact = spec.privacy.noise == "exact"
 
     @graph.asset(
-        "jam_pgm",
+        MECHANISM_RUN,
         ins=graph.ins("private_discretized", "public_discretized"),
         resources={*graph.spending_resources, *STORES},
     )
-    def jam_pgm(
+    def mechanism_run(
         context: dg.AssetExecutionContext,
         private_discretized: EncodedTable,
         public_discretized: EncodedTable,
@@ -85,7 +86,7 @@ def _jam_pgm(graph: ReleaseGraph) -> dg.AssetsDefinition:
         rounds = mechanism.expected_rounds(domain, workload)
 
         def tell(done: Round) -> None:
-            told = graph.tells_data("jam_pgm")
+            told = graph.tells_data(MECHANISM_RUN)
             of = "" if rounds is None else f"/{rounds}"
             context.log.info(done.line(rounds) if told else f"round {done.index + 1}{of}")
 
@@ -119,7 +120,7 @@ def _jam_pgm(graph: ReleaseGraph) -> dg.AssetsDefinition:
         context.add_output_metadata(tidy(told))
         return run
 
-    return jam_pgm
+    return mechanism_run
 
 
 def _check_can_start(mechanism: Mechanism, domain: Domain, workload: Workload, rho: float) -> None:
@@ -147,22 +148,27 @@ def _run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
         "releasable": graph.spec.releasable,
     }
     # A number of rows that is not told has no part in what is warned of.
-    told = graph.tells_data("jam_pgm") or graph.neighbours.records_public
+    told = graph.tells_data(MECHANISM_RUN) or graph.neighbours.records_public
     warnings = configuration_warnings(
         graph.spec.privacy.epsilon, delta, transcript.records if told else 1
     )
     if warnings:
         configured["warnings"] = dg.MetadataValue.md("\n".join(f"- {one}" for one in warnings))
-    if not graph.tells_data("jam_pgm"):
+    if not graph.tells_data(MECHANISM_RUN):
         return configured | graph.withheld_note()
     picks = transcript.picks
+    shares: dict[str, Any] = {}
+    if graph.learns_from_public:
+        shares = {
+            "share_of_public_picks": picks["public"] / max(1, sum(picks.values())),
+            "share_measured_privately": PartitionRelease("", "", transcript).measured,
+            "picks_private": picks["private"],
+            "picks_public": picks["public"],
+        }
     return {
         "rho_spent": transcript.rho_spent,
         "epsilon_spent": epsilon_from_rho(transcript.rho_spent, delta),
-        "share_of_public_picks": picks["public"] / max(1, sum(picks.values())),
-        "share_measured_privately": PartitionRelease("", "", transcript).measured,
-        "picks_private": picks["private"],
-        "picks_public": picks["public"],
+        **shares,
         "rounds": rounds_table(transcript),
         "budget_over_rounds": pictures(
             {"Budget over rounds": plots.png(plots.budget_over_rounds(transcript))}
@@ -182,17 +188,17 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
     name = "synthetic_records"
     store_key = graph.store(name)
 
-    @graph.asset(name, ins=graph.ins("jam_pgm", "public_discretized"), resources={store_key})
+    @graph.asset(name, ins=graph.ins(MECHANISM_RUN, "public_discretized"), resources={store_key})
     def synthetic_records(
         context: dg.AssetExecutionContext,
-        jam_pgm: ReleaseRun,
+        mechanism_run: ReleaseRun,
         public_discretized: EncodedTable,
     ) -> pd.DataFrame:
-        check_tables(graph, jam_pgm, graph.partition_of(context), public=public_discretized)
-        rng = sampling_generator(jam_pgm.transcript)
-        encoded = jam_pgm.model.sample(jam_pgm.transcript.records, rng)
+        check_tables(graph, mechanism_run, graph.partition_of(context), public=public_discretized)
+        rng = sampling_generator(mechanism_run.transcript)
+        encoded = mechanism_run.model.sample(mechanism_run.transcript.records, rng)
         table = decode(encoded, rng)
-        jam_pgm.mark(table)
+        mechanism_run.mark(table)
         store: ReleaseStore = getattr(context.resources, store_key)
         csv = store.beside(context.asset_key, graph.partition_of(context), ".csv")
         store.write(csv, table_csv(table))
@@ -200,20 +206,22 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
             "csv": dg.MetadataValue.path(str(csv)),
             "releasable": graph.spec.releasable,
         }
-        if not jam_pgm.model.domain.restricted:
-            metadata |= graph.table_metadata(name, jam_pgm.model.domain)
+        if not mechanism_run.model.domain.restricted:
+            metadata |= graph.table_metadata(name, mechanism_run.model.domain)
         if graph.tells_data(name) or graph.neighbours.records_public:
             # Seeded noise around a private number tells it to everyone who knows the seed.
             metadata["dagster/row_count"] = len(table)
         if graph.tells_data(name):
             metadata["preview"] = preview(table)
-            metadata |= sampling_error_metadata(sampling_error(jam_pgm.model, encoded))
-            metadata["compared_with_public"] = _comparisons(jam_pgm, encoded, public_discretized)
+            metadata |= sampling_error_metadata(sampling_error(mechanism_run.model, encoded))
+            metadata["compared_with_public"] = _comparisons(
+                mechanism_run, encoded, public_discretized
+            )
         else:
             metadata |= graph.withheld_note()
         context.add_output_metadata(metadata)
         if graph.spec.previous is not None:
-            report_release(graph, context, jam_pgm)
+            report_release(graph, context, mechanism_run)
         return table
 
     return synthetic_records

@@ -89,7 +89,7 @@ def measured_round(
 
 def transcript_of(domain: Domain, rounds: list[Round], *, releasable: bool = True) -> Transcript:
     return Transcript(
-        mechanism="jam-pgm",
+        mechanism="jam_pgm",
         parameters={"rounds": len(rounds), "alpha": 0.8, "size_limit_mb": 80.0, "iterations": 100},
         domain_digest=domain.digest,
         records=RECORDS,

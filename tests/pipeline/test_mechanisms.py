@@ -1,0 +1,106 @@
+"""Every mechanism makes a whole release: charged, certified, reported, and called by its name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from jam_dagster.certificates import Certificate, verify
+from jam_dagster.evaluation.mechanism_words import chooses_source
+from jam_dagster.mechanisms import Transcript
+from jam_dagster.mechanisms.titles import TITLES, title_of
+from jam_dagster.pipeline import EvaluationSpec, MechanismSpec, PrivacySpec
+from jam_dagster.pipeline.labels import CHARGES_TAG, LABEL_TAG
+from jam_dagster.tables import source_from_config
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
+from tests.small_runs import SYNTHESIZING, small
+
+every_mechanism = pytest.mark.parametrize("name", SYNTHESIZING)
+
+
+def up_to_synthetic(name: str) -> list[str]:
+    return [name if one == "jam_pgm" else one for one in UP_TO_SYNTHETIC]
+
+
+@pytest.mark.slow
+@every_mechanism
+def test_a_release_from_table_to_report(bench: Bench, name: str) -> None:
+    asked: dict[str, Any] = {
+        "mechanism": MechanismSpec(name, **small(name)),
+        "evaluation": EvaluationSpec(mode="private", share=0.1),
+    }
+    assets = [*up_to_synthetic(name), "workload_error", "release_certificate", "release_report"]
+    result = bench.run(assets, **asked)
+    assert result.success, failure(result)
+
+    folder = bench.releases / "people"
+    transcript = Transcript.load(folder / f"{name}.run" / "transcript")
+    assert (transcript.mechanism, transcript.releasable) == (name, True)
+    charged = {event.step for event in bench.events() if event.kind.value == "charged"}
+    assert charged == {call.step for call in transcript.calls} | {"evaluation/means"}
+    found = verify(
+        folder / "release_certificate",
+        ledger=bench.ledger,
+        public=source_from_config(str(bench.public)),
+    )
+    assert [one for one in found if not one.passed] == []
+    assert all(one.checked for one in found)
+    assert Certificate.load(folder / "release_certificate").releasable
+
+    page = (folder / "release_report.html").read_text()
+    assert f"the mechanism ({title_of(name)})" in page
+    assert ("taken from public data" in page) == chooses_source(transcript)
+    others = {title for one, title in TITLES.items() if one != name} - {title_of(name)}
+    assert not [one for one in others if f"({one})" in page]
+
+    # Once more it costs nothing and is the same.
+    before = (folder / "synthetic_records.csv").read_bytes()
+    spent = bench.ledger.balance("people").spent_units
+    again = bench.run(up_to_synthetic(name), **asked)
+    assert again.success, failure(again)
+    assert (folder / "synthetic_records.csv").read_bytes() == before
+    assert bench.ledger.balance("people").spent_units == spent
+
+
+@every_mechanism
+def test_the_run_is_called_by_its_mechanism_and_is_what_charges(bench: Bench, name: str) -> None:
+    specs = {
+        spec.key.path[-1]: spec
+        for spec in bench.definitions(mechanism=MechanismSpec(name)).resolve_all_asset_specs()
+    }
+
+    assert CHARGES_TAG in specs[name].tags
+    assert specs[name].tags[LABEL_TAG] == "dp"
+    assert f"The run of {title_of(name)}:" in (specs[name].description or "")
+    assert "mechanism_run" not in specs
+    told = " ".join(spec.description or "" for spec in specs.values())
+    assert ("jam_pgm" in told) == (name == "jam_pgm")
+    assert dg.AssetKey(["people", name]) in {
+        dep.asset_key for dep in specs["synthetic_records"].deps
+    }
+
+
+def test_another_mechanism_is_another_release(drawn: Bench) -> None:
+    asked = {"mechanism": MechanismSpec("aim", **small("aim"))}
+
+    # What follows from the run asks for the run of the mechanism that is configured.
+    result = drawn.run(["release_report"], **asked)
+    assert not result.success
+
+    drawn.run(["aim"], **asked)
+    told = failure(drawn.run(["release_report"], **asked))
+    assert "synthetic_records of release people belong to another run than aim" in told
+
+
+def test_research_with_another_mechanism_tells_rounds_without_a_number(bench: Bench) -> None:
+    asked = {
+        "mechanism": MechanismSpec("aim", **small("aim")),
+        "privacy": PrivacySpec(epsilon=2.0, noise="numpy"),
+    }
+    result = bench.run(up_to_synthetic("aim"), **asked)
+    assert result.success, failure(result)
+    logged = [event.user_message for event in bench.instance.all_logs(result.run_id)]
+    assert "round 1" in logged
+    assert not [line for line in logged if line.startswith("round 1/")]

@@ -1,0 +1,19 @@
+"""Settings under which every mechanism runs in seconds, for tests from end to end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jam_dagster.mechanisms import MECHANISMS, make_mechanism, mechanism_class
+from jam_dagster.mechanisms.settings import settings_of
+
+SYNTHESIZING = [name for name in MECHANISMS if make_mechanism(name).samples]
+
+# More than the attributes of any table here, each of which some mechanisms measure first.
+QUICK: dict[str, Any] = {"rounds": 9, "iterations": 20}
+
+
+def small(name: str) -> dict[str, Any]:
+    """Return settings of a mechanism for a small, quick run."""
+    known = settings_of(mechanism_class(name))
+    return {key: value for key, value in QUICK.items() if key in known}

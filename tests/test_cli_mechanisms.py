@@ -1,0 +1,52 @@
+"""Every mechanism on the command line: planned, released, certified."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jam_dagster.mechanisms import Transcript
+from jam_dagster.mechanisms.titles import title_of
+from tests.cli_bench import NOISY, Run
+from tests.small_runs import SYNTHESIZING, small
+
+TABLES = ("--public", "pub.csv", "--domain", "domain.json", "--degree", "2")
+LEDGER = ("--ledger", "ledger.db", "--dataset", "people")
+
+
+def chosen(name: str) -> list[str]:
+    settings = [f"--setting={key}={value}" for key, value in small(name).items()]
+    return ["--mechanism", name, *settings]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SYNTHESIZING)
+def test_a_release_of_every_mechanism_is_certified(run: Run, name: str) -> None:
+    made = run(
+        *("synthesize", "--private", "priv.csv", *TABLES, *chosen(name), *NOISY, *LEDGER),
+        *("--out", "out", "--no-checks"),
+    )
+    assert made.exit_code == 0, made.stderr
+    assert Transcript.load(Path("out/transcript")).mechanism == name
+    assert f"the mechanism ({title_of(name)})" in Path("out/report.html").read_text()
+
+    found = run("certificate", "verify", "out", "--ledger", "ledger.db", "--public", "pub.csv")
+    assert found.exit_code == 0, found.stdout
+    assert "The certificate is true, and the table may leave." in found.stdout
+    assert "----" not in found.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SYNTHESIZING)
+def test_every_mechanism_is_planned(run: Run, name: str) -> None:
+    asked = ("plan", *TABLES, *chosen(name), "--epsilon", "1", "--epsilons", "1", "--seeds", "1")
+    told = json.loads(run(*asked, "--json").stdout)
+
+    (point,) = told["simulation"]["curve"]
+    assert 0 <= point["error"]["mean"] <= 2
+    assert (told["noise"]["sigma"] is None) or told["noise"]["sigma"] > 0
+    shown = run(*asked, "--plot", "plan.html")
+    assert shown.exit_code == 0, shown.stderr
+    assert "None" not in shown.stdout
