@@ -15,6 +15,7 @@ from jam_dagster.benchmark.measures import Level, levels, main_runs, means, swee
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation import palette
 from jam_dagster.evaluation.plot_style import chart_of, styled
+from jam_dagster.mechanisms import MECHANISMS, mechanism_class
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,12 +38,10 @@ _LOOKS = {
     "pep": ("#7a8b1f", "triangle-up"),
     "pep_pub": ("#4f6d0a", "triangle-down"),
     "rap_softmax": ("#c0392b", "cross"),
-    "gaussian": ("#3c4650", "stroke"),
+    "gaussian": ("#3c4650", "circle"),
 }
 _SPARE = ("#1b9e9e", "#e07b39", "#5b4fa2", "#9c2f66", "#3f7f3f", "#927046")
 _SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
-_WITH_PUBLIC = frozenset({"jam_pgm", "pmw_pub", "pep_pub", "gem_pub"})
-
 _LEVELS = {
     PUBLIC_TABLE: (palette.PUBLIC.light, [6, 4]),
     TRUE_ONE_WAYS: (palette.MUTED.light, [2, 3]),
@@ -111,7 +110,7 @@ class _Look:
     titles: tuple[str, ...]
     colours: tuple[str, ...]
     shapes: tuple[str, ...]
-    dashes: tuple[list[int], ...]
+    dashed: tuple[bool, ...]
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> _Look:
@@ -131,31 +130,38 @@ class _Look:
                 used += 1
             colours.append(colour)
             shapes.append(shape)
-        dashes = [[1, 0] if named[title] in _WITH_PUBLIC else [5, 3] for title in titles]
-        return cls(tuple(titles), tuple(colours), tuple(shapes), tuple(dashes))
+        dashed = tuple(not _uses_public(named[title]) for title in titles)
+        return cls(tuple(titles), tuple(colours), tuple(shapes), dashed)
 
-    def encodings(self, shown: Sequence[str]) -> dict[str, Any]:
-        """Return colour, shape and dash of the lines that a figure shows."""
+    def of_rows(self, rows: Sequence[Mapping[str, Any]]) -> _Look:
+        """Return the looks of the lines that a figure shows, the same in all of its panels."""
+        shown = {row["label"] for row in rows}
+        places = [place for place, title in enumerate(self.titles) if title in shown]
+        return _Look(
+            tuple(self.titles[place] for place in places),
+            tuple(self.colours[place] for place in places),
+            tuple(self.shapes[place] for place in places),
+            tuple(self.dashed[place] for place in places),
+        )
+
+    def encodings(self) -> tuple[Any, Any]:
+        """Return colour and shape of the lines, with one legend."""
         import altair as alt
 
-        places = [self.titles.index(title) for title in self.titles if title in shown]
-        domain = [self.titles[place] for place in places]
         # Filled symbols need no outline, which would be dashed where lines are.
         legend = alt.Legend(title=None, orient="top", columns=7, symbolStrokeWidth=0)
-        ranges: dict[str, Sequence[Any]] = {
-            "color": self.colours,
-            "shape": self.shapes,
-            "strokeDash": self.dashes,
-        }
-        kinds = {"color": alt.Color, "shape": alt.Shape, "strokeDash": alt.StrokeDash}
-        return {
-            channel: kinds[channel](
-                "label:N",
-                scale=alt.Scale(domain=domain, range=[values[place] for place in places]),
-                legend=None if channel == "strokeDash" else legend,
-            )
-            for channel, values in ranges.items()
-        }
+        domain = list(self.titles)
+        colour = alt.Scale(domain=domain, range=list(self.colours))
+        shape = alt.Scale(domain=domain, range=list(self.shapes))
+        return (
+            alt.Color("label:N", scale=colour, legend=legend),
+            alt.Shape("label:N", scale=shape, legend=legend),
+        )
+
+
+def _uses_public(name: str) -> bool:
+    """Whether a mechanism learns from a public table; one of another version is not known."""
+    return name in MECHANISMS and mechanism_class(name)().uses_public
 
 
 def _error_by_epsilon(frame: pd.DataFrame, look: _Look) -> Figure | None:
@@ -232,6 +238,7 @@ def _by_epsilon(
     rows = [row for row in means(runs, ["label", "split", "epsilon"]) if _shown(row, measure, log)]
     if len({row["epsilon"] for row in rows}) < 2:
         return None
+    look = look.of_rows(rows)
     beside = levels(frame) if level is not None else []
     panels = []
     for split in dict.fromkeys(str(row["split"]) for row in rows):
@@ -313,6 +320,7 @@ def _by_setting(
     rows = [row for row in rows if (row["split"], row["epsilon"]) in varied]
     if not rows:
         return None
+    look = look.of_rows(rows)
     epsilons = sorted({row["epsilon"] for row in rows})
     panels = []
     for split in dict.fromkeys(str(row["split"]) for row in rows):
@@ -340,6 +348,7 @@ def _error_beside_best_mixture(frame: pd.DataFrame, look: _Look) -> Figure | Non
     rows = [row for row in rows if _shown(row, "error_max", log=True)]
     if not rows or "PMW^Pub" not in set(runs["label"]):
         return None
+    look = look.of_rows(rows)
     panels = []
     for split, bound in bounds.items():
         own = [row for row in rows if row["split"] == split]
@@ -404,13 +413,17 @@ def _lines(
             alt.Tooltip("runs:Q"),
         ],
     )
-    how = look.encodings(list(dict.fromkeys(str(row["label"]) for row in rows)))
-    bars = base.mark_rule(size=1.2).encode(y="low:Q", y2="high:Q", color=how["color"])
-    lines = base.mark_line(size=1.6).encode(color=how["color"], strokeDash=how["strokeDash"])
-    points = base.mark_point(filled=True, size=52, opacity=1).encode(
-        color=how["color"], shape=how["shape"]
-    )
-    return [bars, lines, points]
+    colour, shape = look.encodings()
+    bars = base.mark_rule(size=1.2).encode(y="low:Q", y2="high:Q", color=colour)
+    points = base.mark_point(filled=True, size=52, opacity=1).encode(color=colour, shape=shape)
+    lines = []
+    for dashed, dash in ((False, [1, 0]), (True, [5, 3])):
+        titles = {t for t, d in zip(look.titles, look.dashed, strict=True) if d == dashed}
+        titles &= {str(row["label"]) for row in rows}
+        if titles:
+            one = base.transform_filter(alt.FieldOneOfPredicate("label", sorted(titles)))
+            lines.append(one.mark_line(size=1.6, strokeDash=dash).encode(color=colour))
+    return [bars, *lines, points]
 
 
 def _shown(row: Mapping[str, Any], measure: str, log: bool) -> bool:
@@ -465,4 +478,4 @@ def _together(panels: Sequence[Any], columns: int = 2) -> Chart:
     if len(panels) == 1:
         return styled(panels[0])
     made = alt.concat(*panels, columns=min(columns, len(panels)), spacing=28)
-    return styled(made.resolve_scale(color="shared", shape="shared", strokeDash="shared"))
+    return styled(made.resolve_scale(color="shared", shape="shared"))

@@ -63,17 +63,17 @@ def levels(frame: pd.DataFrame) -> list[Level]:
 
 
 def main_runs(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs that a comparison of mechanisms shows: one setting a label.
+    """Return the runs that a comparison of mechanisms shows: one setting a label and split.
 
-    Where a label has several settings, it is the one with the most runs; the others belong to the
-    figures of that setting.
+    Where a label has several settings on a split, it is the one with the most runs; the others
+    belong to the figures of that setting.
     """
     runs = done(frame)
-    chosen = {
-        label: group["parameters"].value_counts(sort=False).idxmax()
-        for label, group in runs.groupby("label", sort=False)
-    }
-    return runs[runs["parameters"] == runs["label"].map(chosen)]
+    kept = [
+        group[group["parameters"] == group["parameters"].value_counts(sort=False).idxmax()]
+        for _, group in runs.groupby(["label", "split"], sort=False)
+    ]
+    return pd.concat(kept).sort_index() if kept else runs
 
 
 def sweep(frame: pd.DataFrame, setting: str) -> pd.DataFrame:

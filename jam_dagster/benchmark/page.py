@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.benchmark.figures import Figure, figures
 from jam_dagster.benchmark.measures import levels, main_runs, means
-from jam_dagster.benchmark.results import NOTICE
+from jam_dagster.benchmark.results import NOTICE, REASON
 from jam_dagster.tables.files import write_whole
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def render(frame: pd.DataFrame, drawn: Sequence[Figure], tables: Sequence[Table]
         environment("jam_dagster.benchmark")
         .get_template("benchmark.html")
         .render(
-            notice=NOTICE,
+            notice=REASON,
             provenance=provenance(frame),
             figures=[(one, live_chart(one.chart, one.caption)) for one in drawn],
             tables=tables,

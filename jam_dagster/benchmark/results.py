@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-NOTICE = (
-    "RESTRICTED: exact errors of private tables, and seeded noise. Nothing of this may leave, "
-    "unless the tables are published ones, or no secret otherwise."
+REASON = (
+    "Exact errors of private tables, and seeded noise. Nothing of this may leave, unless the "
+    "tables are published ones, or no secret otherwise."
 )
+NOTICE = f"RESTRICTED. {REASON}"
 """What the file says about itself."""
 
 _MARK = b"jam_dagster.benchmark"
