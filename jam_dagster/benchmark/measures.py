@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pandas as pd
 
-from jam_dagster.benchmark.grid import BASELINES
+from jam_dagster.benchmark.runs import BASELINES
 
 MEASURES = ("error_mean", "error_max", "seconds", "public_share", "peak_memory_mb")
 

@@ -16,9 +16,10 @@ from statistics import fmean
 from typing import Any
 
 from jam_dagster.benchmark.data import Split, SplitFiles
-from jam_dagster.benchmark.grid import Grid, Run
+from jam_dagster.benchmark.grid import Grid
 from jam_dagster.benchmark.machine import available_memory_mb, memory_of_mb
 from jam_dagster.benchmark.results import Results, Row
+from jam_dagster.benchmark.runs import Run
 from jam_dagster.benchmark.trial import describe
 from jam_dagster.benchmark.worker import ONE_THREAD, work
 from jam_dagster.errors import SpecificationError

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster import __version__
-from jam_dagster.benchmark.grid import PUBLIC_TABLE, SAMPLING_FLOOR, TRUE_ONE_WAYS, Run
 from jam_dagster.benchmark.machine import peak_memory_mb
+from jam_dagster.benchmark.runs import PUBLIC_TABLE, SAMPLING_FLOOR, TRUE_ONE_WAYS, Run
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.evaluation.workload_error import IndependentTable, TableError, table_errors
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount

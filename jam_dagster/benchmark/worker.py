@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.benchmark.data import SplitFiles
-from jam_dagster.benchmark.grid import Run
+from jam_dagster.benchmark.runs import Run
 from jam_dagster.benchmark.trial import describe, run_trial
 
 if TYPE_CHECKING:

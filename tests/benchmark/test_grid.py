@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from jam_dagster.benchmark import Run, SplitFiles, load_grid, presets
-from jam_dagster.benchmark.grid import TITLES
 from jam_dagster.errors import SourceError, SpecificationError
 from jam_dagster.mechanisms import MECHANISMS
+from jam_dagster.mechanisms.titles import TITLES
 from tests.benchmark.conftest import GRID
 
 

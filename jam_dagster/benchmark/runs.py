@@ -1,0 +1,126 @@
+"""One run of a benchmark: all that decides what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from jam_dagster.mechanisms import Mechanism, make_mechanism
+from jam_dagster.mechanisms.titles import TITLES
+from jam_dagster.privacy import Budget
+from jam_dagster.privacy.release_key import canonical_digest
+
+PUBLIC_TABLE = "public_table"
+TRUE_ONE_WAYS = "true_one_ways"
+SAMPLING_FLOOR = "sampling_floor"
+BASELINES: Mapping[str, str] = {
+    PUBLIC_TABLE: "public table alone",
+    TRUE_ONE_WAYS: "true one-way marginals, independent",
+    SAMPLING_FLOOR: "sampling floor",
+}
+"""What needs no mechanism, and how figures call it: the public table scaled to n, the product of
+the private one-way marginals without noise, and n rows drawn from the private table."""
+
+Settings = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One row of a grid: everything that decides what the run comes to.
+
+    Parameters
+    ----------
+    split
+        Name of the split.
+    mechanism
+        A registered mechanism, or one of `BASELINES`.
+    settings
+        What differs from the mechanism's defaults, sorted by name.
+    epsilon, delta
+        The budget; epsilon is None for baselines, which cost nothing.
+    seed
+        Of the noise, and of the rows that are sampled; None where nothing is random.
+    degree
+        The workload: all marginals of so many attributes.
+    label
+        How figures call it; no part of what the run is.
+    """
+
+    split: str
+    mechanism: str
+    settings: Settings = ()
+    epsilon: float | None = None
+    seed: int | None = None
+    delta: float = 1e-9
+    degree: int = 3
+    label: str = ""
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it runs no mechanism."""
+        return self.mechanism in BASELINES
+
+    @property
+    def title(self) -> str:
+        """How figures call it."""
+        named = {**TITLES, **BASELINES}
+        return self.label or named.get(self.mechanism, self.mechanism)
+
+    def make(self) -> Mechanism:
+        """Return the mechanism.
+
+        Raises
+        ------
+        SpecificationError
+            If it is not registered, or does not take the settings.
+        """
+        return make_mechanism(self.mechanism, **dict(self.settings))
+
+    @property
+    def rho(self) -> float:
+        """The budget in rho; 0 for a baseline."""
+        return 0.0 if self.epsilon is None else Budget(self.epsilon, self.delta).rho
+
+    def parameters(self) -> dict[str, Any]:
+        """Return all settings that influence the outcome, defaults included."""
+        return {} if self.is_baseline else self.make().parameters()
+
+    def key(self, fingerprint: str) -> str:
+        """Return what tells the run from others on the split of that fingerprint, 16 digits.
+
+        Settings that are spelled out and equal the defaults make no other run.
+        """
+        told = {**asdict(self), "settings": self.parameters(), "fingerprint": fingerprint}
+        del told["label"]
+        return canonical_digest(told)[:16]
+
+    @property
+    def name(self) -> str:
+        """What tells the run from others of its grid, without looking at its tables."""
+        parts = [self.split, self.mechanism]
+        if self.epsilon is not None:
+            parts.append(f"epsilon-{self.epsilon:g}")
+        if self.seed is not None:
+            parts.append(f"seed-{self.seed}")
+        if self.settings:
+            parts.append(canonical_digest(dict(self.settings))[:8])
+        return "_".join(parts)
+
+    def __str__(self) -> str:
+        parts = [self.split, self.title]
+        parts += [f"{name} {value}" for name, value in self.settings]
+        if self.epsilon is not None:
+            parts.append(f"epsilon {self.epsilon:g}")
+        if self.seed is not None:
+            parts.append(f"seed {self.seed}")
+        return ", ".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {**asdict(self), "settings": dict(self.settings)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Run:
+        """Return the run that `to_dict` told."""
+        return cls(**{**content, "settings": tuple(sorted(content["settings"].items()))})
