@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,15 +13,16 @@ import pytest
 from jam_dagster.certificates import (
     Asked,
     Certificate,
+    Finding,
     certify,
     released_files,
     verify,
     write_table,
 )
-from jam_dagster.mechanisms import Mechanism, Transcript, sampling_generator
+from jam_dagster.mechanisms import Mechanism, Transcript, make_mechanism, sampling_generator
 from jam_dagster.privacy import Draws, Neighbours, ReleaseKey, SeededNoise, UnledgeredAccount
 from jam_dagster.privacy.release_key import canonical_digest, specification_of
-from jam_dagster.tables import Domain, EncodedTable, Workload, decode
+from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload, decode
 from tests.battery.mechanisms import Case, every_mechanism_that_samples
 
 RELATIONS = [Neighbours(relation, k) for relation in ("replace_one", "add_remove") for k in (1, 3)]
@@ -34,6 +36,7 @@ def certified(folder: Path, mechanism: Mechanism, neighbours: Neighbours) -> Cer
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({name: rng.integers(0, size, 300) for name, size in domain.sizes.items()})
     table = EncodedTable.from_frame(domain, frame)
+    frame.to_csv(folder / "public.csv", index=False)
     asked = Asked(10.0, 1e-9, {"mechanism": 1.0})
     draws = Draws(SeededNoise(0), UnledgeredAccount(1.0), neighbours=neighbours)
     made = mechanism.run(table, table, Workload.specified(domain, WORKLOAD), draws)
@@ -108,3 +111,20 @@ def test_a_wrong_sensitivity_of_any_draw_is_found(case: Case, tmp_path: Path) ->
         replace(transcript, calls=tuple(one.call for one in forged)).save(tmp_path / "transcript")
         replace(certificate, draws=tuple(forged)).save(tmp_path)
         assert f"{halved.step} has another sensitivity" in failed(tmp_path)["the draws"]
+
+
+def test_a_model_of_public_records_is_refitted_where_these_are_given(tmp_path: Path) -> None:
+    certified(tmp_path, make_mechanism("pmw_pub", rounds=2), Neighbours())
+
+    def refitted(**given: Any) -> Finding:
+        (found,) = (one for one in verify(tmp_path, **given) if "refitted" in one.name)
+        return found
+
+    without = refitted()
+    assert (without.passed, without.checked) == (True, False)
+    assert "NOT CHECKED" in without.message
+    table = refitted(public=CsvSource(str(tmp_path / "public.csv")))
+    assert (table.passed, table.checked) == (True, True)
+    # Another table has other records.
+    pd.DataFrame({"a": [0], "b": [0], "c": [0]}).to_csv(tmp_path / "other.csv", index=False)
+    assert not refitted(public=CsvSource(str(tmp_path / "other.csv"))).passed

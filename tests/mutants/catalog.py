@@ -552,6 +552,22 @@ MUTANTS = (
         ("tests/certificates/test_verification.py", *QUICK),
     ),
     Mutant(
+        "certified-sensitivity-unseen",
+        "a certificate is verified whatever sensitivity its draws were made for",
+        "jam_dagster/certificates/draw_faults.py",
+        "elif not math.isclose(call.sensitivity, wanted, rel_tol=_CLOSE):",
+        "elif call.sensitivity < 0:",
+        ("tests/certificates/test_neighbours.py", "-k", "wrong_sensitivity"),
+    ),
+    Mutant(
+        "certified-weights-forgotten",
+        "a certificate holds AIM to the sensitivity of unweighted candidates",
+        "jam_dagster/mechanisms/aim.py",
+        "yield neighbours.error_score(heaviest)",
+        "yield neighbours.error_score()",
+        ("tests/certificates/test_neighbours.py", "-k", "wrong_sensitivity and aim-accelerated"),
+    ),
+    Mutant(
         "certified-table-unseen",
         "a certificate is verified whatever the table holds",
         "jam_dagster/certificates/verification.py",
