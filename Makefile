@@ -29,9 +29,6 @@ PYTEST := $(BIN)/python -m pytest --durations=15 --durations-min=1
 # Each worker imports jax and dagster anew: more than four take more memory than they save time.
 WORKERS ?= logical
 
-# Ten seeds that no setting was chosen by.
-ERRORS := $(BIN)/python -m benchmarks.jam_pgm --first-seed 100 --seeds 10 --jobs 2
-
 .PHONY: help demo dev docs test test-all torture mutants lint format bench bench-errors bench-scaling \
   bench-kernels bench-previous screenshots constraints clean
 
@@ -87,17 +84,8 @@ bench: $(INSTALLED) ## whole runs on the papers' splits below JAM_DATA: time, me
 	$(BIN)/python -m benchmarks.performance --noise numpy exact --out out/performance.csv
 
 bench-errors: $(INSTALLED) ## errors of ten seeds beside those of plain mirror descent, hours
-	for estimator in accelerated mirror_descent; do \
-	  $(ERRORS) --split titanic adult_pub025_01 --epsilon 0.1 1 10 \
-	    --estimator $$estimator --out out/errors-$$estimator.csv; \
-	  $(ERRORS) --split salary --epsilon 1 \
-	    --estimator $$estimator --out out/errors-$$estimator.csv; \
-	  $(ERRORS) --split titanic adult_pub025_01 --epsilon 1 10 --all-private \
-	    --estimator $$estimator --out out/errors-private-$$estimator.csv; \
-	done
-	for study in errors errors-private; do \
-	  $(BIN)/python -m benchmarks.error_study out/$$study-accelerated.csv out/$$study-mirror_descent.csv; \
-	done
+	$(BIN)/jam-dagster benchmark run benchmarks/errors.yaml --jobs 2 --out out/errors.parquet
+	$(BIN)/python -m benchmarks.error_study out/errors.parquet accelerated mirror_descent
 
 bench-scaling: $(INSTALLED) ## cost against rows, attributes, rounds and size limit, hours
 	$(BIN)/python -m benchmarks.scaling --out out/scaling.csv --plot docs/images/growth.svg

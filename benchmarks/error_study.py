@@ -1,8 +1,7 @@
-"""Whether one setting of JAM-PGM errs more than another: two files of runs side by side.
+"""Whether one setting of a mechanism errs more than another: two labels of a benchmark's rows.
 
-    JAM_DATA=... python -m benchmarks.jam_pgm ... --out fast.csv
-    JAM_DATA=... python -m benchmarks.jam_pgm ... --estimator mirror_descent --out plain.csv
-    python -m benchmarks.error_study fast.csv plain.csv
+    jam-dagster benchmark run benchmarks/errors.yaml --data data --out errors.parquet
+    python -m benchmarks.error_study errors.parquet accelerated mirror_descent
 
 A row for each split and epsilon: both mean errors with their standard errors, and the difference,
 first minus second, over its standard error: once with the runs of each seed paired, once as two
@@ -14,6 +13,7 @@ right or wrong: the smaller standard error tells how much they still have in com
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
 from collections.abc import Sequence
@@ -22,45 +22,43 @@ from typing import cast
 
 import pandas as pd
 
-from benchmarks.jam_pgm import RESULTS, SETTINGS, load_runs
+from jam_dagster.benchmark import read_frame
 from jam_dagster.errors import InputError
 
 LARGEST_DIFFERENCE = 2.0
 """Standard errors by which the first may exceed the second and still count as not worse."""
 
-# What two files may differ in; all else must be alike for their errors to be compared.
+# What two labels may differ in; all else must be alike for their errors to be compared.
 COMPARED = ("estimator", "iterations", "tolerance")
-_FIXED = tuple(name for name in SETTINGS if name not in (*COMPARED, "split", "epsilon", "seed"))
 
 
-def read(path: Path) -> pd.DataFrame:
-    """Return the runs of a file.
+def read(path: Path, label: str) -> pd.DataFrame:
+    """Return the runs of a label, and their settings as columns.
 
     Raises
     ------
     InputError
-        If there is no file, it holds no runs, or a split, epsilon and seed twice.
+        If there is no file, it holds no runs of the label, or a split, epsilon and seed twice.
     """
-    rows = load_runs(path)
-    if not rows:
-        raise InputError(f"{path} holds no runs: make them with benchmarks.jam_pgm --out {path}.")
-    runs = pd.DataFrame(rows)
-    texts = ("split", "estimator", "all_private")
-    numbers = [name for name in (*SETTINGS, *RESULTS) if name not in texts]
-    runs[numbers] = runs[numbers].astype(float)
-    whole = ["seed", "degree", "rounds", "iterations"]
-    runs[whole] = runs[whole].astype(int)
+    rows = read_frame([path])
+    held = rows[(rows["kind"] == "mechanism") & (rows["status"] == "done")]
+    runs = held[held["label"] == label].reset_index(drop=True)
+    if runs.empty:
+        known = ", ".join(dict.fromkeys(held["label"])) or "none"
+        raise InputError(f"{path} holds no runs called {label!r}; it holds {known}.")
     repeated = runs[runs.duplicated(["split", "epsilon", "seed"])]
     if len(repeated):
         one = repeated.iloc[0]
         raise InputError(
             f"{path} holds seed {one['seed']} of {one['split']} at epsilon {one['epsilon']:g} more "
-            "than once, with different settings: keep a file for each setting."
+            f"than once, with different settings of {label!r}: give each setting a label."
         )
-    return runs
+    settings = pd.DataFrame([json.loads(one) for one in runs["parameters"]], dtype=object)
+    # How many rounds were made is a column, too, and how many were asked for a setting.
+    return runs.drop(columns=[one for one in settings if one in runs]).join(settings)
 
 
-def compare(first: pd.DataFrame, second: pd.DataFrame, column: str = "error") -> pd.DataFrame:
+def compare(first: pd.DataFrame, second: pd.DataFrame, column: str = "error_mean") -> pd.DataFrame:
     """Return a row for each split and epsilon that both hold.
 
     Parameters
@@ -68,7 +66,8 @@ def compare(first: pd.DataFrame, second: pd.DataFrame, column: str = "error") ->
     first, second
         Runs, as `read` returns them.
     column
-        ``error``, of the synthetic table, or ``model``, of the model that it is sampled from.
+        ``error_mean``, of the synthetic table, or ``model_error_mean``, of the model that it is
+        sampled from.
 
     Returns
     -------
@@ -83,8 +82,8 @@ def compare(first: pd.DataFrame, second: pd.DataFrame, column: str = "error") ->
     InputError
         If other settings than the estimator's differ, or they have no split and epsilon in common.
     """
-    for name in _FIXED:
-        values = sorted({*first[name], *second[name]})
+    for name in _fixed(first):
+        values = sorted({*first[name], *second[name]}, key=str)
         if len(values) > 1:
             raise InputError(
                 f"The runs differ in {name} ({', '.join(map(str, values))}): their "
@@ -120,7 +119,7 @@ def compare(first: pd.DataFrame, second: pd.DataFrame, column: str = "error") ->
             }
         )
     if not made:
-        raise InputError("The two files have no split and epsilon in common.")
+        raise InputError("The two have no split and epsilon in common.")
     return pd.DataFrame(made)
 
 
@@ -133,6 +132,12 @@ def _over(difference: float, error: float) -> float:
     return difference / error if error > 0 else math.nan
 
 
+def _fixed(runs: pd.DataFrame) -> list[str]:
+    """Return what must be alike: the columns of settings but those compared, and the problem."""
+    settings = json.loads(runs["parameters"].iloc[0])
+    return ["mechanism", "delta", "degree", *(one for one in settings if one not in COMPARED)]
+
+
 def _setting(runs: pd.DataFrame) -> str:
     values = ", ".join(
         f"{name} {' and '.join(dict.fromkeys(map(str, runs[name])))}" for name in COMPARED
@@ -142,32 +147,34 @@ def _setting(runs: pd.DataFrame) -> str:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Compare the files; return the exit status."""
+    """Compare two labels; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.error_study",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("first", type=Path, help="runs of the setting in question")
-    parser.add_argument("second", type=Path, help="runs of the setting that it is held to")
+    parser.add_argument("results", type=Path, help="rows of jam-dagster benchmark run")
+    parser.add_argument("first", help="label of the setting in question")
+    parser.add_argument("second", help="label of the setting that it is held to")
     parser.add_argument(
         "--column",
-        choices=("error", "model"),
-        default="error",
+        choices=("error_mean", "model_error_mean"),
+        default="error_mean",
         help="of the synthetic table, or of the model that it is sampled from",
     )
     parser.add_argument("--out", type=Path, help="a CSV file for the table")
     arguments = parser.parse_args(given)
     try:
-        first, second = read(arguments.first), read(arguments.second)
+        first, second = (
+            read(arguments.results, label) for label in (arguments.first, arguments.second)
+        )
         table = compare(first, second, arguments.column)
     except InputError as error:
         print(error, file=sys.stderr)
         return 2
     for name, runs in (("first", first), ("second", second)):
         print(f"{name}: {_setting(runs)}")
-    fixed = ", ".join(f"{name} {first[name].iloc[0]}" for name in _FIXED)
-    print(f"both: {fixed}")
+    print(f"both: {', '.join(f'{name} {first[name].iloc[0]}' for name in _fixed(first))}")
     print(f"not_worse: first exceeds second by at most {LARGEST_DIFFERENCE:g} standard errors\n")
     print(table.round(4).to_string(index=False))
     if arguments.out is not None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from jam_dagster.errors import InputError, SourceError, SpecificationError
@@ -22,7 +23,7 @@ from jam_dagster.tables import (
     source_from_config,
 )
 from jam_dagster.tables.anchoring import anchored
-from jam_dagster.tables.configuration import as_text, check_keys
+from jam_dagster.tables.configuration import as_integer, as_text, check_keys
 from jam_dagster.tables.encoded import digest_of
 
 FOLDER_VARIABLE = "JAM_DATA"
@@ -74,6 +75,10 @@ class SplitFiles:
         Tables of one's own, as `source_from_config` takes them in a text.
     domain
         The domain file of both; needed with tables of one's own.
+    of
+        The folder of published tables, or the simulated split, where it is called otherwise.
+    public_rows
+        How many rows of the public table there are, from its first on; None: all.
 
     Raises
     ------
@@ -85,6 +90,8 @@ class SplitFiles:
     private: str | None = None
     public: str | None = None
     domain: str | None = None
+    of: str | None = None
+    public_rows: int | None = None
 
     def __post_init__(self) -> None:
         if not self.name or not self.name.isprintable():
@@ -94,6 +101,12 @@ class SplitFiles:
                 f"the split {self.name!r} needs private and domain together (and public, where "
                 "there is one), or neither: then it is looked for below the folder of data."
             )
+        if self.of is not None and self.private is not None:
+            raise SpecificationError(f"the split {self.name!r} has both of and private: give one.")
+        if self.public_rows is not None and self.public_rows < 1:
+            raise SpecificationError(
+                f"the split {self.name!r}: public_rows must be at least 1, got {self.public_rows}"
+            )
 
     @classmethod
     def from_config(cls, config: object, folder: Path) -> SplitFiles:
@@ -102,7 +115,8 @@ class SplitFiles:
         Parameters
         ----------
         config
-            A name, or a mapping with ``name``, ``private``, ``public`` and ``domain``.
+            A name, or a mapping with ``name``, ``private``, ``public`` and ``domain``, or ``of``,
+            and ``public_rows``.
         folder
             What relative paths are relative to.
 
@@ -115,10 +129,13 @@ class SplitFiles:
             return cls(config)
         if not isinstance(config, Mapping):
             raise SpecificationError(f"a split is a name or a mapping, got {config!r}")
-        check_keys("a split", config, ("name", "private", "public", "domain"))
-        given = {key: as_text("a split", key, value) for key, value in config.items()}
+        check_keys("a split", config, [one.name for one in fields(cls)])
+        given: dict[str, Any] = {
+            key: (as_integer if key == "public_rows" else as_text)("a split", key, value)
+            for key, value in config.items()
+        }
         if "name" not in given:
-            raise SpecificationError("a split with tables of its own needs a name")
+            raise SpecificationError("a split needs a name")
         for key in set(given) & {"private", "public", "domain"}:
             given[key] = anchored(given[key], folder)
         return cls(**given)
@@ -142,6 +159,17 @@ class SplitFiles:
         InputError
             If tables and domain do not fit.
         """
+        split = self._whole(data)
+        if split.public is None or self.public_rows is None:
+            return split
+        if self.public_rows > split.public.records:
+            raise InputError(
+                f"The split {self.name!r} has {split.public.records:,} public rows, fewer than "
+                "public_rows: lower it."
+            )
+        return replace(split, public=split.public.take(np.arange(self.public_rows)))
+
+    def _whole(self, data: Path | None) -> Split:
         if self.private is not None and self.domain is not None:
             domain = Domain.load(self.domain)
             private = encode(source_from_config(self.private).read(private=True), domain)
@@ -150,9 +178,10 @@ class SplitFiles:
                 records = source_from_config(self.public).read(private=False)
                 public = encode(records, domain, private=False)
             return _checked(Split(self.name, private, public))
-        if self.name in SIMULATED:
-            return SIMULATED[self.name](self.name)
-        return _checked(_published(self.name, data))
+        place = self.of or self.name
+        if place in SIMULATED:
+            return SIMULATED[place](self.name)
+        return _checked(replace(_published(place, data), name=self.name))
 
 
 def _published(name: str, data: Path | None) -> Split:

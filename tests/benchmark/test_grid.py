@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jam_dagster.benchmark import Run, SplitFiles, load_grid, presets
-from jam_dagster.errors import SourceError, SpecificationError
+from jam_dagster.errors import InputError, SourceError, SpecificationError
 from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.mechanisms.titles import TITLES
 from tests.benchmark.conftest import GRID
@@ -212,3 +212,22 @@ def test_the_simulated_split_needs_no_files() -> None:
     assert split.private.records == 2000
     # Small enough for mechanisms that hold the whole domain.
     assert split.domain.size() < 1000
+
+
+def test_a_split_may_have_fewer_public_rows(data: Path) -> None:
+    whole = SplitFiles("small").load(data)
+
+    split = SplitFiles("one", of="small", public_rows=1).load(data)
+
+    assert split.name == "one"
+    assert split.public is not None
+    assert split.public.records == 1
+    assert split.private.records == whole.private.records
+    assert split.fingerprint != whole.fingerprint
+    assert SplitFiles("again", of="small").load(data).fingerprint == whole.fingerprint
+    with pytest.raises(InputError, match="fewer than public_rows"):
+        SplitFiles("many", of="small", public_rows=41).load(data)
+    with pytest.raises(SpecificationError, match="at least 1"):
+        SplitFiles("none", of="small", public_rows=0)
+    with pytest.raises(SpecificationError, match="both of and private"):
+        SplitFiles("both", private="p", domain="d", of="small")

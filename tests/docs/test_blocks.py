@@ -93,7 +93,7 @@ def test_output_is_compared_with_what_was_printed(tmp_path: Path) -> None:
         "jam-dagster plan --everything",
         "jam-dagster everything",
         "python -m benchmarks.everything",
-        "python -m benchmarks.jam_pgm --everything",
+        "python -m benchmarks.error_study --everything",
         "rm -rf everything",
     ],
 )

@@ -103,9 +103,9 @@ def test_forgetting_loses_nothing_but_time():
 
 @pytest.mark.slow
 def test_answers_of_a_real_run_equal_those_of_private_pgm(jam_data):
-    from benchmarks.splits import load_split
+    from jam_dagster.benchmark import SplitFiles
 
-    split = load_split("adult_pub025_01")
+    split = SplitFiles("adult_pub025_01").load()
     draws = Draws(SeededNoise(0), UnledgeredAccount(1.0))
     model = (
         JamPgm(rounds=8)

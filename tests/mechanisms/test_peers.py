@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.splits import load_split
+from jam_dagster.benchmark import SplitFiles
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation import workload_error
 from jam_dagster.mechanisms import make_mechanism, sampling_generator
@@ -82,7 +82,7 @@ def test_choosing_marginals_beats_independence(split):
     """At epsilon 10, by far: 0.42 to 0.56 and 0.10 to 0.35 with this seed."""
     if "JAM_DATA" not in os.environ:
         pytest.skip("set JAM_DATA to the folder that holds paper/<split>/ to run this")
-    tables = load_split(split)
+    tables = SplitFiles(split).load()
     workload = Workload.all_k_way(tables.domain, 3)
 
     def error(name):

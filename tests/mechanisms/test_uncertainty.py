@@ -201,12 +201,12 @@ def test_bounds_hold_in_repeated_runs(rho, neighbours, mechanism):
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_bounds_hold_on_titanic(epsilon):
-    from benchmarks.splits import load_split
+    from jam_dagster.benchmark import SplitFiles
     from jam_dagster.privacy import Budget
 
     if not os.environ.get("JAM_DATA"):
         pytest.skip("JAM_DATA is not set")
-    split = load_split("titanic")
+    split = SplitFiles("titanic").load()
     workload = Workload.all_k_way(split.domain, 3)
     rows = coverage(split.private, workload, Budget(epsilon, 1e-9).rho, range(5))
     assert np.mean([held for held, _, _ in rows]) >= 0.95
