@@ -207,8 +207,19 @@ def estimator_of(transcript: Transcript, domain: Domain) -> Estimator:
     )
 
 
-def refit_graphical(transcript: Transcript, domain: Domain) -> FittedModel:
+def refit_graphical(
+    transcript: Transcript, domain: Domain, measurements: Sequence[Measurement] | None = None
+) -> FittedModel:
     """Return the model of a transcript: the same fits in the same order.
+
+    Parameters
+    ----------
+    transcript
+        A whole transcript.
+    domain
+        The domain that it refers to.
+    measurements
+        What the fits were given, where it is not the transcript's measurements as they are.
 
     Raises
     ------
@@ -216,6 +227,6 @@ def refit_graphical(transcript: Transcript, domain: Domain) -> FittedModel:
         If the transcript does not say how the model was fitted.
     """
     estimator = estimator_of(transcript, domain)
-    for measurement in transcript.measurements:
+    for measurement in transcript.measurements if measurements is None else measurements:
         estimator.add(measurement)
     return estimator.model.recalibrated()

@@ -6,7 +6,6 @@ import io
 import json
 import zipfile
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms.junction_tree import BYTES_PER_CELL, MEGABYTE
-from jam_dagster.mechanisms.model import FittedModel
+from jam_dagster.mechanisms.model import possible_cells
 from jam_dagster.mechanisms.transcript import Measurement
 from jam_dagster.tables import Clique, Domain, EncodedTable
 from jam_dagster.tables.files import write_whole
@@ -104,9 +103,9 @@ class MeasuredAnswers:
             measured, values, sigma = self._measured[number]
             others = tuple(axis for axis, name in enumerate(measured) if name not in clique)
             weight = size / values.size / sigma**2
-            summed += weight * (values * self._possible(measured)).sum(axis=others)
+            summed += weight * (values * possible_cells(self.domain, measured)).sum(axis=others)
             weights += weight
-        answer = _nearest(summed / weights, self._possible(clique), self.total)
+        answer = _nearest(summed / weights, possible_cells(self.domain, clique), self.total)
         return answer.transpose([clique.index(name) for name in names])
 
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
@@ -130,17 +129,6 @@ class MeasuredAnswers:
                 "mechanism that fits a model, such as aim."
             )
         return holding
-
-    @cached_property
-    def _uniform(self) -> FittedModel:
-        return FittedModel.uniform(self.domain, 1.0)
-
-    def _possible(self, clique: Clique) -> np.ndarray:
-        """Return which cells of a marginal may hold somebody."""
-        if not self.domain.impossible:
-            return np.array(True)
-        possible: np.ndarray = self._uniform.marginal(clique) > 0
-        return possible
 
     def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
         """Raise InputError: answers that were measured one by one are no table."""
@@ -204,7 +192,6 @@ def _nearest(values: np.ndarray, possible: np.ndarray, total: float) -> np.ndarr
 
     It is ``max(values - t, 0)`` in the possible cells, with the t that makes it sum to the total.
     """
-    possible = np.broadcast_to(possible, values.shape)
     descending = -np.sort(-values[possible])
     excess = (np.cumsum(descending) - total) / np.arange(1, descending.size + 1)
     # The last that stays positive: those before it do.

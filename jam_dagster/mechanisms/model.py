@@ -372,6 +372,14 @@ class FittedModel:
             ) from damaged
 
 
+def possible_cells(domain: Domain, clique: Clique) -> np.ndarray:
+    """Return which cells of a marginal the impossible combinations of a domain leave possible."""
+    if not domain.impossible:
+        return np.ones([domain.size((name,)) for name in clique], dtype=bool)
+    possible: np.ndarray = FittedModel.uniform(domain, 1.0).marginal(clique) > 0
+    return possible
+
+
 def _plain(condition: object) -> object:
     """Return a condition with NumPy's numbers, texts and lists as Python's."""
     if isinstance(condition, np.ndarray | np.generic):

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations, repeat
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from jam_dagster.mechanisms.estimation import Weighting
+from jam_dagster.mechanisms.estimation import Convergence, Weighting
 from jam_dagster.mechanisms.graphical_run import (
     GraphicalRun,
     estimator_setting,
@@ -23,7 +23,7 @@ from jam_dagster.mechanisms.graphical_run import (
     refit_graphical,
     tolerance_setting,
 )
-from jam_dagster.mechanisms.model import FittedModel
+from jam_dagster.mechanisms.model import FittedModel, possible_cells
 from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
 from jam_dagster.mechanisms.run import (
     SMALLEST_RHO,
@@ -34,13 +34,16 @@ from jam_dagster.mechanisms.run import (
     check_tables,
     in_rounds,
 )
-from jam_dagster.mechanisms.settings import check_settings
-from jam_dagster.mechanisms.transcript import Round, Transcript
+from jam_dagster.mechanisms.settings import check_settings, setting
+from jam_dagster.mechanisms.transcript import Measurement, Round, Transcript
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import Neighbours
     from jam_dagster.privacy.draws import Draws
+
+RARE = 3.0
+"""Sigmas below which a noisy count is that of a rare value."""
 
 PARTS = 3
 """Single attributes, choosing the tree and measuring it have a third of the budget each."""
@@ -52,6 +55,8 @@ class Mst:
 
     Attributes
     ----------
+    merge_rare
+        Whether values of an attribute whose noisy count is below three sigma are taken together.
     estimator, iterations, tolerance
         How the model is fitted; see `jam_dagster.mechanisms.estimation.make_estimator`.
         Measurements are weighed by their noise.
@@ -70,13 +75,16 @@ class Mst:
     - An edge is measured when it is chosen, and the next is chosen by the same scores. The paper
       chooses all first; the draws are the same.
     - Of two attributes there is one pair, which is not chosen; its measurement gets that third.
-    - The paper merges the values of an attribute whose noisy count is below three sigma, before it
-      chooses the tree. Here they stay apart. A merged table would have other cells than the
-      domain's marginal, on which transcripts, certificates and impossible combinations rest; and
-      which values are rare is told by the measurement of the single attribute, which keeps the
-      fit from putting much there. What that costs is noise in cells that are almost empty.
+    - The paper merges rare values into one before it chooses the tree, and spreads records evenly
+      over them in the end. Here pairs are scored with rare values merged, and measured as they
+      are; in the fit a block of rare values has the mean of what was measured in it, so that the
+      model is even within it. That keeps to the marginals of the domain, on which transcripts,
+      certificates and impossible combinations rest, and comes to the same error.
     """
 
+    merge_rare: bool = setting(
+        True, "whether values whose noisy count is below three sigma are taken together"
+    )
     estimator: str = estimator_setting()
     iterations: int = iterations_setting()
     tolerance: float = tolerance_setting()
@@ -155,7 +163,59 @@ class Mst:
         cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
     ) -> FittedModel:
         """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
-        return refit_graphical(transcript, domain)
+        prepared = transcript.measurements
+        if transcript.parameters["merge_rare"]:
+            prepared = tuple(map(RareValues(domain).merged, prepared))
+        return refit_graphical(transcript, domain, prepared)
+
+
+class RareValues:
+    """Which values of attributes are rare, as their measurements tell.
+
+    Parameters
+    ----------
+    domain
+        The attributes.
+    """
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        # For each attribute that was measured the group of each value: rare ones share one.
+        self._groups: dict[str, np.ndarray] = {}
+
+    def merged(self, measurement: Measurement) -> Measurement:
+        """Return a measurement with the mean of each block of rare values in its cells.
+
+        A single attribute's tells from then on which of its values are rare. Impossible cells have
+        no part in a mean, and keep what was measured.
+        """
+        clique, values = measurement.clique, measurement.values
+        if len(clique) == 1:
+            rare = values < RARE * measurement.sigma
+            first_rare = int(rare.argmax())
+            self._groups[clique[0]] = np.where(rare, first_rare, np.arange(rare.size))
+        block, possible = self._blocks(clique), possible_cells(self._domain, clique)
+        cells = np.bincount(block[possible], minlength=values.size)
+        mean = np.bincount(block[possible], values[possible], values.size) / np.maximum(cells, 1)
+        return replace(measurement, values=np.where(possible, mean[block], values))
+
+    def distance(self, clique: Clique, counts: np.ndarray, model: np.ndarray) -> float:
+        """Return ``||counts - model||_1`` with rare values merged, in counts.
+
+        Counts of merged cells move no further than those of cells.
+        """
+        merged = np.bincount(self._blocks(clique).ravel(), (counts - model).ravel())
+        return float(np.abs(merged).sum())
+
+    def _blocks(self, clique: Clique) -> np.ndarray:
+        """Return for each cell of a marginal the first of those it is merged with."""
+        shape = self._domain.project(clique).shape
+        places = [
+            self._groups.get(name, np.arange(size))
+            for name, size in zip(clique, shape, strict=True)
+        ]
+        block: np.ndarray = np.ravel_multi_index(np.ix_(*places), shape)
+        return block
 
 
 def candidates_of(names: Sequence[str]) -> list[Clique]:
@@ -179,6 +239,22 @@ class _Run(GraphicalRun):
         # The names that the tree holds together so far, for each name.
         self.part = {name: frozenset([name]) for name in names}
         self.pair_errors = np.empty(0)
+        self.rare = RareValues(self.domain) if mechanism.merge_rare else None
+
+    def fit(self, measurement: Measurement) -> Convergence:
+        """Refit the model with one measurement more."""
+        return super().fit(measurement if self.rare is None else self.rare.merged(measurement))
+
+    def errors(self, numbers: Sequence[int]) -> np.ndarray:
+        """Return the L1 error of candidates, in counts, with rare values merged."""
+        if self.rare is None:
+            return super().errors(numbers)
+        errors = np.empty(len(self.closure))
+        with self.stage("answer"):
+            for block in self.blocks([self.closure[number] for number in numbers]):
+                for clique, answer in self.model.marginals(list(block)).items():
+                    errors[self.number[clique]] = self.rare.distance(clique, block[clique], answer)
+        return errors[list(numbers)]
 
     def round(self, index: int) -> Round | str:
         """Measure an attribute, or choose an edge of the tree and measure it."""

@@ -9,9 +9,10 @@ import pytest
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms import Mst, refit
+from jam_dagster.mechanisms import Measurement, Mst, refit
+from jam_dagster.mechanisms.mst import RareValues
 from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
-from jam_dagster.tables import Domain, EncodedTable, Workload
+from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
 from tests.mechanisms.conftest import ScriptedNoise
 
 AB, AC, BC = 0, 1, 2
@@ -75,6 +76,47 @@ def test_one_attribute_takes_it_all(domain, private):
     assert account.spent <= 0.9
 
 
+def measured(clique, values, sigma):
+    return Measurement(clique, "private", np.array(values, dtype=float), sigma, 0)
+
+
+def test_rare_values_are_taken_together(domain):
+    rare = RareValues(domain)
+    # Three sigma are six: the last two values of b, and neither of a.
+    np.testing.assert_allclose(rare.merged(measured(("a",), [9, 8], 2)).values, [9, 8])
+    np.testing.assert_allclose(rare.merged(measured(("b",), [11, 5, -1], 2)).values, [11, 2, 2])
+    pair = rare.merged(measured(("a", "b"), [[6, 1, 4], [7, -3, 0]], 9))
+    np.testing.assert_allclose(pair.values, [[6, 2.5, 2.5], [7, -1.5, -1.5]])
+    # c was not measured, so its values stay apart.
+    pair = rare.merged(measured(("b", "c"), [[6, 1], [7, 3], [1, 5]], 9))
+    np.testing.assert_allclose(pair.values, [[6, 1], [4, 4], [4, 4]])
+    counts, model = np.array([[6, 1, 4], [7, 3, 0]]), np.array([[5, 3, 3], [5, 3, 2]])
+    assert rare.distance(("a", "b"), counts, model) == 1 + 1 + 2 + 2
+
+
+def test_impossible_cells_have_no_part_in_a_mean():
+    never = ImpossibleCombination(("a", "b"), ((0,), (2,)))
+    domain = Domain(Domain.from_sizes({"a": 2, "b": 3}).attributes, (never,))
+    rare = RareValues(domain)
+    rare.merged(measured(("b",), [99, 1, 2], 2))
+    pair = rare.merged(measured(("a", "b"), [[60, 6, -8], [39, 1, 2]], 2))
+    np.testing.assert_allclose(pair.values, [[60, 6, -8], [39, 1.5, 1.5]])
+
+
+@pytest.mark.parametrize("merge", [True, False])
+def test_the_model_is_even_within_rare_values(domain, private, workload, merge):
+    # Sigma is 2 / sqrt 3: values of at most 3 records are rare, if it is not for the noise.
+    noise = ScriptedNoise([BC, 0])
+    draws = Draws(noise, UnledgeredAccount(6.75))
+    mechanism = Mst(iterations=300, tolerance=0.0, merge_rare=merge)
+    model = mechanism.run(private, None, workload, draws).model
+    b = model.marginal(("b",))
+    assert (b[1] == pytest.approx(b[2], abs=1e-6)) == merge
+    assert b.sum() == pytest.approx(12)
+    # Of a and b: 6 2 0 / 1 0 3, merged 6 2 / 1 3, less products 8 4 x 7 2 3, merged 7 5, over 12.
+    assert noise.selections[0]["scores"][AB] == pytest.approx((64 if merge else 96) / 12, abs=0.05)
+
+
 def many(records, seed):
     domain = Domain.from_sizes({"a": 2, "b": 3, "c": 2, "d": 3, "e": 2})
     rng = np.random.default_rng(seed)
@@ -119,9 +161,10 @@ def test_without_noise_it_is_the_best_tree(seed):
     np.testing.assert_allclose(made.model.marginal(private.domain.names), joint, atol=0.2)
 
 
-def test_the_transcript_is_enough_to_fit_the_model_again(domain, private, workload):
+@pytest.mark.parametrize("merge", [True, False])
+def test_the_transcript_is_enough_to_fit_the_model_again(domain, private, workload, merge):
     draws = Draws(SeededNoise(4), UnledgeredAccount(0.5))
-    made = Mst(iterations=60).run(private, None, workload, draws)
+    made = Mst(iterations=60, merge_rare=merge).run(private, None, workload, draws)
     fitted = refit(made.transcript, domain)
     every = ("a", "b", "c")
     np.testing.assert_array_equal(fitted.marginal(every), made.model.marginal(every))
