@@ -39,7 +39,9 @@ def mechanisms(
         return
     for one, mechanism in told.items():
         typer.echo(f"{one}: {mechanism['text']}")
-        typer.echo(f"  {'needs' if mechanism['uses_public'] else 'does without'} a public table")
+        public = "learns from" if mechanism["uses_public"] else "does not learn from"
+        table = "" if mechanism["samples"] else "; answers marginals, and makes no synthetic table"
+        typer.echo(f"  {public} a public table{table}")
         for key, setting in mechanism["settings"].items():
             default = setting["default"]
             shown = "follows from the domain" if default is None else default

@@ -351,7 +351,8 @@ def _print_curve(made: Plan, console: Console) -> None:
     seeds = len(made.asked.trials)
     how = "one seed" if seeds == 1 else f"{seeds} seeds, ± one standard error"
     table = Table(title=f"Simulated error ({how})")
-    for name in ("epsilon", "error", "below public half", "private : public"):
+    rounds = "private : public" if made.chooses_source else "rounds"
+    for name in ("epsilon", "error", "below public half", rounds):
         table.add_column(name, justify="right")
     table.add_column("")
     for point in made.curve:
@@ -359,7 +360,8 @@ def _print_curve(made: Plan, console: Console) -> None:
             f"{point.epsilon:g}",
             _told(point.error),
             _told(point.gain, sign="+"),
-            f"{point.picks['private']:.1f} : {point.picks['public']:.1f}",
+            f"{point.picks['private']:.1f}"
+            + (f" : {point.picks['public']:.1f}" if made.chooses_source else ""),
             "asked for" if point.epsilon == made.epsilon else "",
         )
     console.print(table)

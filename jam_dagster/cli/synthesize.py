@@ -209,7 +209,7 @@ def synthesize(
     if as_json:
         print_json(made.to_dict())
     else:
-        _print_summary(made, delta)
+        _print_summary(made, mechanism, delta)
 
 
 def _run(request: SynthesisRequest) -> Synthesis:
@@ -226,7 +226,8 @@ def _run(request: SynthesisRequest) -> Synthesis:
         )
 
 
-def _print_summary(made: Synthesis, delta: float) -> None:
+def _print_summary(made: Synthesis, mechanism: str, delta: float) -> None:
+    from jam_dagster.evaluation.mechanism_words import told_picks
     from jam_dagster.privacy import describe_rho
 
     lines = {"Synthetic table": f"{made.output / 'synthetic.csv'} ({made.rows:,} rows)"}
@@ -236,7 +237,7 @@ def _print_summary(made: Synthesis, delta: float) -> None:
         lines["Certificate"] = str(made.certificate)
     lines["Privacy budget"] = describe_rho(made.rho_budget, delta)
     lines["Privacy spent"] = describe_rho(made.rho_spent, delta)
-    lines["Rounds"] = " and ".join(f"{number} {origin}" for origin, number in made.picks.items())
+    lines["Rounds"] = told_picks(mechanism, made.picks)
     errors = made.errors
     if errors.restricted:
         lines["Errors"] = "restricted: exact statistics of private data"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from jam_dagster.mechanisms.registry import make_mechanism
@@ -13,16 +14,23 @@ if TYPE_CHECKING:
 _CHOOSES_SOURCE = frozenset({"jam_pgm"})
 
 
-def chooses_source(transcript: Transcript) -> bool:
-    """Whether the mechanism chooses to measure on the public table in place of the private one."""
-    return transcript.mechanism in _CHOOSES_SOURCE
+def chooses_source(mechanism: str) -> bool:
+    """Whether a mechanism chooses to measure on the public table in place of the private one."""
+    return mechanism in _CHOOSES_SOURCE
+
+
+def told_picks(mechanism: str, picks: Mapping[str, int]) -> str:
+    """Tell how many rounds measured where; how many there were, where they cannot choose."""
+    if chooses_source(mechanism):
+        return " and ".join(f"{number} {origin}" for origin, number in picks.items())
+    return str(picks["private"])
 
 
 def told_rounds(transcript: Transcript) -> str:
     """Tell what a round was, and why the last one was the last."""
     title = title_of(transcript.mechanism)
     ended = f"It ended with: {transcript.ended}."
-    if chooses_source(transcript):
+    if chooses_source(transcript.mechanism):
         return (
             f"In each round the mechanism ({title}) chose, with noise, the marginal about which "
             "its model was most wrong, and whether to measure it with noise in the private table "

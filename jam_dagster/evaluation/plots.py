@@ -123,7 +123,11 @@ def choices_per_round(transcript: Transcript) -> Chart:
         for one in transcript.rounds
     ]
     marginals = list(dict.fromkeys(str(row["marginal"]) for row in rows))
-    shown = _SOURCE_NAMES if chooses_source(transcript) else {"private": _SOURCE_NAMES["private"]}
+    shown = (
+        _SOURCE_NAMES
+        if chooses_source(transcript.mechanism)
+        else {"private": _SOURCE_NAMES["private"]}
+    )
     source = list(shown.values())
     chart = (
         chart_of(rows)

@@ -151,7 +151,7 @@ def budget_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
 
 def _sources_of(history: Sequence[PartitionRelease]) -> dict[str, tuple[str, palette.Colour, str]]:
     """Return where rounds may have measured, with what a plot shows for it."""
-    chosen = any(chooses_source(one.transcript) for one in history)
+    chosen = any(chooses_source(one.transcript.mechanism) for one in history)
     return {source: shown for source, shown in _SOURCES.items() if chosen or source == "private"}
 
 

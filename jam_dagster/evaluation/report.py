@@ -163,7 +163,7 @@ def render_report(
         rounds=report_figures.round_figures(transcript),
         told_rounds=told_rounds(transcript),
         learned_from=learned_from(transcript, released=facts.public_released),
-        chooses_source=chooses_source(transcript),
+        chooses_source=chooses_source(transcript.mechanism),
         history=history,
         history_figures=history_figures,
         # What the page takes from other releases, the guarantee of this one does not cover.

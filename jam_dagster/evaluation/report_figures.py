@@ -65,7 +65,7 @@ def round_figures(transcript: Transcript) -> dict[str, Figure]:
     if not transcript.rounds:
         return {}
     picks = transcript.picks
-    taken = f", {picks['public']} took public data" if chooses_source(transcript) else ""
+    taken = f", {picks['public']} took public data" if chooses_source(transcript.mechanism) else ""
     return {
         "budget": Figure(
             "Budget over rounds",

@@ -9,6 +9,7 @@ import pandas as pd
 from jam_dagster.certificates import table_csv
 from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
 from jam_dagster.evaluation import plots, released_marginal
+from jam_dagster.evaluation.mechanism_words import chooses_source
 from jam_dagster.evaluation.release_history import PartitionRelease
 from jam_dagster.mechanisms import Mechanism, Round, sampling_generator
 from jam_dagster.mechanisms.sampling import sampling_error
@@ -130,10 +131,13 @@ def _check_can_start(mechanism: Mechanism, domain: Domain, workload: Workload, r
     except (EmptyCandidateSetError, SpecificationError) as error:
         if not domain.restricted:
             raise
+        settings = mechanism.parameters()
+        rounds = " or mechanism.rounds" if "rounds" in settings else ""
+        size = " raise mechanism.size_limit_mb," if "size_limit_mb" in settings else ""
         raise type(error)(
             "The mechanism cannot start over a domain that was identified from private data; why"
             " is withheld, because it tells sizes of the domain. Lower domain.bins, the workload's"
-            " degree or mechanism.rounds, raise mechanism.size_limit_mb, or declare the domain."
+            f" degree{rounds},{size} or declare the domain."
         ) from None
 
 
@@ -158,7 +162,7 @@ def _run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
         return configured | graph.withheld_note()
     picks = transcript.picks
     shares: dict[str, Any] = {}
-    if graph.learns_from_public:
+    if chooses_source(transcript.mechanism):
         shares = {
             "share_of_public_picks": picks["public"] / max(1, sum(picks.values())),
             "share_measured_privately": PartitionRelease("", "", transcript).measured,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jam_dagster.evaluation.mechanism_words import chooses_source
+
 if TYPE_CHECKING:
     from jam_dagster.synthesis.outlook import LedgerOutlook
     from jam_dagster.synthesis.simulation import CurvePoint, Estimate
@@ -121,6 +123,8 @@ class Plan:
 
     Parameters
     ----------
+    mechanism
+        Its name.
     epsilon, delta, shares
         The guarantee, and the rho of each share.
     records, records_assumed
@@ -135,6 +139,7 @@ class Plan:
         What deserves a second look, and what was assumed.
     """
 
+    mechanism: str
     epsilon: float
     delta: float
     shares: dict[str, float]
@@ -155,6 +160,11 @@ class Plan:
         return next(point for point in self.curve if point.epsilon == self.epsilon)
 
     @property
+    def chooses_source(self) -> bool:
+        """Whether rounds may measure on the public table in place of the private one."""
+        return chooses_source(self.mechanism)
+
+    @property
     def public_error(self) -> Estimate:
         """The error of the half that plays the public table: the line to beat."""
         return self.asked.public
@@ -162,6 +172,7 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as ``plan --json`` prints them."""
         return {
+            "mechanism": self.mechanism,
             "epsilon": self.epsilon,
             "delta": self.delta,
             "rho": self.shares,

@@ -111,6 +111,7 @@ def make_plan(
         notes.append(f"Too small to leave every round a budget, and not tried: epsilon {told}.")
     asked = next(point for point in curve if point.epsilon == release.epsilon)
     return Plan(
+        mechanism=mechanism.name,
         epsilon=release.epsilon,
         delta=release.delta,
         shares=release.shares(),
