@@ -65,6 +65,8 @@ class Grid:
         For every mechanism that says nothing else.
     baselines
         Whether what needs no mechanism is measured besides.
+    seconds
+        What a run of a mechanism that says nothing else takes, for the estimate.
     missing
         Mechanisms that a preset names and this version does not have.
     """
@@ -78,6 +80,7 @@ class Grid:
     degree: int = 3
     baselines: bool = True
     description: str = ""
+    seconds: float | None = None
     missing: tuple[str, ...] = ()
 
     def narrowed(
@@ -190,9 +193,10 @@ class Grid:
         """Return the seconds that the grid says a run takes, if it does."""
         names = {name for name, _ in run.settings}
         for one in self.contenders:
-            if one.mechanism == run.mechanism and set(one.settings) == names:
+            same = one.mechanism == run.mechanism and set(one.settings) == names
+            if same and one.seconds is not None:
                 return one.seconds
-        return None
+        return self.seconds
 
     @cached_property
     def by_name(self) -> dict[str, SplitFiles]:

@@ -45,9 +45,9 @@ def load_grid(name: str | Path) -> Grid:
         ``name``, ``private``, ``public`` and ``domain``), ``mechanisms`` (names, or mappings with
         ``mechanism``, ``settings``, ``label``, ``splits``, ``epsilons``, ``seeds`` and
         ``seconds``; or ``all``), ``epsilons``, ``seeds`` (how many, or a list), ``delta``,
-        ``degree``, ``baselines``, ``settings`` and ``description``. A setting may be a list of
-        values, all of which are tried. The grid's own ``settings`` go to every mechanism that has
-        a setting of that name.
+        ``degree``, ``baselines``, ``settings``, ``seconds`` and ``description``. A setting may be
+        a list of values, all of which are tried. The grid's own ``settings`` go to every mechanism
+        that has a setting of that name.
 
     Raises
     ------
@@ -75,6 +75,7 @@ _KEYS = (
     "degree",
     "baselines",
     "settings",
+    "seconds",
 )
 _OWN_KEYS = ("mechanism", "settings", "label", "splits", "epsilons", "seeds", "seconds")
 
@@ -123,6 +124,7 @@ def _grid(name: str, text: str, folder: Path, *, preset: bool) -> Grid:
         delta=delta,
         degree=degree,
         baselines=as_boolean(what, "baselines", content.get("baselines", True)),
+        seconds=_seconds(what, content.get("seconds")),
         missing=missing,
     )
 
@@ -149,7 +151,7 @@ def _contenders(
             continue
         known = settings_of(mechanism_class(name))
         fitting = {key: value for key, value in shared.items() if key in known}
-        seconds, splits = own.get("seconds"), own.get("splits")
+        splits = own.get("splits")
         made.append(
             Contender(
                 name,
@@ -162,7 +164,7 @@ def _contenders(
                 if "epsilons" in own
                 else None,
                 seeds=_seeds(where, own["seeds"]) if "seeds" in own else None,
-                seconds=None if seconds is None else float(as_number(where, "seconds", seconds)),
+                seconds=_seconds(where, own.get("seconds")),
             )
         )
     return tuple(made), tuple(dict.fromkeys(missing))
@@ -178,6 +180,10 @@ def _settings(what: str, given: object) -> dict[str, tuple[Any, ...]]:
             raise SpecificationError(f"{what}: the setting {key} has no values to try")
         made[str(key)] = values
     return made
+
+
+def _seconds(what: str, given: object) -> float | None:
+    return None if given is None else float(as_number(what, "seconds", given))
 
 
 def _seeds(what: str, given: object) -> tuple[int, ...]:
