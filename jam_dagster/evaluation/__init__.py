@@ -4,6 +4,11 @@ Nothing heavy is imported here: `expectations` imports Great Expectations, `plot
 `report` jinja2, each when it is called.
 """
 
+from jam_dagster.evaluation.best_mixture import (
+    BestMixture,
+    best_mixture,
+    release_best_mixture,
+)
 from jam_dagster.evaluation.expectation_specs import (
     ExpectationResult,
     ExpectationSpec,
@@ -28,6 +33,7 @@ from jam_dagster.evaluation.workload_error import (
 
 __all__ = [
     "Agreement",
+    "BestMixture",
     "EvaluationMode",
     "ExpectationResult",
     "ExpectationSpec",
@@ -36,10 +42,12 @@ __all__ = [
     "SampleErrors",
     "TableError",
     "WorkloadError",
+    "best_mixture",
     "compare_with_public",
     "expectation_names",
     "marginal_errors",
     "one_way_agreement",
+    "release_best_mixture",
     "released_marginal",
     "workload_error",
 ]

@@ -9,6 +9,7 @@ from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.mst import Mst
 from jam_dagster.mechanisms.mwem import Mwem
 from jam_dagster.mechanisms.mwem_pgm import MwemPgm
+from jam_dagster.mechanisms.pep import Pep, PepPub
 from jam_dagster.mechanisms.pmw_pub import PmwPub
 from jam_dagster.mechanisms.protocol import Mechanism, MechanismResult, Model, OnRound
 from jam_dagster.mechanisms.registry import (
@@ -47,6 +48,8 @@ __all__ = [
     "Mwem",
     "MwemPgm",
     "OnRound",
+    "Pep",
+    "PepPub",
     "PmwPub",
     "Round",
     "Transcript",

@@ -29,6 +29,8 @@ MECHANISMS: Mapping[str, str] = {
     "gaussian": "gaussian.Gaussian",
     "pmw_pub": "pmw_pub.PmwPub",
     "mwem": "mwem.Mwem",
+    "pep": "pep.Pep",
+    "pep_pub": "pep.PepPub",
 }
 """Name to module and class, imported when asked for: some bring heavy libraries."""
 

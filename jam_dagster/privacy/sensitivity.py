@@ -184,6 +184,31 @@ class Neighbours:
             raise SpecificationError(f"the number of means must be positive, got {means!r}")
         return self.mean_error(records) * math.sqrt(means)
 
+    def best_mixture_error(self, records: int, gap: float, *, single: bool = False) -> float:
+        """Sensitivity of a best mixture error that was searched for, as a fraction.
+
+        The error of fixed weights moves by at most `mean_error`, or where it is the largest error
+        of a single cell by `cell` counts; so does the least over all weights, for the weights that
+        are best for one table are no worse than that for its neighbour (Liu et al. 2021a,
+        Appendix A). A search that may end up to `gap` above the least adds as much.
+
+        Parameters
+        ----------
+        records : int
+            n, the number of private records, or its measured value.
+        gap : float
+            How far above the least error the search may end, a fraction.
+        single : bool
+            Whether the error is that of a single cell.
+
+        Raises
+        ------
+        SpecificationError
+            If `records` is not positive.
+        """
+        whole = self.mean_error(records)
+        return (self.cell / records if single else whole) + gap
+
     def describe(self) -> str:
         """Return the relation in words, as certificates and reports tell it."""
         whose = (

@@ -333,6 +333,8 @@ CASES = [
     histogram("pmw_pub", "marginal"),
     histogram("pmw_pub", "cell", selection="permute-and-flip"),
     histogram("mwem", "marginal"),
+    histogram("pep", "marginal", iterations=20),
+    histogram("pep_pub", "cell", iterations=20),
 ]
 SLOW_CASES = [jam_pgm("mbi"), aim("mbi")]
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from jam_dagster.mechanisms import FittedModel
-from jam_dagster.tables import Domain, EncodedTable
+from jam_dagster.mechanisms import FittedModel, make_mechanism
+from jam_dagster.privacy import Draws, UnledgeredAccount
+from jam_dagster.tables import Domain, EncodedTable, Workload
 
 
 @dataclass
@@ -44,6 +45,15 @@ class ScriptedNoise:
 
     def gaussian_values(self, values, l2_sensitivity, rho, step):
         return values.copy(), l2_sensitivity / np.sqrt(2 * rho)
+
+
+def histogram_run(name, private, public, choices, *, degree=1, rho=1.0, store=None, **settings):
+    """Run a mechanism that weighs records, choosing as told and without noise."""
+    noise = ScriptedNoise(list(choices))
+    draws = Draws(noise, UnledgeredAccount(rho), store)
+    settings = {"rounds": len(choices)} | settings
+    workload = Workload.all_k_way(private.domain, degree)
+    return make_mechanism(name, **settings).run(private, public, workload, draws), noise
 
 
 @pytest.fixture

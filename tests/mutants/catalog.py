@@ -139,6 +139,14 @@ MUTANTS = (
         ("tests/privacy/test_sensitivity.py", "-k", "mean_error"),
     ),
     Mutant(
+        "best-mixture-without-gap",
+        "a search that ends above the least error moves by as much more",
+        SENSITIVITY,
+        "return (self.cell / records if single else whole) + gap",
+        "return self.cell / records",
+        ("tests/privacy/test_sensitivity.py", "-k", "best_mixture"),
+    ),
+    Mutant(
         "sigma-from-a-share",
         "sigma is fed a share of rho without the root",
         ACCOUNTING,

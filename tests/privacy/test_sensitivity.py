@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.evaluation.best_mixture import best_mixture
 from jam_dagster.mechanisms.scores import candidate_scores, l1_distance, weighted_scores
 from jam_dagster.privacy.sensitivity import (
     MARGINAL_L2,
     REPLACE_ONE,
     Neighbours,
 )
+from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.privacy.neighbours import RELATIONS, largest_change, marginal, neighbours
 
 SIZES = (3, 2, 4)
@@ -184,6 +186,36 @@ def test_two_mean_errors_together():
     claimed = REPLACE_ONE.mean_errors_l2(RECORDS, 2)
     assert claimed == pytest.approx(2 * math.sqrt(2) / RECORDS)
     assert 0.9 * claimed < found <= claimed + 1e-12
+
+
+@every_relation
+@pytest.mark.parametrize("measure", ["mean", "largest cell"])
+def test_best_mixture_error(measure, relation):
+    """Divided by a number of records that both neighbours share, as a measured one is."""
+    domain = Domain.from_sizes({"a": SIZES[0], "b": SIZES[1]})
+    workload = Workload.all_k_way(domain, 1)
+    gap = 1e-5
+
+    def of(joint):
+        cells = np.repeat(np.arange(joint.size), joint.ravel())
+        return EncodedTable(domain, np.unravel_index(cells, joint.shape))
+
+    def draw(rng):
+        # One record in half of the searches: then there is nothing to move towards.
+        kinds = 1 if rng.random() < 0.5 else 3
+        public = of(np.bincount(rng.integers(0, 6, kinds), minlength=6).reshape(SIZES[:2]))
+        return lambda joint: (
+            best_mixture(
+                of(joint), public, workload, measure=measure, tolerance=gap, records=RECORDS
+            ).error
+        )
+
+    found = largest_change(draw, SIZES[:2], pairs=150, relation=relation)
+    single = measure == "largest cell"
+    claimed = relation.best_mixture_error(RECORDS, gap, single=single)
+    exact = relation.best_mixture_error(RECORDS, 0.0, single=single)
+    assert exact == (relation.cell if single else relation.marginal_l1) / RECORDS
+    assert 0.9 * exact < found <= claimed
 
 
 @pytest.mark.parametrize("records", [0, -3])

@@ -1,0 +1,197 @@
+"""The best weights of public records: against another solver, by hand, its release, its reach."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.evaluation.best_mixture import best_mixture, on_simplex, release_best_mixture
+from jam_dagster.evaluation.workload_error import workload_error
+from jam_dagster.mechanisms import make_mechanism
+from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
+from jam_dagster.tables import Domain, EncodedTable, Workload
+
+DOMAIN = Domain.from_sizes({"a": 3, "b": 2, "c": 4})
+WORKLOAD = Workload.of(DOMAIN, [("a", "b"), ("b", "c"), ("a",)], weights=[1.0, 2.0, 0.5])
+MEASURES = ["mean", "largest cell"]
+
+
+def random_table(rng: np.random.Generator, rows: int, spread: float = 0.4) -> EncodedTable:
+    joint = rng.multinomial(rows, rng.dirichlet(np.full(24, spread)))
+    return EncodedTable(DOMAIN, np.unravel_index(np.repeat(np.arange(24), joint), DOMAIN.shape))
+
+
+def by_linear_programming(private: EncodedTable, public: EncodedTable, measure: str) -> float:
+    """Solve with scipy: weights, and for each cell (or for all) how far it may be off."""
+    records = np.unique(np.stack(public.columns, 1), axis=0)
+    rows, wanted, costs = [], [], []
+    share = np.array(WORKLOAD.weights) / sum(WORKLOAD.weights)
+    for clique, weight in zip(WORKLOAD.cliques, share, strict=True):
+        places = [DOMAIN.positions[name] for name in clique]
+        counts = private.marginal(clique) / private.records
+        for cell in np.ndindex(counts.shape):
+            rows.append((records[:, places] == cell).all(axis=1).astype(float))
+            wanted.append(counts[cell])
+            costs.append(weight)
+    answers, d = np.array(rows), np.array(wanted)
+    slack = -np.eye(len(d)) if measure == "mean" else -np.ones((len(d), 1))
+    objective = np.concatenate([np.zeros(len(records)), costs if measure == "mean" else np.ones(1)])
+    found = linprog(
+        objective,
+        A_ub=np.block([[answers, slack], [-answers, slack]]),
+        b_ub=np.concatenate([d, -d]),
+        A_eq=[[1.0] * len(records) + [0.0] * slack.shape[1]],
+        b_eq=[1.0],
+    )
+    assert found.success
+    return float(found.fun)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("seed", range(8))
+def test_it_is_what_another_solver_finds(seed: int, measure: str) -> None:
+    rng = np.random.default_rng(seed)
+    private, public = random_table(rng, 200), random_table(rng, int(rng.integers(1, 25)))
+    found = best_mixture(private, public, WORKLOAD, measure=measure, tolerance=1e-6)
+    wanted = by_linear_programming(private, public, measure)
+    assert found.least <= wanted + 1e-9
+    assert wanted - 1e-9 <= found.error <= wanted + 1e-6 + 1e-9
+    assert found.error - found.least <= 1e-6
+
+
+def test_its_weights_have_its_error() -> None:
+    rng = np.random.default_rng(3)
+    private, public = random_table(rng, 200), random_table(rng, 12)
+    found = best_mixture(private, public, WORKLOAD, tolerance=1e-5)
+    error = workload_error(private, found.model, public, WORKLOAD, mode="exact")
+    assert error.synthetic is not None
+    assert error.public is not None
+    assert found.error == pytest.approx(error.synthetic.mean, abs=1e-9)
+    assert found.error < error.public.mean
+
+
+def table(rows: list[tuple[int, int, int]]) -> EncodedTable:
+    return EncodedTable(DOMAIN, tuple(np.array(column) for column in zip(*rows, strict=True)))
+
+
+@pytest.mark.parametrize(("measure", "error"), [("mean", 0.5), ("largest cell", 0.25)])
+def test_by_hand(measure: str, error: float) -> None:
+    """A quarter of the records has a = 2, which no public one has: 1/4 too few, and 1/4 too many.
+
+    Where the largest error of a cell counts, that of a = 2 is 1/4 whatever the weights.
+    """
+    private = table([(0, 0, 0), (0, 0, 0), (1, 0, 0), (2, 0, 0)])
+    public = table([(0, 0, 0), (1, 0, 0)])
+    one_way = Workload.of(DOMAIN, [("a",)])
+    found = best_mixture(private, public, one_way, measure=measure, tolerance=1e-6)
+    assert found.error == pytest.approx(error, abs=1e-6)
+
+
+def test_public_records_that_are_the_private_ones_have_no_error() -> None:
+    private = random_table(np.random.default_rng(0), 50)
+    for measure in MEASURES:
+        found = best_mixture(private, private, WORKLOAD, measure=measure, tolerance=1e-6)
+        assert found.error <= 1e-6
+        for clique in WORKLOAD.cliques:
+            fitted = found.model.marginal(clique)
+            np.testing.assert_allclose(fitted, private.marginal(clique), atol=1e-3)
+
+
+LIMITS = {
+    "pmw_pub": {"passes": 200, "iterate": "last"},
+    "pep_pub": {"iterations": 1000, "gamma": 0.0},
+}
+
+
+def limit(name: str, private: EncodedTable, public: EncodedTable, workload: Workload) -> float:
+    """Return the error of a mechanism with a budget without limit."""
+    draws = Draws(SeededNoise(0), UnledgeredAccount(9000.0))
+    mechanism = make_mechanism(name, rounds=12, **LIMITS[name])
+    model = mechanism.run(private, public, workload, draws).model
+    error = workload_error(private, model, public, workload, mode="exact")
+    assert error.synthetic is not None
+    return error.synthetic.mean
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_mechanisms_that_weigh_public_records_reach_it_where_it_is_nothing(name: str) -> None:
+    """Other records than the private ones, and far from their frequencies, can fit all the same."""
+    private = table([(0, 0, 0)] * 6 + [(1, 1, 1)] * 3 + [(2, 0, 2)] * 3)
+    public = table(
+        [(0, 1, 0), (0, 0, 2), (1, 0, 1), (2, 0, 0), (0, 0, 0), (0, 1, 1)] + [(1, 1, 1)] * 9
+    )
+    workload = Workload.all_k_way(DOMAIN, 1)
+    assert best_mixture(private, public, workload, tolerance=1e-6).error <= 1e-6
+    assert workload_error(private, public, public, workload, mode="exact").public.mean > 0.5
+    assert limit(name, private, public, workload) < 1e-3
+
+
+@pytest.mark.parametrize("seed", range(5, 9))
+@pytest.mark.parametrize("name", LIMITS)
+def test_no_mechanism_that_weighs_public_records_is_better(name: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    private, public = random_table(rng, 400), random_table(rng, 9)
+    least = best_mixture(private, public, WORKLOAD, tolerance=1e-4).least
+    assert 0.2 < least <= limit(name, private, public, WORKLOAD)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize(
+    "neighbours", [Neighbours(), Neighbours("add_remove", 3)], ids=Neighbours.describe
+)
+def test_a_release_is_charged_and_as_noisy_as_paid_for(neighbours, measure) -> None:
+    rng = np.random.default_rng(2)
+    private, public = random_table(rng, 100), random_table(rng, 10)
+    account = UnledgeredAccount(1.0)
+    draws = Draws(SeededNoise(1), account, neighbours=neighbours)
+    noisy, sigma = release_best_mixture(
+        private, public, WORKLOAD, draws, rho=0.5, measure=measure, tolerance=1e-4, records=110
+    )
+    total = 100 if neighbours.records_public else 110
+    one = neighbours.marginal_l1 if measure == "mean" else neighbours.cell
+    assert sigma == pytest.approx(one / total + 1e-4)
+    assert account.spent == pytest.approx(0.5)
+    exact = best_mixture(
+        private, public, WORKLOAD, measure=measure, tolerance=1e-4, records=total
+    ).error
+    assert 0 < abs(noisy - exact) < 6 * sigma
+    assert [call.kind for call in draws.calls] == ["Gaussian"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "told"),
+    [
+        ({"measure": "median"}, SpecificationError, "one of mean, largest cell, got 'median'"),
+        ({"tolerance": 0.0}, SpecificationError, "tolerance must be at least 1e-07"),
+        ({"tolerance": math.nan}, SpecificationError, "tolerance"),
+    ],
+)
+def test_what_cannot_be_searched_for_is_refused(change, error, told) -> None:
+    rows = table([(0, 0, 0)])
+    with pytest.raises(error, match=told):
+        best_mixture(rows, rows, WORKLOAD, **change)
+
+
+def test_tables_that_do_not_fit_are_refused_and_nothing_is_charged() -> None:
+    rows, none = table([(0, 0, 0)]), table([(0, 0, 0)]).take([])
+    account = UnledgeredAccount(1.0)
+    draws = Draws(SeededNoise(1), account)
+    with pytest.raises(InputError, match="private table is empty"):
+        release_best_mixture(none, rows, WORKLOAD, draws, rho=0.5)
+    other = EncodedTable(Domain.from_sizes({"a": 3, "b": 2, "c": 5}), rows.columns)
+    with pytest.raises(DomainError):
+        release_best_mixture(rows, other, WORKLOAD, draws, rho=0.5)
+    hidden = Draws(SeededNoise(1), account, neighbours=Neighbours("add_remove"))
+    with pytest.raises(SpecificationError, match="not public here"):
+        release_best_mixture(rows, rows, WORKLOAD, hidden, rho=0.5)
+    assert account.spent == 0
+
+
+def test_the_nearest_point_of_a_simplex() -> None:
+    np.testing.assert_allclose(on_simplex(np.array([0.2, 0.8])), [0.2, 0.8])
+    np.testing.assert_allclose(on_simplex(np.array([3.0, 1.0, -5.0])), [1, 0, 0])
+    np.testing.assert_allclose(on_simplex(np.array([0.5, 0.4, -1.0])), [0.55, 0.45, 0])

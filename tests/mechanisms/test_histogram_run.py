@@ -1,0 +1,190 @@
+"""What mechanisms that weigh records share: choices, hostile noise, refit, the limit."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from jam_dagster.errors import DomainError, SpecificationError
+from jam_dagster.mechanisms import Transcript, make_mechanism, refit
+from jam_dagster.mechanisms.histogram import HistogramFit
+from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
+from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
+from tests.mechanisms.conftest import ScriptedNoise, table
+from tests.mechanisms.conftest import histogram_run as run
+
+PATIENT = {
+    "pmw_pub": {"passes": 400, "iterate": "last"},
+    "mwem": {"passes": 400},
+    "pep": {"iterations": 2000, "gamma": 0.0},
+    "pep_pub": {"iterations": 2000, "gamma": 0.0},
+}
+"""Settings with which noise is all that is left of the error."""
+
+
+def test_marginals_are_chosen_by_their_error_above_the_noise(private, public):
+    _, noise = run("pmw_pub", private, public, [0], degree=2, rho=2.0)
+    scores = noise.selections[0]["scores"]
+    assert len(scores) == 6
+    # rho is 1 for the measurement, so sigma is 1; the public (a, b) is off in four of six cells.
+    counts, public_counts = private.marginal(("a", "b")), public.marginal(("a", "b")) * 3
+    wanted = np.abs(counts - public_counts).sum() - math.sqrt(2 / math.pi) * 6
+    assert scores[3] == pytest.approx(wanted, rel=1e-12)
+    assert noise.selections[0]["sensitivity"] == 2.0
+
+
+def test_cells_are_chosen_by_their_error(private, public):
+    _, noise = run("pmw_pub", private, public, [0], queries="cell", selection="permute-and-flip")
+    (asked,) = noise.selections
+    assert asked["scores"].tolist() == [2, 2, 4, 1, 3, 1, 1]
+    assert asked["sensitivity"] == 1.0
+    assert asked["law"] == "permute-and-flip"
+
+
+def test_queries_come_again_when_all_have_come(private, public):
+    made, noise = run("pmw_pub", private, public, [0, 0, 0, 2, 1])
+    assert [one.clique for one in made.transcript.rounds] == [
+        ("a",),
+        ("b",),
+        ("c",),
+        ("c",),
+        ("b",),
+    ]
+    assert [len(one["scores"]) for one in noise.selections] == [3, 2, 1, 3, 2]
+
+
+def test_what_no_weights_can_change_is_no_candidate(domain, private):
+    fixed = table(domain, [(0, 0, 0), (0, 1, 0), (0, 1, 0)])
+    _, noise = run("pmw_pub", private, fixed, [0], degree=2)
+    # Of a, b, c, ab, ac, bc the support is constant in a, c and ac.
+    assert [len(one["scores"]) for one in noise.selections] == [3]
+    _, noise = run("pmw_pub", private, fixed, [0], queries="cell")
+    assert noise.selections[0]["scores"].tolist() == [3, 6]
+    single = table(domain, [(0, 0, 0)] * 3)
+    made, noise = run("pmw_pub", private, single, [0])
+    assert not noise.selections
+    assert made.transcript.ended == "no candidate fits"
+    assert made.model.marginal(("a",)).tolist() == [12, 0]
+
+
+def test_a_budget_is_spent_in_equal_parts(private, public):
+    _, noise = run("pmw_pub", private, public, [0] * 4, rho=0.8, alpha=0.75)
+    assert [one["rho"] for one in noise.selections] == pytest.approx([0.05] * 4)
+    assert [one["rho"] for one in noise.measurements] == pytest.approx([0.15] * 4)
+
+
+@pytest.mark.parametrize("queries", ["marginal", "cell"])
+@pytest.mark.parametrize("name", PATIENT)
+def test_hostile_noise_leaves_a_distribution(private, public, name, queries):
+    class Hostile(ScriptedNoise):
+        def gaussian_counts(self, counts, l2_sensitivity, rho, step):
+            sign = -1 if len(self.measurements) % 2 else 1
+            self.measurements.append({})
+            return np.full(counts.shape, sign * 2**62), 1.0
+
+    draws = Draws(Hostile([0] * 60), UnledgeredAccount(1.0))
+    made = make_mechanism(name, rounds=60, queries=queries).run(
+        private, public, Workload.all_k_way(private.domain, 2), draws
+    )
+    assert np.isfinite(made.model.log_weights).all()
+    assert made.model.probabilities.sum() == pytest.approx(1.0)
+    assert made.model.sample(30, np.random.default_rng(0)).records == 30
+
+
+@pytest.mark.parametrize("name", PATIENT)
+def test_impossible_records_have_no_weight(domain, private, name):
+    holes = Domain(domain.attributes, (ImpossibleCombination(("a", "c"), ((1,), (0,))),))
+    rows = EncodedTable(holes, private.columns)
+    draws = Draws(SeededNoise(0), UnledgeredAccount(0.01))
+    made = make_mechanism(name).run(rows, rows, Workload.all_k_way(holes, 2), draws)
+    assert made.model.marginal(("a", "c"))[1, 0] == 0
+    sampled = made.model.sample(1_000, np.random.default_rng(0))
+    assert sampled.marginal(("a", "c"))[1, 0] == 0
+
+
+@pytest.mark.parametrize("queries", ["marginal", "cell"])
+@pytest.mark.parametrize("name", PATIENT)
+def test_a_transcript_is_enough_to_fit_the_model_again(
+    domain, private, public, name, queries, tmp_path
+):
+    draws = Draws(SeededNoise(4), UnledgeredAccount(0.5))
+    workload = Workload.all_k_way(domain, 2)
+    made = make_mechanism(name, queries=queries).run(private, public, workload, draws)
+    made.transcript.save(tmp_path)
+    again = refit(Transcript.load(tmp_path), domain, public)
+    assert again.log_weights.tobytes() == made.model.log_weights.tobytes()
+    assert (again.cliques, again.total) == (made.model.cliques, made.model.total)
+
+
+def test_public_records_are_needed_and_asked_for(domain, private, public):
+    made, _ = run("pmw_pub", private, public, [0])
+    with pytest.raises(DomainError, match="needs a public table"):
+        refit(made.transcript, domain)
+    with pytest.raises(DomainError, match="pmw_pub needs a public table"):
+        run("pmw_pub", private, None, [0])
+    other = Domain.from_sizes({"a": 2, "b": 3, "c": 3})
+    with pytest.raises(DomainError, match="different domains"):
+        run("pmw_pub", private, EncodedTable(other, public.columns), [0])
+
+
+@pytest.mark.parametrize("name", PATIENT)
+def test_a_run_goes_on_from_what_is_stored(private, public, name):
+    store = MemoryStore()
+    first, _ = run(name, private, public, [1, 0, 0], store=store)
+    again, noise = run(name, private, public, [0, 0, 0], store=store)
+    assert not noise.measurements
+    assert again.model.log_weights.tobytes() == first.model.log_weights.tobytes()
+
+
+def near_limit(name, private, public, **settings):
+    workload = Workload.all_k_way(private.domain, 2)
+    draws = Draws(SeededNoise(4), UnledgeredAccount(9000.0))
+    return (
+        make_mechanism(name, **{"rounds": 12} | PATIENT[name] | settings)
+        .run(private, public, workload, draws)
+        .model
+    )
+
+
+@pytest.mark.parametrize("name", PATIENT)
+def test_without_noise_to_speak_of_the_workload_is_right(domain, private, name):
+    """Also PMW^Pub's, where the public records are those of the private table."""
+    public = table(domain, [(0, 0, 0), (1, 2, 1), (0, 1, 1), (1, 0, 0), (1, 1, 0)])
+    model = near_limit(name, private, public)
+    for clique in Workload.all_k_way(domain, 2).cliques:
+        np.testing.assert_allclose(model.marginal(clique), private.marginal(clique), atol=0.1)
+
+
+def test_mwem_refuses_a_domain_that_is_too_large(private):
+    wide = Domain.from_sizes(dict.fromkeys("abcdefgh", 10))
+    workload = Workload.all_k_way(wide, 2)
+    with pytest.raises(SpecificationError, match=r"1e\+08 cells.*pmw_pub"):
+        make_mechanism("mwem").check(wide, workload, 1.0)
+    make_mechanism("pmw_pub").check(wide, workload, 1.0)
+
+
+def test_too_many_cells_to_choose_from_are_refused():
+    wide = Domain.from_sizes(dict.fromkeys("abcd", 300))
+    workload = Workload.all_k_way(wide, 3)
+    with pytest.raises(SpecificationError, match="Set queries to marginal"):
+        make_mechanism("pmw_pub", queries="cell").check(wide, workload, 1.0)
+    make_mechanism("pmw_pub").check(wide, workload, 1.0)
+
+
+@pytest.mark.parametrize("queries", ["marginal", "cell"])
+def test_sensitivities_are_those_of_the_neighbours(private, public, queries):
+    noise = ScriptedNoise([0, 0])
+    neighbours = Neighbours("add_remove", 3)
+    draws = Draws(noise, UnledgeredAccount(1.0), neighbours=neighbours)
+    workload = Workload.all_k_way(private.domain, 1)
+    make_mechanism("pmw_pub", rounds=2, queries=queries).run(private, public, workload, draws)
+    assert {one["sensitivity"] for one in noise.selections} == {3.0}
+    kinds = {(call.kind, call.sensitivity) for call in draws.calls}
+    assert kinds == {("discrete Gaussian", 3.0), ("exponential mechanism", 3.0)}
+
+
+def test_fits_are_abstract():
+    with pytest.raises(TypeError):
+        HistogramFit(None, None, 1.0)  # type: ignore[abstract]
