@@ -17,8 +17,10 @@ from dagster._core.test_utils import create_run_for_test
 
 from jam_dagster.certificates import verify
 from jam_dagster.errors import SpecificationError
+from jam_dagster.mechanisms.titles import title_of
 from jam_dagster.pipeline import (
     DomainSpec,
+    MechanismSpec,
     PartitionsSpec,
     PrivacySpec,
     check_definitions,
@@ -30,6 +32,7 @@ from jam_dagster.tables import Domain, PreviousRelease, source_from_config
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 from tests.pipeline.test_component import ATTRIBUTES, loaded
 from tests.pipeline.test_partitions import FEBRUARY, JANUARY, MARCH, Months, told
+from tests.small_runs import small
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
@@ -82,6 +85,24 @@ def test_each_release_is_drawn_on_the_one_before(months: Months, changes: dict[s
     # Dagster knows the release of each partition as what the next depends on.
     key = dg.AssetKey(["people", "previous_release"])
     assert months.bench.instance.get_materialized_partitions(key) == {JANUARY, FEBRUARY}
+
+
+def test_the_release_before_may_be_another_mechanisms(months: Months) -> None:
+    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
+    aim = MechanismSpec("aim", **small("aim"))
+    result = months.run(FEBRUARY, mechanism=aim)
+    assert result.success, failure(result)
+    pd.testing.assert_series_equal(
+        public_of(months, FEBRUARY)["sex"].map({0: "F", 1: "M"}),
+        months.synthetic(JANUARY)["sex"],
+        check_dtype=False,
+    )
+    # And is in the history of the report.
+    folder = months.bench.releases / "people"
+    report = (folder / "release_report" / f"{FEBRUARY}.html").read_text()
+    assert f'<th scope="row" class="name">{JANUARY}</th>' in report
+    assert f"the mechanism ({title_of('aim')})" in report
+    assert (folder / "aim" / f"{FEBRUARY}.run").exists()
 
 
 def test_a_partition_out_of_order_is_refused_before_anything_is_charged_or_opened(

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from jam_dagster.errors import InputError
+from jam_dagster.mechanisms import Aim, JamPgm, Mechanism
 from jam_dagster.pipeline import EvaluationSpec, MechanismSpec, PrivacySpec, WorkloadSpec
 from jam_dagster.pipeline.sections import UnitSpec
 from jam_dagster.synthesis import PlanRequest
@@ -61,14 +62,26 @@ def test_what_a_file_leaves_out_is_what_the_component_takes(tmp_path: Path) -> N
     assert planned.release.share == evaluation.share
 
 
-def test_a_plan_has_the_ledger_key_that_the_component_would_have(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        {"rounds": 4, "size_limit_mb": 20},
+        "aim",
+        {"name": "aim", "rounds": "40", "alpha": "9e-1"},
+        {"name": "pmw_pub", "queries": "cell", "rounds": None},
+    ],
+    ids=str,
+)
+def test_a_plan_has_the_ledger_key_that_the_component_would_have(
+    tmp_path: Path, mechanism: Any
+) -> None:
     from jam_dagster.pipeline.sections import DomainSpec
     from jam_dagster.pipeline.specification import ReleaseSpec
 
     path = written(
         tmp_path,
         privacy={"epsilon": 1, "unit": {"column": "person", "max_rows": 2}, "delta": "1e-7"},
-        mechanism={"rounds": 4, "size_limit_mb": 20},
+        mechanism=mechanism,
         workload={"cliques": [["age_group", "sex"]], "weights": [2.0]},
     )
     domain = Domain.load(CENSUS / "domain.yaml")
@@ -84,7 +97,7 @@ def test_a_plan_has_the_ledger_key_that_the_component_would_have(tmp_path: Path)
         DemoSource(part="public"),
         DomainSpec(declared=domain),
         PrivacySpec(epsilon=1.0, delta=1e-7, unit=UnitSpec("person", 2)),
-        MechanismSpec(rounds=4, size_limit_mb=20),
+        MechanismSpec.of(mechanism),
         WorkloadSpec(cliques=cliques, weights=[2.0]),
     )
 
@@ -117,6 +130,23 @@ def test_options_override_the_file(tmp_path: Path) -> None:
     assert planned.release.epsilon == 2.0
     assert (planned.release.degree, planned.cliques) == (2, None)
     assert planned.release.shares().keys() == {"mechanism"}
+
+
+def test_options_change_settings_of_the_files_mechanism_and_none_of_anothers(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path, mechanism={"name": "aim", "rounds": 40, "alpha": 0.5})
+
+    def made(**options: Any) -> Mechanism:
+        return PlanRequest.of(path, **options).release.made_mechanism()
+
+    assert made() == made(mechanism="aim") == Aim(rounds=40, alpha=0.5)
+    assert made(settings={"rounds": "50"}) == Aim(rounds=50, alpha=0.5)
+    assert made(mechanism="jam_pgm", settings={"rounds": 5}) == JamPgm(rounds=5)
+    with pytest.raises(InputError, match="alpha is no setting of mst; it has merge_rare"):
+        made(mechanism="mst", settings={"alpha": 0.5})
+    with pytest.raises(InputError, match="gaussian answers marginals and makes no synthetic"):
+        made(mechanism="gaussian")
 
 
 @pytest.mark.parametrize(
