@@ -20,14 +20,13 @@ from jam_dagster.benchmark.panels import (
     shade_below,
     together,
 )
+from jam_dagster.benchmark.runs import BEST_MIXTURE
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.evaluation.plot_style import Chart
-
-BEST_MIXTURE = "best_mixture"
 
 
 @dataclass(frozen=True)

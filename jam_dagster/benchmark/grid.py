@@ -10,7 +10,14 @@ from functools import cached_property
 from typing import Any
 
 from jam_dagster.benchmark.data import SplitFiles
-from jam_dagster.benchmark.runs import PUBLIC_TABLE, SAMPLING_FLOOR, TRUE_ONE_WAYS, Run, Settings
+from jam_dagster.benchmark.runs import (
+    BEST_MIXTURE,
+    PUBLIC_TABLE,
+    SAMPLING_FLOOR,
+    TRUE_ONE_WAYS,
+    Run,
+    Settings,
+)
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import mechanism_class
 from jam_dagster.tables.configuration import as_number
@@ -177,6 +184,7 @@ class Grid:
         run = Run(split.name, PUBLIC_TABLE, delta=self.delta, degree=self.degree)
         if split.private is None or split.public is not None:
             yield run
+            yield replace(run, mechanism=BEST_MIXTURE)
         yield replace(run, mechanism=TRUE_ONE_WAYS)
         for seed in self.seeds:
             yield replace(run, mechanism=SAMPLING_FLOOR, seed=seed)

@@ -13,14 +13,17 @@ from jam_dagster.privacy.release_key import canonical_digest
 
 PUBLIC_TABLE = "public_table"
 TRUE_ONE_WAYS = "true_one_ways"
+BEST_MIXTURE = "best_mixture"
 SAMPLING_FLOOR = "sampling_floor"
 BASELINES: Mapping[str, str] = {
     PUBLIC_TABLE: "public table alone",
     TRUE_ONE_WAYS: "true one-way marginals, independent",
+    BEST_MIXTURE: "best mixture of the public table's rows",
     SAMPLING_FLOOR: "sampling floor",
 }
 """What needs no mechanism, and how figures call it: the public table scaled to n, the product of
-the private one-way marginals without noise, and n rows drawn from the private table."""
+the private one-way marginals without noise, the public table's rows with the weights of least
+error, and n rows drawn from the private table."""
 
 Settings = tuple[tuple[str, Any], ...]
 

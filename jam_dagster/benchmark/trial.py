@@ -12,11 +12,18 @@ import numpy as np
 
 from jam_dagster import __version__
 from jam_dagster.benchmark.machine import peak_memory_mb
-from jam_dagster.benchmark.runs import PUBLIC_TABLE, SAMPLING_FLOOR, TRUE_ONE_WAYS, Run
+from jam_dagster.benchmark.runs import (
+    BEST_MIXTURE,
+    PUBLIC_TABLE,
+    SAMPLING_FLOOR,
+    TRUE_ONE_WAYS,
+    Run,
+)
 from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.evaluation.best_mixture import best_mixture
 from jam_dagster.evaluation.workload_error import IndependentTable, TableError, table_errors
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
-from jam_dagster.tables import EncodedTable, MarginalSource, Workload
+from jam_dagster.tables import MarginalSource, Workload
 
 if TYPE_CHECKING:
     from jam_dagster.benchmark.data import Split
@@ -122,11 +129,13 @@ def _mechanism(run: Run, split: Split, on_round: OnRound | None) -> Row:
 def _baseline(run: Run, split: Split) -> Row:
     workload = Workload.all_k_way(split.domain, run.degree)
     started = time.monotonic()
-    table: EncodedTable | IndependentTable
-    if run.mechanism == PUBLIC_TABLE:
+    table: MarginalSource | IndependentTable
+    if run.mechanism in (PUBLIC_TABLE, BEST_MIXTURE):
         if split.public is None:
             raise InputError(f"The split {run.split!r} has no public table.")
         table = split.public
+        if run.mechanism == BEST_MIXTURE:
+            table = best_mixture(split.private, split.public, workload).model
     elif run.mechanism == TRUE_ONE_WAYS:
         table = IndependentTable.of(split.private)
     elif run.mechanism == SAMPLING_FLOOR:

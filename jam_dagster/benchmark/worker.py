@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Mapping
 from multiprocessing import parent_process
@@ -38,6 +39,8 @@ def work(
     to
         Where the row goes.
     """
+    # A key that interrupts goes to all processes of a terminal; the benchmark ends its runs.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     asked = Run.from_dict(run)
     split = SplitFiles(**files).load(None if data is None else Path(data))

@@ -35,7 +35,7 @@ def test_a_grid_ends_in_a_row_a_run(data: Path, grid_file: Path, tmp_path: Path)
 
     rows = run_grid(grid, out, data=data, jobs=2)
 
-    assert len(rows) == len(grid.runs()) == 7
+    assert len(rows) == len(grid.runs()) == 8
     assert {row["key"] for row in read_rows(out)} == {row["key"] for row in rows}
     by_name = {(row["mechanism"], row["epsilon"]): row for row in rows}
     jam, public = by_name["jam_pgm", 1.0], by_name["public_table", None]
@@ -49,6 +49,8 @@ def test_a_grid_ends_in_a_row_a_run(data: Path, grid_file: Path, tmp_path: Path)
     assert set(json.loads(jam["seconds_by_stage"])) >= {"mechanism", "mechanism.fit", "sample"}
     assert public["rho_spent"] == 0
     assert public["epsilon"] is None
+    # No weights of the public rows do worse than equal ones.
+    assert by_name["best_mixture", None]["error_mean"] <= public["error_mean"]
     # With ten times the budget and two rounds, AIM's one-ways alone are better.
     assert by_name["aim", 10.0]["error_mean"] < by_name["aim", 1.0]["error_mean"]
     assert "RESTRICTED" in pq.read_schema(out).metadata[b"notice"].decode()
@@ -77,7 +79,7 @@ def test_runs_that_are_there_are_not_made_again(
     public = data / "paper" / "small" / "pub.csv"
     public.write_text(public.read_text().replace("2", "1"))
     run_grid(grid, out, data=data, on_outcome=lambda one: made.append(str(one.run)))
-    assert len(made) == 3
+    assert len(made) == 4
 
 
 def test_a_run_that_fails_is_kept_and_made_again_on_request(
@@ -126,7 +128,7 @@ def test_a_benchmark_that_is_killed_goes_on_where_it_stopped(
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     for line in process.stderr:
-        if line.startswith("4/7"):
+        if line.startswith("4/8"):
             break
     # The fifth is under way.
     time.sleep(0.3)
@@ -141,10 +143,10 @@ def test_a_benchmark_that_is_killed_goes_on_where_it_stopped(
 
     done = subprocess.run(command, capture_output=True, text=True, check=True)
 
-    assert "4 of 7 runs are there already." in done.stderr
-    assert "3/3" in done.stderr
+    assert "4 of 8 runs are there already." in done.stderr
+    assert "4/4" in done.stderr
     rows = {row["key"]: row for row in read_rows(out)}
-    assert len(rows) == 7
+    assert len(rows) == 8
     assert {key: rows[key] for key in held} == held
     assert not half.exists()
     whole = tmp_path / "whole.parquet"
