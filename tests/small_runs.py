@@ -10,7 +10,7 @@ from jam_dagster.mechanisms.settings import settings_of
 SYNTHESIZING = [name for name in MECHANISMS if make_mechanism(name).samples]
 
 # More than the attributes of any table here, each of which some mechanisms measure first.
-QUICK: dict[str, Any] = {"rounds": 9, "iterations": 20}
+QUICK: dict[str, Any] = {"rounds": 9, "iterations": 20, "pretraining_iterations": 20}
 
 
 def small(name: str) -> dict[str, Any]:

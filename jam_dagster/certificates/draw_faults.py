@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from jam_dagster.certificates.issue import EVALUATION_SHARE, MECHANISM_SHARE
-from jam_dagster.mechanisms.registry import selection_sensitivities
+from jam_dagster.mechanisms import mechanism_class
 from jam_dagster.mechanisms.run import step_of
 from jam_dagster.privacy import (
     exponential_epsilon,
@@ -82,7 +82,9 @@ def _selections(
     if not rounds:
         return {}
     workload = Workload.specified(domain, certificate.specification["workload"])
-    told = selection_sensitivities(transcript, domain, workload, certificate.neighbours)
+    told = mechanism_class(transcript.mechanism).sensitivities(
+        transcript, domain, workload, certificate.neighbours
+    )
     # It may be endless.
     each = list(islice(told, min(max(rounds.values()), _MOST_ROUNDS)))
     return {step: each[number - 1] for step, number in rounds.items() if 0 < number <= len(each)}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
-from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.mechanisms.protocol import Mechanism, Model
     from jam_dagster.mechanisms.transcript import Transcript
-    from jam_dagster.privacy import Neighbours
-    from jam_dagster.tables import Domain, MarginalSource, Workload
+    from jam_dagster.tables import Domain, MarginalSource
 
 MECHANISMS: Mapping[str, str] = {
     "jam_pgm": "jam_pgm.JamPgm",
@@ -121,19 +119,6 @@ def refit(transcript: Transcript, domain: Domain, public: MarginalSource | None 
             "give the domain that was stored with it."
         )
     return mechanism_class(transcript.mechanism).refit(transcript, domain, public)
-
-
-def selection_sensitivities(
-    transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
-) -> Iterable[float]:
-    """Return what the sensitivity of each round's selection must be; see `Mechanism`.
-
-    A mechanism that does not say so scores errors of whole marginals, unweighted.
-    """
-    found = mechanism_class(transcript.mechanism)
-    if not hasattr(found, "sensitivities"):
-        return repeat(neighbours.error_score())
-    return found.sensitivities(transcript, domain, workload, neighbours)
 
 
 def load_model(directory: Path | UPath) -> Model:
