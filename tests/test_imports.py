@@ -32,12 +32,13 @@ OWNERS = {
     "dagster_shared": ("jam_dagster/pipeline/", "assets/", "resources/"),
     "great_expectations": ("jam_dagster/evaluation/expectations",),
     "mbi": ("jam_dagster/mechanisms/private_pgm.py",),
-    "jax": ("jam_dagster/mechanisms/private_pgm.py",),
+    "jax": ("jam_dagster/mechanisms/jax_runtime.py",),
+    "optax": ("jam_dagster/mechanisms/generators.py",),
     "opendp": ("jam_dagster/privacy/exact_noise.py",),
     "typer": ("jam_dagster/cli",),
 }
 
-HEAVY = ["jax", "opendp", "great_expectations", "mbi", "dagster", "altair", "vl_convert"]
+HEAVY = ["jax", "optax", "opendp", "great_expectations", "mbi", "dagster", "altair", "vl_convert"]
 
 
 def python_files() -> list[Path]:

@@ -2,6 +2,7 @@
 
 from jam_dagster.mechanisms.aim import Aim
 from jam_dagster.mechanisms.gaussian import Gaussian
+from jam_dagster.mechanisms.gem import Gem, GemPub
 from jam_dagster.mechanisms.independent import Independent
 from jam_dagster.mechanisms.jam_pgm import JamPgm
 from jam_dagster.mechanisms.measured_answers import MeasuredAnswers
@@ -11,7 +12,9 @@ from jam_dagster.mechanisms.mwem import Mwem
 from jam_dagster.mechanisms.mwem_pgm import MwemPgm
 from jam_dagster.mechanisms.pep import Pep, PepPub
 from jam_dagster.mechanisms.pmw_pub import PmwPub
+from jam_dagster.mechanisms.product_mixture import ProductMixture
 from jam_dagster.mechanisms.protocol import Mechanism, MechanismResult, Model, OnRound
+from jam_dagster.mechanisms.rap_softmax import RapSoftmax
 from jam_dagster.mechanisms.registry import (
     DEFAULT_MECHANISM,
     MECHANISMS,
@@ -37,6 +40,8 @@ __all__ = [
     "ErrorBounds",
     "FittedModel",
     "Gaussian",
+    "Gem",
+    "GemPub",
     "Independent",
     "JamPgm",
     "MeasuredAnswers",
@@ -51,6 +56,8 @@ __all__ = [
     "Pep",
     "PepPub",
     "PmwPub",
+    "ProductMixture",
+    "RapSoftmax",
     "Round",
     "Transcript",
     "WeightedTable",

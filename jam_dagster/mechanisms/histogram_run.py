@@ -7,12 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.mechanisms.estimation import Convergence
 from jam_dagster.mechanisms.graphical_run import alpha_setting
 from jam_dagster.mechanisms.histogram import HistogramFit
@@ -21,12 +20,13 @@ from jam_dagster.mechanisms.run import (
     SMALLEST_RHO,
     MechanismRun,
     check_countable,
+    check_queries,
     check_share,
     check_tables,
     public_of,
 )
 from jam_dagster.mechanisms.scores import MEAN_ABSOLUTE_NORMAL
-from jam_dagster.mechanisms.settings import check_settings, setting, settings_of
+from jam_dagster.mechanisms.settings import check_settings, setting, told_settings
 from jam_dagster.mechanisms.support import (
     Support,
     check_enumerable,
@@ -41,9 +41,6 @@ from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 if TYPE_CHECKING:
     from jam_dagster.privacy import Neighbours
     from jam_dagster.privacy.draws import Draws
-
-LARGEST_QUERIES = 2**24
-"""Cells of a workload that are chosen from one by one: exact noise takes 100 bytes for each."""
 
 _SELECTIONS: dict[str, SelectionKind] = {
     "exponential": "exponential mechanism",
@@ -135,13 +132,8 @@ class HistogramMechanism(ABC):
         """
         self.check_budget(rho)
         check_countable(domain, workload)
-        cells = sum(domain.size(clique) for clique in workload.cliques)
-        if self.queries == "cell" and cells > LARGEST_QUERIES:
-            raise SpecificationError(
-                f"The workload has {cells:,} cells, more than the {LARGEST_QUERIES:,} that can be "
-                "chosen from one by one. Set queries to marginal, lower the workload's degree, or "
-                "give the attributes fewer values."
-            )
+        if self.queries == "cell":
+            check_queries(domain, workload)
         if not self.uses_public:
             check_enumerable(domain)
 
@@ -220,17 +212,6 @@ class HistogramMechanism(ABC):
         return repeat(_sensitivity(neighbours, single=single))
 
     @classmethod
-    def _told(cls, transcript: Transcript) -> Self:
-        """Return the mechanism that a transcript tells of, or raise InputError."""
-        missing = [name for name in settings_of(cls) if name not in transcript.parameters]
-        if missing:
-            raise InputError(
-                f"This transcript does not say with which {missing[0]} its model was fitted: it "
-                "comes from another version. Load the model that was stored beside it instead."
-            )
-        return cls(**{name: transcript.parameters[name] for name in settings_of(cls)})
-
-    @classmethod
     def refit(
         cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
     ) -> WeightedTable:
@@ -241,7 +222,7 @@ class HistogramMechanism(ABC):
         DomainError
             If the model is made of public records, and they are not given.
         """
-        mechanism = cls._told(transcript)
+        mechanism = cls(**told_settings(cls, transcript))
         support, log_start = mechanism._weighed(domain, public)
         fitted = mechanism.start(support, log_start, transcript.records)
         for measurement in transcript.measurements:

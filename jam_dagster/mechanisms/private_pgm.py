@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from jam_dagster.mechanisms.estimation import Convergence, Weighting, weight_of
+from jam_dagster.mechanisms.jax_runtime import load_jax
 from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.transcript import Measurement
 from jam_dagster.tables import Clique, Domain
@@ -18,15 +18,8 @@ from jam_dagster.tables import Clique, Domain
 
 def load_mbi() -> ModuleType:
     """Import mbi with jax in double precision, whoever imported jax first."""
-    # Single precision makes the estimation stall for tables of more than 100,000 records, and the
-    # persistent cache writes thousands of small programs that no later run can use.
-    os.environ.setdefault("JAX_ENABLE_X64", "1")
-    os.environ.setdefault("JAX_ENABLE_COMPILATION_CACHE", "false")
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
-    jax.config.update("jax_enable_compilation_cache", False)
+    # Single precision makes the estimation stall for tables of more than 100,000 records.
+    load_jax()
     return importlib.import_module("mbi")
 
 

@@ -29,6 +29,9 @@ MECHANISMS: Mapping[str, str] = {
     "mwem": "mwem.Mwem",
     "pep": "pep.Pep",
     "pep_pub": "pep.PepPub",
+    "gem": "gem.Gem",
+    "gem_pub": "gem.GemPub",
+    "rap_softmax": "rap_softmax.RapSoftmax",
 }
 """Name to module and class, imported when asked for: some bring heavy libraries."""
 
@@ -36,6 +39,7 @@ MODELS: Mapping[str, str] = {
     "graphical": "model.FittedModel",
     "answers": "measured_answers.MeasuredAnswers",
     "weighted_table": "weighted_table.WeightedTable",
+    "product_mixture": "product_mixture.ProductMixture",
 }
 """Kind of a stored model to module and class."""
 

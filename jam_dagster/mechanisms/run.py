@@ -31,6 +31,9 @@ SMALLEST_RHO = 1e-12
 LARGEST_MARGINAL_CELLS = 2**27
 """A gibibyte of counts: no table counts, and no model answers, a larger marginal."""
 
+LARGEST_QUERIES = 2**24
+"""Cells of a workload that are chosen from one by one: exact noise takes 100 bytes for each."""
+
 HELD_CELLS = 2**29
 """Two gibibytes of counts: private marginals of more cells are counted anew in every round."""
 
@@ -43,6 +46,17 @@ def check_countable(domain: Domain, workload: Workload) -> None:
         raise SpecificationError(
             f"The workload's marginal {' x '.join(largest)} has {sizes[largest]:,} cells; at "
             f"most {LARGEST_MARGINAL_CELLS:,} can be counted. Lower the workload's degree, or "
+            "give the attributes fewer values."
+        )
+
+
+def check_queries(domain: Domain, workload: Workload) -> None:
+    """Raise SpecificationError if a workload has too many cells to be chosen from one by one."""
+    cells = sum(domain.size(clique) for clique in workload.cliques)
+    if cells > LARGEST_QUERIES:
+        raise SpecificationError(
+            f"The workload has {cells:,} cells, more than the {LARGEST_QUERIES:,} that can be "
+            "chosen from one by one. Set queries to marginal, lower the workload's degree, or "
             "give the attributes fewer values."
         )
 

@@ -10,9 +10,12 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from jam_dagster.errors import SpecificationError
+from jam_dagster.errors import InputError, SpecificationError
+
+if TYPE_CHECKING:
+    from jam_dagster.mechanisms.transcript import Transcript
 
 _KEY = "setting"
 
@@ -155,3 +158,21 @@ def check_settings(mechanism: Any) -> None:
         value = getattr(mechanism, name)
         if not one.accepts(value):
             raise SpecificationError(f"{name} must be {one.allowed}, got {value!r}.")
+
+
+def told_settings(mechanism: type, transcript: Transcript) -> dict[str, Any]:
+    """Return the settings of a mechanism's class as a transcript tells them.
+
+    Raises
+    ------
+    InputError
+        If the transcript lacks one.
+    """
+    told = transcript.parameters
+    missing = [name for name in settings_of(mechanism) if name not in told]
+    if missing:
+        raise InputError(
+            f"This transcript does not say with which {missing[0]} its model was fitted: it "
+            "comes from another version. Load the model that was stored beside it instead."
+        )
+    return {name: told[name] for name in settings_of(mechanism)}

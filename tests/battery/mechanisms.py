@@ -216,6 +216,27 @@ def gaussian() -> Case:
     )
 
 
+def mixture(name: str, queries: str = "marginal") -> Case:
+    """A mechanism that trains a mixture of products, on whole marginals or single cells."""
+    single = queries == "cell"
+    return Case(
+        f"{name}-{queries}",
+        partial(_mixture, name, queries=queries),
+        variants=(
+            {"rounds": 1},
+            {"rounds": 2},
+            {"rounds": 7},
+            {"rounds": 3, "alpha": 0.01},
+            {"rounds": 3, "alpha": 0.99},
+        ),
+        # The network learns nothing from one step; free logits tell what rounds are worth.
+        audits=AUDITS_OF_MIXTURES[name, queries],
+        steady={"rounds": 4, "iterations": 6, "threshold": 0.0},
+        score="marginal_l1" if name == "rap_softmax" else None,
+        measured="cell" if single else "marginal_l2",
+    )
+
+
 # One attribute's public score falls by four and the other's rises by four: the model and the public
 # counts lie on either side of the private ones. Private candidates are too noisy to be chosen.
 SELECTING = Audit(
@@ -294,6 +315,24 @@ WHOLE_MARGINAL = Audit(
 ONE_CELL = replace(WHOLE_MARGINAL, name="one cell")
 
 
+# From free logits that are almost even, the errors move as from an even start.
+AUDITS_OF_MIXTURES: Mapping[tuple[str, str], tuple[Audit, ...]] = {
+    ("rap_softmax", "marginal"): (CHOOSING, WHOLE_MARGINAL),
+    ("gem", "marginal"): (WHOLE_MARGINAL,),
+    ("gem", "cell"): (ONE_CELL,),
+    ("gem_pub", "marginal"): (WHOLE_MARGINAL,),
+}
+
+
+def _mixture(mechanism: str, **settings: Any) -> Mechanism:
+    small: dict[str, Any] = {"rounds": 3, "components": 5, "iterations": 3}
+    if mechanism != "rap_softmax":
+        small["width"] = 4
+    if mechanism == "gem_pub":
+        small |= {"pretraining_degree": 2, "pretraining_iterations": 4}
+    return make_mechanism(mechanism, **small | settings)
+
+
 def _histogram(name: str, **settings: Any) -> Mechanism:
     return make_mechanism(name, **{"rounds": 3} | settings)
 
@@ -335,6 +374,10 @@ CASES = [
     histogram("mwem", "marginal"),
     histogram("pep", "marginal", iterations=20),
     histogram("pep_pub", "cell", iterations=20),
+    mixture("gem"),
+    mixture("gem", "cell"),
+    mixture("gem_pub"),
+    mixture("rap_softmax"),
 ]
 SLOW_CASES = [jam_pgm("mbi"), aim("mbi")]
 

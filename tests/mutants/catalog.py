@@ -15,6 +15,7 @@ INGESTION = "jam_dagster/pipeline/ingestion.py"
 JAM = "jam_dagster/mechanisms/jam_pgm.py"
 RUN = "jam_dagster/mechanisms/run.py"
 LABELS = "jam_dagster/pipeline/labels.py"
+MIXTURE = "jam_dagster/mechanisms/mixture_run.py"
 POLICY = "jam_dagster/privacy/policy.py"
 PRIVACY_UNIT = "jam_dagster/tables/privacy_unit.py"
 RELEASE = "jam_dagster/privacy/release.py"
@@ -81,6 +82,30 @@ MUTANTS = (
         "self._weighed(private.domain, public)",
         "self._weighed(private.domain, private)",
         (ALIKE, *QUICK, "-k", "pmw_pub"),
+    ),
+    Mutant(
+        "a-cell's-sensitivity-for-marginals",
+        "GEM chooses whole marginals as if only one of their cells could move",
+        MIXTURE,
+        "return neighbours.cell if single else neighbours.error_score()",
+        "return neighbours.cell",
+        (SEARCH, *QUICK, "-k", "gem or rap"),
+    ),
+    Mutant(
+        "pretrained-on-private",
+        "GEM^Pub is trained first on what is private, for which nobody pays",
+        MIXTURE,
+        "Training(mechanism, self.domain, public, self.records)",
+        "Training(mechanism, self.domain, PublicTables.of(self.domain, private), self.records)",
+        (ALIKE, *QUICK, "-k", "gem_pub"),
+    ),
+    Mutant(
+        "mixture-of-the-true-number",
+        "the model stands for as many records as there are, where that is private",
+        MIXTURE,
+        "mechanism, self.domain, public, self.records)",
+        "mechanism, self.domain, public, private.records)",
+        (ALIKE, *QUICK, "-k", "gem or rap"),
     ),
     Mutant(
         "tree-scored-in-l2",

@@ -1,0 +1,108 @@
+"""Marginals of a mixture of products, and how they move with it; arrays only.
+
+A mixture of K products has for each attribute a table of K rows, each a distribution over the
+attribute's values. Its marginal is the mean over the rows of their outer products.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+# Products of a row's probabilities that are held at a time: 64 MB in single precision.
+_BLOCK_CELLS = 1 << 24
+
+
+def expected(tables: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the marginal of a mixture of products, as fractions.
+
+    Parameters
+    ----------
+    tables
+        For each axis of the marginal the attribute's probabilities, shape ``(K, size)``.
+
+    Returns
+    -------
+    ndarray
+        ``1/K sum_k p_k x q_k x ...``, one axis a table, of the tables' type.
+    """
+    sizes = [table.shape[1] for table in tables]
+    widest, others = _split(sizes)
+    rows = len(tables[0])
+    answer = np.zeros((math.prod(sizes[axis] for axis in others), sizes[widest]), tables[0].dtype)
+    for block in _blocks(rows, len(answer)):
+        left = _products([tables[axis][block] for axis in others], block)
+        answer += left.T @ tables[widest][block]
+    answer /= rows
+    shaped = answer.reshape([sizes[axis] for axis in others] + [sizes[widest]])
+    return np.moveaxis(shaped, -1, widest)
+
+
+def pulled_back(tables: Sequence[np.ndarray], direction: np.ndarray) -> list[np.ndarray]:
+    """Return the gradient of ``<direction, expected(tables)>`` by each of the tables.
+
+    Parameters
+    ----------
+    tables
+        As for `expected`.
+    direction
+        The gradient by the marginal, of its shape.
+
+    Returns
+    -------
+    list of ndarray
+        Shaped like the tables.
+    """
+    sizes = [table.shape[1] for table in tables]
+    widest, others = _split(sizes)
+    rows = len(tables[0])
+    matrix = np.moveaxis(direction, widest, -1).reshape(-1, sizes[widest]) / tables[0].dtype.type(
+        rows
+    )
+    gradients = [np.empty_like(table) for table in tables]
+    for block in _blocks(rows, len(matrix)):
+        parts = [tables[axis][block] for axis in others]
+        gradients[widest][block] = _products(parts, block) @ matrix
+        pulled = tables[widest][block] @ matrix.T
+        # Peel off the last of the other axes, again and again.
+        for place in range(len(others) - 1, -1, -1):
+            before = _products(parts[:place], block)
+            pulled = pulled.reshape(len(pulled), before.shape[1], sizes[others[place]])
+            gradients[others[place]][block] = np.einsum("kij,ki->kj", pulled, before)
+            pulled = np.einsum("kij,kj->ki", pulled, parts[place])
+    return gradients
+
+
+def expected_cell(columns: Sequence[np.ndarray]) -> float:
+    """Return one cell of a marginal, given its column of each table, shape ``(K,)``."""
+    return float(np.prod(columns, axis=0).mean())
+
+
+def pulled_back_cell(columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return the gradient of `expected_cell` by each of its columns."""
+    stacked = np.stack(columns)
+    others = [np.delete(stacked, place, axis=0) for place in range(len(columns))]
+    return [np.prod(other, axis=0) / stacked.dtype.type(stacked.shape[1]) for other in others]
+
+
+def _split(sizes: Sequence[int]) -> tuple[int, list[int]]:
+    """Return the axis with most values, the last of them, and the other axes."""
+    widest = max(range(len(sizes)), key=lambda axis: (sizes[axis], axis))
+    return widest, [axis for axis in range(len(sizes)) if axis != widest]
+
+
+def _blocks(rows: int, cells: int) -> list[slice]:
+    step = max(1, _BLOCK_CELLS // cells)
+    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+
+def _products(parts: Sequence[np.ndarray], block: slice) -> np.ndarray:
+    """Return each row's products over all combinations of the parts' values."""
+    if not parts:
+        return np.ones((block.stop - block.start, 1), np.float32)
+    products = parts[0]
+    for part in parts[1:]:
+        products = (products[:, :, None] * part[:, None, :]).reshape(len(products), -1)
+    return products

@@ -1,0 +1,220 @@
+"""GEM, GEM^Pub and RAP^softmax as runs: what they choose, spend, train on and give."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.mechanisms import make_mechanism, refit
+from jam_dagster.mechanisms.mixture_training import MixtureTrainer
+from jam_dagster.mechanisms.pretraining import public_cliques
+from jam_dagster.mechanisms.product_mixture import ProductMixture
+from jam_dagster.privacy import Draws, MemoryStore, SeededNoise, UnledgeredAccount
+from jam_dagster.tables import Domain, EncodedTable, PublicTables, Workload
+from tests.mechanisms.conftest import ScriptedNoise
+
+SMALL: dict[str, Any] = {"rounds": 3, "components": 6, "iterations": 5}
+NETWORK: dict[str, Any] = {**SMALL, "width": 4}
+PUB: dict[str, Any] = {**NETWORK, "pretraining_iterations": 6, "pretraining_degree": 2}
+ALL = {"gem": NETWORK, "gem_pub": PUB, "rap_softmax": SMALL}
+
+every_mixture = pytest.mark.parametrize("name", ALL)
+
+
+@pytest.fixture
+def workload(domain: Domain) -> Workload:
+    return Workload.all_k_way(domain, 2)
+
+
+def run(name: str, private, public, workload, choices, rho, store=None, **settings):
+    noise = ScriptedNoise(list(choices))
+    draws = Draws(noise, UnledgeredAccount(rho), store)
+    mechanism = make_mechanism(name, **ALL[name] | settings)
+    return mechanism.run(private, public, workload, draws), noise
+
+
+@every_mixture
+def test_rounds_share_what_is_left(name: str, private, public, workload) -> None:
+    result, noise = run(name, private, public, workload, [3, 0, 5], 0.9)
+    assert [one["rho"] for one in noise.measurements] == pytest.approx([0.24] * 3)
+    assert [one["rho"] for one in noise.selections] == pytest.approx([0.06] * 3)
+    assert {one["sensitivity"] for one in noise.selections} == {2.0}
+    assert [one.clique for one in result.transcript.rounds] == [("a", "b"), ("a",), ("b", "c")]
+    assert result.transcript.ended == "all rounds"
+    assert result.model.records == private.records
+    assert result.model.cliques == (("a", "b"), ("a",), ("b", "c"))
+
+
+def test_marginals_are_scored_by_error_above_noise(private, public, workload) -> None:
+    _, noise = run("rap_softmax", private, public, workload, [3], 0.25, rounds=1)
+    start = make_mechanism("rap_softmax", **SMALL).trainer(private.domain, None)
+    mixture = ProductMixture(private.domain, private.records, start.tables())
+    sigma = 1 / math.sqrt(0.8 * 0.25)
+    for number, clique in enumerate(workload.downward_closure()):
+        apart = np.abs(private.marginal(clique) - mixture.marginal(clique))
+        wanted = apart.sum() - math.sqrt(2 / math.pi) * sigma * apart.size
+        assert noise.selections[0]["scores"][number] == pytest.approx(wanted)
+
+
+def test_cells_are_scored_by_error_and_measured_alone(private, public, workload) -> None:
+    # Six cells of a x b come first, then four of a x c: 8 is (1, 0) of the latter.
+    result, noise = run("gem", private, public, workload, [8, 0], 0.5, queries="cell", rounds=2)
+    assert len(noise.selections[0]["scores"]) == 6 + 4 + 6
+    assert {one["sensitivity"] for one in noise.selections} == {1.0}
+    (first, second) = result.transcript.measurements
+    assert (first.clique, first.cell, first.values.tolist()) == (
+        ("a", "c"),
+        2,
+        [private.marginal(("a", "c"))[1, 0]],
+    )
+    assert (second.clique, second.cell) == (("a", "b"), 0)
+    start = make_mechanism("gem", **NETWORK).trainer(private.domain, None)
+    mixture = ProductMixture(private.domain, private.records, start.tables())
+    apart = np.abs(private.marginal(("a", "c")) - mixture.marginal(("a", "c")))
+    np.testing.assert_allclose(noise.selections[0]["scores"][6:10], apart.ravel())
+
+
+@every_mixture
+@pytest.mark.parametrize("queries", ["marginal", "cell"])
+def test_transcripts_are_enough_to_train_again(
+    name: str, queries: str, domain, private, public, workload
+) -> None:
+    draws = Draws(SeededNoise(4), UnledgeredAccount(5.0))
+    mechanism = make_mechanism(name, **ALL[name], queries=queries)
+    made = mechanism.run(private, public, workload, draws)
+    again = refit(made.transcript, domain, public)
+    for one, other in zip(made.model.tables, again.tables, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert made.model.cliques == again.cliques
+
+
+@every_mixture
+def test_a_run_goes_on_from_what_is_stored(name: str, private, public, workload) -> None:
+    store = MemoryStore()
+    first, _ = run(name, private, public, workload, [3, 0, 5], 0.9, store)
+    again, noise = run(name, private, public, workload, [], 0.9, store)
+    assert not noise.measurements
+    for one, other in zip(first.model.tables, again.model.tables, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_without_the_public_table_nothing_is_trained_again(
+    domain, private, public, workload
+) -> None:
+    made, _ = run("gem_pub", private, public, workload, [3, 0, 5], 0.9)
+    with pytest.raises(DomainError, match="needs a public table"):
+        refit(made.transcript, domain)
+    with pytest.raises(DomainError, match="needs a public table"):
+        run("gem_pub", private, None, workload, [], 0.9)
+
+
+def test_a_transcript_of_other_settings_is_refused(domain, private, public, workload) -> None:
+    made, _ = run("gem", private, public, workload, [3, 0, 5], 0.9)
+    settings = dict(made.transcript.parameters)
+    del settings["width"]
+    object.__setattr__(made.transcript, "parameters", settings)
+    with pytest.raises(InputError, match="with which width"):
+        refit(made.transcript, domain)
+
+
+def test_public_tables_that_lack_attributes_are_trained_on(
+    domain, private, public, workload
+) -> None:
+    part = EncodedTable(domain.project(("a", "b")), public.columns[:2])
+    tables = PublicTables(domain, {"whole": public, "part": part})
+    assert public_cliques(tables, 2)["part"] == []
+    assert public_cliques(PublicTables.of(domain, part), 3) == {"": [("a", "b")]}
+    assert public_cliques(PublicTables.of(domain, public), 2)[""] == list(workload.cliques)
+    # With no noise to learn from, what the part says is what the model says of it.
+    settings = {"pretraining_iterations": 400, "pretraining_rate": 0.02, "threshold": 1e9}
+    made, _ = run("gem_pub", private, part, workload, [0, 0, 0], 0.9, **settings)
+    known = made.model.marginal(("a", "b")) / made.model.total
+    np.testing.assert_allclose(known, public.marginal(("a", "b")) / public.records, atol=0.02)
+    again = refit(made.transcript, domain, part)
+    np.testing.assert_array_equal(again.tables[2], made.model.tables[2])
+
+
+def test_the_largest_public_marginals_are_left_out_where_there_are_too_many(
+    domain, public, monkeypatch
+) -> None:
+    monkeypatch.setattr("jam_dagster.mechanisms.pretraining.HELD_CELLS", 10)
+    assert public_cliques(PublicTables.of(domain, public), 2) == {"": [("a", "b"), ("a", "c")]}
+
+
+def test_released_weights_are_averaged_over_the_second_half(
+    private, public, workload, monkeypatch
+) -> None:
+    trained = []
+    train = MixtureTrainer.train
+
+    def listened(self, *args, **more):
+        convergence = train(self, *args, **more)
+        trained.append(np.asarray(self.weights["logits_bias"]))
+        return convergence
+
+    monkeypatch.setattr(MixtureTrainer, "train", listened)
+    held = []
+    tables = MixtureTrainer.tables
+
+    def kept(self, weights=None):
+        if weights is not None:
+            held.append(np.asarray(weights["logits_bias"]))
+        return tables(self, weights)
+
+    monkeypatch.setattr(MixtureTrainer, "tables", kept)
+    run("gem", private, public, workload, [3, 0, 5, 4], 90.0, rounds=4, averaging_beta=0.75)
+    np.testing.assert_allclose(held[-1], 0.75 * trained[2] + 0.25 * trained[3], atol=1e-6)
+    assert (trained[2] != trained[3]).any()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("gem", {"components": 60, "width": 16, "learning_rate": 1e-2}),
+        ("rap_softmax", {"components": 60, "learning_rate": 0.1}),
+    ],
+)
+def test_without_noise_to_speak_of_the_workload_is_right(name, settings, private, workload) -> None:
+    """Sixty products hold twelve records, one each: the fit is right but for its last steps."""
+    settings = {"rounds": 8, "iterations": 300, "threshold": 0.0, **settings}
+    draws = Draws(SeededNoise(4), UnledgeredAccount(9000.0))
+    made = make_mechanism(name, **settings).run(private, None, workload, draws)
+    for clique in workload.cliques:
+        apart = made.model.marginal(clique) - private.marginal(clique)
+        assert np.abs(apart).sum() / private.records < 0.02
+
+
+def test_public_data_are_what_the_model_begins_with(private, workload) -> None:
+    """With a budget too small to learn from, the released model is the public table's."""
+    settings = {"pretraining_iterations": 600, "pretraining_rate": 0.01, "components": 40}
+    draws = Draws(SeededNoise(1), UnledgeredAccount(1e-7))
+    made = make_mechanism("gem_pub", **NETWORK | settings).run(private, private, workload, draws)
+    assert {one.iterations for one in made.transcript.rounds} == {0}
+    for clique in workload.cliques:
+        apart = made.model.marginal(clique) - private.marginal(clique)
+        assert np.abs(apart).sum() / private.records < 0.05
+
+
+@every_mixture
+def test_impossible_combinations_are_refused_before_a_draw(name: str) -> None:
+    domain = Domain.from_dict(
+        {
+            "attributes": {"a": {"values": [0, 1]}, "b": {"values": [0, 1]}},
+            "impossible": [{"a": [0], "b": [0]}],
+        }
+    )
+    with pytest.raises(DomainError, match="such as jam_pgm or aim"):
+        make_mechanism(name).check(domain, Workload.all_k_way(domain, 2), 1.0)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"queries": "row"}, {"loss": "l3"}, {"components": 0}, {"threshold": -1.0}, {"alpha": 1.0}],
+)
+def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(SpecificationError):
+        make_mechanism("gem", **settings)

@@ -1,0 +1,157 @@
+"""GEM's loss, its gradient and its step, by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from jam_dagster.mechanisms.generators import free_logits, network, programs
+from jam_dagster.mechanisms.mixture_training import MixtureTrainer, Target
+from jam_dagster.tables import Domain, Workload
+
+TWO = Domain.from_sizes({"a": 2, "b": 2})
+
+
+def single(*values: float) -> np.ndarray:
+    return np.array(values, dtype=np.float32)
+
+
+def trainer(logits: list[list[float]], loss: str) -> MixtureTrainer:
+    return MixtureTrainer(TWO, {"logits": np.array(logits, dtype=np.float32)}, loss)
+
+
+THREE = math.log(3)
+"""The logit, beside 0, of a probability of three quarters."""
+
+
+def test_the_loss_of_a_marginal_by_hand() -> None:
+    # Two rows: (3/4, 1/4) x (1/2, 1/2) and (1/2, 1/2) x (1/4, 3/4).
+    made = trainer([[THREE, 0, 0, 0], [0, 0, 0, THREE]], "l2")
+    np.testing.assert_allclose(made.tables()[0], [[0.75, 0.25], [0.5, 0.5]], atol=1e-6)
+    # Their mean is ((4, 6), (2, 4)) / 16.
+    target = Target(("a", "b"), np.array([[0.5, 0.375], [0.125, 0.0]], np.float32), 0.0)
+    loss, gradient = made.gradient([target])
+    assert loss == pytest.approx(0.25**2 + 0.25**2)
+    # 2 (answer - target) = ((-1/2, 0), (0, 1/2)); by p(a) of a row: that times q(b), halved.
+    np.testing.assert_allclose(
+        gradient,
+        [[-0.125, 0.125, -0.1875, 0.0625], [-0.0625, 0.1875, -0.125, 0.125]],
+        atol=1e-6,
+    )
+    # The signs of answer - target are ((-1, 1), (-1, 1)).
+    target = Target(("a", "b"), np.array([[0.5, 0.25], [0.25, 0.0]], np.float32), 0.0)
+    loss, gradient = trainer([[THREE, 0, 0, 0], [0, 0, 0, THREE]], "l1").gradient([target])
+    assert loss == pytest.approx(0.75)
+    np.testing.assert_allclose(gradient, [[0, 0, -0.5, 0.5], [0.25, 0.25, -0.5, 0.5]], atol=1e-6)
+
+
+def test_the_loss_of_a_cell_by_hand() -> None:
+    made = trainer([[THREE, 0, 0, 0], [0, 0, 0, THREE]], "l2")
+    # The cell (a = 0, b = 1) is 6/16.
+    loss, gradient = made.gradient([Target(("a", "b"), single(0.25), 0.0, cell=1)])
+    assert loss == pytest.approx(0.125**2)
+    np.testing.assert_allclose(
+        gradient, np.array([[0.5, 0, 0, 0.75], [0.75, 0, 0, 0.5]]) * 0.25 / 2, atol=1e-6
+    )
+
+
+def test_one_step_of_adam_by_hand() -> None:
+    made = trainer([[0, 0, 0, 0]], "l2")
+    target = Target(("a",), single(1.0, 0.0), 0.0)
+    _, gradient = made.gradient([target])
+    assert gradient.tolist() == [[-1.0, 1.0, 0.0, 0.0]]
+    made.step(made.begin(), gradient, 0.25)
+    # By the logits it is p (g - <p, g>) = (-1/2, 1/2); Adam's first step is its sign.
+    np.testing.assert_allclose(made.weights["logits"], [[0.25, -0.25, 0.0, 0.0]], atol=1e-6)
+    assert made.tables()[0][0, 0] == pytest.approx(1 / (1 + math.exp(-0.5)))
+
+
+def test_the_network_by_hand() -> None:
+    """The whole generator written out in NumPy, in double precision."""
+    weights = network((2, 3), 5, 4, seed=1)
+    flow = weights["inputs"].astype(float)
+    for layer in range(2):
+        linear = flow @ weights[f"hidden_{layer}_map"] + weights[f"hidden_{layer}_bias"]
+        normal = (linear - linear.mean(axis=0)) / np.sqrt(linear.var(axis=0) + 1e-5)
+        flow = np.hstack([np.maximum(normal, 0), flow])
+    raised = np.exp(flow @ weights["logits_map"] + weights["logits_bias"])
+    wanted = np.hstack(
+        [part / part.sum(axis=1, keepdims=True) for part in np.split(raised, [2], axis=1)]
+    )
+    found = programs().probabilities(weights, (2, 3))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_a_step_of_the_network_follows_the_gradient() -> None:
+    """Adam's first step is the gradient's sign; finite differences of the loss know it as well."""
+    domain = Domain.from_sizes({"a": 2, "b": 3})
+    made = MixtureTrainer(domain, network(domain.shape, 5, 4, seed=1), "l2")
+    target = Target(("a", "b"), np.array([[0.6, 0, 0], [0, 0.4, 0]], np.float32), 0.0)
+    before = dict(made.weights)
+    _, gradient = made.gradient([target])
+    made.step(made.begin(), gradient, 0.125)
+    seen = 0
+    for name in ("logits_map", "logits_bias", "hidden_0_map", "hidden_1_gain"):
+        moved = (np.asarray(made.weights[name]) - before[name]).ravel()
+        for place in range(0, moved.size, 3):
+            losses = []
+            for sign in (1, -1):
+                bent = {one: np.array(value) for one, value in before.items()}
+                bent[name].ravel()[place] += sign * 0.01
+                losses.append(MixtureTrainer(domain, bent, "l2").gradient([target])[0])
+            if abs(losses[0] - losses[1]) > 1e-4:
+                seen += 1
+                wanted = -0.125 * np.sign(losses[0] - losses[1])
+                assert moved[place] == pytest.approx(wanted, rel=1e-2)
+    assert seen > 10
+
+
+@pytest.mark.parametrize("loss", ["l1", "l2"])
+def test_what_noise_explains_is_not_trained_on(loss: str) -> None:
+    made = trainer([[0, 0, 0, 0]], loss)
+    noisy = Target(("a",), single(0.6, 0.4), 0.1)
+    assert made.gradient([noisy])[0] > 0
+    assert made.gradient([noisy], 2.0)[0] == 0
+    before = np.array(made.weights["logits"])
+    assert made.train([noisy], iterations=5, learning_rate=0.1, threshold=2.0).iterations == 0
+    np.testing.assert_array_equal(made.weights["logits"], before)
+    # Mean and deviation of what normal noise makes, by simulation of 4,000 errors.
+    drawn = np.random.default_rng(0).normal(0, 0.1, (4000, 2))
+    errors = (drawn**2 if loss == "l2" else np.abs(drawn)).sum(axis=1)
+    assert noisy.explained(loss, 0.0) == pytest.approx(errors.mean(), rel=0.1)
+    spread = noisy.explained(loss, 1.0) - noisy.explained(loss, 0.0)
+    assert spread == pytest.approx(errors.std(), rel=0.15)
+
+
+def test_programs_are_compiled_once_for_marginals_of_every_shape() -> None:
+    domain = Domain.from_sizes({"a": 2, "b": 7, "c": 3, "d": 5})
+    made = MixtureTrainer(domain, network(domain.shape, 6, 3, seed=0), "l2")
+    used = programs()
+    compiled = [one._cache_size() for one in (used.advance, used.probabilities)]
+    for degree in (1, 2, 3):
+        for clique in Workload.all_k_way(domain, degree).cliques:
+            shape = [domain.sizes[name] for name in clique]
+            even = np.full(shape, 1 / np.prod(shape), np.float32)
+            made.train([Target(clique, even, 0.0)], iterations=2, learning_rate=0.01)
+    after = [one._cache_size() for one in (used.advance, used.probabilities)]
+    # The first of a domain's steps takes NumPy's weights, whose placement is another's.
+    assert after[0] - compiled[0] <= 2
+    assert after[1] == compiled[1]
+
+
+def test_averages_are_between() -> None:
+    made = trainer([[4, 0, 0, 0]], "l2")
+    held = {"logits": np.zeros((1, 4), np.float32)}
+    assert np.asarray(made.average(held, 0.75)["logits"]).tolist() == [[1, 0, 0, 0]]
+
+
+def test_seeds_decide_the_weights() -> None:
+    for make in (lambda seed: free_logits((2, 3), 4, seed), lambda seed: network((2,), 4, 3, seed)):
+        one, same, other = make(1), make(1), make(2)
+        for name, value in one.items():
+            assert value.dtype == np.float32
+            np.testing.assert_array_equal(value, same[name])
+        assert any((value != other[name]).any() for name, value in one.items())
