@@ -14,7 +14,7 @@ from jam_dagster.evaluation import plots
 from jam_dagster.evaluation.cell_groups import CellGroup
 from jam_dagster.evaluation.comparisons import PairCells, pair_cells
 from jam_dagster.evaluation.live_charts import picture
-from jam_dagster.evaluation.released_marginals import released_marginal
+from jam_dagster.evaluation.released_marginals import covers, released_marginal
 from jam_dagster.evaluation.report_figures import Figure, distances, l1_distance, most_frequent
 
 if TYPE_CHECKING:
@@ -78,9 +78,7 @@ def ranked_pairs(
     ranked = []
     answers, others = synthetic.marginals(candidates), public.marginals(candidates)
     for pair in candidates:
-        measured = any(
-            m.source == "private" and set(pair) <= set(m.clique) for m in transcript.measurements
-        )
+        measured = any(covers(one, pair) for one in transcript.measurements)
         ranked.append((not measured, -l1_distance(answers[pair], others[pair]), pair))
     pairs: dict[Pair, dict[str, np.ndarray]] = {}
     for _, _, pair in sorted(ranked, key=lambda one: one[:2]):

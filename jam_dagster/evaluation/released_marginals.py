@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from jam_dagster.mechanisms.transcript import Transcript
+    from jam_dagster.mechanisms.transcript import Measurement, Transcript
     from jam_dagster.tables.domain import Clique
 
 
@@ -62,7 +62,7 @@ def released_marginal(transcript: Transcript, clique: Clique) -> ReleasedMargina
     precision = 0.0
     rounds = []
     for measurement in transcript.measurements:
-        if measurement.source != "private" or not set(clique) <= set(measurement.clique):
+        if not covers(measurement, clique):
             continue
         summed = tuple(i for i, name in enumerate(measurement.clique) if name not in clique)
         projection = measurement.values.sum(axis=summed)
@@ -74,6 +74,12 @@ def released_marginal(transcript: Transcript, clique: Clique) -> ReleasedMargina
     if total is None:
         return None
     return ReleasedMarginal(clique, total / precision, 1.0 / math.sqrt(precision), tuple(rounds))
+
+
+def covers(measurement: Measurement, clique: Clique) -> bool:
+    """Return whether a private measurement tells a whole marginal; a single cell tells none."""
+    whole = measurement.source == "private" and measurement.cell is None
+    return whole and set(clique) <= set(measurement.clique)
 
 
 @dataclass(frozen=True, eq=False)

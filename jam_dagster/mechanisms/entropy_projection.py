@@ -27,7 +27,9 @@ class EntropyProjection(HistogramFit):
     is allowed is b; and the weights of the records that the query counts are multiplied by
     ``b (1 - a) / ((1 - b) a)``. Then the weights say b, and no other weights that do are closer to
     those before in relative entropy. The queries are the measured cells; a measured marginal is
-    one for each of its cells.
+    one for each of its cells. With ``gamma = 0`` the steps converge to the closest weights that
+    agree with all answers, if there are any; with bands around answers they end in them all, at
+    weights that are near the closest and need not be them.
 
     Parameters
     ----------

@@ -1,0 +1,89 @@
+"""Whatever is measured, weights stay a distribution, and a projection that ends agrees with it."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jam_dagster.mechanisms.entropy_projection import EXTREME, EntropyProjection
+from jam_dagster.mechanisms.multiplicative_weights import MultiplicativeWeights
+from jam_dagster.mechanisms.support import Support
+from jam_dagster.mechanisms.transcript import Measurement
+from jam_dagster.tables import Domain
+
+DOMAIN = Domain.from_sizes({"a": 2, "b": 3, "c": 2})
+SUPPORT = Support.of_domain(DOMAIN)
+TOTAL = 50
+CLIQUES = [("a",), ("b",), ("a", "c"), ("b", "c"), ("a", "b", "c")]
+
+
+@st.composite
+def measurements(draw: st.DrawFn, largest: float) -> Measurement:
+    clique = draw(st.sampled_from(CLIQUES))
+    size = DOMAIN.size(clique)
+    cell = draw(st.none() | st.integers(0, size - 1))
+    value = st.floats(-largest, largest)
+    values = draw(st.lists(value, min_size=size, max_size=size))
+    shaped = np.array(values).reshape([DOMAIN.sizes[name] for name in clique])
+    kept = shaped if cell is None else shaped.ravel()[[cell]]
+    return Measurement(clique, "private", kept, draw(st.floats(0.1, 100.0)), 0, cell)
+
+
+starts = st.lists(st.floats(-600, 0) | st.just(-np.inf), min_size=12, max_size=12).filter(
+    lambda logs: max(logs) > -np.inf
+)
+many = settings(deadline=None, max_examples=60)
+
+
+@given(st.lists(measurements(1e300), max_size=6), starts, st.integers(1, 5), st.booleans())
+@many
+def test_multiplicative_weights_stay_a_distribution(
+    measured: list[Measurement], logs: list[float], passes: int, average: bool
+) -> None:
+    start = np.array(logs)
+    fit = MultiplicativeWeights(SUPPORT, start, TOTAL, passes=passes, average=average)
+    for one in measured:
+        assert fit.add(one).iterations >= passes
+    for model in (fit.model, fit.released):
+        assert abs(model.probabilities.sum() - 1.0) < 1e-12
+        assert not model.probabilities[np.isneginf(start)].any()
+        assert np.isfinite(model.marginal(("a", "b", "c"))).all()
+
+
+@given(st.lists(measurements(1e300), max_size=6), starts, st.floats(0, 4))
+@many
+def test_projections_stay_a_distribution(
+    measured: list[Measurement], logs: list[float], gamma: float
+) -> None:
+    start = np.array(logs)
+    fit = EntropyProjection(SUPPORT, start, TOTAL, gamma=gamma, iterations=30)
+    for one in measured:
+        fit.add(one)
+    assert abs(fit.model.probabilities.sum() - 1.0) < 1e-12
+    assert not fit.model.probabilities[np.isneginf(start)].any()
+
+
+@given(st.permutations(CLIQUES), st.floats(0.5, 3.0), st.integers(0, 1000))
+@many
+def test_a_projection_that_ends_is_within_all_bands(
+    cliques: list[tuple[str, ...]], gamma: float, seed: int
+) -> None:
+    """Its weights are the start's times a factor for each cell measured, as the closest ones are."""
+    rng = np.random.default_rng(seed)
+    truth = rng.dirichlet(np.full(12, 0.5))
+    fit = EntropyProjection(SUPPORT, np.zeros(12), TOTAL, gamma=gamma, iterations=4000)
+    measured = cliques[:2]
+    for clique in measured:
+        values = SUPPORT.marginal(clique, truth) * TOTAL
+        done = fit.add(Measurement(clique, "private", values, 1.0, 0))
+        assert done.iterations < 4000
+    for clique in measured:
+        said, wanted = (SUPPORT.marginal(clique, one) for one in (fit.weights, truth))
+        assert np.abs(said - wanted).max() <= gamma / TOTAL + EXTREME + 1e-9
+    # The logarithms are sums of a table for each marginal measured.
+    design = np.concatenate(
+        [np.eye(DOMAIN.size(clique))[SUPPORT.codes(clique)] for clique in measured], axis=1
+    )
+    fitted = design @ np.linalg.lstsq(design, fit.logs, rcond=None)[0]
+    np.testing.assert_allclose(fitted, fit.logs, atol=1e-8)
