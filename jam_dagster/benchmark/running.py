@@ -296,8 +296,7 @@ class Runner:
             return True
         # What those that run may still come to hold is not free.
         growing = sum(
-            max(0.0, other.expected_mb - memory_of_mb(other.process.process.pid or 0))
-            for other in running
+            max(0.0, other.expected_mb - memory_of_mb(other.process.pid)) for other in running
         )
         return self._expected_mb(one.run) <= available - growing
 
