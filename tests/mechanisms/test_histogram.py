@@ -69,7 +69,7 @@ def test_projections_stay_a_distribution(
 def test_a_projection_that_ends_is_within_all_bands(
     cliques: list[tuple[str, ...]], gamma: float, seed: int
 ) -> None:
-    """Its weights are the start's times a factor for each cell measured, as the closest ones are."""
+    """Weights are the start times a factor for each cell measured, as the closest ones are."""
     rng = np.random.default_rng(seed)
     truth = rng.dirichlet(np.full(12, 0.5))
     fit = EntropyProjection(SUPPORT, np.zeros(12), TOTAL, gamma=gamma, iterations=4000)
