@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import traceback
 from collections.abc import Mapping
 from multiprocessing import parent_process
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.benchmark.runs import Run
 from jam_dagster.benchmark.trial import describe, run_trial
+from jam_dagster.errors import JamError
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -47,10 +49,20 @@ def work(
     try:
         row = run_trial(asked, split)
     except Exception as error:
-        message = " ".join(f"{type(error).__name__}: {error}".split())
-        row = {**describe(asked, split), "status": "failed", "message": message[:1000]}
+        row = {**describe(asked, split), "status": "failed", "message": why(error)}
     to.send(row)
     to.close()
+
+
+def why(error: Exception) -> str:
+    """Return how a run failed: what this package says, and of other libraries only where.
+
+    What they say may quote a private value.
+    """
+    if isinstance(error, JamError):
+        return " ".join(f"{type(error).__name__}: {error}".split())
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {place.name}, {Path(place.filename).name}:{place.lineno}"
 
 
 def _end_with_parent() -> None:

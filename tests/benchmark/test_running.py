@@ -18,6 +18,7 @@ import pytest
 from jam_dagster.benchmark import SplitFiles, load_grid, read_rows, run_grid, run_trial
 from jam_dagster.benchmark.results import COLUMNS, Results, to_parquet
 from jam_dagster.benchmark.running import plan
+from jam_dagster.benchmark.worker import why
 from jam_dagster.errors import InputError, SpecificationError
 
 # What a run made again may differ in.
@@ -245,3 +246,13 @@ def test_a_killed_process_is_a_failed_row(
 
 def _die(*arguments: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_what_other_libraries_say_is_withheld() -> None:
+    try:
+        int("a private value")
+    except ValueError as error:
+        told = why(error)
+    assert told.startswith("ValueError in test_what_other_libraries_say_is_withheld, test_running")
+    assert "private value" not in told
+    assert why(InputError("say this")) == "InputError: say this"
