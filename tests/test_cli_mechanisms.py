@@ -39,6 +39,17 @@ def test_a_release_of_every_mechanism_is_certified(run: Run, name: str) -> None:
 
 
 @pytest.mark.slow
+def test_a_check_that_was_not_made_is_told(run: Run) -> None:
+    asked = ("synthesize", "--private", "priv.csv", *TABLES, *chosen("pmw_pub"), *NOISY, *LEDGER)
+    assert run(*asked, "--out", "out", "--no-checks", "--no-report").exit_code == 0
+
+    found = run("certificate", "verify", "out", "--ledger", "ledger.db")
+    assert found.exit_code == 0, found.stdout
+    assert "----  the model, refitted: NOT CHECKED" in found.stdout
+    assert "The certificate is true as far as it was checked" in found.stdout
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SYNTHESIZING)
 def test_every_mechanism_is_planned(run: Run, name: str) -> None:
     asked = ("plan", *TABLES, *chosen(name), "--epsilon", "1", "--epsilons", "1", "--seeds", "1")

@@ -263,7 +263,7 @@ def _refitted(held: _Held) -> Finding:
     return Finding(
         name,
         True,
-        "NOT CHECKED: the model is made of the public table's records; give that table",
+        "NOT CHECKED: the model is made of the public table's records; verify with --public TABLE",
         checked=False,
     )
 

@@ -137,12 +137,14 @@ def verify(
         for finding in findings:
             verdict = ("pass" if finding.checked else "----") if finding.passed else "FAIL"
             typer.echo(f"{verdict}  {finding.name}: {finding.message}")
+        whole = all(finding.checked for finding in findings)
+        true = "The certificate is true" + ("" if whole else " as far as it was checked")
         if not passed:
             typer.echo("The certificate is not to be relied on.")
         elif certificate.releasable:
-            typer.echo("The certificate is true, and the table may leave.")
+            typer.echo(f"{true}, and the table may leave.")
         else:
-            typer.echo("The certificate is true, and says that the table may not leave:")
+            typer.echo(f"{true}, and says that the table may not leave:")
             for reason in certificate.reasons:
                 typer.echo(f"  {reason}")
         if opened is None and certificate.standing is not None:
