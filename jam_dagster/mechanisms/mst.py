@@ -69,9 +69,9 @@ class Mst:
     Notes
     -----
     - The workload only says which attributes there are: the tree spans those that it names.
-    - A pair is scored by the L1 distance of its counts from the model of the single attributes,
-      so by twice the sensitivity that published code has under replace-one, and by k times where a
-      person has k rows: what the counts move by in L2 is no bound.
+    - A pair is scored by the L1 distance of its counts from the model of the single attributes.
+      That moves by 2 where a record is replaced (published code is for records that come and go,
+      and has 1), and by k times as much for k rows a person: what counts move by in L2 is no bound.
     - An edge is measured when it is chosen, and the next is chosen by the same scores. The paper
       chooses all first; the draws are the same.
     - Of two attributes there is one pair, which is not chosen; its measurement gets that third.

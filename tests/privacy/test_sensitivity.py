@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.evaluation.best_mixture import best_mixture
-from jam_dagster.mechanisms.scores import candidate_scores, l1_distance, weighted_scores
+from jam_dagster.mechanisms.mst import RareValues
+from jam_dagster.mechanisms.scores import (
+    candidate_scores,
+    l1_distance,
+    penalized_scores,
+    weighted_scores,
+)
+from jam_dagster.mechanisms.transcript import Measurement
 from jam_dagster.privacy.sensitivity import (
     MARGINAL_L2,
     REPLACE_ONE,
@@ -152,6 +159,38 @@ def test_aim_scores(relation):
 
     found = largest_change(draw, SIZES[:2], pairs=2_000, relation=relation)
     assert found == pytest.approx(relation.error_score(3.0), abs=1e-9)
+
+
+@every_relation
+def test_scores_of_mwem_pgm(relation):
+    def draw(rng):
+        model = {c: random_counts(rng, c) for c in SCORED}
+        cells = np.array([model[c].size for c in SCORED])
+
+        def scores(joint):
+            errors = np.array([l1_distance(marginal(joint, c), model[c]) for c in SCORED])
+            return penalized_scores(errors, cells)
+
+        return scores
+
+    found = largest_change(draw, SIZES[:2], pairs=2_000, relation=relation)
+    assert found == pytest.approx(relation.error_score(), abs=1e-9)
+
+
+@every_relation
+def test_scores_of_mst(relation):
+    """Merging rare values moves no score further; nor, where some are kept, any less."""
+    domain = Domain.from_sizes({"a": SIZES[0], "b": SIZES[1]})
+
+    def draw(rng):
+        model, rare = random_counts(rng, (0, 1)), RareValues(domain)
+        for name in domain.names:
+            noisy = rng.normal(3, 3, domain.size((name,)))
+            rare.merged(Measurement((name,), "private", noisy, 1.0, 0))
+        return lambda joint: np.array([rare.distance(domain.names, joint, model)])
+
+    found = largest_change(draw, SIZES[:2], pairs=3_000, relation=relation)
+    assert found == pytest.approx(relation.error_score(), abs=1e-9)
 
 
 def mean_workload_errors(tables):
