@@ -9,6 +9,9 @@ from jam_dagster.mechanisms.settings import settings_of
 
 SYNTHESIZING = [name for name in MECHANISMS if make_mechanism(name).samples]
 
+# Mixtures of products cannot keep impossible combinations at zero, and refuse them.
+REFUSING_IMPOSSIBLE = ("gem", "gem_pub", "rap_softmax")
+
 # More than the attributes of any table here, each of which some mechanisms measure first.
 QUICK: dict[str, Any] = {"rounds": 9, "iterations": 20, "pretraining_iterations": 20}
 
