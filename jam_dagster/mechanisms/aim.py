@@ -317,7 +317,7 @@ class _Run(GraphicalRun):
             return done
         if (measurement := done.measurement) is not None:
             moved = l1_distance(self.estimator.model.marginal(clique), before)
-            if moved <= MEAN_ABSOLUTE_NORMAL * measurement.sigma * measurement.values.size:
+            if moved <= MEAN_ABSOLUTE_NORMAL * measurement.sigma * self.cells[self.number[clique]]:
                 # Less than noise alone: the next round is worth more (Algorithm 4).
                 self.share *= ANNEALED
         return done

@@ -26,7 +26,7 @@ from jam_dagster.mechanisms.junction_tree import (
 )
 from jam_dagster.mechanisms.routes import Routes
 from jam_dagster.mechanisms.sampling import sample_codes
-from jam_dagster.tables import Clique, Domain, EncodedTable
+from jam_dagster.tables import Clique, Domain, EncodedTable, marginal_blocks
 from jam_dagster.tables.files import write_whole
 from jam_dagster.tables.impossible import codes_of
 
@@ -378,6 +378,18 @@ def possible_cells(domain: Domain, clique: Clique) -> np.ndarray:
         return np.ones([domain.size((name,)) for name in clique], dtype=bool)
     possible: np.ndarray = FittedModel.uniform(domain, 1.0).marginal(clique) > 0
     return possible
+
+
+def possible_sizes(domain: Domain, cliques: Sequence[Clique]) -> np.ndarray:
+    """Return how many cells of each marginal can hold anybody, float64, shape ``(m,)``."""
+    if not domain.impossible:
+        return np.array([domain.size(clique) for clique in cliques], dtype=np.float64)
+    sizes = {
+        clique: np.count_nonzero(answer)
+        for block in marginal_blocks(FittedModel.uniform(domain, 1.0), cliques)
+        for clique, answer in block.items()
+    }
+    return np.array([sizes[clique] for clique in cliques], dtype=np.float64)
 
 
 def _plain(condition: object) -> object:

@@ -28,7 +28,7 @@ def candidate_scores(
         ``||q(D) - q(D_pub) n / n_pub||_1`` in counts, shape ``(m,)``; of several public tables,
         shape ``(k, m)``. NaN where a table lacks attributes of the marginal.
     cells
-        n_tau, the number of cells of each marginal, shape ``(m,)``.
+        n_tau, the number of cells of each marginal that can hold anybody, shape ``(m,)``.
     sigma
         Noise that a private measurement would carry this round, in counts.
 
@@ -61,7 +61,7 @@ def weighted_scores(
     current_error
         ``||q(D) - q(model)||_1`` in counts, shape ``(m,)``.
     cells
-        n_r, the number of cells of each marginal, shape ``(m,)``.
+        n_r, the number of cells of each marginal that can hold anybody, shape ``(m,)``.
     sigma
         Noise that a measurement would carry this round, in counts.
     weights
@@ -89,7 +89,7 @@ def penalized_scores(current_error: np.ndarray, cells: np.ndarray) -> np.ndarray
     current_error
         ``||q(D) - q(model)||_1`` in counts, shape ``(m,)``.
     cells
-        n_r, the number of cells of each marginal, shape ``(m,)``.
+        n_r, the number of cells of each marginal that can hold anybody, shape ``(m,)``.
 
     Returns
     -------

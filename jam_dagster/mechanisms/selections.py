@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jam_dagster.mechanisms.aim import weights_of
+from jam_dagster.mechanisms.model import possible_sizes
 from jam_dagster.mechanisms.scores import MEAN_ABSOLUTE_NORMAL
 from jam_dagster.mechanisms.tractability import TractabilityFilter
 from jam_dagster.mechanisms.transcript import Round, Transcript
@@ -55,7 +56,7 @@ def selections_of(
     aim = transcript.mechanism == "aim"
     cliques = workload.downward_closure() if aim else workload.cliques
     weights = weights_of(workload, cliques) if aim else np.ones(len(cliques))
-    cells = np.array([domain.size(clique) for clique in cliques], dtype=np.float64)
+    cells = possible_sizes(domain, cliques)
     fits = TractabilityFilter(domain, cliques)
     measured: list[Clique] = []
     for done in transcript.rounds:

@@ -15,6 +15,7 @@ import numpy as np
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.mechanisms.graphical_run import estimator_of
+from jam_dagster.mechanisms.model import possible_cells
 from jam_dagster.mechanisms.protocol import Model
 from jam_dagster.mechanisms.registry import refit
 from jam_dagster.mechanisms.scores import l1_distance
@@ -182,6 +183,9 @@ def error_bounds(
     one at most. So all rounds hold at once, the best may be taken, and a marginal that turned out
     to be measured may go the other way.
 
+    Cells that can hold nobody, by the domain's impossible combinations, hold nobody in D: what was
+    measured there is noise, and left out.
+
     Where n is private, the number of records of D is at most the measured one plus
     ``sigma sqrt(2 log(1 / failure))``; without any other bound the error is the sum of both
     tables' records.
@@ -249,8 +253,9 @@ def _bound_by_measurements(
         precision = math.fsum(precisions)
         answers = [_summed(one, clique) for one in within]
         average = np.average(answers, axis=0, weights=precisions)
-        known = l1_distance(released.marginals([clique])[clique], average)
-        bound = known + summed_noise(size, precision, most, failure)
+        possible = possible_cells(domain, clique)
+        known = l1_distance(released.marginals([clique])[clique], average * possible)
+        bound = known + summed_noise(int(possible.sum()), precision, most, failure)
         bounds[number] = min(bounds[number], bound)
     return supported
 
@@ -291,7 +296,8 @@ def _bound_by_selections(
             asked[numbers] = True
             part = failure * (done.rho_select + done.rho_measure) / transcript.rho_budget
             chosen = selection.cliques.index(done.clique)
-            seen = _error_seen(done.measurement, estimator.model, part / 2)
+            possible = possible_cells(domain, done.clique)
+            seen = _error_seen(done.measurement, possible, estimator.model, part / 2)
             now = _errors_then(transcript, done, selection, chosen, seen, part / 2)
             # The rest only adds to it: no need to answer what is no better already.
             better = now < bounds[numbers]
@@ -307,10 +313,12 @@ def _bound_by_selections(
     return asked
 
 
-def _error_seen(measurement: Measurement, model: Model, failure: float) -> float:
+def _error_seen(
+    measurement: Measurement, possible: np.ndarray, model: Model, failure: float
+) -> float:
     """Bound the error that a model had on the marginal measured next, in counts."""
-    seen = l1_distance(model.marginal(measurement.clique), measurement.values)
-    return seen + aligned_noise(measurement.values.size, measurement.sigma, failure)
+    seen = l1_distance(model.marginal(measurement.clique), measurement.values * possible)
+    return seen + aligned_noise(int(possible.sum()), measurement.sigma, failure)
 
 
 def _errors_then(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -11,7 +12,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import Aim, refit
 from jam_dagster.mechanisms.aim import weights_of
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
-from jam_dagster.tables import Domain, Workload
+from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
 from tests.mechanisms.conftest import ScriptedNoise
 
 # The closure: a, b, c, then the pairs ab, ac, bc.
@@ -142,3 +143,15 @@ def test_what_cannot_start_is_refused(domain, workload, settings, rho, named):
 def test_settings_out_of_range_are_refused(settings):
     with pytest.raises(SpecificationError):
         Aim(**settings)
+
+
+def test_no_noise_is_expected_where_nobody_can_be(domain, private, workload):
+    never = ImpossibleCombination(("a", "b"), ((1,), (1,)))
+    tied = Domain(domain.attributes, (never,))
+    made, noise, _ = run(EncodedTable(tied, private.columns), workload, [AB, AC, BC], 900.0)
+    first = dataclasses.replace(made.transcript, rounds=made.transcript.rounds[:3])
+    before = refit(first, tied).marginal(("a", "b"))
+    error = np.abs(private.marginal(("a", "b")) - before).sum()
+    # Five of the six cells count.
+    wanted = 4 * (error - math.sqrt(2 / math.pi) / math.sqrt(135) * 5)
+    assert noise.selections[0]["scores"][AB] == pytest.approx(wanted, abs=1e-6)

@@ -16,7 +16,7 @@ from jam_dagster.mechanisms.selections import explained, selections_of
 from jam_dagster.mechanisms.tails import aligned_noise, chosen_score, summed_noise
 from jam_dagster.mechanisms.uncertainty import error_bounds
 from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
-from jam_dagster.tables import Domain, EncodedTable, Workload
+from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
 from tests.mechanisms.conftest import ScriptedNoise
 
 AB = 3
@@ -221,3 +221,37 @@ def test_mwem_pgm_selects_from_the_workload_by_errors_above_the_cells(domain, pr
     assert tuple(first.cliques) == tuple(second.cliques) == workload.cliques
     assert first.weights.tolist() == [1, 1, 1]
     assert first.penalties.tolist() == [6, 4, 6]
+
+
+def test_noise_where_nobody_can_be_is_left_out(private, workload):
+    sizes = Domain.from_sizes({"a": 2, "b": 3, "c": 2})
+    # Two of the six cells of ab; nobody of the table is there.
+    never = (
+        ImpossibleCombination(("a", "b"), ((1,), (1,))),
+        ImpossibleCombination(("a", "b"), ((0,), (2,))),
+    )
+    domain = Domain(sizes.attributes, never)
+    tied = EncodedTable(domain, private.columns)
+    made = once(tied, workload)
+    found = bounds_of(made, domain, workload)
+    assert found["a", "b"].bound == pytest.approx(
+        summed_noise(4, 263.25, 900.0, 0.05 * 0.45), abs=0.02
+    )
+    *_, selection = selections_of(made.transcript, domain, workload)
+    assert selection is not None
+    noise = math.sqrt(2 / math.pi) / math.sqrt(263.25)
+    assert selection.penalties == pytest.approx(noise * np.array([2, 3, 2, 4, 4, 6]))
+    # What was measured there changes nothing, so it does not matter what it was.
+    last = made.transcript.rounds[3]
+    assert last.measurement is not None
+    noisy = last.measurement.values + np.array([[0, 0, 9.0], [0, -9.0, 0]])
+    other = dataclasses.replace(
+        last, measurement=dataclasses.replace(last.measurement, values=noisy)
+    )
+    changed = dataclasses.replace(made.transcript, rounds=(*made.transcript.rounds[:3], other))
+    again = {
+        one.clique: one
+        for one in error_bounds(changed, domain, workload, released=made.model).bounds
+    }
+    assert again["a", "b"].bound == pytest.approx(found["a", "b"].bound, abs=1e-6)
+    assert again["a", "c"].bound == pytest.approx(found["a", "c"].bound, abs=1e-6)
