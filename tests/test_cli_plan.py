@@ -286,7 +286,7 @@ def test_a_plot_is_drawn_in_the_format_of_its_name(run: Run, name: str) -> None:
         (("--plot", "plan.pdf"), "must end in .html, .svg, .png"),
         (("--epsilons", "a,b"), "--epsilons must be numbers"),
         (("--records", "0"), "records must be at least 1"),
-        (("--public", "nowhere.csv"), "nowhere.csv"),
+        (("--public", "nowhere.csv"), "each needs a name"),
     ],
 )
 def test_bad_input_ends_before_anything_is_tried(

@@ -26,7 +26,7 @@ from jam_dagster.errors import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from jam_dagster.tables import Source
+    from jam_dagster.tables import PublicSources, Source
 
 
 class Commands(TyperGroup):
@@ -113,6 +113,32 @@ def stdout_kept_clean() -> Iterator[None]:
     finally:
         os.dup2(kept, 1)
         os.close(kept)
+
+
+def public_source(texts: Sequence[str]) -> Source | PublicSources:
+    """Return the public tables that an option names: ``TABLE``, or each as ``NAME=TABLE``.
+
+    Raises
+    ------
+    InputError
+        If one names no table, or of several one has no name, or the same.
+    """
+    from jam_dagster.tables import PublicSources
+    from jam_dagster.tables.public_sources import TABLE_NAME
+
+    named = [text.partition("=") for text in texts]
+    named = [parts for parts in named if TABLE_NAME.fullmatch(parts[0]) and parts[1]]
+    if not named and len(texts) == 1:
+        return source(texts[0])
+    if len(named) < len(texts):
+        raise InputError(
+            "Of several public tables each needs a name, of lower-case letters, digits and '_': "
+            "--public census=census.csv --public survey=survey.parquet."
+        )
+    tables = {name: source(text) for name, _, text in named}
+    if len(tables) < len(named):
+        raise InputError("Two public tables have the same name: give each its own.")
+    return PublicSources(tables)
 
 
 def source(text: str) -> Source:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jam_dagster.cli.console import print_json, source, stderr, stdout_kept_clean
+from jam_dagster.cli.console import print_json, public_source, stderr, stdout_kept_clean
 from jam_dagster.cli.options import (
     ALPHA,
     BUDGET,
@@ -63,7 +63,7 @@ def plan(
             show_default=False,
         ),
     ] = None,
-    public: Annotated[str | None, PUBLIC] = None,
+    public: Annotated[list[str] | None, PUBLIC] = None,
     epsilon: Annotated[float | None, EPSILON] = None,
     delta: Annotated[float | None, DELTA] = None,
     domain: Annotated[Path | None, DOMAIN] = None,
@@ -165,7 +165,7 @@ def plan(
 
     options: dict[str, Any] = {
         "domain": domain,
-        "public": None if public is None else source(public),
+        "public": public_source(public) if public else None,
         "epsilon": epsilon,
         "delta": delta,
         "records": records,

@@ -111,7 +111,7 @@ def progress(
             bar.update(
                 task,
                 completed=outcome.index + 1,
-                chosen=f"{' x '.join(outcome.clique)} from {outcome.source}",
+                chosen=f"{' x '.join(outcome.clique)} from {outcome.origin}",
                 due=time.monotonic() + left if left else None,
             )
 
@@ -172,7 +172,7 @@ def progress_of_trials(
             bar.update(task, total=trials * each)
 
         def show_round(number: int, outcome: Round) -> None:
-            chosen = f"{' x '.join(outcome.clique)} from {outcome.source}"
+            chosen = f"{' x '.join(outcome.clique)} from {outcome.origin}"
             done = number * each + (outcome.index + 1 if counted else 0)
             bar.update(task, completed=done, chosen=chosen)
 

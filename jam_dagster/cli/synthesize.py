@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from jam_dagster.cli.console import print_json, source, stderr, stdout_kept_clean
+from jam_dagster.cli.console import print_json, public_source, source, stderr, stdout_kept_clean
 from jam_dagster.cli.options import (
     ALPHA,
     BUDGET,
@@ -57,7 +57,7 @@ def synthesize(
             """'{"csv": "people.csv", "separator": ";"}'.""",
         ),
     ],
-    public: Annotated[str, PUBLIC],
+    public: Annotated[list[str], PUBLIC],
     epsilon: Annotated[float, EPSILON],
     out: Annotated[
         Path,
@@ -174,7 +174,7 @@ def synthesize(
         made = _run(
             SynthesisRequest(
                 private=source(private),
-                public=source(public),
+                public=public_source(public),
                 out=out,
                 epsilon=epsilon,
                 delta=delta,

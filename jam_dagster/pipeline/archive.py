@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.errors import InputError
 from jam_dagster.pipeline.formats import CodesFormat, RunFormat
 from jam_dagster.privacy import DirectoryStore, ReleaseKey
+from jam_dagster.tables.public_sources import encoded_tables
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from jam_dagster.pipeline.identity import ReleaseRun
     from jam_dagster.pipeline.storage import ReleaseStore
     from jam_dagster.privacy import Neighbours
-    from jam_dagster.tables import EncodedTable
+    from jam_dagster.tables import EncodedTable, MarginalSource
 
 
 @dataclass(frozen=True)
@@ -42,17 +43,20 @@ class DataFingerprint:
 
     @classmethod
     def of(
-        cls, private: EncodedTable, public: EncodedTable, *, neighbours: Neighbours
+        cls, private: EncodedTable, public: MarginalSource, *, neighbours: Neighbours
     ) -> DataFingerprint:
         """Take the fingerprint of two encoded tables, for a release with these neighbours."""
         private_rows = private.records if neighbours.records_public else None
         if public.domain.restricted:
             return cls(private_rows, restricted_domain=public.domain.to_dict())
         hashed = hashlib.sha256()
-        for name in public.domain.names:
-            column = public.column(name)
-            hashed.update(f"{name} {column.dtype} {column.size}\n".encode())
-            hashed.update(column.tobytes())
+        for called, table in encoded_tables(public).items():
+            # What is alone has no name, and the hash that it always had.
+            hashed.update(called.encode())
+            for name in table.domain.names:
+                column = table.column(name)
+                hashed.update(f"{name} {column.dtype} {column.size}\n".encode())
+                hashed.update(column.tobytes())
         return cls(private_rows, public_table=hashed.hexdigest())
 
 

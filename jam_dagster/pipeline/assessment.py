@@ -35,7 +35,7 @@ from jam_dagster.pipeline.ingestion import private_step, spending
 from jam_dagster.pipeline.metadata import pictures, tidy
 from jam_dagster.pipeline.previous import drawn_on
 from jam_dagster.pipeline.spending import ResearchSpending
-from jam_dagster.tables import EncodedTable, encode
+from jam_dagster.tables import EncodedTable, MarginalSource, encode
 
 RESTRICTED = "restricted: exact statistics of private data"
 
@@ -65,7 +65,7 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
     def error(
         context: dg.AssetExecutionContext,
         private_discretized: EncodedTable,
-        public_discretized: EncodedTable,
+        public_discretized: MarginalSource,
         synthetic_records: pd.DataFrame,
         mechanism_run: ReleaseRun,
     ) -> ReleaseError:
@@ -154,7 +154,7 @@ def _release_report(graph: ReleaseGraph) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext,
         mechanism_run: ReleaseRun,
         synthetic_records: pd.DataFrame,
-        public_discretized: EncodedTable,
+        public_discretized: MarginalSource,
         **inputs: WorkloadError,
     ) -> str:
         return _page(
@@ -179,7 +179,7 @@ def _release_report_restricted(graph: ReleaseGraph) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext,
         mechanism_run: ReleaseRun,
         synthetic_records: pd.DataFrame,
-        public_discretized: EncodedTable,
+        public_discretized: MarginalSource,
         workload_error: WorkloadError,
     ) -> str:
         return _page(
@@ -203,7 +203,7 @@ def _page(
     context: dg.AssetExecutionContext,
     run: ReleaseRun,
     synthetic: pd.DataFrame,
-    public: EncodedTable,
+    public: MarginalSource,
     *,
     error: WorkloadError | None,
     restricted: bool = False,
@@ -230,7 +230,7 @@ def _page(
             reserved=run.release.shares,
             partition=key.partition,
             edition=key.edition,
-            private_source=spec.source("private", partition).describe(),
+            private_source=graph.source("private_records", partition).describe(),
             public_source=public_source,
             public_released=public_released,
             made=datetime.now(UTC),

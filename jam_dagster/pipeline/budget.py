@@ -48,7 +48,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
         check_places(context)
         # Nothing is read here: what is wrong with it is said before anything is reserved.
-        reading(graph, "private", context)
+        reading(graph, "private_records", context)
         domain = inputs.get("domain")
         if domain is not None:
             workload = spec.workload.build(domain)

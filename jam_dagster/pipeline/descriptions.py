@@ -116,6 +116,15 @@ ASSETS = {
     ),
 }
 
+PUBLIC_RECORDS = "public_records"
+
+
+def described(name: str) -> Described:
+    """Return what an asset is; of several public tables each is ``public_records_<name>``."""
+    several = name.startswith(f"{PUBLIC_RECORDS}_")
+    return ASSETS[PUBLIC_RECORDS if several else name]
+
+
 _SEES = {
     PrivacyLabel.PUBLIC: "anyone. It owes nothing to the private table.",
     PrivacyLabel.PRIVATE: "nobody but the pipeline. It holds values of the people who are"
@@ -151,9 +160,9 @@ def describe_asset(name: str, spec: ReleaseSpec, label: PrivacyLabel, price: str
     price
         What partitions cost, empty where there are none.
     """
-    described = ASSETS[name]
+    asset = described(name)
     words = _words_of(spec)
-    text = described.text.format(**words)
+    text = asset.text.format(**words)
     if label is PrivacyLabel.RESTRICTED:
         if name == "workload_error" and spec.evaluation_mode == "exact":
             text += " Restricted: exact statistics of private data."
@@ -169,7 +178,7 @@ def describe_asset(name: str, spec: ReleaseSpec, label: PrivacyLabel, price: str
         share = spec.previous.first_share
         text += f", {share:.0%} of it replaced by the given one." if share else "."
     told = label is not PrivacyLabel.RESTRICTED or spec.releasable
-    where = described.next.format(**words) if told else _WITHHELD
+    where = asset.next.format(**words) if told else _WITHHELD
     return "\n\n".join(
         (
             text,

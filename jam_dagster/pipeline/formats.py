@@ -21,8 +21,9 @@ from jam_dagster.pipeline.identity import (
     ReleaseRun,
 )
 from jam_dagster.privacy import NoiseCall
-from jam_dagster.tables import Domain, EncodedTable
+from jam_dagster.tables import Domain, EncodedTable, PublicTables
 from jam_dagster.tables.files import write_whole
+from jam_dagster.tables.public_sources import encoded_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,6 +100,37 @@ class CodesFormat(Format):
         if ingestion == Ingestion():
             return encoded
         return IngestedTable(encoded.domain, encoded.columns, ingestion)
+
+
+class PublicTablesFormat(Format):
+    """Several encoded public tables: a folder with one file each, and the whole domain."""
+
+    name = "public tables"
+    suffix = ".tables"
+    marker = "tables.json"
+
+    def holds(self, value: object) -> bool:
+        """Whether `value` is several public tables."""
+        return isinstance(value, PublicTables)
+
+    def write(self, value: PublicTables, path: UPath) -> None:
+        """Write the tables, then their names in order."""
+        marker = path / self.marker
+        if marker.exists():
+            marker.unlink()
+        path.mkdir(parents=True, exist_ok=True)
+        codes = CodesFormat()
+        for name, table in encoded_tables(value).items():
+            codes.write(table, codes.path(path / name))
+        content = {"domain": value.domain.to_dict(), "tables": list(value.tables)}
+        write_whole(marker, json.dumps(content, indent=1).encode())
+
+    def read(self, path: UPath) -> PublicTables:
+        """Read the tables."""
+        content = json.loads((path / self.marker).read_text())
+        codes = CodesFormat()
+        tables = {name: codes.read(codes.path(path / name)) for name in content["tables"]}
+        return PublicTables(Domain.from_dict(content["domain"]), tables)
 
 
 class TableFormat(Format):
@@ -271,6 +303,7 @@ def _write_parquet(table: Any, path: UPath) -> None:
 # An encoded table before a data frame: its suffix is the longer one.
 FORMATS: tuple[Format, ...] = (
     CodesFormat(),
+    PublicTablesFormat(),
     TableFormat(),
     DomainFormat(),
     RunFormat(),

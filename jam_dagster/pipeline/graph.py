@@ -12,7 +12,13 @@ import dagster as dg
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.pipeline.automation import freshness_of, options_of
-from jam_dagster.pipeline.descriptions import ASSETS, MECHANISM_RUN, describe_asset
+from jam_dagster.pipeline.descriptions import (
+    ASSETS,
+    MECHANISM_RUN,
+    PUBLIC_RECORDS,
+    describe_asset,
+    described,
+)
 from jam_dagster.pipeline.labels import (
     BUILT_METADATA,
     CHARGES_LEDGER,
@@ -24,10 +30,10 @@ from jam_dagster.pipeline.labels import (
     built,
 )
 from jam_dagster.pipeline.metadata import column_lineage, column_schema
-from jam_dagster.pipeline.source_assets import Side, source_key
+from jam_dagster.pipeline.source_assets import source_key
 from jam_dagster.pipeline.specification import ReleaseSpec
 from jam_dagster.privacy import Budget, Neighbours, ReleaseKey
-from jam_dagster.tables import Domain
+from jam_dagster.tables import Domain, Source, at_partition
 
 PRIVATE_STORE = "private_io_manager"
 RELEASABLE_STORE = "releasable_io_manager"
@@ -97,7 +103,21 @@ class ReleaseGraph:
             "exact": set(),
             "off": {"workload_error", "release_report_restricted"},
         }[self.spec.evaluation_mode]
-        return tuple(name for name in ASSETS if name not in left_out)
+        return tuple(name for name in self._roles if name not in left_out)
+
+    @property
+    def public_records(self) -> dict[str, str]:
+        """The assets of the given public tables, each with the name of its table, if it has one."""
+        tables = self.spec.public_tables
+        return {f"{PUBLIC_RECORDS}_{name}" if name else PUBLIC_RECORDS: name for name in tables}
+
+    @property
+    def _roles(self) -> tuple[str, ...]:
+        return tuple(
+            role
+            for name in ASSETS
+            for role in (self.public_records if name == PUBLIC_RECORDS else [name])
+        )
 
     def key(self, name: str) -> dg.AssetKey:
         """Return the key of an asset: the release's name and its own, unless it is translated.
@@ -112,7 +132,7 @@ class ReleaseGraph:
 
     @cached_property
     def _keys(self) -> Mapping[str, dg.AssetKey]:
-        names = (*ASSETS, PREVIOUS)
+        names = (*self._roles, PREVIOUS)
         keys = {name: self._translated_key(name, self._own_key(name)) for name in names}
         if len({*keys.values()}) < len(keys):
             raise SpecificationError(
@@ -125,7 +145,7 @@ class ReleaseGraph:
         if self.translate is None:
             return own
         label = self.label(name)
-        kinds = {label.value, *ASSETS[name].kinds} if name in ASSETS else {label.value}
+        kinds = {label.value} if name == PREVIOUS else {label.value, *described(name).kinds}
         given = dg.AssetSpec(own, tags={**self.tags, LABEL_TAG: label.value}, kinds=kinds)
         return self.translate(given).key
 
@@ -212,9 +232,19 @@ class ReleaseGraph:
         """Return inputs that load assets of this release."""
         return {name: dg.AssetIn(key=self.key(name)) for name in names}
 
-    def source_deps(self, side: Side) -> list[dg.AssetKey]:
+    def source(self, name: str, partition: str) -> Source:
+        """Return what ``private_records`` or a public table of a partition is read from."""
+        return at_partition(self._sources[name], partition)
+
+    @property
+    def _sources(self) -> dict[str, Source]:
+        tables = self.spec.public_tables
+        public = {name: tables[table] for name, table in self.public_records.items()}
+        return {"private_records": self.spec.private, **public}
+
+    def source_deps(self, name: str) -> list[dg.AssetKey]:
         """Return the asset that a table is read from; none where it is read from elsewhere."""
-        key = source_key(self.spec.private if side == "private" else self.spec.public)
+        key = source_key(self._sources[name])
         return [] if key is None else [key]
 
     def label(self, name: str) -> PrivacyLabel:
@@ -225,8 +255,9 @@ class ReleaseGraph:
         if name == PREVIOUS or (name == "public_discretized" and self.spec.previous is not None):
             # It holds what was drawn from private data, and is as good as that.
             return made
+        if name in self.public_records:
+            return PrivacyLabel.PUBLIC
         return {
-            "public_records": PrivacyLabel.PUBLIC,
             "domain": known,
             "privacy_budget": PrivacyLabel.PUBLIC,
             "private_records": PrivacyLabel.PRIVATE,
@@ -308,7 +339,7 @@ class ReleaseGraph:
         """Return in words where a partition's public table comes from."""
         before = self.before(partition)
         if self.spec.previous is None or before is None:
-            return self.spec.source("public", partition).describe()
+            return at_partition(self.spec.public, partition).describe()
         return self.spec.previous.describe(before)
 
     def asset(
@@ -343,7 +374,7 @@ class ReleaseGraph:
         return decorate
 
     def _options(self, name: str) -> dict[str, Any]:
-        described = ASSETS[name]
+        asset = described(name)
         label = self.label(name)
         tags = {**self.tags, LABEL_TAG: label.value}
         if self.charges(name):
@@ -357,7 +388,7 @@ class ReleaseGraph:
             "owners": list(self.owners),
             "tags": tags,
             # As a kind, the label is seen on the asset's card in the graph.
-            "kinds": {label.value, *described.kinds},
+            "kinds": {label.value, *asset.kinds},
             "metadata": self._metadata(name),
             "code_version": self._code_version(name),
         }
@@ -368,7 +399,7 @@ class ReleaseGraph:
             # would not know theirs.
         if name != "privacy_budget":
             options["io_manager_key"] = self.store(name)
-        options |= options_of(name, described.spends, self.spec.dataset, self._freshness)
+        options |= options_of(name, asset.spends, self.spec.dataset, self._freshness)
         return options
 
     def _description(self, name: str) -> str:
@@ -379,7 +410,7 @@ class ReleaseGraph:
         mark = {BUILT_METADATA: built(self.label(name), charges=self.charges(name))}
         if name == "private_records":
             # What the label check goes by, and a translation must leave.
-            for source in self.source_deps("private"):
+            for source in self.source_deps("private_records"):
                 mark[PRIVATE_SOURCE] = source.to_user_string()
         if domain is None or self.spec.domain.restricted:
             return mark
@@ -393,9 +424,12 @@ class ReleaseGraph:
         """
         coded = name.endswith("_discretized")
         upstream = {
-            "private_records": self.source_deps("private"),
+            "private_records": self.source_deps("private_records"),
             "private_discretized": [self.key("private_records")],
-            "public_discretized": [self.key("public_records")],
+            # Which columns each of several has is known once they are read.
+            "public_discretized": [
+                self.key(name) for name, table in self.public_records.items() if not table
+            ],
             "synthetic_records": [
                 self.key("private_discretized"),
                 *([self.key("public_discretized")] if self.learns_from_public else []),
@@ -413,7 +447,7 @@ class ReleaseGraph:
     def _code_version(self, name: str) -> str:
         """Return a version that changes with the configuration that the asset depends on."""
         spec = self.spec
-        source = {"private_records": spec.private, "public_records": spec.public}.get(name)
+        source = self._sources.get(name)
         parts: list[Any] = [CODE_VERSION]
         if source is not None:
             parts.append(source.to_dict())

@@ -18,7 +18,7 @@ from jam_dagster.evaluation import WorkloadError
 from jam_dagster.mechanisms import MechanismResult
 from jam_dagster.mechanisms.transcript import measurements_hash
 from jam_dagster.privacy import ReleaseKey
-from jam_dagster.tables import EncodedTable
+from jam_dagster.tables import EncodedTable, MarginalSource
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,7 +146,7 @@ class ReleaseError(WorkloadError):
 
 
 def check_domains(
-    graph: ReleaseGraph, public: EncodedTable, private: EncodedTable | None = None
+    graph: ReleaseGraph, public: MarginalSource, private: EncodedTable | None = None
 ) -> Domain:
     """Return the domain of the encoded tables, once it is the one of the release.
 
@@ -226,7 +226,7 @@ def check_tables(
     partition: str,
     *,
     synthetic: pd.DataFrame | None = None,
-    public: EncodedTable | None = None,
+    public: MarginalSource | None = None,
     error: WorkloadError | None = None,
 ) -> None:
     """Make sure that a run is of the release that is configured now, and the rest is of the run.

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +29,14 @@ from jam_dagster.pipeline.storage import check_stores
 from jam_dagster.tables import (
     Domain,
     EncodedTable,
+    MarginalSource,
+    PublicTables,
     draft_domain,
     encode,
     seeded_key,
     withheld,
 )
+from jam_dagster.tables.public_sources import draft_public, encode_public
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.storage import ReleaseStore
@@ -75,22 +78,23 @@ def ingestion_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     """Build the assets from the two sources to the encoded tables."""
     domain, domain_input = _domain_asset(graph)
     return [
-        _public_records(graph),
+        *(_public_records(graph, name) for name in graph.public_records),
         domain,
         _private_records(graph, domain_input),
-        _discretized(graph, "private"),
-        _discretized(graph, "public"),
+        _private_discretized(graph),
+        _public_discretized(graph),
     ]
 
 
-def _public_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
-    deps = graph.source_deps("public")
+def _public_records(graph: ReleaseGraph, name: str) -> dg.AssetsDefinition:
+    deps = graph.source_deps(name)
+    called = graph.public_records[name]
 
-    @graph.asset("public_records", deps=deps)
+    @graph.asset(name, deps=deps)
     def public_records(context: dg.AssetExecutionContext) -> pd.DataFrame:
-        source = reading(graph, "public", context)
+        source = reading(graph, name, context)
         table = source.read(private=False)
-        _check_not_empty(table, "public")
+        _check_not_empty(table, f"public {called}".rstrip())
         context.add_output_metadata(
             {
                 "dagster/row_count": len(table),
@@ -146,11 +150,11 @@ def _domain_asset(graph: ReleaseGraph) -> tuple[dg.AssetsDefinition, dict[str, d
 
     if spec.identify == "public":
 
-        @graph.asset("domain", ins=graph.ins("public_records"))
+        @graph.asset("domain", ins=graph.ins(*graph.public_records))
         def domain_from_public(
-            context: dg.AssetExecutionContext, public_records: pd.DataFrame
+            context: dg.AssetExecutionContext, **records: pd.DataFrame
         ) -> Domain:
-            return describe(context, draft_domain(public_records, bins=spec.bins))
+            return describe(context, draft_public(_tables(graph, records), bins=spec.bins))
 
         return domain_from_public, graph.ins("domain")
 
@@ -184,13 +188,13 @@ def _private_records(
         "private_records",
         # A declared domain is known without the asset; that saves the graph an arrow.
         ins={} if declared is not None else domain_input,
-        deps=[graph.key("privacy_budget"), *graph.source_deps("private")],
+        deps=[graph.key("privacy_budget"), *graph.source_deps("private_records")],
         resources={*graph.spending_resources, *STORES},
     )
     def private_records(context: dg.AssetExecutionContext, **inputs: Domain) -> pd.DataFrame:
         check_places(context)
         partition = graph.partition_of(context)
-        source = reading(graph, "private", context)
+        source = reading(graph, "private_records", context)
         domain = inputs.get("domain", declared)
         if spec.privacy.noise == "exact":
             # Once more, for a run that was launched without the asset above: a table that is not
@@ -220,40 +224,82 @@ def _private_records(
     return private_records
 
 
-def _discretized(graph: ReleaseGraph, side: str) -> dg.AssetsDefinition:
-    name, upstream = f"{side}_discretized", f"{side}_records"
-    follows = side == "public" and graph.spec.previous is not None
+def _private_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
+    name = "private_discretized"
 
-    @graph.asset(
-        name,
-        ins={"records": dg.AssetIn(key=graph.key(upstream)), **graph.ins("domain")},
-        deps=graph.previous_deps() if follows else (),
-        resources={graph.store(MECHANISM_RUN)} if follows else (),
-    )
-    def discretized(
-        context: dg.AssetExecutionContext, records: pd.DataFrame, domain: Domain
+    @graph.asset(name, ins=graph.ins("private_records", "domain"))
+    def private_discretized(
+        context: dg.AssetExecutionContext, private_records: pd.DataFrame, domain: Domain
     ) -> EncodedTable:
-        if side == "private":
-            with private_step("encoding the private table"):
-                encoded = encode(records, domain, private=True)
-            encoded = IngestedTable(encoded.domain, encoded.columns, Ingestion.of(records))
-        elif domain.restricted:
-            with private_step("encoding the public table over a restricted domain"):
-                encoded = encode(records, domain, private=True)
-        else:
-            encoded = encode(records, domain, private=False)
+        with private_step("encoding the private table"):
+            encoded = encode(private_records, domain, private=True)
+        encoded = IngestedTable(encoded.domain, encoded.columns, Ingestion.of(private_records))
         metadata: dict[str, Any] = {}
-        if follows:
-            encoded, metadata = public_table(graph, context, encoded)
-        given = side == "public" and (not follows or graph.tells_data(name))
-        if given or graph.neighbours.records_public:
+        if graph.neighbours.records_public:
             metadata["dagster/row_count"] = encoded.records
         if not domain.restricted:
             metadata |= graph.table_metadata(name, domain)
         context.add_output_metadata(metadata)
         return encoded
 
-    return discretized
+    return private_discretized
+
+
+def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
+    name = "public_discretized"
+    follows = graph.spec.previous is not None
+
+    @graph.asset(
+        name,
+        ins=graph.ins(*graph.public_records, "domain"),
+        deps=graph.previous_deps() if follows else (),
+        resources={graph.store(MECHANISM_RUN)} if follows else (),
+    )
+    def public_discretized(
+        context: dg.AssetExecutionContext, domain: Domain, **records: pd.DataFrame
+    ) -> MarginalSource:
+        frames = _tables(graph, records)
+        if domain.restricted:
+            with private_step("encoding the public table over a restricted domain"):
+                encoded = encode_public(frames, domain, private=True)
+        else:
+            encoded = encode_public(frames, domain)
+        metadata: dict[str, Any] = {}
+        if isinstance(encoded, PublicTables):
+            metadata |= _several(graph, encoded)
+        elif follows:
+            encoded, metadata = public_table(graph, context, encoded)
+        if not follows or graph.tells_data(name) or graph.neighbours.records_public:
+            metadata.setdefault("dagster/row_count", encoded.records)
+        if not domain.restricted:
+            metadata = graph.table_metadata(name, domain) | metadata
+        context.add_output_metadata(metadata)
+        return encoded
+
+    return public_discretized
+
+
+def _tables(graph: ReleaseGraph, records: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Return the public tables by their own names, in the order of preference."""
+    return {table: records[name] for name, table in graph.public_records.items()}
+
+
+def _several(graph: ReleaseGraph, public: PublicTables) -> dict[str, Any]:
+    """Tell what several public tables know, and where each column comes from."""
+    told: dict[str, Any] = {
+        "dagster/row_count": sum(table.records for table in public.tables.values())
+    }
+    deps: dict[str, list[dg.TableColumnDep]] = {}
+    for name, table in graph.public_records.items():
+        known = public.tables[table].domain.names
+        lacks = [one for one in public.domain.names if one not in known]
+        if not public.domain.restricted:
+            told[f"{table}_lacks"] = ", ".join(lacks) or "nothing"
+        for one in known:
+            deps.setdefault(one, []).append(dg.TableColumnDep(graph.key(name), one))
+    if not public.domain.restricted:
+        told["dagster/column_lineage"] = dg.TableColumnLineage(deps)
+    return told
 
 
 def _row_key(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> bytes:

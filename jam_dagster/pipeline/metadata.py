@@ -93,7 +93,7 @@ def rounds_table(transcript: Transcript) -> dg.TableMetadataValue:
                     "percent": round(
                         100 * (one.rho_select + one.rho_measure) / transcript.rho_budget, 2
                     ),
-                    "measured": "public" if one.source == "public" else f"± {one.sigma:,.1f}",
+                    "measured": one.origin if one.source == "public" else f"± {one.sigma:,.1f}",
                     "clique": " x ".join(one.clique),
                 }
             )

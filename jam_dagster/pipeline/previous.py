@@ -17,7 +17,7 @@ from dagster._core.storage.tags import PARTITION_NAME_TAG
 from jam_dagster.errors import InputError, PrivateStepError
 from jam_dagster.mechanisms import sampling_generator
 from jam_dagster.pipeline.archive import ReleaseArchive
-from jam_dagster.pipeline.descriptions import MECHANISM_RUN
+from jam_dagster.pipeline.descriptions import MECHANISM_RUN, PUBLIC_RECORDS
 from jam_dagster.pipeline.formats import RunFormat, TableFormat
 from jam_dagster.pipeline.graph import PREVIOUS, ReleaseGraph
 from jam_dagster.pipeline.identity import RUN_ATTRIBUTE, ReleaseRun
@@ -106,7 +106,7 @@ def drawn_on(
         return graph.describe_public(partition), False
     archive = _archive(graph, context, domain)
     if archive is not None and archive.has_draws and not archive.keeps_public:
-        return graph.spec.source("public", partition).describe(), False
+        return graph.source(PUBLIC_RECORDS, partition).describe(), False
     return graph.describe_public(partition), True
 
 

@@ -27,7 +27,7 @@ from jam_dagster.pipeline.sections import (
 )
 from jam_dagster.pipeline.specification import ReleaseSpec
 from jam_dagster.pipeline.synthesis import synthesis_assets
-from jam_dagster.tables import Domain, PreviousRelease, Source
+from jam_dagster.tables import Domain, PreviousRelease, PublicSources, Source
 
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import (
@@ -40,7 +40,7 @@ def build_synthetic_release(
     *,
     dataset: str,
     private: Source,
-    public: Source | PreviousRelease,
+    public: Source | PublicSources | PreviousRelease,
     domain: Domain | DomainSpec,
     privacy: PrivacySpec,
     mechanism: MechanismSpec | None = None,
@@ -68,8 +68,9 @@ def build_synthetic_release(
     dataset
         The protected dataset whose budget pays.
     private, public
-        Sources of the two tables; see `jam_dagster.tables.source_from_config`. As the public one a
-        release with partitions may have a `PreviousRelease`.
+        Sources of the two tables; see `jam_dagster.tables.source_from_config`. Public ones may be
+        several, and lack attributes: `PublicSources`. As the public one a release with partitions
+        may have a `PreviousRelease`.
     domain
         The declared domain, or a `DomainSpec` that says where to identify it.
     privacy

@@ -11,6 +11,7 @@ from jam_dagster.mechanisms.settings import Setting, settings_of
 from jam_dagster.pipeline.configuration import NUMBER_OR_TEMPLATE, TEMPLATE
 from jam_dagster.pipeline.partitions import Cadence
 from jam_dagster.tables.previous_release import PREVIOUS_RELEASE
+from jam_dagster.tables.public_sources import PUBLIC_TABLES, TABLE_NAME
 from jam_dagster.tables.sources import SOURCES
 
 Schema = dict[str, Any]
@@ -75,7 +76,21 @@ PUBLIC: Schema = {
             )
         },
     ),
-    "else": SOURCE,
+    "else": {
+        "if": {"type": "object", "required": [PUBLIC_TABLES]},
+        "then": _mapping(
+            [PUBLIC_TABLES],
+            **{
+                PUBLIC_TABLES: {
+                    "type": "object",
+                    "additionalProperties": SOURCE,
+                    "propertyNames": {"pattern": f"^{TABLE_NAME.pattern}$"},
+                    "minProperties": 1,
+                }
+            },
+        ),
+        "else": SOURCE,
+    },
 }
 
 _TYPES = {int: "integer", float: "number", str: "string", bool: "boolean"}

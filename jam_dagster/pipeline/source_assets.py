@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from dagster._core.definitions.assets.definition.asset_spec import (
@@ -31,18 +31,23 @@ if TYPE_CHECKING:
 
     from jam_dagster.pipeline.graph import ReleaseGraph
 
-Side = Literal["private", "public"]
-
 
 def source_key(source: Source) -> dg.AssetKey | None:
     """Return the asset that a source is, or None."""
     return dg.AssetKey.from_user_string(source.key) if isinstance(source, AssetSource) else None
 
 
-def reading(graph: ReleaseGraph, side: Side, context: dg.AssetExecutionContext) -> Source:
+def reading(graph: ReleaseGraph, name: str, context: dg.AssetExecutionContext) -> Source:
     """Return a source of a release that the step can read, once its asset was looked at.
 
     Nothing is opened: that is what ``read`` of the source does.
+
+    Parameters
+    ----------
+    graph, context
+        The release, and the step.
+    name
+        The table: ``private_records``, or one of `ReleaseGraph.public_records`.
 
     Raises
     ------
@@ -52,7 +57,7 @@ def reading(graph: ReleaseGraph, side: Side, context: dg.AssetExecutionContext) 
         If the labels of the code location do not allow it.
     """
     partition = graph.partition_of(context)
-    source = graph.spec.source(side, partition)
+    source = graph.source(name, partition)
     key = source_key(source)
     if key is None:
         return source
@@ -62,8 +67,8 @@ def reading(graph: ReleaseGraph, side: Side, context: dg.AssetExecutionContext) 
         return source
     asset = project.get(key)
     upstream = _upstream_partition(graph, asset, context)
-    open_store = graph.store("public_records")
-    if side == "private" and _kept_by(asset) == open_store:
+    open_store = graph.store(next(iter(graph.public_records)))
+    if name == "private_records" and _kept_by(asset) == open_store:
         raise PrivacyLabelError(
             f"Asset {key.to_user_string()} is the private table of release {graph.spec.release},"
             f" and is kept by {open_store}, the store of what may leave. Keep it elsewhere,"
@@ -187,7 +192,7 @@ def _upstream_partition(
         raise InputError(_missing(name, f"a table of release {release}"))
     theirs, ours = asset.partitions_def, graph.partitions_def
     if theirs is None:
-        if ours is not None and asset.key in graph.source_deps("private"):
+        if ours is not None and asset.key in graph.source_deps("private_records"):
             raise InputError(
                 f"Release {release} has partitions, but asset {name} has none: each would release"
                 f" the same records again, at a price of its own. Give the asset the partitions of"

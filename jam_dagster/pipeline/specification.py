@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.evaluation.workload_error import EvaluationMode
@@ -21,8 +21,8 @@ from jam_dagster.tables import (
     AssetSource,
     Domain,
     PreviousRelease,
+    PublicSources,
     Source,
-    at_partition,
     check_not_split,
     is_partitioned,
 )
@@ -42,6 +42,7 @@ class ReleaseSpec:
         The protected dataset whose budget pays.
     private, public
         The sources of the two tables; with ``{partition}`` in path or query, of every snapshot.
+        There may be several public ones.
     domain, privacy, mechanism, workload, evaluation
         See the classes.
     partitions
@@ -54,7 +55,7 @@ class ReleaseSpec:
     release: str
     dataset: str
     private: Source
-    public: Source
+    public: Source | PublicSources
     domain: DomainSpec
     privacy: PrivacySpec
     mechanism: MechanismSpec = field(default_factory=MechanismSpec)
@@ -102,6 +103,11 @@ class ReleaseSpec:
                 f" {{partition}} where the snapshots differ, as in people_{{partition}}.parquet or"
                 f" where month = '{{partition}}'."
             )
+        if self.domain.identify == "both" and isinstance(self.public, PublicSources):
+            raise SpecificationError(
+                f"Release {self.release} identifies its domain from the private table and several"
+                f" public ones: give one public table, or declare the domain."
+            )
         if self.previous is not None:
             self._check_previous()
         for side in ("private", "public"):
@@ -130,9 +136,11 @@ class ReleaseSpec:
                 f" it from the public table."
             )
 
-    def source(self, side: Literal["private", "public"], partition: str) -> Source:
-        """Return the source of a partition's private or public table; "" where there are none."""
-        return at_partition(self.private if side == "private" else self.public, partition)
+    @property
+    def public_tables(self) -> dict[str, Source]:
+        """The given public tables by name; one alone has none."""
+        public = self.public
+        return dict(public.tables) if isinstance(public, PublicSources) else {"": public}
 
     def _check_budget(self) -> None:
         try:

@@ -40,7 +40,8 @@ from jam_dagster.pipeline.previous import report_release
 from jam_dagster.pipeline.spending import ResearchSpending
 from jam_dagster.privacy import Draws, epsilon_from_rho
 from jam_dagster.privacy.lint import configuration_warnings
-from jam_dagster.tables import Domain, EncodedTable, Workload, decode
+from jam_dagster.tables import Domain, EncodedTable, MarginalSource, Workload, decode
+from jam_dagster.tables.public_sources import encoded_tables
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.storage import ReleaseStore
@@ -66,7 +67,7 @@ def _mechanism_run(graph: ReleaseGraph) -> dg.AssetsDefinition:
     def mechanism_run(
         context: dg.AssetExecutionContext,
         private_discretized: EncodedTable,
-        public_discretized: EncodedTable,
+        public_discretized: MarginalSource,
     ) -> ReleaseRun:
         check_places(context)
         partition = graph.partition_of(context)
@@ -103,7 +104,7 @@ def _mechanism_run(graph: ReleaseGraph) -> dg.AssetsDefinition:
             with spends.alone():
                 archive.begin(data)
                 if spec.previous is not None:
-                    archive.keep_public(public_discretized)
+                    archive.keep_public(encoded_tables(public_discretized)[""])
                 kept = archive.run()
                 run = kept or made(draws, spends.store.modes())
                 if kept is None:
@@ -196,7 +197,7 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
     def synthetic_records(
         context: dg.AssetExecutionContext,
         mechanism_run: ReleaseRun,
-        public_discretized: EncodedTable,
+        public_discretized: MarginalSource,
     ) -> pd.DataFrame:
         check_tables(graph, mechanism_run, graph.partition_of(context), public=public_discretized)
         rng = sampling_generator(mechanism_run.transcript)
@@ -232,7 +233,7 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
 
 
 def _comparisons(
-    run: ReleaseRun, synthetic: EncodedTable, public: EncodedTable
+    run: ReleaseRun, synthetic: EncodedTable, public: MarginalSource
 ) -> dg.MarkdownMetadataValue:
     """Picture some attributes, those measured on the private table first."""
     domain = run.model.domain

@@ -14,7 +14,13 @@ import yaml
 
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.mechanisms.configuration import KEY, configured_mechanism, read_mechanism
-from jam_dagster.tables import AssetSource, Domain, PreviousRelease, public_from_config
+from jam_dagster.tables import (
+    AssetSource,
+    Domain,
+    PreviousRelease,
+    PublicSources,
+    public_from_config,
+)
 from jam_dagster.tables.anchoring import anchored
 from jam_dagster.tables.configuration import check_keys
 from jam_dagster.tables.yaml_text import parse_yaml
@@ -172,7 +178,8 @@ def _public(config: Any, folder: Path) -> Any:
         ) from None
     # Later partitions have tables that are not made yet; the given one stands for them.
     source = public.first if isinstance(public, PreviousRelease) else public
-    if isinstance(source, AssetSource):
+    tables = source.tables.values() if isinstance(source, PublicSources) else [source]
+    if any(isinstance(one, AssetSource) for one in tables):
         raise SpecificationError(
             f"public is {source.describe()}, which only a Dagster run can load: name a table that"
             f" stands for it with --public, such as an extract of it."

@@ -23,7 +23,7 @@ from jam_dagster.synthesis.simulation import (
     counting_seconds,
     run_trial,
 )
-from jam_dagster.tables import Clique, EncodedTable, Workload, draft_domain, encode
+from jam_dagster.tables import Clique, EncodedTable, PublicSources, Workload, draft_domain, encode
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms import Round
@@ -73,7 +73,13 @@ def make_plan(
     release, notes = request.release, []
     on_stage("read")
     started = time.monotonic()
-    frame = release.public.read(private=False)
+    source = release.public
+    if isinstance(source, PublicSources):
+        several = source.tables
+        name, source = next(iter(several.items()))
+        if len(several) > 1:
+            notes.append(f"Of the public tables the first, {name}, was tried.")
+    frame = source.read(private=False)
     read = time.monotonic() - started
     if not len(frame):
         raise InputError("The public table has no rows: give a table that has.")

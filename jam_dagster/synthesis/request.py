@@ -13,7 +13,7 @@ from jam_dagster.mechanisms import DEFAULT_MECHANISM
 from jam_dagster.mechanisms.configuration import configured_mechanism
 from jam_dagster.privacy import EVALUATION_SHARE, RECORDS_SHARE, Budget, NoiseName, Protection
 from jam_dagster.privacy.release_key import specification_of
-from jam_dagster.tables import PrivacyUnit, check_not_split
+from jam_dagster.tables import PrivacyUnit, PublicSources, check_not_split
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms import Mechanism
@@ -29,6 +29,7 @@ class SynthesisRequest:
     ----------
     private, public
         The tables: raw values, or codes where `domain` is the papers' ``{"attribute": size}``.
+        There may be several public ones, and such that lack attributes: see `PublicSources`.
     out
         The folder for what is made.
     epsilon, delta
@@ -75,7 +76,7 @@ class SynthesisRequest:
     """
 
     private: Source
-    public: Source
+    public: Source | PublicSources
     out: Path
     epsilon: float
     delta: float = 1e-9

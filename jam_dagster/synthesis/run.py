@@ -37,9 +37,9 @@ from jam_dagster.tables import (
     LimitedParquet,
     MarginalSource,
     ParquetSource,
+    PublicTables,
     Workload,
     decode,
-    draft_domain,
     encode,
     encode_parquet,
     secret_key,
@@ -47,6 +47,12 @@ from jam_dagster.tables import (
     withheld,
 )
 from jam_dagster.tables.encoded import digest_of
+from jam_dagster.tables.public_sources import (
+    draft_public,
+    encode_public,
+    encoded_tables,
+    read_public,
+)
 
 if TYPE_CHECKING:
     from jam_dagster.synthesis.request import SynthesisRequest
@@ -112,16 +118,15 @@ def _synthesize(
     folder.check_writable()
 
     with watch.stage("read"):
-        public_records = request.public.read(private=False)
+        public_records = read_public(request.public)
         domain = (
-            draft_domain(public_records) if request.domain is None else Domain.load(request.domain)
+            draft_public(public_records) if request.domain is None else Domain.load(request.domain)
         )
     protection = request.protection
     if protection.unit is not None:
         protection.unit.check(domain)
     with watch.stage("encode"):
-        public = encode(public_records, domain, private=False)
-        _check_rows(public, "public")
+        public = encode_public(public_records, domain)
         workload = Workload.all_k_way(domain, request.degree)
         mechanism = request.made_mechanism()
         mechanism.check(domain, workload, request.shares()["mechanism"])
@@ -299,7 +304,7 @@ def _check_rows(table: MarginalSource, name: str) -> None:
 def _funding(
     request: SynthesisRequest,
     domain: Domain,
-    public: EncodedTable,
+    public: EncodedTable | PublicTables,
     tell: Callable[[str], None],
 ) -> tuple[ReleaseKey, Funding, dict[str, Any]]:
     """Return a release's key, what pays for it, and how its folder describes it."""
@@ -314,7 +319,7 @@ def _funding(
         "noise": request.noise,
         "key": None,
         "specification": specification,
-        "public": digest_of(public),
+        "public": digest_of(*encoded_tables(public).values()),
     }
     if request.noise != "exact":
         return key, ResearchFunding(request.shares(), request.seed), described
@@ -357,7 +362,7 @@ def _evaluate(
     request: SynthesisRequest,
     private: MarginalSource,
     synthetic: EncodedTable,
-    public: EncodedTable,
+    public: EncodedTable | PublicTables,
     workload: Workload,
     records: int,
     funds: Funds,

@@ -17,6 +17,7 @@ from jam_dagster.tables.privacy_unit import (
     secret_key,
     seeded_key,
 )
+from jam_dagster.tables.public_sources import PublicSources
 from jam_dagster.tables.public_tables import PublicTables
 from jam_dagster.tables.sources import (
     AssetSource,
@@ -51,6 +52,7 @@ __all__ = [
     "ParquetTable",
     "PreviousRelease",
     "PrivacyUnit",
+    "PublicSources",
     "PublicTables",
     "Source",
     "SplitSource",

@@ -33,6 +33,9 @@ def anchored(config: Any, folder: Path) -> Any:
     given = changed.get("previous_release")
     if isinstance(given, Mapping) and "first" in given:
         changed["previous_release"] = {**given, "first": anchored(given["first"], folder)}
+    tables = changed.get("tables")
+    if isinstance(tables, Mapping):
+        changed["tables"] = {name: anchored(table, folder) for name, table in tables.items()}
     return changed
 
 

@@ -155,9 +155,10 @@ def _smallest(column: npt.NDArray[Any], size: int, name: str) -> npt.NDArray[np.
     return smallest
 
 
-def digest_of(table: EncodedTable) -> str:
-    """Return a SHA-256 of a public table's codes, so that another public table is noticed."""
+def digest_of(*tables: EncodedTable) -> str:
+    """Return a SHA-256 of public tables' codes, so that another public table is noticed."""
     digest = hashlib.sha256()
-    for column in table.columns:
-        digest.update(np.ascontiguousarray(column, dtype="<u4").tobytes())
+    for table in tables:
+        for column in table.columns:
+            digest.update(np.ascontiguousarray(column, dtype="<u4").tobytes())
     return digest.hexdigest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ HELD_CELLS = 1 << 25
 """Cells that `marginal_blocks` holds unless told otherwise: 128 MiB of counts."""
 
 
+@runtime_checkable
 class MarginalSource(Protocol):
     """Anything that answers marginals: a table in memory, a file, a database, a model."""
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.tables.public_sources import PublicSources
 from jam_dagster.tables.sources import Source
+
+AnySource = TypeVar("AnySource", bound=Source | PublicSources)
 
 PLACEHOLDER = "{partition}"
 
@@ -38,15 +41,17 @@ def check_partition(partition: object) -> str:
     return partition
 
 
-def is_partitioned(source: Source) -> bool:
+def is_partitioned(source: Source | PublicSources) -> bool:
     """Whether ``{partition}`` stands in any text of a source, such as its path or query."""
+    if isinstance(source, PublicSources):
+        return any(is_partitioned(one) for one in source.tables.values())
     return any(
         PLACEHOLDER in value if isinstance(value, str) else is_partitioned(value)
         for value in _parts(source).values()
     )
 
 
-def at_partition(source: Source, partition: str) -> Source:
+def at_partition(source: AnySource, partition: str) -> AnySource:
     """Return the source of one partition: itself where it has no ``{partition}``.
 
     Parameters
@@ -64,6 +69,9 @@ def at_partition(source: Source, partition: str) -> Source:
     if not is_partitioned(source):
         return source
     check_partition(partition)
+    if isinstance(source, PublicSources):
+        tables = {name: at_partition(one, partition) for name, one in source.tables.items()}
+        return dataclasses.replace(source, tables=tables)
     changed: dict[str, Any] = {
         name: value.replace(PLACEHOLDER, partition)
         if isinstance(value, str)

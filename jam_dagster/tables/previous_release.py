@@ -11,6 +11,7 @@ import numpy as np
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.configuration import as_number, check_keys
 from jam_dagster.tables.encoded import EncodedTable
+from jam_dagster.tables.public_sources import PUBLIC_TABLES, PublicSources
 from jam_dagster.tables.sources import Source, source_from_config
 
 PREVIOUS_RELEASE = "previous_release"
@@ -94,20 +95,24 @@ class PreviousRelease:
         return {PREVIOUS_RELEASE: given}
 
 
-def public_from_config(config: str | Mapping[str, Any]) -> Source | PreviousRelease:
-    """Build what a release has as ``public``: a source, or the previous release.
+def public_from_config(
+    config: str | Mapping[str, Any],
+) -> Source | PublicSources | PreviousRelease:
+    """Build what a release has as ``public``: a source, several, or the previous release.
 
     Parameters
     ----------
     config
-        What `source_from_config` takes, or ``{"previous_release": {"first": such a source}}``
-        with ``first_share`` as a further key.
+        What `source_from_config` takes; ``{"tables": {name: such a source}}``; or
+        ``{"previous_release": {"first": such a source}}`` with ``first_share`` as a further key.
 
     Raises
     ------
     SpecificationError
         A key is unknown, missing or of the wrong type.
     """
+    if isinstance(config, Mapping) and PUBLIC_TABLES in config:
+        return PublicSources.from_config(config)
     if not isinstance(config, Mapping) or PREVIOUS_RELEASE not in config:
         return source_from_config(config)
     check_keys("public", config, (PREVIOUS_RELEASE,))

@@ -22,7 +22,13 @@ from jam_dagster.pipeline.identity import (
 )
 from jam_dagster.pipeline.storage import ReleaseStore, ReleaseStoreResource, check_stores
 from jam_dagster.privacy import NoiseCall, ReleaseKey
-from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, NumericAttribute
+from jam_dagster.tables import (
+    CategoricalAttribute,
+    Domain,
+    EncodedTable,
+    NumericAttribute,
+    PublicTables,
+)
 
 DOMAIN = Domain(
     (
@@ -197,10 +203,25 @@ def test_page_comes_back(store: ReleaseStore) -> None:
     assert read(store, "report") == "<p>ε = 1</p>"
 
 
+def test_public_tables_come_back(store: ReleaseStore) -> None:
+    domain = Domain.from_sizes({"a": 2, "b": 3})
+    part = EncodedTable(domain.project("b"), (np.array([0, 2]),))
+    whole = EncodedTable(domain, (np.array([1]), np.array([2])))
+    write(store, "public", PublicTables(domain, {"survey": part, "census": whole}))
+    back = read(store, "public")
+    assert isinstance(back, PublicTables)
+    assert list(back.tables) == ["survey", "census"]
+    assert back.domain.digest == domain.digest
+    assert back.tables["survey"].domain.digest == part.domain.digest
+    for clique in [("a",), ("b",), ("a", "b")]:
+        assert back.marginal(clique).sum() == 2
+    assert back.marginal(("b",)).tolist() == [1, 0, 1]
+
+
 def test_nothing_is_pickled(store: ReleaseStore) -> None:
     with pytest.raises(TypeError, match="is a set; this store keeps"):
         write(store, "other", {1, 2})
-    assert len(FORMATS) == 7
+    assert len(FORMATS) == 8
 
 
 def test_asset_that_was_never_made_is_named(store: ReleaseStore) -> None:

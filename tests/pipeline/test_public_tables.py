@@ -1,0 +1,115 @@
+"""A release with several public tables, and with one that lacks attributes."""
+
+import dagster as dg
+import pandas as pd
+import pytest
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.pipeline import DomainSpec, MechanismSpec, PrivacySpec
+from jam_dagster.tables import PublicSources, PublicTables, source_from_config
+from tests.pipeline.conftest import Bench, failure
+
+# So little that what is free is chosen.
+TINY = {
+    "privacy": PrivacySpec(epsilon=0.05),
+    "mechanism": MechanismSpec(rounds=4, iterations=50),
+}
+
+
+@pytest.fixture
+def several(bench: Bench) -> PublicSources:
+    """Return two public tables: one without jobs, and one of towns and jobs."""
+    given = pd.read_csv(bench.public)
+    given.drop(columns="job").to_csv(bench.home / "census.csv", index=False)
+    given[["town", "job"]][:50].to_csv(bench.home / "survey.csv", index=False)
+    return PublicSources(
+        {name: source_from_config(str(bench.home / f"{name}.csv")) for name in ("census", "survey")}
+    )
+
+
+def test_each_public_table_is_an_asset(bench: Bench, several: PublicSources) -> None:
+    definitions = bench.definitions(public=several)
+    graph = definitions.resolve_asset_graph()
+    keys = {key.path[-1] for key in graph.get_all_asset_keys()}
+    assert {"public_records_census", "public_records_survey"} <= keys
+    assert "public_records" not in keys
+    codes = graph.get(dg.AssetKey(["people", "public_discretized"]))
+    assert {key.path[-1] for key in codes.parent_keys} == {
+        "domain",
+        "public_records_census",
+        "public_records_survey",
+    }
+    assert graph.get(dg.AssetKey(["people", "public_records_survey"])).tags["jam/privacy"] == (
+        "public"
+    )
+
+
+def test_a_whole_release(bench: Bench, several: PublicSources) -> None:
+    result = bench.run(public=several, **TINY)
+
+    assert result.success, failure(result)
+    public = result.asset_value(dg.AssetKey(["people", "public_discretized"]))
+    assert isinstance(public, PublicTables)
+    told = {
+        event.asset_key.path[-1]: event.materialization.metadata
+        for event in result.get_asset_materialization_events()
+        if event.asset_key is not None
+    }
+    metadata = told["public_discretized"]
+    assert metadata["census_lacks"].value == "job"
+    assert metadata["survey_lacks"].value == "sex, age"
+    assert metadata["dagster/row_count"].value == 250
+    lineage = metadata["dagster/column_lineage"].value.deps_by_column
+    assert [dep.asset_key.path[-1] for dep in lineage["town"]] == [
+        "public_records_census",
+        "public_records_survey",
+    ]
+    assert [dep.asset_key.path[-1] for dep in lineage["job"]] == ["public_records_survey"]
+    run = result.asset_value(dg.AssetKey(["people", "jam_pgm"]))
+    assert {one.table for one in run.transcript.rounds} & {"census", "survey"}
+    page = result.asset_value(dg.AssetKey(["people", "release_report"]))
+    assert "census: CSV file" in page
+    for check in result.get_asset_check_evaluations():
+        assert check.passed or check.severity == dg.AssetCheckSeverity.WARN, check.check_name
+
+    # Made again it costs nothing; and with another public table it is refused.
+    spent = bench.ledger.balance("people").spent
+    assert bench.run(public=several, **TINY).success
+    assert bench.ledger.balance("people").spent == spent
+    pd.read_csv(bench.home / "survey.csv")[:40].to_csv(bench.home / "survey.csv", index=False)
+    changed = bench.run(public=several, **TINY)
+    assert "The public table" in failure(changed)
+    assert bench.ledger.balance("people").spent == spent
+
+
+def test_a_domain_is_identified_from_all_of_them(bench: Bench, several: PublicSources) -> None:
+    domain = DomainSpec(identify="public")
+    result = bench.run(
+        ["public_records_census", "public_records_survey", "domain"], public=several, domain=domain
+    )
+    assert result.success, failure(result)
+    found = result.asset_value(dg.AssetKey(["people", "domain"]))
+    assert found.names == ("sex", "town", "age", "job")
+    with pytest.raises(SpecificationError, match="several public ones"):
+        bench.definitions(
+            public=several,
+            domain=DomainSpec(identify="both"),
+            privacy=PrivacySpec(epsilon=1.0, noise="numpy", seed=0),
+        )
+
+
+def test_a_table_of_nothing_that_is_wanted(bench: Bench, several: PublicSources) -> None:
+    pd.DataFrame({"colour": ["red"]}).to_csv(bench.home / "survey.csv", index=False)
+    result = bench.run(public=several, **TINY)
+    assert "Public table 'survey' has a column for no attribute" in failure(result)
+    assert bench.kinds() == [] or "charged" not in bench.kinds()
+
+
+def test_one_table_may_lack_attributes(bench: Bench, several: PublicSources) -> None:
+    census = PublicSources({"census": several.tables["census"]})
+    result = bench.run(public=census, **TINY)
+    assert result.success, failure(result)
+    # By itself a table has all attributes, or something is wrong with it.
+    edition = PrivacySpec(epsilon=0.05, edition="2")
+    refused = bench.run(public=several.tables["census"], privacy=edition)
+    assert "no column 'job'" in failure(refused)

@@ -1,0 +1,103 @@
+"""Several public sources: configuration, encoding and the domain that they tell together."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from jam_dagster.errors import DomainError, InputError, OutsideDomainError, SpecificationError
+from jam_dagster.tables import (
+    CsvSource,
+    ParquetSource,
+    PublicSources,
+    PublicTables,
+    at_partition,
+    is_partitioned,
+    public_from_config,
+)
+from jam_dagster.tables.anchoring import anchored
+from jam_dagster.tables.public_sources import (
+    draft_public,
+    encode_public,
+    encoded_tables,
+    lacking,
+)
+
+CONFIG = {"tables": {"census": "census.parquet", "survey": {"csv": "s_{partition}.csv"}}}
+CENSUS = pd.DataFrame({"sex": ["f", "m", "f"], "age": [30, 40, 50]})
+SURVEY = pd.DataFrame({"job": ["a", "b"], "sex": ["m", "f"]})
+
+
+def test_tables_are_configured_by_name(tmp_path: Path) -> None:
+    made = public_from_config(CONFIG)
+    assert made == PublicSources(
+        {"census": ParquetSource("census.parquet"), "survey": CsvSource("s_{partition}.csv")}
+    )
+    assert public_from_config(made.to_dict()) == made
+    assert made.describe() == (
+        "census: Parquet file census.parquet; survey: CSV file s_{partition}.csv"
+    )
+    there = public_from_config(anchored(CONFIG, tmp_path))
+    assert isinstance(there, PublicSources)
+    assert there.tables["survey"] == CsvSource(str(tmp_path / "s_{partition}.csv"))
+
+
+def test_partitions_stand_in_any_of_them() -> None:
+    made = public_from_config(CONFIG)
+    assert isinstance(made, PublicSources)
+    assert is_partitioned(made)
+    assert at_partition(made, "2026-01").tables == {
+        "census": ParquetSource("census.parquet"),
+        "survey": CsvSource("s_2026-01.csv"),
+    }
+    assert not is_partitioned(PublicSources({"census": ParquetSource("census.parquet")}))
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"tables": {}}, "at least one table"),
+        ({"tables": ["a.csv"]}, "tables by name"),
+        ({"tables": {"Census": "a.csv"}}, "lower-case letter.*'Census'"),
+        ({"tables": {"a/b": "a.csv"}}, "lower-case letter"),
+        ({"tables": {"a": {"csv": "a.csv", "colour": 1}}}, r"public\.tables\.a: .*colour"),
+        ({"tables": {"a": "a.csv"}, "csv": "b.csv"}, "csv"),
+    ],
+)
+def test_bad_configuration_is_named(config: dict[str, Any], told: str) -> None:
+    with pytest.raises(SpecificationError, match=told):
+        public_from_config(config)
+
+
+def test_each_is_encoded_over_what_it_has() -> None:
+    frames = {"census": CENSUS, "survey": SURVEY}
+    domain = draft_public(frames)
+    assert domain.names == ("sex", "age", "job")
+    assert domain.identified_from == "public"
+    assert lacking(SURVEY, domain) == ["age"]
+    public = encode_public(frames, domain)
+    assert isinstance(public, PublicTables)
+    assert {name: table.domain.names for name, table in public.tables.items()} == {
+        "census": ("sex", "age"),
+        "survey": ("sex", "job"),
+    }
+    assert public.marginal(("sex",)).sum() == 3
+    assert list(encoded_tables(public)) == ["census", "survey"]
+    with pytest.raises(InputError, match="encode them"):
+        encoded_tables(_File())  # type: ignore[arg-type]
+
+
+class _File:
+    """A table that is not in memory."""
+
+
+def test_what_does_not_fit_names_the_table() -> None:
+    domain = draft_public({"census": CENSUS})
+    with pytest.raises(DomainError, match=r"Public table 'survey'.*no attribute"):
+        encode_public({"census": CENSUS, "survey": SURVEY[["job"]]}, domain)
+    strange = pd.DataFrame({"age": ["old"]})
+    with pytest.raises((DomainError, OutsideDomainError), match="Public table 'survey'"):
+        encode_public({"survey": strange}, domain)
+    with pytest.raises(InputError, match="Public table 'empty'"):
+        draft_public({"empty": CENSUS[:0]})

@@ -1,0 +1,98 @@
+"""`jam-dagster synthesize` with several public tables, and with one that lacks attributes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from jam_dagster.mechanisms import Transcript
+from tests.cli_bench import RELEASE, RESEARCH, Run, synthesize
+
+SEVERAL = ("--public", "census=part.csv", "--public", "survey=pub.csv")
+
+
+def several(*options: object) -> list[object]:
+    """Return the arguments of a synthesis with two public tables, the first without income."""
+    frame = pd.read_csv("pub.csv")
+    frame.drop(columns="income").to_csv("part.csv", index=False)
+    given = synthesize(*options)
+    place = given.index("--public")
+    return [*given[:place], *SEVERAL, *given[place + 2 :]]
+
+
+def test_a_release_from_two_public_tables(run: Run) -> None:
+    # So little budget that public measurements are the better ones.
+    arguments = several(*RELEASE, "--epsilon", "0.02", "--rounds", "4", "--report", "--json")
+    result = run(*arguments)
+
+    assert result.exit_code == 0, result.output
+    made = json.loads(result.stdout)
+    assert set(made["workload_error"]) == {"synthetic", "public", "independent"}
+    transcript = Transcript.load(Path("out/transcript"))
+    assert {one.table for one in transcript.rounds} & {"census", "survey"}
+    page = Path("out/report.html").read_text()
+    assert "census: CSV file part.csv; survey: CSV file pub.csv" in page
+    assert "public census" in page or "public survey" in page
+
+    verified = run("certificate", "verify", "out", "--ledger", "ledger.db")
+    assert verified.exit_code == 0, verified.output
+
+    # The same once more is the same release; with one table changed, its draws are not used.
+    assert run(*arguments).exit_code == 0
+    pd.read_csv("part.csv")[:-1].to_csv("part.csv", index=False)
+    changed = run(*[one if one != "out" else "out2" for one in arguments])
+    assert changed.exit_code == 0
+    again = run(*arguments)
+    assert again.exit_code != 0
+    assert "another public table" in again.stderr
+
+
+def test_one_public_table_that_lacks_attributes(run: Run) -> None:
+    pd.read_csv("pub.csv").drop(columns="income").to_csv("part.csv", index=False)
+
+    refused = run(*synthesize(*RESEARCH, public="part.csv"))
+    assert refused.exit_code != 0
+    assert "income" in refused.stderr
+
+    result = run(*synthesize(*RESEARCH, public="census=part.csv"))
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--public", "part.csv"), "each needs a name"),
+        (("--public", "Part=part.csv"), "each needs a name"),
+        (("--public", "survey=part.csv"), "the same name"),
+        (("--public", "third=missing.csv"), "Public table 'third'"),
+        (("--public", "third=empty.csv"), "Public table 'third' has no rows"),
+        (("--public", "third=strange.csv"), "Public table 'third' has a column for no attribute"),
+    ],
+)
+def test_what_is_wrong_with_a_table_is_told(run: Run, options: tuple[str, ...], told: str) -> None:
+    arguments = several(*RESEARCH, *options)
+    pd.DataFrame(columns=["age"]).to_csv("empty.csv", index=False)
+    pd.DataFrame({"colour": [1]}).to_csv("strange.csv", index=False)
+
+    result = run(*arguments)
+
+    assert result.exit_code != 0
+    assert told in " ".join(result.stderr.split())
+    assert not Path("out").exists()
+
+
+def test_a_plan_is_tried_on_the_first(run: Run) -> None:
+    several()
+    public = ("--public", "survey=pub.csv", "--public", "census=part.csv")
+    quick = ("--rounds", "2", "--iterations", "20", "--degree", "2", "--epsilon", "1", "--json")
+    result = run("plan", *public, "--domain", "domain.json", "--seeds", "1", *quick)
+
+    assert result.exit_code == 0, result.output
+    assert any("the first, survey" in note for note in json.loads(result.stdout)["notes"])
+
+    result = run("plan", "--public", "nowhere.csv", "--domain", "domain.json", *quick)
+    assert result.exit_code == 2
+    assert "nowhere.csv" in result.stderr
