@@ -19,7 +19,7 @@ from jam_dagster.benchmark.data import Split, SplitFiles
 from jam_dagster.benchmark.grid import Grid
 from jam_dagster.benchmark.machine import available_memory_mb, memory_of_mb
 from jam_dagster.benchmark.results import Results, Row
-from jam_dagster.benchmark.runs import Run
+from jam_dagster.benchmark.runs import BASELINES, BEST_MIXTURE, Run
 from jam_dagster.benchmark.trial import describe
 from jam_dagster.benchmark.worker import ONE_THREAD, work
 from jam_dagster.errors import SpecificationError
@@ -29,6 +29,8 @@ FIRST_GUESS_MB = 1000.0
 
 _START_SECONDS = 2.0
 _UNKNOWN_SECONDS = 60.0
+# The best mixture is a large linear program.
+_BASELINE_SECONDS = {**dict.fromkeys(BASELINES, 1.0), BEST_MIXTURE: 60.0}
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,8 @@ def plan(
         status = statuses.get(key)
         if again and status == "failed":
             status = None
-        known = times.get((run.mechanism, run.split), 1.0 if run.is_baseline else grid.hint(run))
+        guess = _BASELINE_SECONDS.get(run.mechanism, grid.hint(run))
+        known = times.get((run.mechanism, run.split), guess)
         seconds = _START_SECONDS + (_UNKNOWN_SECONDS if known is None else known)
         # Of two runs that are one, such as a setting spelled out that is the default, the first.
         made.setdefault(key, Planned(run, key, status, seconds, known is not None))
