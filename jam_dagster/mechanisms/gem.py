@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from jam_dagster.mechanisms.generators import network
-from jam_dagster.mechanisms.mixture_run import MixtureMechanism
+from jam_dagster.mechanisms.mixture_run import MixtureMechanism, threshold_setting
 from jam_dagster.mechanisms.mixture_training import MixtureTrainer
 from jam_dagster.mechanisms.pretraining import pretrain
 from jam_dagster.mechanisms.run import public_of
@@ -72,6 +72,9 @@ class GemPub(Gem):
 
     Attributes
     ----------
+    threshold
+        gamma is 3 by default, where GEM has 2: what the network begins with is worth keeping, and
+        of ten measurements of a few cells one is likely to lie two deviations out by noise alone.
     pretraining_degree
         The network is first trained on all public marginals of so many attributes: of those that
         the public tables have, where they lack some. They need not be the workload's, which a
@@ -89,6 +92,7 @@ class GemPub(Gem):
     The public table is not in the transcript: `refit` needs it.
     """
 
+    threshold: float = threshold_setting(3.0)
     pretraining_degree: int = setting(
         3, "attributes of the public marginals that are trained on first", minimum=1
     )

@@ -39,6 +39,17 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.draws import Draws
 
 
+def threshold_setting(default: float) -> float:
+    """Return the setting of what counts in training."""
+    gamma: float = setting(
+        default,
+        "gamma: a measurement counts in training while its error is more than gamma standard"
+        " deviations above the mean that its noise explains",
+        minimum=0,
+    )
+    return gamma
+
+
 @dataclass(frozen=True)
 class MixtureMechanism:
     """A mechanism that trains a mixture of products, and the settings of all of them.
@@ -101,12 +112,7 @@ class MixtureMechanism:
     )
     learning_rate: float = setting(3e-4, "of Adam, in the first step of a round", above=0)
     iterations: int = setting(100, "most steps of a round's training", minimum=1)
-    threshold: float = setting(
-        2.0,
-        "gamma: a measurement counts in training while its error is more than gamma standard"
-        " deviations above the mean that its noise explains",
-        minimum=0,
-    )
+    threshold: float = threshold_setting(2.0)
     generator_seed: int = setting(0, "seed of the initial weights", minimum=0)
 
     name: ClassVar[str]
@@ -261,15 +267,8 @@ class Training:
 
     def add(self, measurement: Measurement) -> Convergence:
         """Train on all measurements so far and one more."""
-        mechanism, records = self.mechanism, self.records
-        self.targets.append(
-            Target(
-                measurement.clique,
-                (measurement.values / records).astype(np.float32),
-                measurement.sigma / records,
-                measurement.cell,
-            )
-        )
+        mechanism = self.mechanism
+        self.targets.append(Target.measured(measurement, self.records))
         convergence = self.trainer.train(
             self.targets,
             iterations=mechanism.iterations,

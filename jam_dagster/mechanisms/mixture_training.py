@@ -19,7 +19,11 @@ from jam_dagster.mechanisms.product_answers import (
     pulled_back_cell,
 )
 from jam_dagster.mechanisms.scores import MEAN_ABSOLUTE_NORMAL
+from jam_dagster.mechanisms.transcript import Measurement
 from jam_dagster.tables import Clique, Domain
+
+_ROUNDING = 1e-10
+"""Of single precision: an error that is no larger is none."""
 
 _MOMENTS: Mapping[str, tuple[float, float]] = {
     "l1": (MEAN_ABSOLUTE_NORMAL, math.sqrt(1 - MEAN_ABSOLUTE_NORMAL**2)),
@@ -50,11 +54,30 @@ class Target:
     cell: int | None = None
 
     def explained(self, loss: str, deviations: float) -> float:
-        """Return the error that noise alone explains: its mean and so many standard deviations."""
+        """Return the error that noise alone explains: its mean and so many standard deviations.
+
+        A marginal sums to 1, so its noise is free in all cells but one.
+        """
         mean, deviation = _MOMENTS[loss]
         scale = self.sigma**2 if loss == "l2" else self.sigma
-        cells = self.values.size
-        return scale * (mean * cells + deviations * deviation * math.sqrt(cells))
+        free = self.values.size - (self.cell is None)
+        return scale * (mean * free + deviations * deviation * math.sqrt(free))
+
+    @classmethod
+    def measured(cls, measurement: Measurement, records: int) -> Target:
+        """Return what a measurement asks for.
+
+        The noise in a marginal's sum is known, for the sum is: it is taken out of all cells alike.
+        """
+        values = measurement.values / records
+        if measurement.cell is None:
+            values = values + (1 - values.sum()) / values.size
+        return cls(
+            measurement.clique,
+            values.astype(np.float32),
+            measurement.sigma / records,
+            measurement.cell,
+        )
 
 
 class MixtureTrainer:
@@ -172,7 +195,7 @@ class MixtureTrainer:
             for target in targets:
                 error = self._error(target)
                 size = float(np.vdot(error, error) if self.loss == "l2" else np.abs(error).sum())
-                if size > target.explained(self.loss, threshold):
+                if size > max(target.explained(self.loss, threshold), _ROUNDING):
                     total += size
                     self._pull(target, 2 * error if self.loss == "l2" else np.sign(error), gradient)
         return total, gradient

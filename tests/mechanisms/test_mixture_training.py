@@ -9,6 +9,7 @@ import pytest
 
 from jam_dagster.mechanisms.generators import free_logits, network, programs
 from jam_dagster.mechanisms.mixture_training import MixtureTrainer, Target
+from jam_dagster.mechanisms.transcript import Measurement
 from jam_dagster.tables import Domain, Workload
 
 TWO = Domain.from_sizes({"a": 2, "b": 2})
@@ -114,16 +115,23 @@ def test_what_noise_explains_is_not_trained_on(loss: str) -> None:
     made = trainer([[0, 0, 0, 0]], loss)
     noisy = Target(("a",), single(0.6, 0.4), 0.1)
     assert made.gradient([noisy])[0] > 0
-    assert made.gradient([noisy], 2.0)[0] == 0
+    assert made.gradient([noisy], 3.0)[0] == 0
     before = np.array(made.weights["logits"])
-    assert made.train([noisy], iterations=5, learning_rate=0.1, threshold=2.0).iterations == 0
+    assert made.train([noisy], iterations=5, learning_rate=0.1, threshold=3.0).iterations == 0
     np.testing.assert_array_equal(made.weights["logits"], before)
-    # Mean and deviation of what normal noise makes, by simulation of 4,000 errors.
-    drawn = np.random.default_rng(0).normal(0, 0.1, (4000, 2))
-    errors = (drawn**2 if loss == "l2" else np.abs(drawn)).sum(axis=1)
-    assert noisy.explained(loss, 0.0) == pytest.approx(errors.mean(), rel=0.1)
-    spread = noisy.explained(loss, 1.0) - noisy.explained(loss, 0.0)
-    assert spread == pytest.approx(errors.std(), rel=0.15)
+
+
+def test_the_noise_of_a_sum_is_taken_out() -> None:
+    counts = np.array([[30.0, 20.0], [40.0, -2.0]])
+    target = Target.measured(Measurement(("a", "b"), "private", counts, 5.0, 0), 100)
+    np.testing.assert_allclose(target.values, (counts + 3) / 100, rtol=1e-6)
+    assert target.sigma == 0.05
+    # Of normal noise in four cells three directions are left: mean 3, variance 6 in squares.
+    assert target.explained("l2", 1.0) == pytest.approx(0.05**2 * (3 + math.sqrt(6)))
+    assert target.explained("l1", 0.0) == pytest.approx(0.05 * 3 * math.sqrt(2 / math.pi))
+    one = Target.measured(Measurement(("a", "b"), "private", np.array([30.0]), 5.0, 0, 2), 100)
+    assert (one.values.tolist(), one.cell) == ([pytest.approx(0.3)], 2)
+    assert one.explained("l2", 2.0) == pytest.approx(0.05**2 * (1 + 2 * math.sqrt(2)))
 
 
 def test_programs_are_compiled_once_for_marginals_of_every_shape() -> None:
