@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,12 +11,15 @@ import numpy as np
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms.junction_tree import BYTES_PER_CELL, MEGABYTE
 from jam_dagster.mechanisms.model import possible_cells
+from jam_dagster.mechanisms.model_folder import stored_model, write_model
 from jam_dagster.mechanisms.transcript import Measurement
 from jam_dagster.tables import Clique, Domain, EncodedTable
-from jam_dagster.tables.files import write_whole
 
 if TYPE_CHECKING:
     from upath import UPath
+
+ARRAYS = "answers.npz"
+"""The file beside ``model.json``."""
 
 
 class MeasuredAnswers:
@@ -140,7 +140,6 @@ class MeasuredAnswers:
 
     def save(self, directory: Path | UPath) -> None:
         """Write the model to a folder: ``model.json`` and ``answers.npz``."""
-        directory.mkdir(parents=True, exist_ok=True)
         description = {
             "kind": "answers",
             "total": self.total,
@@ -148,11 +147,8 @@ class MeasuredAnswers:
             "cliques": [list(clique) for clique in self.cliques],
             "sigmas": [sigma for _, _, sigma in self._measured],
         }
-        buffer = io.BytesIO()
         tables = {f"answer_{i}": values for i, (_, values, _) in enumerate(self._measured)}
-        np.savez_compressed(buffer, allow_pickle=False, **tables)
-        write_whole(directory / "answers.npz", buffer.getvalue())
-        write_whole(directory / "model.json", json.dumps(description, indent=1).encode())
+        write_model(directory, description, ARRAYS, tables)
 
     @classmethod
     def load(cls, directory: Path | UPath) -> MeasuredAnswers:
@@ -163,28 +159,17 @@ class MeasuredAnswers:
         InputError
             If the folder does not hold one, or a damaged one.
         """
-        for name in ("model.json", "answers.npz"):
-            if not (directory / name).exists():
-                raise InputError(f"{directory} holds no {name}; give a folder that save() wrote.")
-        packed = io.BytesIO((directory / "answers.npz").read_bytes())
-        try:
-            description = json.loads((directory / "model.json").read_text())
+        with stored_model(directory, ARRAYS) as (description, stored):
             domain = Domain.from_dict(description["domain"])
             model = cls(domain, float(description["total"]))
             measured = zip(description["cliques"], description["sigmas"], strict=True)
-            with np.load(packed, allow_pickle=False) as stored:
-                for i, (names, sigma) in enumerate(measured):
-                    values, clique = stored[f"answer_{i}"], tuple(names)
-                    shape = tuple(domain.size((name,)) for name in clique)
-                    if values.shape != shape or not sigma > 0 or not np.isfinite(values).all():
-                        raise ValueError(f"answer {i}")
-                    model._keep(clique, values, float(sigma))
+            for i, (names, sigma) in enumerate(measured):
+                values, clique = stored[f"answer_{i}"], tuple(names)
+                shape = tuple(domain.size((name,)) for name in clique)
+                if values.shape != shape or not sigma > 0 or not np.isfinite(values).all():
+                    raise ValueError(f"answer {i}")
+                model._keep(clique, values, float(sigma))
             return model
-        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as damaged:
-            raise InputError(
-                f"The model in {directory} is damaged ({type(damaged).__name__}); refit it from "
-                "its transcript, or restore the folder."
-            ) from damaged
 
 
 def _nearest(values: np.ndarray, possible: np.ndarray, total: float) -> np.ndarray:

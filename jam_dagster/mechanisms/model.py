@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,14 +21,17 @@ from jam_dagster.mechanisms.junction_tree import (
     bits,
     mask_of,
 )
+from jam_dagster.mechanisms.model_folder import stored_model, write_model
 from jam_dagster.mechanisms.routes import Routes
 from jam_dagster.mechanisms.sampling import sample_codes
 from jam_dagster.tables import Clique, Domain, EncodedTable, marginal_blocks
-from jam_dagster.tables.files import write_whole
 from jam_dagster.tables.impossible import codes_of
 
 if TYPE_CHECKING:
     from upath import UPath
+
+ARRAYS = "potentials.npz"
+"""The file beside ``model.json``."""
 
 LARGEST_TABLE_CELLS = 2**27
 """Cells of the largest table that a marginal may take to compute: a gibibyte of float64."""
@@ -333,17 +333,13 @@ class FittedModel:
 
     def save(self, directory: Path | UPath) -> None:
         """Write the model to a folder: ``model.json`` and ``potentials.npz``."""
-        directory.mkdir(parents=True, exist_ok=True)
         description = {
             "total": self.total,
             "domain": self.domain.to_dict(),
             "cliques": [list(clique) for clique in self.potentials],
         }
-        buffer = io.BytesIO()
         tables = {f"potential_{i}": table for i, table in enumerate(self.potentials.values())}
-        np.savez_compressed(buffer, allow_pickle=False, **tables)
-        write_whole(directory / "potentials.npz", buffer.getvalue())
-        write_whole(directory / "model.json", json.dumps(description, indent=1).encode())
+        write_model(directory, description, ARRAYS, tables)
 
     @classmethod
     def load(cls, directory: Path | UPath) -> FittedModel:
@@ -354,22 +350,11 @@ class FittedModel:
         InputError
             If the folder does not hold a model.
         """
-        for name in ("model.json", "potentials.npz"):
-            if not (directory / name).exists():
-                raise InputError(f"{directory} holds no {name}; give a folder that save() wrote.")
-        packed = io.BytesIO((directory / "potentials.npz").read_bytes())
-        try:
-            description = json.loads((directory / "model.json").read_text())
+        with stored_model(directory, ARRAYS) as (description, stored):
             cliques = [tuple(clique) for clique in description["cliques"]]
-            with np.load(packed, allow_pickle=False) as stored:
-                potentials = {c: stored[f"potential_{i}"] for i, c in enumerate(cliques)}
+            potentials = {c: stored[f"potential_{i}"] for i, c in enumerate(cliques)}
             domain = Domain.from_dict(description["domain"])
             return cls(domain, float(description["total"]), potentials)
-        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as damaged:
-            raise InputError(
-                f"The model in {directory} is damaged ({type(damaged).__name__}); refit it from "
-                "its transcript, or restore the folder."
-            ) from damaged
 
 
 def possible_cells(domain: Domain, clique: Clique) -> np.ndarray:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,15 +12,16 @@ import numpy as np
 from jam_dagster.errors import DomainError, InputError
 from jam_dagster.mechanisms.junction_tree import BYTES_PER_CELL, MEGABYTE
 from jam_dagster.mechanisms.kernels import one_thread
+from jam_dagster.mechanisms.model_folder import stored_model, write_model
 from jam_dagster.mechanisms.product_answers import expected
+from jam_dagster.mechanisms.run import LARGEST_MARGINAL_CELLS
 from jam_dagster.tables import Clique, Domain, EncodedTable
-from jam_dagster.tables.files import write_whole
 
 if TYPE_CHECKING:
     from upath import UPath
 
-LARGEST_MARGINAL_CELLS = 2**27
-"""Cells of the largest marginal that is answered: a gibibyte of float64."""
+ARRAYS = "tables.npz"
+"""The file beside ``model.json``."""
 
 # Cells of the comparisons that are held at a time when rows are drawn.
 _BLOCK_CELLS = 1 << 22
@@ -184,20 +182,14 @@ class ProductMixture:
 
     def save(self, directory: Path | UPath) -> None:
         """Write the model to a folder: ``model.json`` and ``tables.npz``."""
-        directory.mkdir(parents=True, exist_ok=True)
         description = {
             "kind": "product_mixture",
             "total": self.total,
             "domain": self.domain.to_dict(),
             "cliques": [list(clique) for clique in self.cliques],
         }
-        buffer = io.BytesIO()
-        tables: Mapping[str, np.ndarray] = {
-            f"table_{number}": table for number, table in enumerate(self.tables)
-        }
-        np.savez_compressed(buffer, allow_pickle=False, **tables)
-        write_whole(directory / "tables.npz", buffer.getvalue())
-        write_whole(directory / "model.json", json.dumps(description, indent=1).encode())
+        tables = {f"table_{number}": table for number, table in enumerate(self.tables)}
+        write_model(directory, description, ARRAYS, tables)
 
     @classmethod
     def load(cls, directory: Path | UPath) -> ProductMixture:
@@ -208,25 +200,14 @@ class ProductMixture:
         InputError
             If the folder does not hold a model.
         """
-        for name in ("model.json", "tables.npz"):
-            if not (directory / name).exists():
-                raise InputError(f"{directory} holds no {name}; give a folder that save() wrote.")
-        packed = io.BytesIO((directory / "tables.npz").read_bytes())
-        try:
-            description = json.loads((directory / "model.json").read_text())
+        with stored_model(directory, ARRAYS) as (description, stored):
             domain = Domain.from_dict(description["domain"])
-            with np.load(packed, allow_pickle=False) as stored:
-                tables = tuple(
-                    np.asarray(stored[f"table_{number}"], dtype=np.float64)
-                    for number in range(len(domain.names))
-                )
+            tables = tuple(
+                np.asarray(stored[f"table_{number}"], dtype=np.float64)
+                for number in range(len(domain.names))
+            )
             cliques = tuple(domain.canonical(clique) for clique in description["cliques"])
             return cls(domain, float(description["total"]), tables, cliques)
-        except (ValueError, KeyError, TypeError, zipfile.BadZipFile, InputError) as damaged:
-            raise InputError(
-                f"The model in {directory} is damaged ({type(damaged).__name__}); refit it from "
-                "its transcript, or restore the folder."
-            ) from damaged
 
 
 def check_products(domain: Domain) -> None:

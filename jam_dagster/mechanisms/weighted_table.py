@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import json
 import math
-import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,12 +14,15 @@ import numpy.typing as npt
 
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms.junction_tree import BYTES_PER_CELL, MEGABYTE
+from jam_dagster.mechanisms.model_folder import stored_model, write_model
 from jam_dagster.mechanisms.support import Support
 from jam_dagster.tables import Clique, Domain, EncodedTable
-from jam_dagster.tables.files import write_whole
 
 if TYPE_CHECKING:
     from upath import UPath
+
+ARRAYS = "potentials.npz"
+"""The file beside ``model.json``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +154,6 @@ class WeightedTable:
 
         A support that is the whole domain is not written: it follows from the domain.
         """
-        directory.mkdir(parents=True, exist_ok=True)
         description = {
             "kind": self.kind,
             "total": self.total,
@@ -166,10 +165,7 @@ class WeightedTable:
         if not self.support.whole:
             columns = enumerate(self.support.table.columns)
             arrays.update({f"column_{place}": column for place, column in columns})
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **arrays)
-        write_whole(directory / "potentials.npz", buffer.getvalue())
-        write_whole(directory / "model.json", json.dumps(description, indent=1).encode())
+        write_model(directory, description, ARRAYS, arrays)
 
     @classmethod
     def load(cls, directory: Path | UPath) -> WeightedTable:
@@ -180,24 +176,13 @@ class WeightedTable:
         InputError
             If the folder does not hold one.
         """
-        for name in ("model.json", "potentials.npz"):
-            if not (directory / name).exists():
-                raise InputError(f"{directory} holds no {name}; give a folder that save() wrote.")
-        packed = io.BytesIO((directory / "potentials.npz").read_bytes())
-        try:
-            description = json.loads((directory / "model.json").read_text())
+        with stored_model(directory, ARRAYS) as (description, stored):
             domain = Domain.from_dict(description["domain"])
             cliques = tuple(domain.canonical(clique) for clique in description["cliques"])
-            with np.load(packed, allow_pickle=False) as stored:
-                if description["whole_domain"]:
-                    support = Support.of_domain(domain)
-                else:
-                    places = range(len(domain.names))
-                    columns = tuple(stored[f"column_{place}"] for place in places)
-                    support = Support(EncodedTable(domain, columns))
-                return cls(support, float(description["total"]), stored["log_weights"], cliques)
-        except (ValueError, KeyError, TypeError, zipfile.BadZipFile) as damaged:
-            raise InputError(
-                f"The model in {directory} is damaged ({type(damaged).__name__}); refit it from "
-                "its transcript, or restore the folder."
-            ) from damaged
+            if description["whole_domain"]:
+                support = Support.of_domain(domain)
+            else:
+                places = range(len(domain.names))
+                columns = tuple(stored[f"column_{place}"] for place in places)
+                support = Support(EncodedTable(domain, columns))
+            return cls(support, float(description["total"]), stored["log_weights"], cliques)
