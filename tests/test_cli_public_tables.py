@@ -96,3 +96,35 @@ def test_a_plan_is_tried_on_the_first(run: Run) -> None:
     result = run("plan", "--public", "nowhere.csv", "--domain", "domain.json", *quick)
     assert result.exit_code == 2
     assert "nowhere.csv" in result.stderr
+
+
+def test_what_weighs_records_takes_no_named_tables(run: Run) -> None:
+    several()
+    public = ("--public", "survey=pub.csv")
+    plan = ("plan", *public, "--domain", "domain.json", "--epsilon", "1", "--degree", "2")
+    result = run(*plan, "--mechanism", "pmw_pub", "--setting", "rounds=2")
+    assert result.exit_code == 2
+    assert "pmw_pub weighs the records of one public table" in " ".join(result.stderr.split())
+
+
+def test_a_path_that_looks_like_a_name_and_a_table(run: Run) -> None:
+    Path("year=2016").mkdir()
+    Path("pub.csv").rename("year=2016/pub.csv")
+    result = run(*synthesize(*RESEARCH, public="year=2016/pub.csv"))
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.slow
+def test_a_model_made_of_several_tables_is_refitted_with_them(run: Run) -> None:
+    arguments = several(*RELEASE, "--mechanism", "gem_pub")
+    for option in ("--iterations", "20", "--rounds", "2"):
+        arguments.remove(option)
+    given = {"rounds": 2, "iterations": 20, "pretraining_iterations": 20}
+    settings = [f"--setting={key}={value}" for key, value in given.items()]
+    made = run(*arguments, *settings)
+    assert made.exit_code == 0, made.output
+
+    found = run("certificate", "verify", "out", "--ledger", "ledger.db", *SEVERAL)
+
+    assert found.exit_code == 0, found.output
+    assert "pass  the model, refitted" in found.stdout

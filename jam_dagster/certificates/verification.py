@@ -42,7 +42,8 @@ from jam_dagster.mechanisms import (
 )
 from jam_dagster.mechanisms.transcript import measurements_hash
 from jam_dagster.privacy import Budget, units_down
-from jam_dagster.tables import Domain, EncodedTable, decode, encode
+from jam_dagster.tables import Domain, MarginalSource, PublicSources, decode
+from jam_dagster.tables.public_sources import encode_public, read_public
 from jam_dagster.tables.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def verify(
     *,
     files: Mapping[str, Path | UPath] | None = None,
     ledger: Ledger | None = None,
-    public: Source | None = None,
+    public: Source | PublicSources | None = None,
 ) -> list[Finding]:
     """Check everything that a certificate says.
 
@@ -103,8 +104,8 @@ def verify(
     ledger
         The ledger that was charged; without it the entries are checked by themselves.
     public
-        The public table of the release. Some mechanisms' models are made of its records; without
-        it, these are not refitted, and the finding says so.
+        The public table of the release, or several by the names that they had. Some mechanisms'
+        models are made of them; without, these are not refitted, and the finding says so.
 
     Returns
     -------
@@ -152,7 +153,7 @@ class _Held:
         certificate: Certificate,
         folder: Path | UPath,
         files: Mapping[str, Path | UPath],
-        public: Source | None,
+        public: Source | PublicSources | None,
     ) -> None:
         self.certificate = certificate
         self._folder = folder
@@ -180,22 +181,21 @@ class _Held:
         return Domain.from_dict(parse_yaml(self.path("domain").read_text(encoding="utf-8")))
 
     @cached_property
-    def public(self) -> EncodedTable | None:
-        """The public table in codes, where it was given."""
+    def public(self) -> MarginalSource | None:
+        """The public tables in codes, where they were given."""
         if self._public is None:
             return None
-        return encode(self._public.read(private=False), self.domain, private=False)
+        return encode_public(read_public(self._public), self.domain)
 
-    @property
-    def wants_public(self) -> bool:
-        """Whether the model cannot be refitted without the public table, which is not given."""
-        if self._public is not None:
-            return False
+    @cached_property
+    def refitted(self) -> Model | None:
+        """The model that the transcript gives; None where that takes public data, not given."""
         try:
-            refit(self.transcript, self.domain)
+            return refit(self.transcript, self.domain, self.public)
         except DomainError:
-            return self.domain.digest == self.transcript.domain_digest
-        return False
+            if self.public is None and self.domain.digest == self.transcript.domain_digest:
+                return None
+            raise
 
     @cached_property
     def model(self) -> Model:
@@ -216,8 +216,8 @@ class _Held:
     @cached_property
     def distance(self) -> float:
         """How far the refitted model is from the stored one, a fraction of the records."""
-        again = refit(self.transcript, self.domain, self.public)
-        if type(again) is not type(self.model) or again.total != self.model.total:
+        again = self.refitted
+        if again is None or type(again) is not type(self.model) or again.total != self.model.total:
             return math.inf
         if self.model.domain.digest != self.domain.digest:
             return math.inf
@@ -254,16 +254,19 @@ def _refitted(held: _Held) -> Finding:
     name = "the model, refitted"
 
     def faults() -> Iterator[str]:
-        if not held.wants_public:
+        if held.refitted is not None:
             yield from _model_faults(held)
 
-    found = _found(name, faults, said=lambda: "" if held.wants_public else held.refit_message())
+    def said() -> str:
+        return "" if held.refitted is None else held.refit_message()
+
+    found = _found(name, faults, said)
     if not found.passed or found.message:
         return found
     return Finding(
         name,
         True,
-        "NOT CHECKED: the model is made of the public table's records; verify with --public TABLE",
+        "NOT CHECKED: the model is made of public data; verify with --public TABLE",
         checked=False,
     )
 

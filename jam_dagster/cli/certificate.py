@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jam_dagster.cli.console import print_json, source, stderr
+from jam_dagster.cli.console import print_json, public_source, stderr
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -80,11 +80,12 @@ def verify(
         ),
     ] = None,
     public: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="TABLE",
-            help="The public table of the release. Some mechanisms' models are made of its "
-            "records, and cannot be refitted without it.",
+            help="The public table of the release. Some mechanisms' models are made of it, and "
+            "cannot be refitted without. Of several each is NAME=TABLE, in the order that they "
+            "had.",
         ),
     ] = None,
     table: Annotated[
@@ -125,7 +126,7 @@ def verify(
     moved = released_files(table=table, domain=domain, transcript=transcript, model=model)
     opened = None if ledger is None else Ledger(ledger)
     findings = check(
-        path, files=moved, ledger=opened, public=None if public is None else source(public)
+        path, files=moved, ledger=opened, public=public_source(public) if public else None
     )
     certificate = Certificate.load(path)
     passed = all(finding.passed for finding in findings)

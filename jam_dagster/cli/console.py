@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -128,7 +129,8 @@ def public_source(texts: Sequence[str]) -> Source | PublicSources:
 
     named = [text.partition("=") for text in texts]
     named = [parts for parts in named if TABLE_NAME.fullmatch(parts[0]) and parts[1]]
-    if not named and len(texts) == 1:
+    # A path may have the same form: year=2016/survey.parquet.
+    if len(texts) == 1 and (not named or Path(texts[0]).exists()):
         return source(texts[0])
     if len(named) < len(texts):
         raise InputError(

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jam_dagster.certificates import Certificate, FileHash, PaidDraw, verify
+from jam_dagster.certificates import Certificate, FileHash, PaidDraw, verification, verify
 from jam_dagster.certificates.certificate import seal_of
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.errors import InputError
-from jam_dagster.mechanisms import FittedModel, Transcript
+from jam_dagster.mechanisms import FittedModel, Transcript, refit
 from jam_dagster.mechanisms.transcript import measurements_hash
 from jam_dagster.privacy import Ledger, NoiseCall
 from tests.certificates.conftest import Released
@@ -353,3 +353,16 @@ def test_what_is_no_certificate_is_refused(tmp_path: Path, made: Released) -> No
     made.rewrite("certificate.json", lambda it: it.update(version=2))
     with pytest.raises(InputError, match="version"):
         verify(made.folder)
+
+
+def test_a_model_is_refitted_once(made: Released, monkeypatch: pytest.MonkeyPatch) -> None:
+    fits = []
+
+    def counted(*given: Any) -> Any:
+        fits.append(given)
+        return refit(*given)
+
+    monkeypatch.setattr(verification, "refit", counted)
+
+    assert made.failed() == set()
+    assert len(fits) == 1
