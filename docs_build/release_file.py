@@ -13,7 +13,8 @@ from typing import Any
 import griffe
 import yaml
 
-from jam_dagster.mechanisms import MECHANISMS, mechanism_class
+from jam_dagster.mechanisms import mechanism_class
+from jam_dagster.mechanisms.configuration import synthesizing
 from jam_dagster.mechanisms.settings import settings_of
 from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
 from jam_dagster.tables import sources
@@ -247,8 +248,8 @@ def _cell(text: str) -> str:
 
 
 def _mechanisms() -> Iterator[str]:
-    """Yield a section for each mechanism, from its settings."""
-    for name in MECHANISMS:
+    """Yield a section for each mechanism that a release can have, from its settings."""
+    for name in synthesizing():
         yield f"### `{name}`"
         yield ""
         yield "| setting | what may stand there | default | what it is |"

@@ -13,12 +13,18 @@ from jam_dagster.mechanisms.registry import (
     mechanism_class,
 )
 from jam_dagster.mechanisms.settings import settings_of
+from jam_dagster.tables import PublicSources
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms.protocol import Mechanism
 
 KEY = "mechanism"
 """The section of a release's file, by which its messages name it."""
+
+
+def synthesizing() -> list[str]:
+    """Return the mechanisms that a release can have: those whose models sample rows."""
+    return [name for name in MECHANISMS if make_mechanism(name).samples]
 
 
 def read_mechanism(given: object) -> tuple[str, dict[str, Any]]:
@@ -41,10 +47,10 @@ def read_mechanism(given: object) -> tuple[str, dict[str, Any]]:
         return given, {}
     if not isinstance(given, Mapping):
         raise SpecificationError(
-            f"{KEY} must be one of {', '.join(MECHANISMS)}, or a mapping of name and settings, "
+            f"{KEY} must be one of {', '.join(synthesizing())}, or a mapping of name and settings, "
             f"got {given!r}."
         )
-    settings = dict(given)
+    settings = {str(key): value for key, value in given.items()}
     name = settings.pop("name", DEFAULT_MECHANISM)
     _check_name(name, f"{KEY}.name")
     return name, settings
@@ -82,11 +88,39 @@ def configured_mechanism(name: str, given: Mapping[str, Any], where: str = "") -
     if not mechanism.samples:
         raise SpecificationError(
             f"{name} answers marginals and makes no synthetic table: run it from Python, or choose "
-            f"one of {', '.join(one for one in MECHANISMS if make_mechanism(one).samples)}."
+            f"one of {', '.join(synthesizing())}."
         )
     return mechanism
 
 
+def check_public(mechanism: Mechanism, public: object) -> None:
+    """Refuse public sources that a mechanism could not learn from, before anything is opened.
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism.
+    public
+        A source, or `PublicSources`.
+
+    Raises
+    ------
+    SpecificationError
+        If the mechanism weighs the records of one whole table, and this is another form.
+    """
+    from jam_dagster.mechanisms.histogram_run import HistogramMechanism
+
+    weighs_records = isinstance(mechanism, HistogramMechanism) and mechanism.uses_public
+    if weighs_records and isinstance(public, PublicSources):
+        raise SpecificationError(
+            f"{mechanism.name} weighs the records of one public table with all attributes, and "
+            "takes none by name, of which there may be several and each may lack attributes: give "
+            "one table without a name, or choose jam_pgm or gem_pub."
+        )
+
+
 def _check_name(name: object, where: str) -> None:
     if not isinstance(name, str) or name not in MECHANISMS:
-        raise SpecificationError(f"{where} must be one of {', '.join(MECHANISMS)}, got {name!r}.")
+        raise SpecificationError(
+            f"{where} must be one of {', '.join(synthesizing())}, got {name!r}."
+        )

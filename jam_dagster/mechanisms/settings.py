@@ -7,7 +7,7 @@ values, and is read by the YAML schema, the command line and the documentation.
 from __future__ import annotations
 
 import dataclasses
-import math
+import sys
 from dataclasses import dataclass
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
@@ -106,7 +106,8 @@ class Setting:
         if self.kind is str:
             return isinstance(value, str) and (not self.choices or value in self.choices)
         number = int if self.kind is int else int | float
-        if not isinstance(value, number) or not math.isfinite(value):
+        # Integers beyond floats cannot be asked whether they are finite.
+        if not isinstance(value, number) or not abs(value) <= sys.float_info.max:
             return False
         return (
             (self.minimum is None or value >= self.minimum)

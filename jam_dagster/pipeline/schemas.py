@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any, get_args
 
-from jam_dagster.mechanisms import DEFAULT_MECHANISM, MECHANISMS, mechanism_class
+from jam_dagster.mechanisms import DEFAULT_MECHANISM, mechanism_class
+from jam_dagster.mechanisms.configuration import synthesizing
 from jam_dagster.mechanisms.settings import Setting, settings_of
 from jam_dagster.pipeline.configuration import NUMBER_OR_TEMPLATE, TEMPLATE
 from jam_dagster.pipeline.partitions import Cadence
@@ -127,10 +128,11 @@ def setting_schemas(name: str) -> dict[str, Schema]:
 
 def _mechanism() -> Schema:
     """Return the schema of a mechanism: its name, or a mapping whose name says of which it is."""
-    names: Schema = {"enum": list(MECHANISMS)}
+    mechanisms = synthesizing()
+    names: Schema = {"enum": mechanisms}
     name = {"if": {"type": "string", "pattern": TEMPLATE}, "else": names}
     schema: Schema = _settings_of(DEFAULT_MECHANISM)
-    for one in MECHANISMS:
+    for one in mechanisms:
         if one != DEFAULT_MECHANISM:
             named = {"required": ["name"], "properties": {"name": {"const": one}}}
             schema = {"if": named, "then": _settings_of(one), "else": schema}

@@ -203,7 +203,8 @@ class MechanismSpec:
     settings: Mapping[str, Any] = field(compare=False)
     mechanism: Mechanism = field(repr=False)
 
-    def __init__(self, name: str = DEFAULT_MECHANISM, **settings: Any) -> None:
+    def __init__(self, name: str = DEFAULT_MECHANISM, /, **settings: Any) -> None:
+        # By position only, so that no key of a file is taken for a parameter of this method.
         name, given = read_mechanism({"name": name, **settings})
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "settings", given)

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.evaluation.workload_error import EvaluationMode
+from jam_dagster.mechanisms.configuration import check_public
 from jam_dagster.pipeline.partitions import PartitionsSpec
 from jam_dagster.pipeline.sections import (
     PLAIN_NAME,
@@ -108,6 +109,7 @@ class ReleaseSpec:
                 f"Release {self.release} identifies its domain from the private table and several"
                 f" public ones: give one public table, or declare the domain."
             )
+        check_public(self.mechanism.build(), self.public)
         if self.previous is not None:
             self._check_previous()
         for side in ("private", "public"):

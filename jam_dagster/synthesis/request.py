@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from jam_dagster.errors import SpecificationError
 from jam_dagster.evaluation import EvaluationMode
 from jam_dagster.mechanisms import DEFAULT_MECHANISM
-from jam_dagster.mechanisms.configuration import configured_mechanism
+from jam_dagster.mechanisms.configuration import check_public, configured_mechanism
 from jam_dagster.privacy import EVALUATION_SHARE, RECORDS_SHARE, Budget, NoiseName, Protection
 from jam_dagster.privacy.release_key import specification_of
 from jam_dagster.tables import PrivacyUnit, PublicSources, check_not_split
@@ -108,7 +108,7 @@ class SynthesisRequest:
             Naming the parameter, what it was, and what it may be.
         """
         # Both check their own parameters, and so does the division of the budget.
-        self.made_mechanism()
+        check_public(self.made_mechanism(), self.public)
         self.shares()
         self._check_protection()
         if self.degree < 1:

@@ -113,3 +113,12 @@ def test_one_table_may_lack_attributes(bench: Bench, several: PublicSources) -> 
     edition = PrivacySpec(epsilon=0.05, edition="2")
     refused = bench.run(public=several.tables["census"], privacy=edition)
     assert "no column 'job'" in failure(refused)
+
+
+@pytest.mark.parametrize("name", ["pmw_pub", "pep_pub"])
+def test_what_weighs_records_is_refused_several_at_once(
+    bench: Bench, several: PublicSources, name: str
+) -> None:
+    with pytest.raises(SpecificationError, match=f"{name} weighs the records of one public table"):
+        bench.definitions(public=several, mechanism=MechanismSpec(name))
+    assert bench.definitions(public=several, mechanism=MechanismSpec("gem_pub"))

@@ -82,11 +82,25 @@ def test_edition_may_be_a_number() -> None:
         ({"name": "jam"}, "name must be one of jam_pgm, aim"),
         ({"name": "aim", "rounds": 1}, "rounds must be a whole number, at least 2"),
         ({"round": 3}, "round is no setting of jam_pgm; it has rounds"),
+        ({"rounds": 10**400}, "rounds must be a whole number"),
+        ({"self": 3}, "self is no setting of jam_pgm"),
     ],
 )
 def test_mechanism_parameter_out_of_range_is_refused(change: dict[str, Any], named: str) -> None:
     with pytest.raises(SpecificationError, match=rf"mechanism\.{named}"):
         MechanismSpec(**change)
+
+
+def test_a_key_that_is_no_text_is_refused_as_any_other() -> None:
+    with pytest.raises(SpecificationError, match=r"mechanism\.5 is no setting of aim"):
+        MechanismSpec.of({"name": "aim", 5: 3})
+
+
+def test_only_mechanisms_that_make_a_table_are_offered() -> None:
+    with pytest.raises(SpecificationError, match="must be one of") as refused:
+        MechanismSpec.of("gauss")
+    assert "gaussian" not in str(refused.value)
+    assert "rap_softmax" in str(refused.value)
 
 
 def test_workload_is_a_degree_or_a_list() -> None:

@@ -45,6 +45,10 @@ MISTAKES: dict[str, tuple[Callable[[dict[str, Any]], Any], str, str]] = {
         lambda a: a.update(mechanism="jam"),
         *("mechanism", "'jam' is not one of ['jam_pgm', 'aim'"),
     ),
+    "a mechanism that makes no table": (
+        lambda a: a.update(mechanism="gaussian"),
+        *("mechanism", "'gaussian' is not one of ['jam_pgm', 'aim'"),
+    ),
     "mechanism's name": (
         lambda a: a["mechanism"].update(name="jam"),
         *("mechanism.name", "'jam' is not one of ['jam_pgm', 'aim'"),
