@@ -22,7 +22,7 @@ import pandas as pd
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.evaluation.workload_error import table_errors
 from jam_dagster.tables import EncodedTable, Workload
-from jam_dagster.tables.files import write_whole
+from jam_dagster.tables.files import OWNER_ONLY, write_whole
 
 STRONGEST_TILT = 64.0
 _STEPS = 60
@@ -175,10 +175,10 @@ def write_split(
     if (folder / "domain.json").exists():
         raise InputError(f"{folder} holds a split already: name another folder.")
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / "split.json", json.dumps(how, indent=1).encode())
+    write_whole(folder / "split.json", json.dumps(how, indent=1).encode(), mode=OWNER_ONLY)
     for name, table in (("priv", private), ("pub", public)):
         codes = pd.DataFrame(dict(zip(table.domain.names, table.columns, strict=True)))
-        write_whole(folder / f"{name}.csv", codes.to_csv(index=False).encode())
+        write_whole(folder / f"{name}.csv", codes.to_csv(index=False).encode(), mode=OWNER_ONLY)
     sizes = json.dumps(table.domain.sizes, indent=1)
     # Last: where it stands, the split is whole.
     write_whole(folder / "domain.json", sizes.encode())

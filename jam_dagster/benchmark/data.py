@@ -21,6 +21,7 @@ from jam_dagster.tables import (
     encode,
     simulate_census,
     source_from_config,
+    withheld,
 )
 from jam_dagster.tables.anchoring import anchored
 from jam_dagster.tables.configuration import as_integer, as_text, check_keys
@@ -158,8 +159,12 @@ class SplitFiles:
             If there is no folder, or it does not hold the split.
         InputError
             If tables and domain do not fit.
+        PrivateStepError
+            If a file cannot be read as a table.
         """
-        split = self._whole(data)
+        # What libraries say of a file that they cannot read may quote it.
+        with withheld(f"reading the split {self.name!r}"):
+            split = self._whole(data)
         if split.public is None or self.public_rows is None:
             return split
         if self.public_rows > split.public.records:

@@ -169,7 +169,11 @@ class Grid:
                     self._check_public(split, one)
                     drawn += self._of(split, one)
         order = sorted(range(len(drawn)), key=lambda place: drawn[place].seed or 0)
-        return list(dict.fromkeys([*made, *(drawn[place] for place in order)]))
+        # A default that is spelled out makes no other run.
+        once: dict[str, Run] = {}
+        for run in [*made, *(drawn[place] for place in order)]:
+            once.setdefault(run.key(""), run)
+        return list(once.values())
 
     def _of(self, split: SplitFiles, one: Contender) -> Iterable[Run]:
         for settings in one.combinations():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.benchmark.figures import Figure, figures
 from jam_dagster.benchmark.measures import levels, main_runs, means
 from jam_dagster.benchmark.results import NOTICE, REASON
-from jam_dagster.tables.files import write_whole
+from jam_dagster.tables.files import OWNER_ONLY, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,10 +73,10 @@ def write_figures(frame: pd.DataFrame, out: Path) -> list[Path]:
         white = one.chart.properties(background="white")
         for suffix, content in ((".svg", svg(white).encode()), (".png", png(one.chart))):
             written.append(out / f"{one.name}{suffix}")
-            write_whole(written[-1], content)
+            write_whole(written[-1], content, mode=OWNER_ONLY)
     tables = summarize(frame)
-    write_whole(out / PAGE, render(frame, drawn, tables).encode())
-    write_whole(out / TEXT, markdown(frame, drawn, tables).encode())
+    write_whole(out / PAGE, render(frame, drawn, tables).encode(), mode=OWNER_ONLY)
+    write_whole(out / TEXT, markdown(frame, drawn, tables).encode(), mode=OWNER_ONLY)
     return [out / PAGE, out / TEXT, *written]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import InputError
-from jam_dagster.tables.files import write_whole
+from jam_dagster.tables.files import OWNER_ONLY, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -219,5 +219,5 @@ class Results:
         whole = {name: row.get(name) for name in COLUMNS}
         self._rows.pop(whole["key"], None)
         self._rows[whole["key"]] = whole
-        write_whole(self.path, to_parquet(self.rows))
+        write_whole(self.path, to_parquet(self.rows), mode=OWNER_ONLY)
         return whole

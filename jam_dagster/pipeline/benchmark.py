@@ -17,7 +17,7 @@ from jam_dagster.benchmark.trial import describe
 from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline.configuration import Configured, described, told_where
 from jam_dagster.pipeline.labels import LABEL_TAG, PrivacyLabel
-from jam_dagster.tables.files import write_whole
+from jam_dagster.tables.files import OWNER_ONLY, write_whole
 
 RUNS, FIGURES = "benchmark_runs", "benchmark_figures"
 POOL = "jam_benchmark"
@@ -125,7 +125,7 @@ def _make(run: Run, grid: Grid, folder: Path, data: Path | None) -> dg.Materiali
         row = process.row(partial(describe, run, split))
     finally:
         process.end()
-    write_whole(path, to_parquet([row]))
+    write_whole(path, to_parquet([row]), mode=OWNER_ONLY)
     if row["status"] == "failed":
         # What a library says of a failure may quote private values.
         raise dg.Failure(
@@ -146,7 +146,7 @@ def _draw(partitions: Sequence[str], folder: Path) -> dg.MaterializeResult[None]
     there = [path for one in partitions if (path := _path(folder, one)).exists()]
     rows = gather(there)
     results = folder / "results.parquet"
-    write_whole(results, to_parquet(rows))
+    write_whole(results, to_parquet(rows), mode=OWNER_ONLY)
     page, *_ = write_figures(read_frame([results]), folder / "figures")
     return dg.MaterializeResult(
         metadata={

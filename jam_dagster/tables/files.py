@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from upath import UPath
 
 
+OWNER_ONLY = 0o600
+"""The mode of a file of private values or exact statistics of them: its owner's alone."""
+
+
 def check_folder(folder: Path) -> None:
     """Check that files can be made in a folder, or that it can be made; leave no trace.
 
@@ -62,7 +66,7 @@ def write_once(path: Path | UPath, content: bytes) -> None:
     mine.unlink(missing_ok=True)
 
 
-def write_whole(path: Path | UPath, content: bytes) -> None:
+def write_whole(path: Path | UPath, content: bytes, *, mode: int = 0o666) -> None:
     """Write a file so that a crash leaves the whole of it, synced to the disk, or none of it.
 
     Parameters
@@ -72,12 +76,14 @@ def write_whole(path: Path | UPath, content: bytes) -> None:
         anyway.
     content
         All that the file is to hold.
+    mode
+        Of the file, less what the process's mask takes away; object stores know none.
     """
     if not isinstance(path, Path):
         path.write_bytes(content)
         return
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with partial.open("wb") as file:
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

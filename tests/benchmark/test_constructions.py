@@ -143,6 +143,7 @@ def test_a_targeted_split_is_one_that_a_benchmark_reads(files: list[str], tmp_pa
     )
 
     assert done.exit_code == 0, done.output
+    assert not (out / "priv.csv").stat().st_mode & 0o077
     split = SplitFiles("far").load(out.parent)
     assert split.public is not None
     workload = Workload.all_k_way(split.domain, 2)

@@ -161,6 +161,7 @@ def test_failed_runs_are_told_and_drawn_nowhere(tmp_path: Path) -> None:
 
     made = write_figures(read_frame([path]), tmp_path / "out")
 
+    assert {path.stat().st_mode & 0o077 for path in made} == {0}
     page, text = made[0].read_text(), made[1].read_text()
     assert "GEM {}, epsilon 1, seed 4: MemoryError: <b>" in text
     assert "MemoryError: &lt;b&gt;" in page

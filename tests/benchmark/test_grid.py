@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from jam_dagster.benchmark import Run, SplitFiles, load_grid, presets
-from jam_dagster.errors import InputError, SourceError, SpecificationError
+from jam_dagster.errors import (
+    InputError,
+    PrivateStepError,
+    SourceError,
+    SpecificationError,
+)
 from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.mechanisms.titles import TITLES
 from tests.benchmark.conftest import GRID
@@ -175,6 +180,24 @@ def test_a_default_that_is_spelled_out_is_the_same_run() -> None:
     ]
     keys = {one.key("f") for one in [plain, *others]} | {plain.key("g")}
     assert len(keys) == len(others) + 2
+
+
+def test_a_grid_makes_a_run_once_however_it_is_spelled(tmp_path: Path) -> None:
+    path = tmp_path / "grid.yaml"
+    path.write_text(
+        "splits: [small]\nbaselines: false\nepsilons: [1]\n"
+        "mechanisms: [jam_pgm, {mechanism: jam_pgm, settings: {rounds: [20, 30]}}]\n"
+    )
+    assert [run.settings for run in load_grid(path).runs()] == [(), (("rounds", 20),)]
+
+
+@pytest.mark.parametrize("content", [b'a,b,c,d\n0,0,0,"ALICE', b"a,b,c,d\n0,0,\xff,0\n"])
+def test_what_a_table_holds_is_not_told_where_it_cannot_be_read(data: Path, content: bytes) -> None:
+    (data / "paper" / "small" / "priv.csv").write_bytes(content)
+    with pytest.raises(PrivateStepError, match="reading the split 'small' failed") as refused:
+        SplitFiles("small").load(data)
+    assert refused.value.__context__ is None
+    assert not {"ALICE", "0xff"} & {*str(refused.value).split()}
 
 
 def test_a_part_of_a_grid(grid_file: Path) -> None:

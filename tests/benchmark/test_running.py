@@ -248,6 +248,16 @@ def _die(*arguments: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def test_exact_errors_are_their_owners_alone(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with Results.opened(tmp_path / "rows.parquet") as results:
+            results.add({"key": "0", "status": "failed"})
+    finally:
+        os.umask(before)
+    assert (tmp_path / "rows.parquet").stat().st_mode & 0o777 == 0o600
+
+
 def test_what_other_libraries_say_is_withheld() -> None:
     try:
         int("a private value")
