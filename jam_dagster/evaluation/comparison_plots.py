@@ -58,10 +58,10 @@ def one_way_comparison(
     return styled(draw(attribute.name, cells, _legend(released is not None) if legend else None))
 
 
-def two_way_comparison(
+def two_way_panels(
     domain: Domain, pair: tuple[str, str], tables: Mapping[str, np.ndarray]
-) -> Chart:
-    """Plot a two-way marginal of several tables side by side, on one scale.
+) -> dict[str, Chart]:
+    """Plot a two-way marginal of several tables, a panel each, on one scale.
 
     Parameters
     ----------
@@ -74,36 +74,18 @@ def two_way_comparison(
     """
     import altair as alt
 
-    panels = _panels(domain, pair, tables)
-    titled = [panel.properties(title=title) for title, panel in panels.items()]
-    return styled(alt.hconcat(*titled, spacing=24))
-
-
-def two_way_panels(
-    domain: Domain, pair: tuple[str, str], tables: Mapping[str, np.ndarray]
-) -> dict[str, Chart]:
-    """Return the panels of `two_way_comparison` one by one, for a page that places them itself."""
-    panels = _panels(domain, pair, tables)
-    return {title: styled(panel) for title, panel in panels.items()}
-
-
-def _panels(
-    domain: Domain, pair: tuple[str, str], tables: Mapping[str, np.ndarray]
-) -> dict[str, alt.Chart]:
-    import altair as alt
-
     cells = pair_cells(domain, pair, tables)
     down, across, gathered = cells.down, cells.across, cells.shares
     # The root shows rare combinations beside frequent ones.
     largest = max(float(share.max()) for share in gathered.values()) ** 0.5 or 1.0
-    panels: dict[str, alt.Chart] = {}
+    panels: dict[str, Chart] = {}
     for title, share in gathered.items():
         rows = [
             {"y": y, "x": x, "strength": float(share[y, x]) ** 0.5}
             for y in range(len(down))
             for x in range(len(across))
         ]
-        panels[title] = (
+        panels[title] = styled(
             chart_of(rows)
             .mark_rect(color=palette.SYNTHETIC.light)
             .encode(

@@ -14,7 +14,6 @@ from jam_dagster.evaluation import palette
 from jam_dagster.evaluation.comparison_plots import (
     live_pair,
     one_way_comparison,
-    two_way_comparison,
     two_way_panels,
 )
 from jam_dagster.evaluation.mechanism_words import chooses_source
@@ -35,7 +34,6 @@ __all__ = [
     "one_way_comparison",
     "png",
     "svg",
-    "two_way_comparison",
     "two_way_panels",
 ]
 
