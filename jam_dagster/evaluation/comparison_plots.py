@@ -15,8 +15,6 @@ from jam_dagster.evaluation.plot_style import chart_of, styled
 from jam_dagster.tables.attributes import NumericAttribute
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from jam_dagster.evaluation.plot_style import Chart
     from jam_dagster.evaluation.released_marginals import ReleasedMarginal
     from jam_dagster.tables.domain import Attribute, Domain
