@@ -283,9 +283,14 @@ class _Run(GraphicalRun):
     def _adaptive(self, index: int) -> Round | str:
         """Select, measure, refit and anneal (Algorithm 2)."""
         started = time.monotonic()
+        if self._next() < SMALLEST_RHO:
+            return "budget exhausted"
         alpha = self.mechanism.alpha
         limit = self._size_limit_mb(self._next())
         fitting = self.fitting(limit)
+        if not fitting:
+            # Whatever was measured fits always; here all first measurements were lost.
+            return "no candidate fits"
         current_error = self.errors(fitting)
         weights, cells = self.weights[fitting], self.cells[fitting]
 

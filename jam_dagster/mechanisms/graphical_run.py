@@ -17,7 +17,7 @@ from jam_dagster.mechanisms.estimation import (
 )
 from jam_dagster.mechanisms.junction_tree import mask_of
 from jam_dagster.mechanisms.kernels import one_thread
-from jam_dagster.mechanisms.model import FittedModel, possible_sizes
+from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.protocol import Described
 from jam_dagster.mechanisms.run import MechanismRun
 from jam_dagster.mechanisms.scores import l1_distance
@@ -137,8 +137,6 @@ class GraphicalRun(MechanismRun):
         weighting: Weighting = "alike",
     ) -> None:
         super().__init__(mechanism, private, closure, draws)
-        # Noise in cells that can hold nobody does not reach the model.
-        self.cells = possible_sizes(self.domain, self.closure)
         masks = (mask_of(self.domain.positions[name] for name in q) for q in self.closure)
         self._clique_of = dict(zip(masks, self.closure, strict=True))
         self._mask_of = {q: mask for mask, q in self._clique_of.items()}

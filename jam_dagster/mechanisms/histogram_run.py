@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,30 +13,21 @@ from jam_dagster.mechanisms.estimation import Convergence
 from jam_dagster.mechanisms.graphical_run import alpha_setting
 from jam_dagster.mechanisms.histogram import HistogramFit
 from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
-from jam_dagster.mechanisms.run import (
-    SMALLEST_RHO,
-    MechanismRun,
-    check_countable,
-    check_queries,
-    check_share,
-    check_tables,
-    public_of,
-)
-from jam_dagster.mechanisms.scores import MEAN_ABSOLUTE_NORMAL
-from jam_dagster.mechanisms.settings import check_settings, setting, told_settings
+from jam_dagster.mechanisms.query_run import QueryMechanism, QueryRun
+from jam_dagster.mechanisms.run import check_tables, in_rounds, public_of
+from jam_dagster.mechanisms.settings import setting, told_settings
 from jam_dagster.mechanisms.support import (
     Support,
     check_enumerable,
     log_frequencies,
     public_records,
 )
-from jam_dagster.mechanisms.transcript import Measurement, Round, Transcript
+from jam_dagster.mechanisms.transcript import Measurement, Transcript
 from jam_dagster.mechanisms.weighted_table import WeightedTable
 from jam_dagster.privacy.noise_calls import SelectionKind
-from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
+from jam_dagster.tables import Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy import Neighbours
     from jam_dagster.privacy.draws import Draws
 
 _SELECTIONS: dict[str, SelectionKind] = {
@@ -49,18 +37,14 @@ _SELECTIONS: dict[str, SelectionKind] = {
 
 
 @dataclass(frozen=True)
-class HistogramMechanism(ABC):
+class HistogramMechanism(QueryMechanism):
     """A mechanism whose model is a distribution over a support.
 
     Attributes
     ----------
-    rounds
-        T, the number of queries that are selected: 10 by default, as in the code of Liu et al.
-        Few rounds suit small budgets: noise that was taken into the weights stays there.
-    alpha
-        Share of a round's budget that goes to measuring; the rest selects. In (0, 1).
-    queries
-        ``marginal``: a round selects and measures a whole marginal; ``cell``: one cell of one.
+    rounds, alpha, queries
+        See `QueryMechanism`. T is 10 by default, as in the code of Liu et al. Few rounds suit small
+        budgets: noise that was taken into the weights stays there.
     selection
         ``exponential`` or ``permute-and-flip``.
 
@@ -71,24 +55,12 @@ class HistogramMechanism(ABC):
 
     Notes
     -----
-    Where the papers leave room:
-
-    - Whole marginals are chosen from the downward closure of the workload by
-      ``||q(D) - q(A)||_1 - sqrt(2/pi) sigma n_q``, as AIM and JAM-PGM choose: a marginal whose
-      noise would be larger than its error teaches nothing. Single cells, whose noise is alike,
-      are chosen from the workload's marginals by ``|q(D) - q(A)|``, as the papers do.
-    - A query is measured again only when all have been measured as often, and queries whose
-      answer no weights can change (no record lies in the cell, or all do) are no candidates.
-    - T rounds with equal parts of what is left; the last one spends all of it.
+    Where the papers leave room: a query is measured again only when all have been measured as
+    often, and queries whose answer no weights can change (no record lies in the cell, or all do)
+    are no candidates.
     """
 
-    rounds: int = setting(10, "T, the number of rounds", minimum=1)
     alpha: float = alpha_setting(0.5)
-    queries: str = setting(
-        "marginal",
-        "what a round measures: a whole marginal, or a single cell of one",
-        choices=("marginal", "cell"),
-    )
     selection: str = setting(
         "exponential",
         "how a query is chosen: by the exponential mechanism, or by permute-and-flip, which has"
@@ -96,30 +68,11 @@ class HistogramMechanism(ABC):
         choices=tuple(_SELECTIONS),
     )
 
-    name: ClassVar[str]
-    uses_public: ClassVar[bool]
-    samples: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-
     @abstractmethod
     def start(
         self, support: Support, log_start: npt.NDArray[np.float64], total: float
     ) -> HistogramFit:
         """Return the weights before any measurement."""
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
-        return asdict(self)
-
-    def expected_rounds(self, domain: Domain, workload: Workload) -> int:
-        """Return T."""
-        return self.rounds
-
-    def check_budget(self, rho: float) -> None:
-        """Raise SpecificationError if `rho` leaves nothing worth its noise to a round."""
-        check_share(rho, self.rounds)
 
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Raise if the mechanism cannot start, before anything is reserved or counted.
@@ -130,10 +83,7 @@ class HistogramMechanism(ABC):
             If `rho` leaves nothing worth its noise to a round, the workload has too many cells, or
             the mechanism keeps the full domain and that is too large.
         """
-        self.check_budget(rho)
-        check_countable(domain, workload)
-        if self.queries == "cell":
-            check_queries(domain, workload)
+        super().check(domain, workload, rho)
         if not self.uses_public:
             check_enumerable(domain)
 
@@ -182,15 +132,7 @@ class HistogramMechanism(ABC):
         self.check(private.domain, workload, draws.total)
         support, log_start = self._weighed(private.domain, public)
         run = _Run(self, private, workload, draws, support, log_start)
-        ended = "all rounds"
-        for index in range(self.rounds):
-            outcome = run.round(index)
-            if isinstance(outcome, str):
-                ended = outcome
-                break
-            if on_round is not None:
-                on_round(outcome)
-        return run.result(ended)
+        return run.result(in_rounds(self.rounds, run.round, on_round))
 
     def _weighed(
         self, domain: Domain, public: MarginalSource | None
@@ -202,14 +144,6 @@ class HistogramMechanism(ABC):
             return support, log_frequencies(counts)
         support = Support.of_domain(domain)
         return support, np.zeros(support.size)
-
-    @classmethod
-    def sensitivities(
-        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
-    ) -> Iterable[float]:
-        """Return what the sensitivity of each selection must be, the same in every round."""
-        single = transcript.parameters.get("queries") == "cell"
-        return repeat(_sensitivity(neighbours, single=single))
 
     @classmethod
     def refit(
@@ -230,12 +164,8 @@ class HistogramMechanism(ABC):
         return fitted.released
 
 
-def _sensitivity(neighbours: Neighbours, *, single: bool) -> float:
-    return neighbours.cell if single else neighbours.error_score()
-
-
-class _Run(MechanismRun):
-    """The run of a mechanism that weighs records: what it may select, and how often it did."""
+class _Run(QueryRun):
+    """The run of a mechanism that weighs records: which queries its weights can answer."""
 
     def __init__(
         self,
@@ -246,21 +176,17 @@ class _Run(MechanismRun):
         support: Support,
         log_start: npt.NDArray[np.float64],
     ) -> None:
-        self.single = mechanism.queries == "cell"
-        cliques = workload.cliques if self.single else workload.downward_closure()
-        super().__init__(mechanism, private, cliques, draws)
-        self.mechanism = mechanism
+        super().__init__(mechanism, private, workload, draws)
+        self.kind = _SELECTIONS[mechanism.selection]
         self.fitted = mechanism.start(support, log_start, self.records)
         occupied = [support.occupied(clique) for clique in self.closure]
-        varied = np.array([cells.sum() > 1 for cells in occupied])
+        varied = [cells.sum() > 1 for cells in occupied]
         if self.single:
-            self.starts = np.cumsum([0, *(len(cells) for cells in occupied)])
             self.open = np.concatenate(
                 [cells & more for cells, more in zip(occupied, varied, strict=True)]
             )
         else:
-            self.open = varied
-        self.times = np.zeros(len(self.open), dtype=np.int64)
+            self.open = np.array(varied)
 
     @property
     def model(self) -> WeightedTable:
@@ -276,65 +202,8 @@ class _Run(MechanismRun):
         """Take a measurement into the weights."""
         return self.fitted.add(measurement)
 
-    def _candidates(self) -> npt.NDArray[np.intp]:
+    def queries(self) -> npt.NDArray[np.intp]:
         """Return the numbers of the queries that were measured least often."""
         if not self.open.any():
             return np.zeros(0, dtype=np.intp)
         return np.flatnonzero(self.open & (self.times == self.times[self.open].min()))
-
-    def _cell_errors(self) -> npt.NDArray[np.float64]:
-        """Return ``|q(D) - q(A)|`` of every cell of the workload, in counts."""
-        errors = np.empty(len(self.open))
-        with self.stage("answer"):
-            for block in self.blocks(self.closure):
-                for clique, counts in block.items():
-                    first = self.starts[self.number[clique]]
-                    apart = np.abs(counts - self.model.marginal(clique)).ravel()
-                    errors[first : first + apart.size] = apart
-        return errors
-
-    def _place(self, number: int) -> tuple[Clique, int | None]:
-        """Return the marginal of a query, and its cell where it is one."""
-        if not self.single:
-            return self.closure[number], None
-        marginal = int(np.searchsorted(self.starts, number, side="right")) - 1
-        return self.closure[marginal], number - int(self.starts[marginal])
-
-    def round(self, index: int) -> Round | str:
-        """Select, measure and refit once; or say why the run ends here."""
-        started = time.monotonic()
-        allowed = self._candidates()
-        if not len(allowed):
-            return "no candidate fits"
-        errors = self._cell_errors()[allowed] if self.single else self.errors(allowed.tolist())
-
-        def split() -> tuple[float, float] | None:
-            share = self.draws.remaining / (self.mechanism.rounds - index)
-            if share < SMALLEST_RHO:
-                return None
-            return (1 - self.mechanism.alpha) * share, self.mechanism.alpha * share
-
-        def score(sigma: float) -> np.ndarray:
-            if self.single:
-                return errors
-            return errors - MEAN_ABSOLUTE_NORMAL * sigma * self.cells[allowed]
-
-        sensitivity = _sensitivity(self.draws.neighbours, single=self.single)
-        kind = _SELECTIONS[self.mechanism.selection]
-        choice = self.choose(index, split, score, sensitivity, kind=kind)
-        if isinstance(choice, str):
-            return choice
-        number = int(allowed[choice.index])
-        clique, cell = self._place(number)
-        done = self.complete(
-            started,
-            index,
-            clique,
-            candidates=len(allowed),
-            rho_select=choice.rho_select,
-            rho_measure=choice.rho_measure,
-            cell=cell,
-        )
-        if not isinstance(done, str) and done.measurement is not None:
-            self.times[number] += 1
-        return done

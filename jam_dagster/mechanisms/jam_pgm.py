@@ -28,7 +28,6 @@ from jam_dagster.mechanisms.graphical_run import (
 from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
 from jam_dagster.mechanisms.run import (
-    SMALLEST_RHO,
     check_countable,
     check_share,
     check_tables,
@@ -230,16 +229,10 @@ class _Run(GraphicalRun):
         current_error = self.errors(fitting)
         public_error = self.public_error[:, fitting]
 
-        def split() -> tuple[float, float] | None:
-            share = self.draws.remaining / (self.mechanism.rounds - index)
-            if share < SMALLEST_RHO:
-                return None
-            rho_select = (1 - self.mechanism.alpha) * share
-            return rho_select, share - rho_select
-
         def score(sigma: float) -> np.ndarray:
             return candidate_scores(current_error, public_error, self.cells[fitting], sigma)
 
+        split = self.evenly(self.mechanism.rounds - index, self.mechanism.alpha)
         choice = self.choose(index, split, score, self.draws.neighbours.jam_score)
         if isinstance(choice, str):
             return choice

@@ -6,36 +6,23 @@ NeurIPS 2021, Algorithm 3.
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jam_dagster.mechanisms.estimation import Convergence
-from jam_dagster.mechanisms.graphical_run import alpha_setting
 from jam_dagster.mechanisms.mixture_training import MixtureTrainer, Target
 from jam_dagster.mechanisms.product_mixture import ProductMixture, check_products
 from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
-from jam_dagster.mechanisms.run import (
-    SMALLEST_RHO,
-    MechanismRun,
-    check_countable,
-    check_queries,
-    check_share,
-    check_tables,
-    in_rounds,
-)
-from jam_dagster.mechanisms.scores import MEAN_ABSOLUTE_NORMAL
-from jam_dagster.mechanisms.settings import check_settings, setting, told_settings
-from jam_dagster.mechanisms.transcript import Measurement, Round, Transcript
+from jam_dagster.mechanisms.query_run import QueryMechanism, QueryRun
+from jam_dagster.mechanisms.run import check_tables, in_rounds
+from jam_dagster.mechanisms.settings import setting, told_settings
+from jam_dagster.mechanisms.transcript import Measurement, Transcript
 from jam_dagster.tables import Domain, MarginalSource, PublicTables, Workload
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy import Neighbours
     from jam_dagster.privacy.draws import Draws
 
 
@@ -51,18 +38,13 @@ def threshold_setting(default: float) -> float:
 
 
 @dataclass(frozen=True)
-class MixtureMechanism:
+class MixtureMechanism(QueryMechanism):
     """A mechanism that trains a mixture of products, and the settings of all of them.
 
     Attributes
     ----------
-    rounds
-        T, the number of measurements.
-    alpha
-        Share of a round's budget that goes to measuring; the rest selects. In (0, 1).
-    queries
-        What a round selects and measures: ``marginal``, a whole marginal of the workload, by the
-        L1 error that the model makes on it; or ``cell``, a single cell of one, by its error.
+    rounds, alpha, queries
+        See `QueryMechanism`.
     components
         K, the number of products in the mixture.
     loss
@@ -87,12 +69,9 @@ class MixtureMechanism:
     -----
     Where the paper leaves room, or whole marginals ask for something else:
 
-    - Whole marginals are chosen from the downward closure of the workload by
-      ``||q(D) - q(model)||_1 - sqrt(2/pi) sigma n_q``, as AIM and JAM-PGM choose; single cells
-      from the workload's marginals by their error, as in the paper. What was measured may be
-      chosen again.
-    - A round's budget is a T-th of what is left. T is tuned in the paper, from 30 to 200 single
-      queries; a marginal holds many, so that 10 are enough here, on small budgets and large.
+    - What was measured may be chosen again.
+    - T is tuned in the paper, from 30 to 200 single queries; a marginal holds many, so that 10 are
+      enough here, on small budgets and large.
     - Measured values are not clipped to [0, 1]: squared errors from a distribution gain nothing by
       it, and it would favour cells whose noise is positive.
     - The paper lowers the absolute errors that are above half of their recent maximum. Here the
@@ -101,11 +80,6 @@ class MixtureMechanism:
     - Adam starts anew in each round, as in the authors' code.
     """
 
-    rounds: int = setting(10, "T, the number of rounds", minimum=1)
-    alpha: float = alpha_setting(0.8)
-    queries: str = setting(
-        "marginal", "what a round measures: marginal or cell", choices=("marginal", "cell")
-    )
     components: int = setting(500, "K, the number of products in the mixture", minimum=1)
     loss: str = setting(
         "l2", "what training lowers, absolute (l1) or squared errors (l2)", choices=("l1", "l2")
@@ -114,25 +88,6 @@ class MixtureMechanism:
     iterations: int = setting(100, "most steps of a round's training", minimum=1)
     threshold: float = threshold_setting(2.0)
     generator_seed: int = setting(0, "seed of the initial weights", minimum=0)
-
-    name: ClassVar[str]
-    uses_public: ClassVar[bool] = False
-    samples: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
-        return asdict(self)
-
-    def expected_rounds(self, domain: Domain, workload: Workload) -> int:
-        """Return T."""
-        return self.rounds
-
-    def check_budget(self, rho: float) -> None:
-        """Raise SpecificationError if `rho` leaves nothing worth its noise to a round."""
-        check_share(rho, self.rounds)
 
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Raise if the mechanism cannot start, before anything is reserved or counted.
@@ -145,10 +100,7 @@ class MixtureMechanism:
         DomainError
             If the domain has impossible combinations.
         """
-        self.check_budget(rho)
-        check_countable(domain, workload)
-        if self.queries == "cell":
-            check_queries(domain, workload)
+        super().check(domain, workload, rho)
         check_products(domain)
 
     @abstractmethod
@@ -211,14 +163,6 @@ class MixtureMechanism:
         return run.result(in_rounds(self.rounds, run.round, on_round))
 
     @classmethod
-    def sensitivities(
-        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
-    ) -> Iterable[float]:
-        """Return what the sensitivity of each selection must be, the same in every round."""
-        single = transcript.parameters.get("queries") == "cell"
-        return repeat(_sensitivity(neighbours, single=single))
-
-    @classmethod
     def refit(
         cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
     ) -> ProductMixture:
@@ -229,10 +173,6 @@ class MixtureMechanism:
         for measurement in transcript.measurements:
             training.add(measurement)
         return training.released
-
-
-def _sensitivity(neighbours: Neighbours, *, single: bool) -> float:
-    return neighbours.cell if single else neighbours.error_score()
 
 
 class Training:
@@ -294,8 +234,8 @@ class Training:
         return ProductMixture(self.domain, float(self.records), tables, cliques)
 
 
-class _Run(MechanismRun):
-    """A run: the training, and what its rounds choose."""
+class _Run(QueryRun):
+    """A run of a mechanism that trains mixtures: its training."""
 
     def __init__(
         self,
@@ -305,11 +245,7 @@ class _Run(MechanismRun):
         workload: Workload,
         draws: Draws,
     ) -> None:
-        self.single = mechanism.queries == "cell"
-        cliques = workload.cliques if self.single else workload.downward_closure()
-        super().__init__(mechanism, private, cliques, draws)
-        self.mechanism = mechanism
-        self.starts = np.cumsum([0, *(self.domain.size(clique) for clique in cliques)])
+        super().__init__(mechanism, private, workload, draws)
         with self.stage("fit"):
             self.training = Training(mechanism, self.domain, public, self.records)
 
@@ -326,53 +262,3 @@ class _Run(MechanismRun):
     def fit(self, measurement: Measurement) -> Convergence:
         """Train with one measurement more."""
         return self.training.add(measurement)
-
-    def round(self, index: int) -> Round | str:
-        """Select, measure and train once; or say why the run ends here."""
-        started = time.monotonic()
-        errors = self._cell_errors() if self.single else self.errors(range(len(self.closure)))
-
-        def split() -> tuple[float, float] | None:
-            share = self.draws.remaining / (self.mechanism.rounds - index)
-            if share < SMALLEST_RHO:
-                return None
-            rho_select = (1 - self.mechanism.alpha) * share
-            return rho_select, share - rho_select
-
-        def score(sigma: float) -> np.ndarray:
-            if self.single:
-                return errors
-            return errors - MEAN_ABSOLUTE_NORMAL * sigma * self.cells
-
-        sensitivity = _sensitivity(self.draws.neighbours, single=self.single)
-        choice = self.choose(index, split, score, sensitivity)
-        if isinstance(choice, str):
-            return choice
-        number, cell = self._place(choice.index)
-        return self.complete(
-            started,
-            index,
-            self.closure[number],
-            candidates=len(errors),
-            rho_select=choice.rho_select,
-            rho_measure=choice.rho_measure,
-            cell=cell,
-        )
-
-    def _cell_errors(self) -> np.ndarray:
-        """Return how far each cell of each candidate is from its answer, in counts."""
-        errors = np.empty(int(self.starts[-1]))
-        with self.stage("answer"):
-            for block in self.blocks(self.closure):
-                for clique, answer in self.model.marginals(list(block)).items():
-                    start = self.starts[self.number[clique]]
-                    apart = np.abs(block[clique] - answer).ravel()
-                    errors[start : start + len(apart)] = apart
-        return errors
-
-    def _place(self, index: int) -> tuple[int, int | None]:
-        """Return the marginal of a choice, and its cell where it is one."""
-        if not self.single:
-            return index, None
-        number = int(np.searchsorted(self.starts, index, side="right")) - 1
-        return number, index - int(self.starts[number])

@@ -26,7 +26,6 @@ from jam_dagster.mechanisms.graphical_run import (
 from jam_dagster.mechanisms.model import FittedModel, possible_cells
 from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
 from jam_dagster.mechanisms.run import (
-    SMALLEST_RHO,
     Choice,
     attributes_of,
     check_countable,
@@ -295,17 +294,10 @@ class _Run(GraphicalRun):
 
     def _edge(self, index: int, joining: Sequence[int]) -> Choice | str:
         """Choose among the pairs that join two parts of the tree (Algorithm 2)."""
-
-        def split() -> tuple[float, float] | None:
-            edges = 2 * self.singles - 1 - index
-            share = self.draws.remaining / edges
-            if share < SMALLEST_RHO:
-                return None
-            return share / 2, share / 2
-
         if len(joining) == 1:
             # There is nothing to choose; what all edges share is this one's.
             return Choice(0, 0.0, self.draws.remaining)
         scores = self.pair_errors[np.array(joining) - self.singles]
         sensitivity = self.draws.neighbours.error_score()
+        split = self.evenly(2 * self.singles - 1 - index, 0.5)
         return self.choose(index, split, lambda sigma: scores, sensitivity)

@@ -28,7 +28,6 @@ from jam_dagster.mechanisms.graphical_run import (
 from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
 from jam_dagster.mechanisms.run import (
-    SMALLEST_RHO,
     check_countable,
     check_share,
     check_tables,
@@ -180,16 +179,10 @@ class _Run(GraphicalRun):
         fitting = self.fitting(limit)
         current_error = self.errors(fitting)
 
-        def split() -> tuple[float, float] | None:
-            share = self.draws.remaining / (self.rounds_planned - index)
-            if share < SMALLEST_RHO:
-                return None
-            rho_select = (1 - self.mechanism.alpha) * share
-            return rho_select, share - rho_select
-
         def score(sigma: float) -> np.ndarray:
             return penalized_scores(current_error, self.cells[fitting])
 
+        split = self.evenly(self.rounds_planned - index, self.mechanism.alpha)
         choice = self.choose(index, split, score, self.draws.neighbours.error_score())
         if isinstance(choice, str):
             return choice

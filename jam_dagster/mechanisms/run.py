@@ -15,6 +15,7 @@ import numpy as np
 
 from jam_dagster.errors import DomainError, LostDrawError, ReleaseClosedError, SpecificationError
 from jam_dagster.mechanisms.estimation import Convergence
+from jam_dagster.mechanisms.model import possible_sizes
 from jam_dagster.mechanisms.protocol import Described, MechanismResult, Model, OnRound
 from jam_dagster.mechanisms.scores import l1_distance
 from jam_dagster.mechanisms.transcript import Measurement, Origin, Round, Transcript
@@ -173,10 +174,11 @@ class MechanismRun(ABC):
         self.draws = draws
         self.private = private
         self.seconds = dict.fromkeys(("count", "filter", "answer", "select", "measure", "fit"), 0.0)
-        self.cells = np.array([self.domain.size(q) for q in self.closure], dtype=np.float64)
+        # Noise in cells that can hold nobody does not reach the model.
+        self.cells = possible_sizes(self.domain, self.closure)
         self.number = {q: number for number, q in enumerate(self.closure)}
         self.counts: Mapping[Clique, np.ndarray] | None = None
-        if self.cells.sum() <= HELD_CELLS:
+        if sum(self.domain.size(q) for q in self.closure) <= HELD_CELLS:
             with self.stage("count"):
                 self.counts = private.marginals(self.closure)
         self.measured: list[Clique] = []
@@ -222,6 +224,26 @@ class MechanismRun(ABC):
             )
         else:
             yield from marginal_blocks(self.private, cliques)
+
+    def evenly(self, rounds_left: int, alpha: float) -> Callable[[], tuple[float, float] | None]:
+        """Return the `split` of a round that gets as much of what is left as each one to come.
+
+        Parameters
+        ----------
+        rounds_left
+            This round and those to come.
+        alpha
+            The part of it that measures.
+        """
+
+        def split() -> tuple[float, float] | None:
+            share = self.draws.remaining / rounds_left
+            if share < SMALLEST_RHO:
+                return None
+            rho_select = (1 - alpha) * share
+            return rho_select, share - rho_select
+
+        return split
 
     def choose(
         self,

@@ -10,7 +10,14 @@ import pytest
 
 from jam_dagster.errors import ReleaseClosedError
 from jam_dagster.mechanisms import MechanismResult, Transcript, mechanism_class
-from jam_dagster.privacy import REPLACE_ONE, Draws, MemoryStore, SeededNoise, UnledgeredAccount
+from jam_dagster.privacy import (
+    REPLACE_ONE,
+    Draws,
+    MemoryStore,
+    Neighbours,
+    SeededNoise,
+    UnledgeredAccount,
+)
 from jam_dagster.tables import Workload
 from tests.battery.mechanisms import Case, every_mechanism
 from tests.battery.test_replay import DOMAIN, pairs
@@ -42,11 +49,21 @@ class Forgetful(MemoryStore):
         super().put(step, outcome)
 
 
+RELATIONS = (REPLACE_ONE, Neighbours("add_remove", 2))
+"""With a number of records that is public, and with one that is measured first."""
+
+every_kind_of_records = pytest.mark.parametrize("relation", RELATIONS, ids=Neighbours.describe)
+
+
 def run(
-    case: Case, store: MemoryStore, account: UnledgeredAccount, noise: SeededNoise | None = None
+    case: Case,
+    relation: Neighbours,
+    store: MemoryStore,
+    account: UnledgeredAccount,
+    noise: SeededNoise | None = None,
 ) -> MechanismResult:
-    ((one, _, public),) = pairs(1, 5, REPLACE_ONE)
-    draws = Draws(noise or Unrepeatable(3), account, store)
+    ((one, _, public),) = pairs(1, 5, relation)
+    draws = Draws(noise or Unrepeatable(3), account, store, neighbours=relation)
     return case.make().run(one, public, Workload.all_k_way(DOMAIN, 2), draws)
 
 
@@ -61,24 +78,28 @@ def check_sensitivities(transcript: Transcript) -> None:
     """Check that a certificate would find what the selections were made for, lost ones too."""
     workload = Workload.all_k_way(DOMAIN, 2)
     made = mechanism_class(transcript.mechanism)
-    told = list(islice(made.sensitivities(transcript, DOMAIN, workload, REPLACE_ONE), 100))
+    told = list(
+        islice(made.sensitivities(transcript, DOMAIN, workload, transcript.neighbours), 100)
+    )
     for call in transcript.calls:
-        if call.step.split("/")[1].startswith("select"):
+        if "/select" in call.step:
             number = int(call.step.split("/")[0].removeprefix("round-"))
             assert told[number - 1] == call.sensitivity, call.step
 
 
-def steps_of(case: Case) -> list[str]:
-    return [call.step for call in run(case, MemoryStore(), UnledgeredAccount(RHO)).transcript.calls]
+def steps_of(case: Case, relation: Neighbours) -> list[str]:
+    whole = run(case, relation, MemoryStore(), UnledgeredAccount(RHO))
+    return [call.step for call in whole.transcript.calls]
 
 
+@every_kind_of_records
 @every_mechanism
-def test_any_draw_may_be_lost(case: Case) -> None:
-    for lost, step in enumerate(steps_of(case)):
+def test_any_draw_may_be_lost(case: Case, relation: Neighbours) -> None:
+    for lost, step in enumerate(steps_of(case, relation)):
         store, account = Forgetful(lost), UnledgeredAccount(RHO)
         with pytest.raises(StoppedError):
-            run(case, store, account)
-        result = run(case, store, account)
+            run(case, relation, store, account)
+        result = run(case, relation, store, account)
         transcript = result.transcript
         assert account.spent <= RHO, step
         assert transcript.rho_spent == pytest.approx(account.spent), step
@@ -93,21 +114,25 @@ def test_any_draw_may_be_lost(case: Case) -> None:
             assert math.isnan(transcript.rounds[without[0]].l1_residual)
 
 
+@every_kind_of_records
 @every_mechanism
-def test_noise_that_repeats_ends_as_if_it_had_not_been_stopped(case: Case) -> None:
-    whole = run(case, MemoryStore(), UnledgeredAccount(RHO), SeededNoise(3))
+def test_noise_that_repeats_ends_as_if_it_had_not_been_stopped(
+    case: Case, relation: Neighbours
+) -> None:
+    whole = run(case, relation, MemoryStore(), UnledgeredAccount(RHO), SeededNoise(3))
     for lost in range(len(whole.transcript.calls)):
         store, account = Forgetful(lost), UnledgeredAccount(RHO)
         with pytest.raises(StoppedError):
-            run(case, store, account, SeededNoise(3))
-        result = run(case, store, account, SeededNoise(3))
+            run(case, relation, store, account, SeededNoise(3))
+        result = run(case, relation, store, account, SeededNoise(3))
         assert result.transcript.calls == whole.transcript.calls
         for one, other in zip(marginals(result), marginals(whole), strict=True):
             np.testing.assert_array_equal(one, other)
 
 
+@every_kind_of_records
 @every_mechanism
-def test_a_release_may_be_closed_before_any_draw(case: Case) -> None:
+def test_a_release_may_be_closed_before_any_draw(case: Case, relation: Neighbours) -> None:
     class Closing(UnledgeredAccount):
         def charge(self, step: str, rho: float) -> None:
             if step == last:
@@ -115,13 +140,13 @@ def test_a_release_may_be_closed_before_any_draw(case: Case) -> None:
             super().charge(step, rho)
 
     measured = False
-    for last in steps_of(case):
+    for last in steps_of(case, relation):
         account = Closing(RHO)
         if not measured:
             with pytest.raises(ReleaseClosedError):
-                run(case, MemoryStore(), account)
+                run(case, relation, MemoryStore(), account)
         else:
-            result = run(case, MemoryStore(), account)
+            result = run(case, relation, MemoryStore(), account)
             assert result.transcript.ended == "closed"
             assert result.transcript.rho_spent == pytest.approx(account.spent)
             check_sensitivities(result.transcript)

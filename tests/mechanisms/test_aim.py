@@ -11,6 +11,7 @@ import pytest
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import Aim, refit
 from jam_dagster.mechanisms.aim import weights_of
+from jam_dagster.mechanisms.graphical_run import GraphicalRun
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
 from tests.mechanisms.conftest import ScriptedNoise
@@ -108,6 +109,33 @@ def test_a_run_goes_on_from_what_is_stored(private, workload):
     np.testing.assert_array_equal(
         again.model.marginal(("a", "b", "c")), first.model.marginal(("a", "b", "c"))
     )
+
+
+def test_nothing_is_answered_once_the_budget_is_spent(private, workload, monkeypatch):
+    asked = []
+    errors = GraphicalRun.errors
+
+    def counted(self, numbers):
+        asked.append(len(numbers))
+        return errors(self, numbers)
+
+    monkeypatch.setattr(GraphicalRun, "errors", counted)
+    result, noise, _ = run(private, workload, [AB, AC, BC], 900.0)
+    assert len(asked) == len(noise.selections) == 3
+    assert result.transcript.ended == "budget exhausted"
+
+
+def test_where_every_first_measurement_was_lost_and_nothing_fits_it_ends(private, workload):
+    account = UnledgeredAccount(0.9)
+    for index in range(3):
+        account.charge(f"round-{index + 1:03d}/measure", 0.135)
+    draws = Draws(ScriptedNoise([]), account)
+    # Seven cells, 56 bytes, are the least that a model takes.
+    result = Aim(rounds=6, size_limit_mb=50 / 2**20).run(private, None, workload, draws)
+    assert result.transcript.ended == "no candidate fits"
+    assert [one.measurement for one in result.transcript.rounds] == [None] * 3
+    assert account.spent == pytest.approx(3 * 0.135)
+    assert result.model.marginal(("a",)).tolist() == pytest.approx([6, 6])
 
 
 @pytest.mark.parametrize("estimator", ["accelerated", "mirror_descent"])

@@ -104,6 +104,17 @@ def test_impossible_records_have_no_weight(domain, private, name):
     assert sampled.marginal(("a", "c"))[1, 0] == 0
 
 
+def test_no_noise_is_expected_where_nobody_can_be(domain, private):
+    never = ImpossibleCombination(("a", "b"), ((1,), (1,)))
+    rows = EncodedTable(Domain(domain.attributes, (never,)), private.columns)
+    _, noise = run("mwem", rows, None, [0], degree=2, rho=2.0)
+    # rho is 1 for the measurement, so sigma is 1. Ten records are possible, two in each of the five
+    # cells of a and b: 12 / 5 in each are expected, where there are 6 2 0 / 1 3.
+    error = 3.6 + 0.4 + 2.4 + 1.4 + 0.6
+    wanted = error - math.sqrt(2 / math.pi) * 5
+    assert noise.selections[0]["scores"][3] == pytest.approx(wanted, rel=1e-12)
+
+
 @pytest.mark.parametrize("queries", ["marginal", "cell"])
 @pytest.mark.parametrize("name", PATIENT)
 def test_a_transcript_is_enough_to_fit_the_model_again(

@@ -70,10 +70,10 @@ MUTANTS = (
     Mutant(
         "a-cell-for-a-marginal",
         "the error of a whole marginal moves by two, and is chosen by as if it were a cell",
-        "jam_dagster/mechanisms/histogram_run.py",
+        "jam_dagster/mechanisms/query_run.py",
         "return neighbours.cell if single else neighbours.error_score()",
         "return neighbours.cell",
-        (SEARCH, *QUICK, "-k", "pmw_pub"),
+        (SEARCH, *QUICK, "-k", "pmw_pub or gem or rap"),
     ),
     Mutant(
         "public-frequencies-of-private-records",
@@ -82,14 +82,6 @@ MUTANTS = (
         "self._weighed(private.domain, public)",
         "self._weighed(private.domain, private)",
         (ALIKE, *QUICK, "-k", "pmw_pub"),
-    ),
-    Mutant(
-        "a-cell's-sensitivity-for-marginals",
-        "GEM chooses whole marginals as if only one of their cells could move",
-        MIXTURE,
-        "return neighbours.cell if single else neighbours.error_score()",
-        "return neighbours.cell",
-        (SEARCH, *QUICK, "-k", "gem or rap"),
     ),
     Mutant(
         "pretrained-on-private",
@@ -168,7 +160,7 @@ MUTANTS = (
         "a search that ends above the least error moves by as much more",
         SENSITIVITY,
         "return (self.cell / records if single else whole) + gap",
-        "return self.cell / records",
+        "return self.cell / records if single else whole",
         ("tests/privacy/test_sensitivity.py", "-k", "best_mixture"),
     ),
     Mutant(
@@ -262,10 +254,10 @@ MUTANTS = (
     ),
     Mutant(
         "rounds-overspend",
-        "each round takes an even share and a public choice's budget twice",
-        JAM,
-        "share = self.draws.remaining / (self.mechanism.rounds - index)",
-        "share = self.draws.total / (self.mechanism.rounds - 1 or 1)",
+        "each round takes its part of the whole, and not of what is left",
+        RUN,
+        "share = self.draws.remaining / rounds_left",
+        "share = self.draws.total / rounds_left",
         (SPENDING, *QUICK),
     ),
     Mutant(
