@@ -17,7 +17,7 @@ from jam_dagster.errors import DomainError, LostDrawError, ReleaseClosedError, S
 from jam_dagster.mechanisms.estimation import Convergence
 from jam_dagster.mechanisms.model import possible_sizes
 from jam_dagster.mechanisms.protocol import Described, MechanismResult, Model, OnRound
-from jam_dagster.mechanisms.scores import l1_distance
+from jam_dagster.mechanisms.scores import l1_distance, representable
 from jam_dagster.mechanisms.transcript import Measurement, Origin, Round, Transcript
 from jam_dagster.privacy.accounting import gaussian_sigma
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
@@ -285,7 +285,8 @@ class MechanismRun(ABC):
             if rho is None:
                 return "budget exhausted"
             selecting, measuring = rho
-            scores = score(gaussian_sigma(self.draws.neighbours.marginal_l2, measuring))
+            sigma = gaussian_sigma(self.draws.neighbours.marginal_l2, measuring)
+            scores = representable(score(sigma), sensitivity)
             try:
                 with self.stage("select"):
                     chosen = self.draws.select(

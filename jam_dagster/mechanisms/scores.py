@@ -10,6 +10,28 @@ MEAN_ABSOLUTE_NORMAL = math.sqrt(2 / math.pi)
 """E|z| of a standard normal z: what noise of sigma 1 adds to the L1 error of a cell."""
 
 
+LOWEST = 2.0**29
+"""Sensitivities below zero that a score may lie."""
+
+
+def representable(scores: np.ndarray, sensitivity: float) -> np.ndarray:
+    """Return scores, those raised that lie too low for floats to tell how far they move.
+
+    What a measurement is expected to err by grows with the noise and the cells. Where that is 2^45,
+    floats are a hundredth apart, and neighbours' weighted scores, rounded, may be further apart
+    than their sensitivity. Raised to the same lowest number scores move
+    no further than before, and those above it are exact to a part in 2^22 of the sensitivity.
+    Nobody chooses a candidate so far below the others.
+    """
+    raised: np.ndarray = np.maximum(scores, lowest_score(sensitivity))
+    return raised
+
+
+def lowest_score(sensitivity: float) -> float:
+    """Return the least of `representable` scores."""
+    return -LOWEST * sensitivity
+
+
 def l1_distance(a: np.ndarray, b: np.ndarray) -> float:
     """Return ``||a - b||_1`` over all cells, whatever the number of axes."""
     return float(np.abs(a - b).sum())

@@ -18,7 +18,7 @@ from jam_dagster.mechanisms.graphical_run import estimator_of
 from jam_dagster.mechanisms.model import possible_cells
 from jam_dagster.mechanisms.protocol import Model
 from jam_dagster.mechanisms.registry import refit
-from jam_dagster.mechanisms.scores import l1_distance
+from jam_dagster.mechanisms.scores import l1_distance, lowest_score
 from jam_dagster.mechanisms.selections import EXPLAINED, Selection, explained, selections_of
 from jam_dagster.mechanisms.tails import aligned_noise, chosen_score, summed_noise
 from jam_dagster.mechanisms.transcript import Measurement, Round, Transcript
@@ -333,7 +333,8 @@ def _errors_then(
     weights, penalties = selection.weights, selection.penalties
     sensitivity = transcript.neighbours.error_score(float(weights.max()))
     epsilon = exponential_epsilon(done.rho_select)
-    best = weights[chosen] * (seen - penalties[chosen])
+    # What the run chose from is never below that.
+    best = max(weights[chosen] * (seen - penalties[chosen]), lowest_score(sensitivity))
     best += chosen_score(len(weights), sensitivity, epsilon, failure)
     errors: np.ndarray = np.maximum(0.0, penalties + best / weights)
     return errors

@@ -8,8 +8,19 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jam_dagster.mechanisms.scores import candidate_scores, l1_distance
+from jam_dagster.mechanisms import Aim
+from jam_dagster.mechanisms.scores import (
+    LOWEST,
+    candidate_scores,
+    l1_distance,
+    representable,
+    weighted_scores,
+)
+from jam_dagster.privacy import Draws, UnledgeredAccount
+from jam_dagster.privacy.exact_noise import ROUNDING_SLACK
 from jam_dagster.privacy.sensitivity import JAM_SCORE
+from jam_dagster.tables import Domain, EncodedTable, Workload
+from tests.mechanisms.conftest import ScriptedNoise
 
 
 def test_scores_by_hand():
@@ -71,3 +82,37 @@ def test_a_search_over_neighbours_reaches_the_sensitivity():
         moved = np.abs(score_of(before, model, public) - score_of(after, model, public)).max()
         largest = max(largest, moved)
     assert largest == JAM_SCORE == 4
+
+
+def test_scores_far_below_zero_move_no_further_than_their_sensitivity():
+    """Neighbours' errors are two apart; floats that hold 2^45 are a hundredth apart."""
+    rng = np.random.default_rng(0)
+    weights = np.full(20_000, 2.3)
+    sensitivity = 2.0 * weights.max()
+    errors = rng.uniform(0, 1e7, 20_000)
+    largest = {}
+    for raised in (False, True):
+        moved = 0.0
+        for cells in 2.0 ** np.arange(10, 46):
+            one, other = (
+                weighted_scores(e, np.full(20_000, cells), 1.0, weights)
+                for e in (errors, errors + 2.0)
+            )
+            if raised:
+                one, other = representable(one, sensitivity), representable(other, sensitivity)
+            moved = max(moved, float(np.abs(one - other).max()))
+        largest[raised] = moved / sensitivity
+    assert largest[False] > 1 + 1e-4
+    assert 1 - 1e-9 < largest[True] <= 1 + ROUNDING_SLACK
+
+
+def test_a_run_chooses_from_scores_that_floats_can_hold():
+    domain = Domain.from_sizes({"a": 400, "b": 400, "c": 100})
+    private = EncodedTable(domain, tuple(np.arange(50) for _ in range(3)))
+    noise = ScriptedNoise([0] * 20)
+    draws = Draws(noise, UnledgeredAccount(1e-9))
+    workload = Workload.all_k_way(domain, 2)
+    Aim(rounds=6, iterations=1).run(private, None, workload, draws)
+    # Pairs weigh 4: a sensitivity of 8. Sigma is 80,000, and a x b has 160,000 cells.
+    assert noise.selections[0]["scores"].min() == -8 * LOWEST
+    assert noise.selections[0]["scores"].max() > -8 * LOWEST
