@@ -17,6 +17,7 @@ import numpy as np
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.estimation import Convergence
 from jam_dagster.mechanisms.measured_answers import MeasuredAnswers
+from jam_dagster.mechanisms.model import possible_sizes
 from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
 from jam_dagster.mechanisms.run import (
     SMALLEST_RHO,
@@ -40,10 +41,10 @@ class Gaussian:
 
     Notes
     -----
-    Nothing is selected. A marginal of weight c and n cells gets a share of the budget in proportion
-    to ``(c n)^(2/3)``: of all ways to divide rho, that makes the expected workload error of the
-    noise, ``sum_r c_r n_r sqrt(2/pi) sigma_r``, least. Where weights and sizes are alike, so are
-    shares.
+    Nothing is selected. A marginal of weight c and n cells that can hold anybody gets a share of
+    the budget in proportion to ``(c n)^(2/3)``: of all ways to divide rho, that makes the expected
+    workload error of the noise, ``sum_r c_r n_r sqrt(2/pi) sigma_r``, least. Where weights and
+    sizes are alike, so are shares.
 
     The answers are the measured tables without negative counts and with the sum n, which is nearer
     to the truth than what was measured; that stands in the transcript. There is no table from which
@@ -145,7 +146,8 @@ def shares_of(domain: Domain, workload: Workload) -> np.ndarray:
     ``sum_r c_r n_r rho_r^(-1/2)`` with the sum of all rho_r given is least where its derivatives
     ``c_r n_r rho_r^(-3/2)`` are alike.
     """
-    cells = np.array([domain.size(clique) for clique in workload.cliques], dtype=np.float64)
+    # An answer has nothing in impossible cells, whatever was measured there.
+    cells = possible_sizes(domain, workload.cliques)
     parts: np.ndarray = (np.array(workload.weights) * cells) ** (2 / 3)
     parts /= parts.sum()
     return parts

@@ -52,6 +52,13 @@ def test_shares_follow_weights_and_cells(domain, private):
     assert [r.clique for r in result.transcript.rounds] == list(workload.cliques)
 
 
+def test_impossible_cells_are_worth_no_budget():
+    never = ImpossibleCombination(("a", "b"), ((0,), (0,)))
+    domain = Domain(Domain.from_sizes({"a": 3, "b": 3, "c": 8}).attributes, (never,))
+    workload = Workload.of(domain, [("a", "b"), ("c",)])
+    assert shares_of(domain, workload).tolist() == pytest.approx([0.5, 0.5])
+
+
 def test_no_other_shares_make_less_expected_error(domain):
     workload = Workload.of(domain, [("a",), ("a", "b"), ("c",)], weights=[1.0, 3.0, 0.2])
     shares = shares_of(domain, workload)
