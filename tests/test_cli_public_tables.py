@@ -84,14 +84,18 @@ def test_what_is_wrong_with_a_table_is_told(run: Run, options: tuple[str, ...], 
     assert not Path("out").exists()
 
 
-def test_a_plan_is_tried_on_the_first(run: Run) -> None:
+def test_a_plan_is_tried_on_the_first_that_has_all_attributes(run: Run) -> None:
     several()
-    public = ("--public", "survey=pub.csv", "--public", "census=part.csv")
+    public = ("--public", "census=part.csv", "--public", "survey=pub.csv")
     quick = ("--rounds", "2", "--iterations", "20", "--degree", "2", "--epsilon", "1", "--json")
     result = run("plan", *public, "--domain", "domain.json", "--seeds", "1", *quick)
 
     assert result.exit_code == 0, result.output
-    assert any("the first, survey" in note for note in json.loads(result.stdout)["notes"])
+    assert any("tables survey was tried" in note for note in json.loads(result.stdout)["notes"])
+
+    result = run("plan", *public[:2], "--domain", "domain.json", *quick)
+    assert result.exit_code == 2
+    assert "none has them of census" in " ".join(result.stderr.split())
 
     result = run("plan", "--public", "nowhere.csv", "--domain", "domain.json", *quick)
     assert result.exit_code == 2

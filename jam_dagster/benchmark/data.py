@@ -58,7 +58,7 @@ class Split:
         Of the private table it holds the number of records only: no plain hash of private content
         is ever stored.
         """
-        public = None if self.public is None else digest_of(self.public)
+        public = None if self.public is None else digest_of({"": self.public})
         return canonical_digest(
             {"domain": self.domain.digest, "records": self.private.records, "public": public}
         )

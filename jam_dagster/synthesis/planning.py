@@ -24,8 +24,11 @@ from jam_dagster.synthesis.simulation import (
     run_trial,
 )
 from jam_dagster.tables import Clique, EncodedTable, PublicSources, Workload, draft_domain, encode
+from jam_dagster.tables.public_sources import lacking
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from jam_dagster.mechanisms import Round
     from jam_dagster.synthesis.plan_request import PlanRequest
 
@@ -72,17 +75,7 @@ def make_plan(
     """
     release, notes = request.release, []
     on_stage("read")
-    started = time.monotonic()
-    source = release.public
-    if isinstance(source, PublicSources):
-        several = source.tables
-        name, source = next(iter(several.items()))
-        if len(several) > 1:
-            notes.append(f"Of the public tables the first, {name}, was tried.")
-    frame = source.read(private=False)
-    read = time.monotonic() - started
-    if not len(frame):
-        raise InputError("The public table has no rows: give a table that has.")
+    frame, read = _tried_table(request, notes)
     domain = draft_domain(frame, bins=request.bins) if request.domain is None else request.domain
     if request.domain is None:
         notes.append("The domain was drafted from the public table.")
@@ -139,6 +132,36 @@ def make_plan(
         curve=curve,
         warnings=configuration_warnings(release.epsilon, release.delta, records),
         notes=tuple(notes),
+    )
+
+
+def _tried_table(request: PlanRequest, notes: list[str]) -> tuple[pd.DataFrame, float]:
+    """Read the public table that is tried, of several the first that has all attributes.
+
+    Returns
+    -------
+    DataFrame
+        The table.
+    float
+        The seconds that reading it took.
+    """
+    source, domain = request.release.public, request.domain
+    several = source.tables if isinstance(source, PublicSources) else {"": source}
+    for name, one in several.items():
+        started = time.monotonic()
+        frame = one.read(private=False)
+        seconds = time.monotonic() - started
+        if not len(frame):
+            raise InputError("The public table has no rows: give a table that has.")
+        if not name or domain is None or not lacking(frame, domain):
+            if len(several) > 1:
+                notes.append(
+                    f"Of the public tables {name} was tried, the first with all attributes."
+                )
+            return frame, seconds
+    raise InputError(
+        "A plan is tried on a public table with all attributes of the domain, and none has them of"
+        f" {', '.join(several)}: name one that has with --public TABLE."
     )
 
 

@@ -319,7 +319,7 @@ def _funding(
         "noise": request.noise,
         "key": None,
         "specification": specification,
-        "public": digest_of(*encoded_tables(public).values()),
+        "public": digest_of(encoded_tables(public)),
     }
     if request.noise != "exact":
         return key, ResearchFunding(request.shares(), request.seed), described

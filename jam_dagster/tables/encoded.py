@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,10 +155,15 @@ def _smallest(column: npt.NDArray[Any], size: int, name: str) -> npt.NDArray[np.
     return smallest
 
 
-def digest_of(*tables: EncodedTable) -> str:
-    """Return a SHA-256 of public tables' codes, so that another public table is noticed."""
+def digest_of(tables: Mapping[str, EncodedTable]) -> str:
+    """Return a SHA-256 of public tables by name, so that another public table is noticed.
+
+    One alone has no name, and its digest is that of its codes.
+    """
     digest = hashlib.sha256()
-    for table in tables:
+    for name, table in tables.items():
+        if name:
+            digest.update(f"{name} {table.records} {table.domain.names}\n".encode())
         for column in table.columns:
             digest.update(np.ascontiguousarray(column, dtype="<u4").tobytes())
     return digest.hexdigest()

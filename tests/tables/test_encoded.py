@@ -4,6 +4,7 @@ import pytest
 
 from jam_dagster.errors import InputError, OutsideDomainError
 from jam_dagster.tables import Domain, EncodedTable
+from jam_dagster.tables.encoded import digest_of
 
 
 def random_table(sizes, rows, seed=0):
@@ -82,3 +83,19 @@ def test_an_empty_table_counts_zero():
     table = random_table({"a": 2, "b": 3}, rows=0)
     assert table.records == 0
     assert table.marginal(("a", "b")).tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_a_digest_tells_which_table_has_which_column():
+    codes = np.zeros(4, dtype=np.uint8)
+    domain = Domain.from_sizes({"a": 2, "b": 2, "c": 2})
+
+    def table(*names):
+        return EncodedTable(domain.project(names), tuple(codes for _ in names))
+
+    made = [
+        {"": table("a", "b", "c")},
+        {"one": table("a", "b"), "two": table("c")},
+        {"one": table("a"), "two": table("b", "c")},
+        {"two": table("a", "b"), "one": table("c")},
+    ]
+    assert len({digest_of(tables) for tables in made}) == 4
