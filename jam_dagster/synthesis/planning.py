@@ -73,7 +73,8 @@ def make_plan(
     BudgetError
         If the ledger cannot be read. That a release does not fit is no error.
     """
-    release, notes = request.release, []
+    release = request.release
+    notes: list[str] = []
     on_stage("read")
     frame, read = _tried_table(request, notes)
     domain = draft_domain(frame, bins=request.bins) if request.domain is None else request.domain
