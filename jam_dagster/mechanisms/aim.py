@@ -30,7 +30,6 @@ from jam_dagster.mechanisms.run import (
     SMALLEST_RHO,
     check_countable,
     check_share,
-    check_tables,
     step_of,
 )
 from jam_dagster.mechanisms.scores import MEAN_ABSOLUTE_NORMAL, l1_distance, weighted_scores
@@ -169,13 +168,12 @@ class Aim:
         Raises
         ------
         DomainError
-            If the tables' domains differ, or a table is empty.
+            If the private table is empty.
         BudgetExceededError
             If the account does not hold what `draws` says it holds.
         ReleaseClosedError
             If the account was closed before anything was measured; later that ends the run.
         """
-        check_tables(private, public)
         self.check(private.domain, workload, draws.total)
         run = _Run(self, private, workload, draws)
         index = 0

@@ -24,7 +24,6 @@ from jam_dagster.mechanisms.run import (
     MechanismRun,
     check_countable,
     check_share,
-    check_tables,
     in_rounds,
 )
 from jam_dagster.mechanisms.transcript import Measurement, Round, Transcript
@@ -101,7 +100,7 @@ class Gaussian:
         Raises
         ------
         DomainError
-            If the tables' domains differ, or a table is empty.
+            If the private table is empty.
         SpecificationError
             As `check` does; nothing is charged then.
         BudgetExceededError
@@ -109,7 +108,6 @@ class Gaussian:
         ReleaseClosedError
             If the account was closed before anything was measured; later that ends the run.
         """
-        check_tables(private, public)
         self.check(private.domain, workload, draws.total)
         shares = shares_of(private.domain, workload)
         run = _Run(self, private, workload.cliques, draws)

@@ -14,7 +14,7 @@ from jam_dagster.mechanisms.graphical_run import alpha_setting
 from jam_dagster.mechanisms.histogram import HistogramFit
 from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
 from jam_dagster.mechanisms.query_run import QueryMechanism, QueryRun
-from jam_dagster.mechanisms.run import check_tables, in_rounds, public_of
+from jam_dagster.mechanisms.run import in_rounds, public_of
 from jam_dagster.mechanisms.settings import setting, told_settings
 from jam_dagster.mechanisms.support import (
     Support,
@@ -128,7 +128,6 @@ class HistogramMechanism(QueryMechanism):
         ReleaseClosedError
             If the account was closed before anything was measured; later that ends the run.
         """
-        check_tables(private, None)
         self.check(private.domain, workload, draws.total)
         support, log_start = self._weighed(private.domain, public)
         run = _Run(self, private, workload, draws, support, log_start)

@@ -20,7 +20,7 @@ from jam_dagster.mechanisms.graphical_run import (
 )
 from jam_dagster.mechanisms.model import FittedModel
 from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
-from jam_dagster.mechanisms.run import attributes_of, check_share, check_tables, in_rounds
+from jam_dagster.mechanisms.run import attributes_of, check_share, in_rounds
 from jam_dagster.mechanisms.settings import check_settings
 from jam_dagster.mechanisms.transcript import Round, Transcript
 from jam_dagster.tables import Domain, MarginalSource, Workload
@@ -92,7 +92,7 @@ class Independent:
         Raises
         ------
         DomainError
-            If the tables' domains differ, or a table is empty.
+            If the private table is empty.
         SpecificationError
             If the budget is too little.
         BudgetExceededError
@@ -100,7 +100,6 @@ class Independent:
         ReleaseClosedError
             If the account was closed before anything was measured; later that ends the run.
         """
-        check_tables(private, public)
         self.check(private.domain, workload, draws.total)
         singles = [(name,) for name in attributes_of(workload)]
         run = GraphicalRun(self, private, singles, draws)

@@ -30,7 +30,6 @@ from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
 from jam_dagster.mechanisms.run import (
     check_countable,
     check_share,
-    check_tables,
     in_rounds,
     public_of,
 )
@@ -165,7 +164,6 @@ class JamPgm:
             If the account was closed before anything was measured; later that ends the run.
         """
         tables = PublicTables.of(private.domain, public_of(self, public))
-        check_tables(private, None)
         self.check(private.domain, workload, draws.total)
         run = _Run(self, private, tables, workload.downward_closure(), draws)
         return run.result(in_rounds(self.rounds, run.round, on_round))

@@ -17,7 +17,7 @@ from jam_dagster.mechanisms.mixture_training import MixtureTrainer, Target
 from jam_dagster.mechanisms.product_mixture import ProductMixture, check_products
 from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
 from jam_dagster.mechanisms.query_run import QueryMechanism, QueryRun
-from jam_dagster.mechanisms.run import check_tables, in_rounds
+from jam_dagster.mechanisms.run import in_rounds
 from jam_dagster.mechanisms.settings import setting, told_settings
 from jam_dagster.mechanisms.transcript import Measurement, Transcript
 from jam_dagster.tables import Domain, MarginalSource, PublicTables, Workload
@@ -157,7 +157,6 @@ class MixtureMechanism(QueryMechanism):
             If the account was closed before anything was measured; later that ends the run.
         """
         tables = self.public_tables(private.domain, public)
-        check_tables(private, None)
         self.check(private.domain, workload, draws.total)
         run = _Run(self, private, tables, workload, draws)
         return run.result(in_rounds(self.rounds, run.round, on_round))

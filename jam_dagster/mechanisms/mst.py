@@ -30,7 +30,6 @@ from jam_dagster.mechanisms.run import (
     attributes_of,
     check_countable,
     check_share,
-    check_tables,
     in_rounds,
 )
 from jam_dagster.mechanisms.settings import check_settings, setting
@@ -135,7 +134,7 @@ class Mst:
         Raises
         ------
         DomainError
-            If the tables' domains differ, or a table is empty.
+            If the private table is empty.
         SpecificationError
             If the budget is too little, or a pair too large; nothing is charged then.
         BudgetExceededError
@@ -143,7 +142,6 @@ class Mst:
         ReleaseClosedError
             If the account was closed before anything was measured; later that ends the run.
         """
-        check_tables(private, public)
         self.check(private.domain, workload, draws.total)
         run = _Run(self, private, attributes_of(workload), draws)
         return run.result(

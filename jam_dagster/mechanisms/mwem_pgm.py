@@ -30,7 +30,6 @@ from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
 from jam_dagster.mechanisms.run import (
     check_countable,
     check_share,
-    check_tables,
     in_rounds,
 )
 from jam_dagster.mechanisms.scores import penalized_scores
@@ -133,7 +132,7 @@ class MwemPgm:
         Raises
         ------
         DomainError
-            If the tables' domains differ, or a table is empty.
+            If the private table is empty.
         SpecificationError, EmptyCandidateSetError
             As `check` does; nothing is charged then.
         BudgetExceededError
@@ -141,7 +140,6 @@ class MwemPgm:
         ReleaseClosedError
             If the account was closed before anything was measured; later that ends the run.
         """
-        check_tables(private, public)
         self.check(private.domain, workload, draws.total)
         run = _Run(self, private, workload, draws)
         return run.result(in_rounds(run.rounds_planned, run.round, on_round))

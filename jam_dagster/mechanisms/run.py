@@ -71,18 +71,6 @@ def check_share(rho: float, rounds: int, *, remedy: str = "lower rounds") -> Non
         )
 
 
-def check_tables(private: MarginalSource, public: MarginalSource | None) -> None:
-    """Raise DomainError if the tables' domains differ, or one is empty."""
-    if public is not None and private.domain.digest != public.domain.digest:
-        raise DomainError(
-            "The private and the public table are encoded over different domains; encode both "
-            "over one domain."
-        )
-    for table, name in ((private, "private"), (public, "public")):
-        if table is not None and table.records < 1:
-            raise DomainError(f"The {name} table is empty; it needs at least one record.")
-
-
 def public_of(mechanism: Described, public: MarginalSource | None) -> MarginalSource:
     """Return the public table of a mechanism that cannot do without, or raise DomainError."""
     if public is None:
@@ -158,6 +146,11 @@ class MechanismRun(ABC):
         The candidates.
     draws
         Charges, draws and stores.
+
+    Raises
+    ------
+    DomainError
+        If the table is empty, where the number of records is public.
     """
 
     def __init__(
@@ -167,6 +160,9 @@ class MechanismRun(ABC):
         closure: Sequence[Clique],
         draws: Draws,
     ) -> None:
+        # Where the number of records is private, so is whether there are any.
+        if draws.neighbours.records_public and private.records < 1:
+            raise DomainError("The private table is empty; it needs at least one record.")
         self.described = mechanism
         self.domain: Domain = private.domain
         self.records = draws.records(private.records)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jam_dagster.errors import DomainError
 from jam_dagster.mechanisms import (
     Mechanism,
     MechanismResult,
@@ -120,6 +121,30 @@ def test_neighbours_are_released_alike(case: Case, relation: Neighbours, tmp_pat
         ]
         assert charges(first) == charges(second)
         assert first.account.spent == second.account.spent
+
+
+@every_mechanism
+def test_whether_there_is_anybody_is_not_told(case: Case, tmp_path: Path) -> None:
+    relation = Neighbours("add_remove")
+    nobody = np.zeros(DOMAIN.shape, dtype=int)
+    somebody = nobody.copy()
+    somebody[1, 1, 0] = 1
+    public = table(np.arange(12).reshape(DOMAIN.shape))
+    mechanism = case.make()
+    first = recorded(mechanism, table(nobody), public, Listening(SeededNoise(0)), relation)
+    answers = Listening(SeededNoise(0), answers=first.noise.answered)
+    second = recorded(mechanism, table(somebody), public, answers, relation)
+    assert released(first.result, tmp_path / "a") == released(second.result, tmp_path / "b")
+    assert charges(first) == charges(second)
+
+
+@every_mechanism
+def test_a_table_of_nobody_is_refused_where_their_number_is_public(case: Case) -> None:
+    nobody, public = table(np.zeros(DOMAIN.shape, dtype=int)), table(np.ones(DOMAIN.shape, int))
+    noise = Listening(SeededNoise(0))
+    with pytest.raises(DomainError, match="private table is empty"):
+        recorded(case.make(), nobody, public, noise, Neighbours())
+    assert not noise.calls
 
 
 @every_relation

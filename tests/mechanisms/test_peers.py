@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from jam_dagster.benchmark import SplitFiles
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation import workload_error
-from jam_dagster.mechanisms import make_mechanism, sampling_generator
+from jam_dagster.mechanisms import MECHANISMS, make_mechanism, sampling_generator
 from jam_dagster.mechanisms.configuration import configured_mechanism
+from jam_dagster.mechanisms.settings import settings_of
 from jam_dagster.privacy import Budget, Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.privacy.neighbours import RELATIONS
@@ -24,6 +25,10 @@ SHORT = {
     "mwem_pgm": {"rounds": 4, "iterations": 20},
     "mst": {"iterations": 20},
     "independent": {"iterations": 20},
+    "pmw_pub": {"rounds": 4},
+    "mwem": {"rounds": 4, "queries": "cell"},
+    "pep": {"rounds": 4},
+    "pep_pub": {"rounds": 4, "queries": "cell", "selection": "permute-and-flip"},
 }
 
 
@@ -60,7 +65,11 @@ def test_they_spend_what_they_have_and_sum_to_n(name, problem, rho, relation, se
     spent = sum(call.rho for call in result.transcript.calls)
     assert account.spent <= rho
     assert account.spent == pytest.approx(spent)
-    if name != "jam_pgm":
+    if result.transcript.ended == "no candidate fits":
+        # No weights could answer otherwise, so nothing is asked.
+        assert account.spent == 0 or not relation.records_public
+        assert not result.transcript.rounds
+    elif name != "jam_pgm":
         # Nothing is measured for free, so nothing is left.
         assert account.spent == pytest.approx(rho, rel=1e-6)
     records = result.transcript.records
@@ -69,6 +78,25 @@ def test_they_spend_what_they_have_and_sum_to_n(name, problem, rho, relation, se
         answer = result.model.marginal(clique)
         assert answer.min() >= 0
         assert answer.sum() == pytest.approx(records)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in MECHANISMS if not make_mechanism(name).uses_public]
+)
+def test_public_tables_are_nothing_to_who_learns_from_none(name, domain, private):
+    small = {"rounds": 2, "components": 4, "iterations": 2, "width": 2}
+    made = make_mechanism(name)
+    chosen = {key: value for key, value in small.items() if key in settings_of(type(made))}
+    chosen = {} if name == "aim" else chosen
+    part = EncodedTable(domain.project(("a",)), (np.array([0, 1]),))
+    other = EncodedTable(Domain.from_sizes({"z": 2}), (np.array([0, 1]),))
+    answers = []
+    for public in (None, part, other):
+        draws = Draws(SeededNoise(3), UnledgeredAccount(1.0))
+        workload = Workload.all_k_way(domain, 2)
+        result = make_mechanism(name, **chosen).run(private, public, workload, draws)
+        answers.append(result.model.marginal(("a", "b")).tolist())
+    assert answers[0] == answers[1] == answers[2]
 
 
 def test_what_makes_no_table_is_refused_where_one_is_wanted():
