@@ -194,6 +194,7 @@ def environment() -> dict[str, str]:
         "numpy": np.__version__,
         "pandas": version("pandas"),
         "opendp": version("opendp"),
+        "jax": version("jax"),
         "kernels": "NumPy" if kernels.library() is None else f"C, interface {kernels.VERSION}",
     }
 

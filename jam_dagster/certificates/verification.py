@@ -40,6 +40,7 @@ from jam_dagster.mechanisms import (
     refit,
     sampling_generator,
 )
+from jam_dagster.mechanisms.product_mixture import ProductMixture
 from jam_dagster.mechanisms.transcript import measurements_hash
 from jam_dagster.privacy import Budget, units_down
 from jam_dagster.tables import Domain, MarginalSource, PublicSources, decode
@@ -205,7 +206,10 @@ class _Held:
     def foreign(self) -> tuple[str, ...]:
         """What the certificate was made with and this process does not have."""
         here = environment()
-        deciding = ("jam_dagster", "machine", "numpy", "kernels")
+        deciding = ["jam_dagster", "machine", "numpy", "kernels"]
+        by_mbi = self.transcript.parameters.get("estimator") == "mbi"
+        if by_mbi or isinstance(self.model, ProductMixture):
+            deciding.append("jax")
         made = self.certificate.made_with
         return tuple(name for name in deciding if made.get(name) != here[name])
 

@@ -16,6 +16,7 @@ from jam_dagster.certificates import (
     Finding,
     certify,
     released_files,
+    verification,
     verify,
     write_table,
 )
@@ -111,6 +112,21 @@ def test_a_wrong_sensitivity_of_any_draw_is_found(case: Case, tmp_path: Path) ->
         replace(transcript, calls=tuple(one.call for one in forged)).save(tmp_path / "transcript")
         replace(certificate, draws=tuple(forged)).save(tmp_path)
         assert f"{halved.step} has another sensitivity" in failed(tmp_path)["the draws"]
+
+
+def test_what_jax_trained_may_differ_with_another_version_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = verification.environment()
+    monkeypatch.setattr(verification, "environment", lambda: {**here, "jax": "9.9"})
+    trained = make_mechanism("rap_softmax", rounds=1, iterations=2, components=3)
+    for mechanism, told in ((trained, True), (make_mechanism("independent"), False)):
+        folder = tmp_path / mechanism.name
+        folder.mkdir()
+        certified(folder, mechanism, Neighbours())
+        (found,) = (one for one in verify(folder) if "refitted" in one.name)
+        assert found.passed
+        assert ("made with another jax" in found.message) is told
 
 
 def test_a_model_of_public_records_is_refitted_where_these_are_given(tmp_path: Path) -> None:
