@@ -54,6 +54,22 @@ def told_rounds(transcript: Transcript) -> str:
     )
 
 
+def told_unmeasured(mechanism: str) -> str:
+    """Tell what the model says of an attribute that was not measured on the private table."""
+    if chooses_source(mechanism):
+        return (
+            "Where an attribute was taken from the public table, the model follows that, or what "
+            "it knows of related attributes; of one that no round chose it knows nothing, and "
+            "spreads it evenly."
+        )
+    if make_mechanism(mechanism).uses_public:
+        return (
+            "Where an attribute was not measured, the model says what the public table does, as "
+            "far as measurements of other attributes did not move it."
+        )
+    return "Of an attribute that was not measured the model knows nothing, and spreads it evenly."
+
+
 def learned_from(transcript: Transcript, *, released: bool) -> str:
     """Tell what a model was fitted to.
 

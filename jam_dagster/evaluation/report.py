@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import InputError, PrivacyLabelError
 from jam_dagster.evaluation.expectation_specs import ExpectationResult
-from jam_dagster.evaluation.mechanism_words import chooses_source, learned_from, told_rounds
+from jam_dagster.evaluation.mechanism_words import (
+    chooses_source,
+    learned_from,
+    told_rounds,
+    told_unmeasured,
+)
 from jam_dagster.evaluation.pages import environment
 from jam_dagster.evaluation.workload_error import WorkloadError, compare_with_public
 from jam_dagster.privacy.accounting import epsilon_from_rho
 from jam_dagster.privacy.lint import configuration_warnings
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 from jam_dagster.tables.attributes import NumericAttribute
+from jam_dagster.tables.public_tables import PublicTables
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.release_history import PartitionRelease
@@ -162,6 +168,7 @@ def render_report(
         impossible=[one.describe(domain) for one in domain.impossible],
         rounds=report_figures.round_figures(transcript),
         told_rounds=told_rounds(transcript),
+        told_unmeasured=told_unmeasured(transcript.mechanism),
         learned_from=learned_from(transcript, released=facts.public_released),
         chooses_source=chooses_source(transcript.mechanism),
         history=history,
@@ -181,7 +188,7 @@ def render_report(
         bounds=bounds,
         bound_rows=_bound_rows(bounds) if bounds else [],
         bound_figure=report_figures.bound_figure(bounds) if bounds else None,
-        public_records=public.records,
+        public_records=_told_records(public),
         synthetic_records=synthetic.records,
         script=page_script("compare.js", "sorting.js"),
     )
@@ -275,6 +282,14 @@ def _budget(
             for name, rho, kind in shown
         ],
     }
+
+
+def _told_records(public: MarginalSource) -> str:
+    """Tell how many records the public table has, or each of several."""
+    if not isinstance(public, PublicTables):
+        return f"{public.records:,} records"
+    told = (f"{name} {table.records:,}".strip() for name, table in public.tables.items())
+    return f"{', '.join(told)} records"
 
 
 def _bound_rows(bounds: ErrorBounds) -> list[dict[str, Any]]:

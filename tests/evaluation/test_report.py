@@ -468,6 +468,8 @@ def test_a_release_of_aim_tells_how_wrong_each_marginal_can_be(
         name = " \u00d7 ".join(one.clique)
         assert re.search(rf"{name} [a-z, ]+ {one.bound / RECORDS:.4f}", words)
     assert "with a probability of 95%" in words
+    assert "Of an attribute that was not measured the model knows nothing" in words
+    assert "was taken from the public table" not in words
     for name in ("measured, or part of one that was", "not measured"):
         assert f"{name}, the middle one wrong by at most" in words
     # Other mechanisms do not tell, and their pages are silent.

@@ -55,6 +55,7 @@ def test_a_release_from_table_to_report(bench: Bench, name: str) -> None:
     page = (folder / "release_report.html").read_text()
     assert f"the mechanism ({title_of(name)})" in page
     assert ("taken from public data" in page) == chooses_source(transcript.mechanism)
+    assert ("was taken from the public table" in page) == chooses_source(transcript.mechanism)
     others = {title for one, title in TITLES.items() if one != name} - {title_of(name)}
     assert not [one for one in others if f"({one})" in page]
 

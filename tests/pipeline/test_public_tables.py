@@ -68,7 +68,7 @@ def test_a_whole_release(bench: Bench, several: PublicSources) -> None:
     run = result.asset_value(dg.AssetKey(["people", "jam_pgm"]))
     assert {one.table for one in run.transcript.rounds} & {"census", "survey"}
     page = result.asset_value(dg.AssetKey(["people", "release_report"]))
-    assert "census: CSV file" in page
+    assert "Public table (census 200, survey 50 records): census: CSV file" in page
     for check in result.get_asset_check_evaluations():
         assert check.passed or check.severity == dg.AssetCheckSeverity.WARN, check.check_name
 
