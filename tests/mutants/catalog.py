@@ -305,6 +305,22 @@ MUTANTS = (
         (ALIKE, *QUICK),
     ),
     Mutant(
+        "emptiness-told",
+        "an empty table is refused where it is private how many records there are",
+        RUN,
+        "if draws.neighbours.records_public and private.records < 1:",
+        "if private.records < 1:",
+        (f"{REPLAY}::test_whether_there_is_anybody_is_not_told", *QUICK, "-k", "independent"),
+    ),
+    Mutant(
+        "scores-rounded-apart",
+        "scores so low that rounding moves them further than their sensitivity",
+        RUN,
+        "scores = representable(score(sigma), sensitivity)",
+        "scores = score(sigma)",
+        ("tests/mechanisms/test_scores.py",),
+    ),
+    Mutant(
         "unnoised-zeros",
         "cells that are empty stay empty: the support is told exactly",
         RUN,
