@@ -134,6 +134,11 @@ class ReleaseStore(dg.UPathIOManager):
                 f" keeps {', '.join(f.name for f in FORMATS)}."
             )
         with self.guarded(f"writing {context.asset_key.to_user_string()}"), self.modes():
+            # What lies there in another format would be found in place of this one. It goes first:
+            # after a crash there is nothing, which is noticed.
+            for other in FORMATS:
+                if other is not chosen and self._mark(other, path).exists():
+                    self._mark(other, path).unlink()
             chosen.write(obj, chosen.path(path))
         if self.private and self.is_local:
             self._close_to_others(chosen.path(path))
@@ -149,7 +154,7 @@ class ReleaseStore(dg.UPathIOManager):
 
     def load_from_path(self, context: dg.InputContext, path: UPath) -> object:
         """Read an asset in whichever format it lies there."""
-        found = next((f for f in FORMATS if self._lies_at(f, path)), None)
+        found = next((f for f in FORMATS if self._mark(f, path).exists()), None)
         if found is None:
             raise SourceError(
                 f"Asset {context.asset_key.to_user_string()} is not in the store"
@@ -161,13 +166,13 @@ class ReleaseStore(dg.UPathIOManager):
     def has_output(self, context: dg.OutputContext) -> bool:
         """Whether the asset lies in the store in any format."""
         path = self._get_path(context)
-        return any(self._lies_at(f, path) for f in FORMATS)
+        return any(self._mark(f, path).exists() for f in FORMATS)
 
     @staticmethod
-    def _lies_at(known: Format, path: UPath) -> bool:
-        return bool(
-            (known.path(path) / known.marker if known.marker else known.path(path)).exists()
-        )
+    def _mark(known: Format, path: UPath) -> UPath:
+        """Return the file by which a format is known to lie there."""
+        whole = known.path(path)
+        return whole / known.marker if known.marker else whole
 
     @contextmanager
     def guarded(self, what: str) -> Iterator[None]:

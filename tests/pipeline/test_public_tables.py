@@ -82,6 +82,19 @@ def test_a_whole_release(bench: Bench, several: PublicSources) -> None:
     assert bench.ledger.balance("people").spent == spent
 
 
+def test_a_second_public_table_is_learned_from(bench: Bench, several: PublicSources) -> None:
+    assert bench.run(public=source_from_config(str(bench.public)), **TINY).success
+    public = ["public_records_census", "public_records_survey", "public_discretized"]
+    result = bench.run(public, public=several, **TINY)
+    assert result.success, failure(result)
+    assert isinstance(
+        result.asset_value(dg.AssetKey(["people", "public_discretized"])), PublicTables
+    )
+    # Its draws were made on another public table: that is noticed, and nothing is drawn.
+    again = bench.run(["jam_pgm"], public=several, **TINY)
+    assert "The public table" in failure(again)
+
+
 def test_a_domain_is_identified_from_all_of_them(bench: Bench, several: PublicSources) -> None:
     domain = DomainSpec(identify="public")
     result = bench.run(

@@ -218,6 +218,15 @@ def test_public_tables_come_back(store: ReleaseStore) -> None:
     assert back.marginal(("b",)).tolist() == [1, 0, 1]
 
 
+def test_an_asset_that_became_of_another_type_is_what_it_is_now(store: ReleaseStore) -> None:
+    domain = Domain.from_sizes({"a": 2})
+    one = EncodedTable(domain, (np.array([1]),))
+    several = PublicTables(domain, {"survey": one, "census": one})
+    for value in (one, several, one, several):
+        write(store, "public", value)
+        assert isinstance(read(store, "public"), type(value))
+
+
 def test_nothing_is_pickled(store: ReleaseStore) -> None:
     with pytest.raises(TypeError, match="is a set; this store keeps"):
         write(store, "other", {1, 2})
