@@ -203,11 +203,6 @@ class Results:
         """All rows, in the order in which they came."""
         return list(self._rows.values())
 
-    def status(self, key: str) -> str | None:
-        """Return ``done`` or ``failed``; None for a run that was never made."""
-        row = self._rows.get(key)
-        return None if row is None else str(row["status"])
-
     def add(self, row: Row) -> Row:
         """Add a row, in place of one of the same run, and write the file whole.
 

@@ -108,8 +108,6 @@ def plan(
     ------
     SourceError
         If a split is not there.
-    SpecificationError
-        If a mechanism cannot start on a split with its budget.
     """
     runs = grid.runs()
     splits = {name: grid.by_name[name].load(data) for name in {one.split for one in runs}}

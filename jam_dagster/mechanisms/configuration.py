@@ -75,6 +75,7 @@ def configured_mechanism(name: str, given: Mapping[str, Any], where: str = "") -
         If there is none of that name, it has no such setting, a value is out of range, or it makes
         no synthetic table.
     """
+    _check_name(name, where.rstrip(".") or "The mechanism")
     known = settings_of(mechanism_class(name))
     settings = {
         key: known[key].read(value) if key in known else value
