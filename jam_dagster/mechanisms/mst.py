@@ -248,9 +248,8 @@ class _Run(GraphicalRun):
             return super().errors(numbers)
         errors = np.empty(len(self.closure))
         with self.stage("answer"):
-            for block in self.blocks([self.closure[number] for number in numbers]):
-                for clique, answer in self.model.marginals(list(block)).items():
-                    errors[self.number[clique]] = self.rare.distance(clique, block[clique], answer)
+            for clique, counts, answer in self.answered([self.closure[n] for n in numbers]):
+                errors[self.number[clique]] = self.rare.distance(clique, counts, answer)
         return errors[list(numbers)]
 
     def round(self, index: int) -> Round | str:

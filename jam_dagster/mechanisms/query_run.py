@@ -158,11 +158,10 @@ class QueryRun(MechanismRun):
             return self.errors(numbers.tolist())
         errors = np.empty(int(self.starts[-1]))
         with self.stage("answer"):
-            for block in self.blocks(self.closure):
-                for clique, answer in self.model.marginals(list(block)).items():
-                    first = self.starts[self.number[clique]]
-                    apart = np.abs(block[clique] - answer).ravel()
-                    errors[first : first + apart.size] = apart
+            for clique, counts, answer in self.answered(self.closure):
+                first = self.starts[self.number[clique]]
+                apart = np.abs(counts - answer).ravel()
+                errors[first : first + apart.size] = apart
         return errors[numbers]
 
     def round(self, index: int) -> Round | str:

@@ -205,10 +205,18 @@ class MechanismRun(ABC):
         """Return ``||q(D) - q(model)||_1`` of candidates, in counts, shape ``(m,)``."""
         errors = np.empty(len(self.closure))
         with self.stage("answer"):
-            for block in self.blocks([self.closure[number] for number in numbers]):
-                for clique, answer in self.model.marginals(list(block)).items():
-                    errors[self.number[clique]] = l1_distance(block[clique], answer)
+            for clique, counts, answer in self.answered([self.closure[n] for n in numbers]):
+                errors[self.number[clique]] = l1_distance(counts, answer)
         return errors[list(numbers)]
+
+    def answered(
+        self, cliques: Sequence[Clique]
+    ) -> Iterator[tuple[Clique, np.ndarray, np.ndarray]]:
+        """Yield each marginal with private counts and the model's answer, in bounded memory."""
+        for block in self.blocks(cliques):
+            for answers in marginal_blocks(self.model, block):
+                for clique, answer in answers.items():
+                    yield clique, block[clique], answer
 
     def blocks(self, cliques: Sequence[Clique]) -> Iterator[Mapping[Clique, np.ndarray]]:
         """Yield the private marginals, all at once where they are held, else block by block."""

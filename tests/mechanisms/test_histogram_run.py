@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
 from jam_dagster.errors import DomainError, SpecificationError
-from jam_dagster.mechanisms import Transcript, make_mechanism, refit
+from jam_dagster.mechanisms import Transcript, WeightedTable, make_mechanism, refit
+from jam_dagster.mechanisms import run as run_module
 from jam_dagster.mechanisms.histogram import HistogramFit
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
@@ -166,6 +168,27 @@ def test_without_noise_to_speak_of_the_workload_is_right(domain, private, name):
     model = near_limit(name, private, public)
     for clique in Workload.all_k_way(domain, 2).cliques:
         np.testing.assert_allclose(model.marginal(clique), private.marginal(clique), atol=0.1)
+
+
+@pytest.mark.parametrize("queries", ["marginal", "cell"])
+def test_answers_are_held_a_block_at_a_time(private, public, queries, monkeypatch):
+    blocks = run_module.marginal_blocks
+    monkeypatch.setattr(run_module, "marginal_blocks", partial(blocks, cells=12))
+    marginals = WeightedTable.marginals
+    held = []
+
+    def listened(self, cliques):
+        answers = marginals(self, cliques)
+        held.append(sum(answer.size for answer in answers.values()))
+        return answers
+
+    monkeypatch.setattr(WeightedTable, "marginals", listened)
+    _, noise = run("pmw_pub", private, public, [0, 0], degree=2, queries=queries)
+    assert 0 < max(held) <= 6
+    monkeypatch.undo()
+    _, whole = run("pmw_pub", private, public, [0, 0], degree=2, queries=queries)
+    for one, other in zip(noise.selections, whole.selections, strict=True):
+        np.testing.assert_array_equal(one["scores"], other["scores"])
 
 
 def test_mwem_refuses_a_domain_that_is_too_large(private):
