@@ -88,9 +88,11 @@ def _mechanism_run(graph: ReleaseGraph) -> dg.AssetsDefinition:
         rounds = mechanism.expected_rounds(domain, workload)
 
         def tell(done: Round) -> None:
-            told = graph.tells_data(MECHANISM_RUN)
-            of = "" if rounds is None else f"/{rounds}"
-            context.log.info(done.line(rounds) if told else f"round {done.index + 1}{of}")
+            if graph.tells_data(MECHANISM_RUN):
+                context.log.info(done.line(rounds))
+            elif rounds is not None:
+                # Where nobody knows before how many there are, private data had a say in it.
+                context.log.info(f"round {done.index + 1}/{rounds}")
 
         kept: ReleaseRun | None = None
         if exact:
