@@ -139,14 +139,16 @@ def provenance(frame: pd.DataFrame) -> dict[str, str]:
 
 def failures(frame: pd.DataFrame) -> list[tuple[str, str]]:
     """Return every run that failed, and why."""
-    failed = frame[frame["status"] == "failed"]
-    return [
-        (
-            f"{row.split}, {row.label} {row.settings}, epsilon {row.epsilon:g}, seed {row.seed:g}",
-            str(row.message),
-        )
-        for row in failed.itertuples()
-    ]
+    import pandas as pd
+
+    made = []
+    for row in frame[frame["status"] == "failed"].to_dict("records"):
+        parts = [str(row["split"]), f"{row['label']} {row['settings']}"]
+        # Baselines have no epsilon, and mostly no seed.
+        given = {name: row[name] for name in ("epsilon", "seed") if pd.notna(row[name])}
+        parts += [f"{name} {value:g}" for name, value in given.items()]
+        made.append((", ".join(parts), str(row["message"])))
+    return made
 
 
 def markdown(frame: pd.DataFrame, drawn: Sequence[Figure], tables: Sequence[Table]) -> str:

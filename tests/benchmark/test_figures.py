@@ -11,6 +11,7 @@ import pytest
 
 from jam_dagster.benchmark import figures, read_frame, write_figures
 from jam_dagster.benchmark.measures import main_runs, means, sweep
+from jam_dagster.benchmark.page import failures
 from jam_dagster.benchmark.results import COLUMNS, to_parquet
 from jam_dagster.errors import InputError
 from tests.benchmark.rows import PEERS, row, rows
@@ -173,6 +174,13 @@ def test_failed_runs_are_told_and_drawn_nowhere(tmp_path: Path) -> None:
     for one in made[2:]:
         begin = one.read_bytes()[:8]
         assert begin.startswith(b"<svg") if one.suffix == ".svg" else begin == b"\x89PNG\r\n\x1a\n"
+
+
+def test_a_baseline_that_failed_is_told_without_an_epsilon(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    about = {"kind": "baseline", "split": "s", "mechanism": "best_mixture", "label": "best mixture"}
+    path.write_bytes(to_parquet([row(1, **about, status="failed", message="too large")]))
+    assert failures(read_frame([path])) == [("s, best mixture {}", "too large")]
 
 
 def test_several_files_are_one_and_done_wins_over_failed(tmp_path: Path) -> None:
