@@ -20,12 +20,13 @@ from docs_build.release_file import (
     resources_file_page,
     source_parameters,
 )
-from jam_dagster.mechanisms import MECHANISMS, mechanism_class
+from jam_dagster.mechanisms import mechanism_class
 from jam_dagster.mechanisms.settings import settings_of
 from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
 from jam_dagster.tables import domain_file
 from jam_dagster.tables.previous_release import PREVIOUS_RELEASE, PreviousRelease
 from jam_dagster.tables.sources import SOURCES
+from tests.small_runs import SYNTHESIZING
 
 PAGES = {SyntheticRelease: release_file_page, ReleaseResources: resources_file_page}
 
@@ -78,12 +79,16 @@ def test_defaults_are_those_of_the_schema() -> None:
     assert keys["private"].kind == "text or mapping"
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", SYNTHESIZING)
 def test_every_setting_of_a_mechanism_is_described(name: str) -> None:
     section = release_file_page().split(f"### `{name}`\n")[1].split("\n### ")[0]
     for key, one in settings_of(mechanism_class(name)).items():
         (row,) = (line for line in section.splitlines() if line.startswith(f"| `{key}` |"))
         assert str(one.default) in row or one.default in (None, False, True)
+
+
+def test_what_makes_no_table_is_not_offered() -> None:
+    assert "### `gaussian`" not in release_file_page()
 
 
 @pytest.mark.parametrize("kind", [*SOURCES, PREVIOUS_RELEASE])
