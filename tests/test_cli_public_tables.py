@@ -132,3 +132,36 @@ def test_a_model_made_of_several_tables_is_refitted_with_them(run: Run) -> None:
 
     assert found.exit_code == 0, found.output
     assert "pass  the model, refitted" in found.stdout
+
+
+def test_a_release_without_a_public_table(run: Run) -> None:
+    given = synthesize(*RELEASE, "--mechanism", "aim", "--rounds", "8", "--report", "--json")
+    place = given.index("--public")
+    without = [*given[:place], *given[place + 2 :]]
+    place = without.index("--rounds")
+    assert without[place + 1] == "2"
+    del without[place : place + 2]
+
+    result = run(*without)
+
+    assert result.exit_code == 0, result.output
+    made = json.loads(result.stdout)
+    assert made["workload_error"]["public"] is None
+    assert made["workload_error"]["independent"] is not None
+    assert "public table" not in Path("out/report.html").read_text()
+    assert run("certificate", "verify", "out", "--ledger", "ledger.db").exit_code == 0
+    assert run(*without).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ((), "jam_pgm learns from a public table, and there is none"),
+        (("--mechanism", "aim"), "nothing to identify the domain from"),
+    ],
+)
+def test_who_needs_a_public_table_says_so(run: Run, options: tuple[str, ...], told: str) -> None:
+    arguments = ("--private", "priv.csv", "--epsilon", "1", "--out", "out", *RESEARCH, *options)
+    result = run("synthesize", *arguments)
+    assert result.exit_code != 0
+    assert told in " ".join(result.stderr.split())

@@ -28,7 +28,8 @@ PUBLIC = typer.Option(
     metavar="TABLE",
     rich_help_panel=TABLES,
     help="A table about the same attributes that is no secret. It may be older, smaller "
-    "and biased. Of several, or of one that lacks attributes, each is NAME=TABLE.",
+    "and biased. Of several, or of one that lacks attributes, each is NAME=TABLE. "
+    "None is needed by a mechanism that learns from none, such as aim.",
 )
 
 EPSILON = typer.Option(rich_help_panel=BUDGET, help="epsilon of the whole release.")

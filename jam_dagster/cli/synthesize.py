@@ -57,12 +57,12 @@ def synthesize(
             """'{"csv": "people.csv", "separator": ";"}'.""",
         ),
     ],
-    public: Annotated[list[str], PUBLIC],
     epsilon: Annotated[float, EPSILON],
     out: Annotated[
         Path,
         typer.Option(metavar="DIR", rich_help_panel=OUTPUT, help="The folder for what is made."),
     ],
+    public: Annotated[list[str] | None, PUBLIC] = None,
     domain: Annotated[Path | None, DOMAIN] = None,
     delta: Annotated[float, DELTA] = 1e-9,
     noise: Annotated[
@@ -174,7 +174,7 @@ def synthesize(
         made = _run(
             SynthesisRequest(
                 private=source(private),
-                public=public_source(public),
+                public=public_source(public) if public else None,
                 out=out,
                 epsilon=epsilon,
                 delta=delta,

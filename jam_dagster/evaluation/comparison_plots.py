@@ -29,7 +29,7 @@ def one_way_comparison(
     attribute: Attribute,
     *,
     synthetic: np.ndarray,
-    public: np.ndarray,
+    public: np.ndarray | None,
     released: ReleasedMarginal | None = None,
     records: int,
     legend: bool = True,
@@ -41,7 +41,7 @@ def one_way_comparison(
     attribute
         The attribute, k cells.
     synthetic, public
-        Counts, shape ``(k,)``, of any number of records.
+        Counts, shape ``(k,)``, of any number of records; no public ones: None.
     released
         The released estimate, drawn with bars of two standard deviations and cut off at zero.
     records
@@ -53,7 +53,7 @@ def one_way_comparison(
         attribute, synthetic=synthetic, public=public, released=released, records=records
     )
     draw = _histogram if isinstance(attribute, NumericAttribute) else _bars
-    return styled(draw(attribute.name, cells, _legend(released is not None) if legend else None))
+    return styled(draw(attribute.name, cells, _legend(cells[0]) if legend else None))
 
 
 def two_way_panels(
@@ -135,6 +135,7 @@ def _rows(cells: Sequence[CellShares]) -> list[dict[str, Any]]:
         {"table": table, "place": place, "share": getattr(cell, table)}
         for table in ("synthetic", "public")
         for place, cell in enumerate(cells)
+        if getattr(cell, table) is not None
     ]
     for place, cell in enumerate(cells):
         if cell.released is not None:
@@ -170,7 +171,9 @@ def _bars(name: str, cells: Sequence[CellShares], legend: Any) -> Any:
         thickness=3, height={"band": 0.9}
     )
     released = base.transform_filter("datum.table == 'released'")
-    layers = [synthetic.encode(x=share), public.encode(x=share)]
+    layers = [synthetic.encode(x=share)]
+    if cells[0].public is not None:
+        layers.append(public.encode(x=share))
     if cells[0].released is not None:
         layers += [
             released.mark_rule(size=1.5).encode(x=alt.X("low:Q"), x2="high:Q"),
@@ -218,8 +221,10 @@ def _histogram(name: str, cells: Sequence[CellShares], legend: Any) -> Any:
             y=share,
             y2=alt.datum(0.0),
         ),
-        public.mark_line(interpolate="step-after", size=2).encode(x=place, y=share),
     ]
+    if cells[0].public is not None:
+        line = public.mark_line(interpolate="step-after", size=2)
+        layers.append(line.encode(x=place, y=share))
     if cells[0].released is not None:
         layers += [
             released.mark_rule(size=1.2).encode(x=middle, y=alt.Y("low:Q"), y2="high:Q"),
@@ -240,7 +245,9 @@ def _hover(name: str, cells: Sequence[CellShares], **mark: Any) -> Any:
     rows: list[dict[str, Any]] = []
     for place, cell in enumerate(cells):
         row = {"place": place, "cell": f"{name}: {cell.group.label}"}
-        row |= {"synthetic": f"{cell.synthetic:.2%}", "public": f"{cell.public:.2%}"}
+        row["synthetic"] = f"{cell.synthetic:.2%}"
+        if cell.public is not None:
+            row["public"] = f"{cell.public:.2%}"
         if cell.released is not None:
             row["released"] = f"{cell.released.share:.2%} ± {cell.released.half:.2%}"
         rows.append(row)
@@ -265,10 +272,12 @@ def _table_colour(legend: Any) -> Any:
     )
 
 
-def _legend(released: bool) -> Any:
+def _legend(cell: CellShares) -> Any:
     import altair as alt
 
-    shown = ["synthetic", "public", *(["released"] if released else [])]
+    shown = [
+        table for table in ("synthetic", "public", "released") if getattr(cell, table) is not None
+    ]
     return alt.Legend(title=None, orient="top", values=shown, symbolOpacity=1)
 
 

@@ -44,14 +44,14 @@ class CellShares:
     group
         The cells.
     synthetic, public
-        Shares of the records.
+        Shares of the records; None where there is no public table.
     released
         The released estimate; None where none covers the attribute.
     """
 
     group: CellGroup
     synthetic: float
-    public: float
+    public: float | None
     released: Released | None = None
 
 
@@ -59,7 +59,7 @@ def one_way_shares(
     attribute: Attribute,
     *,
     synthetic: np.ndarray,
-    public: np.ndarray,
+    public: np.ndarray | None,
     released: ReleasedMarginal | None,
     records: int,
 ) -> list[CellShares]:
@@ -70,23 +70,26 @@ def one_way_shares(
     attribute
         The attribute, k cells.
     synthetic, public
-        Counts, shape ``(k,)``, of any number of records.
+        Counts, shape ``(k,)``, of any number of records; no public ones: None.
     released
         The released estimate.
     records
         n, the number of records that released counts sum to.
     """
     limit = 48 if isinstance(attribute, NumericAttribute) else 14
-    groups = cell_groups(attribute, shares(synthetic) + shares(public), limit)
+    both = shares(synthetic) if public is None else shares(synthetic) + shares(public)
+    groups = cell_groups(attribute, both, limit)
     rows = []
-    ours, others = (gather(shares(counts), groups) for counts in (synthetic, public))
+    ours = gather(shares(synthetic), groups)
+    others = None if public is None else gather(shares(public), groups)
     measured = None if released is None else gather(released.counts, groups) / records
     for place, group in enumerate(groups):
         estimate = None
         if released is not None and measured is not None:
             half = INTERVAL_SIGMAS * released.sigma * len(group.codes) ** 0.5 / records
             estimate = Released(float(measured[place]), half)
-        rows.append(CellShares(group, float(ours[place]), float(others[place]), estimate))
+        other = None if others is None else float(others[place])
+        rows.append(CellShares(group, float(ours[place]), other, estimate))
     return rows
 
 

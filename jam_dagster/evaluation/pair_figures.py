@@ -58,17 +58,22 @@ class PairFigure:
 
 
 def ranked_pairs(
-    domain: Domain, transcript: Transcript, synthetic: MarginalSource, public: MarginalSource
+    domain: Domain,
+    transcript: Transcript,
+    synthetic: MarginalSource,
+    public: MarginalSource | None,
 ) -> dict[Pair, dict[str, np.ndarray]]:
     """Return the two-way marginals of all tables, the pairs that tell most first.
 
     Pairs that were measured privately come first, since there the page can show all three tables;
-    among them, and among the others, those in which the synthetic and the public table differ most.
+    among them, and among the others, those in which the synthetic and the public table differ most,
+    or without a public table those whose attributes hang together most.
 
     Returns
     -------
     dict
-        By pair, counts by table: ``synthetic``, ``public``, and ``released`` where it was measured.
+        By pair, counts by table: ``synthetic``, ``public`` where there is one, and ``released``
+        where it was measured.
     """
     candidates = [
         pair
@@ -76,13 +81,21 @@ def ranked_pairs(
         if domain.size(pair) <= _LARGEST_PAIR and min(domain.sizes[name] for name in pair) > 1
     ]
     ranked = []
-    answers, others = synthetic.marginals(candidates), public.marginals(candidates)
+    answers = synthetic.marginals(candidates)
+    others = {
+        pair: np.multiply.outer(answer.sum(axis=1), answer.sum(axis=0))
+        for pair, answer in answers.items()
+    }
+    if public is not None:
+        others = public.marginals(candidates)
     for pair in candidates:
         measured = any(covers(one, pair) for one in transcript.measurements)
         ranked.append((not measured, -l1_distance(answers[pair], others[pair]), pair))
     pairs: dict[Pair, dict[str, np.ndarray]] = {}
     for _, _, pair in sorted(ranked, key=lambda one: one[:2]):
-        pairs[pair] = {"synthetic": answers[pair], "public": others[pair]}
+        pairs[pair] = {"synthetic": answers[pair]}
+        if public is not None:
+            pairs[pair]["public"] = others[pair]
         released = released_marginal(transcript, pair)
         if released is not None:
             pairs[pair]["released"] = released.counts

@@ -158,7 +158,8 @@ def choices_per_round(transcript: Transcript) -> Chart:
 def error_by_marginal(error: WorkloadError) -> Chart:
     """Plot every marginal's error in the synthetic against that in the public table.
 
-    Restricted: the errors are exact statistics of private data.
+    Where there is no public table, against that of independent attributes. Restricted: the errors
+    are exact statistics of private data.
 
     Parameters
     ----------
@@ -173,26 +174,27 @@ def error_by_marginal(error: WorkloadError) -> Chart:
     import altair as alt
 
     synthetic = error.synthetic and error.synthetic.per_marginal
-    public = error.public and error.public.per_marginal
-    if not synthetic or not public:
+    title = "public table" if error.public else "independent attributes"
+    baseline = error.public or error.independent
+    others = baseline and baseline.per_marginal
+    if not synthetic or not others:
         raise InputError("errors by marginal are only known where evaluation has mode 'exact'.")
     rows: list[dict[str, Any]] = [
         {
             "marginal": " x ".join(clique),
-            "public": public[clique],
+            "baseline": others[clique],
             "synthetic": synthetic[clique],
-            "better": synthetic[clique] <= public[clique],
+            "better": synthetic[clique] <= others[clique],
         }
         for clique in synthetic
     ]
-    end = 1.05 * max(max(row["public"], row["synthetic"]) for row in rows) or 1.0
+    end = 1.05 * max(max(row["baseline"], row["synthetic"]) for row in rows) or 1.0
     scale = alt.Scale(domain=[0, end], nice=False)
-    told = ("synthetic", "public")
     points = (
         chart_of(rows)
         .mark_point(filled=True, size=36, opacity=0.6)
         .encode(
-            x=alt.X("public:Q", title="error of the public table", scale=scale),
+            x=alt.X("baseline:Q", title=f"error of the {title}", scale=scale),
             y=alt.Y("synthetic:Q", title="error of the synthetic table", scale=scale),
             color=alt.Color(
                 "better:N",
@@ -206,7 +208,11 @@ def error_by_marginal(error: WorkloadError) -> Chart:
                 scale=alt.Scale(domain=[True, False], range=["circle", "diamond"]),
                 legend=None,
             ),
-            tooltip=["marginal:N", *(alt.Tooltip(f"{one}:Q", format=".4f") for one in told)],
+            tooltip=[
+                "marginal:N",
+                alt.Tooltip("synthetic:Q", format=".4f"),
+                alt.Tooltip("baseline:Q", title=title, format=".4f"),
+            ],
         )
     )
     diagonal = (
@@ -217,7 +223,7 @@ def error_by_marginal(error: WorkloadError) -> Chart:
     note = (
         chart_of([{"x": end, "y": 0}])
         .mark_text(align="right", baseline="bottom", dx=-6, dy=-6, color=palette.MUTED.light)
-        .encode(x="x:Q", y="y:Q", text=alt.value("below the line: better than the public table"))
+        .encode(x="x:Q", y="y:Q", text=alt.value(f"below the line: better than the {title}"))
     )
     return styled(alt.layer(diagonal, points, note).properties(width=380, height=380))
 

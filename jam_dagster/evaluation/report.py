@@ -84,7 +84,7 @@ def render_report(
     domain: Domain,
     transcript: Transcript,
     synthetic: MarginalSource,
-    public: MarginalSource,
+    public: MarginalSource | None,
     checks: Sequence[ExpectationResult] = (),
     error: WorkloadError | None = None,
     bounds: ErrorBounds | None = None,
@@ -105,7 +105,7 @@ def render_report(
     transcript
         What the mechanism did.
     synthetic, public
-        The tables to compare, encoded.
+        The tables to compare, encoded; None where there is no public one.
     checks
         Results of the expectations, and of any other check worth telling.
     error
@@ -188,7 +188,7 @@ def render_report(
         bounds=bounds,
         bound_rows=_bound_rows(bounds) if bounds else [],
         bound_figure=report_figures.bound_figure(bounds) if bounds else None,
-        public_records=_told_records(public),
+        public_records=None if public is None else _told_records(public),
         synthetic_records=synthetic.records,
         script=page_script("compare.js", "sorting.js"),
     )

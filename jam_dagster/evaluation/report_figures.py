@@ -89,11 +89,13 @@ def round_figures(transcript: Transcript) -> dict[str, Figure]:
 def error_figure(error: WorkloadError) -> Figure:
     """Draw exact errors by marginal; restricted."""
     synthetic = (error.synthetic and error.synthetic.per_marginal) or {}
-    public = (error.public and error.public.per_marginal) or {}
-    better = sum(synthetic[clique] < public[clique] for clique in synthetic)
+    baseline = error.public or error.independent
+    others = (baseline and baseline.per_marginal) or {}
+    better = sum(synthetic[clique] < others[clique] for clique in synthetic)
+    than = "the public table is" if error.public else "independent attributes are"
     caption = (
         f"Each mark is a marginal; in {better} of {len(synthetic)} the synthetic table is closer "
-        "to the private one than the public table is."
+        f"to the private one than {than}."
     )
     return Figure(
         "Error by marginal",
@@ -122,24 +124,31 @@ def bound_figure(bounds: ErrorBounds) -> Figure:
 
 
 def one_way_figures(
-    domain: Domain, transcript: Transcript, synthetic: MarginalSource, public: MarginalSource
+    domain: Domain,
+    transcript: Transcript,
+    synthetic: MarginalSource,
+    public: MarginalSource | None,
 ) -> Iterator[DistributionFigure]:
     """Draw every attribute's distribution."""
     for attribute in domain.attributes:
         clique = (attribute.name,)
         released = released_marginal(transcript, clique)
-        tables = {"synthetic": synthetic.marginal(clique), "public": public.marginal(clique)}
-        numbers: dict[str, Any] = {**tables, "released": released, "records": transcript.records}
+        tables = {"synthetic": synthetic.marginal(clique)}
+        if public is not None:
+            tables["public"] = public.marginal(clique)
+        numbers: dict[str, Any] = {"released": released, "records": transcript.records}
+        numbers |= {"public": None, **tables}
         chart = plots.one_way_comparison(attribute, **numbers, legend=False)
         frequent = "; ".join(
             f"{title}: {most_frequent(counts, attribute.labels)}"
             for title, counts in tables.items()
         )
+        guessed = public is not None and not is_known(public, clique)
         yield DistributionFigure(
             attribute.name,
             live_chart(chart, f"Distribution of {attribute.name}. Most frequent, {frequent}."),
             distances(tables, released, transcript.records)
-            + ("" if is_known(public, clique) else " No public table has it: drawn as uniform."),
+            + (" No public table has it: drawn as uniform." if guessed else ""),
             one_way_shares(attribute, **numbers),
         )
 
@@ -148,17 +157,20 @@ def distances(
     tables: Mapping[str, np.ndarray], released: ReleasedMarginal | None, records: int
 ) -> str:
     """Tell how far the synthetic table is from the others."""
-    distance = l1_distance(tables["synthetic"], tables["public"])
-    caption = f"L1 distance of the synthetic table: {distance:.3f} to public"
+    told = []
+    if "public" in tables:
+        told.append(f"{l1_distance(tables['synthetic'], tables['public']):.3f} to public")
+    caption = "L1 distance of the synthetic table: "
     if released is None:
-        return caption + "; not measured privately."
+        return f"{caption}{told[0]}; not measured privately." if told else "Not measured privately."
     synthetic = tables["synthetic"]
     to_released = np.abs(synthetic / synthetic.sum() - released.counts / records).sum()
     rounds = ", ".join(str(one + 1) for one in released.rounds)
-    return (
-        f"{caption}, {to_released:.3f} to released (round {rounds}, noise of "
-        f"{released.sigma:,.0f} records a cell)."
+    told.append(
+        f"{to_released:.3f} to released (round {rounds}, noise of {released.sigma:,.0f} records a "
+        "cell)"
     )
+    return f"{caption}{', '.join(told)}."
 
 
 def l1_distance(first: np.ndarray, second: np.ndarray) -> float:

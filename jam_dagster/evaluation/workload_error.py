@@ -177,7 +177,7 @@ class PublicComparison:
 def workload_error(
     private: MarginalSource,
     synthetic: MarginalSource,
-    public: MarginalSource,
+    public: MarginalSource | None,
     workload: Workload,
     *,
     mode: EvaluationMode,
@@ -191,12 +191,13 @@ def workload_error(
     private
         The private table, over the same domain as the others.
     synthetic, public
-        The tables to judge; their counts are scaled to the number of private records.
+        The tables to judge; their counts are scaled to the number of private records. None: there
+        is no public one.
     workload
         The marginals and their weights.
     mode
         ``"private"`` releases the two means with noise: replacing one of n people moves an error
-        by at most 2 / n, so the pair by at most 2 sqrt 2 / n in L2. ``"exact"`` computes means,
+        by at most 2 / n, so two of them by at most 2 sqrt 2 / n in L2. ``"exact"`` computes means,
         maxima, every marginal and an independent baseline; the result is restricted. ``"off"``
         reads nothing.
     draws
@@ -228,13 +229,25 @@ def workload_error(
         )
     if mode == "off":
         return WorkloadError(mode)
-    _check_tables({"private": private, "synthetic": synthetic, "public": public}, workload)
+    judged = {"synthetic": synthetic}
+    if public is not None:
+        judged["public"] = public
+    _check_tables({"private": private, **judged}, workload)
     if mode == "exact":
         independent = IndependentTable.of(private)
-        errors = _marginal_errors(private, (synthetic, public, independent), workload.cliques)
-        gathered = [_table_error(row, workload) for row in errors]
-        sampled = SampleErrors(private, workload).equivalent(gathered[0].mean)
-        return WorkloadError(mode, gathered[0], gathered[1], gathered[2], sample_equivalent=sampled)
+        baselines = {**judged, "independent": independent}
+        errors = _marginal_errors(private, tuple(baselines.values()), workload.cliques)
+        gathered = {
+            name: _table_error(row, workload) for name, row in zip(baselines, errors, strict=True)
+        }
+        sampled = SampleErrors(private, workload).equivalent(gathered["synthetic"].mean)
+        return WorkloadError(
+            mode,
+            gathered["synthetic"],
+            gathered.get("public"),
+            gathered["independent"],
+            sample_equivalent=sampled,
+        )
     if draws is None:
         raise SpecificationError(
             "evaluation in mode 'private' is charged like every other draw: give it the draws of "
@@ -247,7 +260,7 @@ def workload_error(
             "the number of private records is not public here: give the number that the release "
             "measured (its transcript has it)."
         )
-    errors = _marginal_errors(private, (synthetic, public), workload.cliques, records)
+    errors = _marginal_errors(private, tuple(judged.values()), workload.cliques, records)
     rho = draws.total
     means, sigma = draws.means(
         MEANS_STEP,
@@ -255,13 +268,13 @@ def workload_error(
         l2_sensitivity=draws.neighbours.mean_errors_l2(records, means=len(errors)),
         rho=rho,
     )
-    noisy = [TableError(float(mean)) for mean in means]
+    noisy = {name: TableError(float(mean)) for name, mean in zip(judged, means, strict=True)}
     # Of what is released only: the synthetic table stands in for the private one.
-    sampled = SampleErrors(synthetic, workload, records=records).equivalent(noisy[0].mean)
+    sampled = SampleErrors(synthetic, workload, records=records).equivalent(noisy["synthetic"].mean)
     return WorkloadError(
         mode,
-        noisy[0],
-        noisy[1],
+        noisy["synthetic"],
+        noisy.get("public"),
         sigma=float(sigma),
         rho=rho,
         call=draws.calls[-1],
@@ -284,7 +297,7 @@ def compare_with_public(error: WorkloadError, *, level: float = 0.05) -> PublicC
     Returns
     -------
     PublicComparison or None
-        None if the error was not measured.
+        None if the error was not measured, or there is no public table.
 
     Raises
     ------

@@ -94,21 +94,34 @@ def configured_mechanism(name: str, given: Mapping[str, Any], where: str = "") -
     return mechanism
 
 
-def check_public(mechanism: Mechanism, public: object) -> None:
-    """Refuse public sources that a mechanism could not learn from, before anything is opened.
+def check_public(mechanism: Mechanism, public: object, *, declared: bool) -> None:
+    """Refuse public sources that a release could not be made with, before anything is opened.
 
     Parameters
     ----------
     mechanism
         The mechanism.
     public
-        A source, or `PublicSources`.
+        A source, or `PublicSources`; None: there is none.
+    declared
+        Whether the domain is declared.
 
     Raises
     ------
     SpecificationError
-        If the mechanism weighs the records of one whole table, and this is another form.
+        If there is none, and the mechanism learns from one, or the domain would be identified from
+        it; or the mechanism weighs the records of one whole table, and this is another form.
     """
+    if public is None and mechanism.uses_public:
+        raise SpecificationError(
+            f"{mechanism.name} learns from a public table, and there is none: give public, or "
+            "choose a mechanism that does without, such as aim."
+        )
+    if public is None and not declared:
+        raise SpecificationError(
+            "Without a public table there is nothing to identify the domain from: declare it, the "
+            "attributes and their values."
+        )
     from jam_dagster.mechanisms.histogram_run import HistogramMechanism
 
     weighs_records = isinstance(mechanism, HistogramMechanism) and mechanism.uses_public

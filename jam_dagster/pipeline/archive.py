@@ -43,12 +43,14 @@ class DataFingerprint:
 
     @classmethod
     def of(
-        cls, private: EncodedTable, public: MarginalSource, *, neighbours: Neighbours
+        cls, private: EncodedTable, public: MarginalSource | None, *, neighbours: Neighbours
     ) -> DataFingerprint:
         """Take the fingerprint of two encoded tables, for a release with these neighbours."""
         private_rows = private.records if neighbours.records_public else None
-        if public.domain.restricted:
-            return cls(private_rows, restricted_domain=public.domain.to_dict())
+        if private.domain.restricted:
+            return cls(private_rows, restricted_domain=private.domain.to_dict())
+        if public is None:
+            return cls(private_rows)
         hashed = hashlib.sha256()
         for called, table in encoded_tables(public).items():
             # What is alone has no name, and the hash that it always had.

@@ -21,7 +21,7 @@ from jam_dagster.evaluation.report import ReleaseFacts, render_report
 from jam_dagster.mechanisms.uncertainty import known_bounds
 from jam_dagster.pipeline.archive import DataFingerprint
 from jam_dagster.pipeline.checks import UNKNOWN, expectation_check_names
-from jam_dagster.pipeline.descriptions import MECHANISM_RUN
+from jam_dagster.pipeline.descriptions import MECHANISM_RUN, PUBLIC_CODES
 from jam_dagster.pipeline.graph import EVALUATION_SHARE, ReleaseGraph
 from jam_dagster.pipeline.history import history_of
 from jam_dagster.pipeline.identity import (
@@ -58,23 +58,22 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
     @graph.asset(
         "workload_error",
         ins=graph.ins(
-            "private_discretized", "public_discretized", "synthetic_records", MECHANISM_RUN
+            "private_discretized", *graph.public_codes, "synthetic_records", MECHANISM_RUN
         ),
         resources=graph.spending_resources if from_ledger else (),
     )
     def error(
         context: dg.AssetExecutionContext,
         private_discretized: EncodedTable,
-        public_discretized: MarginalSource,
         synthetic_records: pd.DataFrame,
         mechanism_run: ReleaseRun,
+        **inputs: MarginalSource,
     ) -> ReleaseError:
+        public = inputs.get(PUBLIC_CODES)
         partition = graph.partition_of(context)
-        domain = check_domains(graph, public_discretized, private_discretized)
+        domain = check_domains(graph, public, private_discretized)
         check_ingestion(graph, private_discretized, partition)
-        check_tables(
-            graph, mechanism_run, partition, synthetic=synthetic_records, public=public_discretized
-        )
+        check_tables(graph, mechanism_run, partition, synthetic=synthetic_records, public=public)
         draws = None
         modes: AbstractContextManager[None] = nullcontext()
         alone: AbstractContextManager[None] = nullcontext()
@@ -82,9 +81,7 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
             spends = spending(graph, context, domain)
             spends.check_drawn()
             spends.archive.begin(
-                DataFingerprint.of(
-                    private_discretized, public_discretized, neighbours=graph.neighbours
-                )
+                DataFingerprint.of(private_discretized, public, neighbours=graph.neighbours)
             )
             draws = spends.draws(EVALUATION_SHARE, run_id=context.run.run_id)
             modes, alone = spends.store.modes(), spends.alone()
@@ -95,7 +92,7 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
                 measured = workload_error(
                     private_discretized,
                     encode(synthetic_records, domain, private=False),
-                    public_discretized,
+                    public,
                     spec.workload.build(domain),
                     mode=mode,
                     draws=draws,
@@ -147,22 +144,21 @@ def _release_report(graph: ReleaseGraph) -> dg.AssetsDefinition:
 
     @graph.asset(
         "release_report",
-        ins=graph.ins(*_REPORTED, *told),
+        ins=graph.ins(*_REPORTED, *graph.public_codes, *told),
         resources={*graph.spending_resources, graph.store(MECHANISM_RUN)},
     )
     def release_report(
         context: dg.AssetExecutionContext,
         mechanism_run: ReleaseRun,
         synthetic_records: pd.DataFrame,
-        public_discretized: MarginalSource,
-        **inputs: WorkloadError,
+        **inputs: Any,
     ) -> str:
         return _page(
             graph,
             context,
             mechanism_run,
             synthetic_records,
-            public_discretized,
+            inputs.get(PUBLIC_CODES),
             error=inputs.get("workload_error"),
         )
 
@@ -172,22 +168,22 @@ def _release_report(graph: ReleaseGraph) -> dg.AssetsDefinition:
 def _release_report_restricted(graph: ReleaseGraph) -> dg.AssetsDefinition:
     @graph.asset(
         "release_report_restricted",
-        ins=graph.ins(*_REPORTED, "workload_error"),
+        ins=graph.ins(*_REPORTED, *graph.public_codes, "workload_error"),
         resources={*graph.spending_resources, graph.store(MECHANISM_RUN)},
     )
     def release_report_restricted(
         context: dg.AssetExecutionContext,
         mechanism_run: ReleaseRun,
         synthetic_records: pd.DataFrame,
-        public_discretized: MarginalSource,
         workload_error: WorkloadError,
+        **inputs: MarginalSource,
     ) -> str:
         return _page(
             graph,
             context,
             mechanism_run,
             synthetic_records,
-            public_discretized,
+            inputs.get(PUBLIC_CODES),
             error=workload_error,
             restricted=True,
         )
@@ -195,7 +191,7 @@ def _release_report_restricted(graph: ReleaseGraph) -> dg.AssetsDefinition:
     return release_report_restricted
 
 
-_REPORTED = (MECHANISM_RUN, "synthetic_records", "public_discretized")
+_REPORTED = (MECHANISM_RUN, "synthetic_records")
 
 
 def _page(
@@ -203,7 +199,7 @@ def _page(
     context: dg.AssetExecutionContext,
     run: ReleaseRun,
     synthetic: pd.DataFrame,
-    public: MarginalSource,
+    public: MarginalSource | None,
     *,
     error: WorkloadError | None,
     restricted: bool = False,

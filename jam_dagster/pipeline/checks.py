@@ -31,7 +31,7 @@ UNKNOWN = (
 def release_checks(graph: ReleaseGraph) -> list[dg.AssetChecksDefinition]:
     """Build the asset checks of a release."""
     checks = [_expectations(graph), _releasable(graph)]
-    if "workload_error" in graph.names:
+    if "workload_error" in graph.names and graph.public_codes:
         checks.append(_no_worse_than_public(graph))
     return checks
 

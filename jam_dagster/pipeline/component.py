@@ -50,16 +50,6 @@ class SyntheticRelease(dg.Component, Configured):
             values=SOURCE,
         ),
     ]
-    public: Annotated[
-        str | dict[str, Any],
-        described(
-            "source of a related table that needs no protection; with partitions also the release"
-            " of the partition before",
-            "old.csv",
-            {"previous_release": {"first": "old.csv", "first_share": 0.2}},
-            values=PUBLIC,
-        ),
-    ]
     domain: Annotated[
         str | dict[str, Any],
         described(
@@ -71,6 +61,18 @@ class SyntheticRelease(dg.Component, Configured):
         ),
     ]
     privacy: Annotated[PrivacySpec, described("the guarantee, the noise and the edition")]
+    public: Annotated[
+        str | dict[str, Any] | None,
+        described(
+            "source of a related table that needs no protection, or several by name; with"
+            " partitions also the release of the partition before; none, where the mechanism"
+            " learns from none and the domain is declared",
+            "old.csv",
+            {"tables": {"census": "census.parquet", "survey": "survey.csv"}},
+            {"previous_release": {"first": "old.csv", "first_share": 0.2}},
+            values=PUBLIC,
+        ),
+    ] = None
     mechanism: Annotated[
         MechanismSpec,
         dg.Resolver(
@@ -138,7 +140,8 @@ class SyntheticRelease(dg.Component, Configured):
         with told_where(context, "private"):
             private = source_from_config(anchored(self.private, folder))
         with told_where(context, "public"):
-            public = public_from_config(anchored(self.public, folder))
+            given = self.public
+            public = None if given is None else public_from_config(anchored(given, folder))
         with told_where(context, "domain"):
             domain = domain_from_config(self.domain, folder)
         with told_where(context):

@@ -84,16 +84,15 @@ ASSETS = {
         " measured where that number is private.",
         ("pandas", "parquet"),
         "`preview` shows its first rows, `csv` and `path` say where the files are,"
-        " `compared_with_public` pictures some attributes. Its checks are Great Expectations; the"
+        " {pictured} pictures some attributes. Its checks are Great Expectations; the"
         " path to their Data Docs stands in each. Every column comes from {columns} table,"
         " through the mechanism.",
     ),
     "workload_error": Described(
-        "How far the synthetic and the public table's answers to the workload are from the private"
+        "How far the {judged} table's answers to the workload are from the private"
         " table's (average L1 error, as a fraction of the records: 0 is perfect, 2 the worst).",
         ("numpy",),
-        "`finding` says which table is better. The plots show the errors from run to run; the check"
-        " `synthetic_no_worse_than_public` warns.",
+        "{finding}The plots show the errors from run to run.",
         spends=True,
     ),
     "release_certificate": Described(
@@ -116,7 +115,7 @@ ASSETS = {
     ),
 }
 
-PUBLIC_RECORDS = "public_records"
+PUBLIC_RECORDS, PUBLIC_CODES = "public_records", "public_discretized"
 
 
 def described(name: str) -> Described:
@@ -204,6 +203,12 @@ def _words_of(spec: ReleaseSpec) -> dict[str, str]:
         "columns": "those of its name in the private and the public"
         if mechanism.uses_public
         else "that of its name in the private",
+        "pictured": "`distributions`" if spec.public is None else "`compared_with_public`",
+        "judged": "synthetic" if spec.public is None else "synthetic and the public",
+        "finding": ""
+        if spec.public is None
+        else "`finding` says which table is better, and the check `synthetic_no_worse_than_public`"
+        " warns. ",
         "shares": " and how much came from public data" if mechanism.uses_public else "",
     }
 

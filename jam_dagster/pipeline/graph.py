@@ -15,6 +15,7 @@ from jam_dagster.pipeline.automation import freshness_of, options_of
 from jam_dagster.pipeline.descriptions import (
     ASSETS,
     MECHANISM_RUN,
+    PUBLIC_CODES,
     PUBLIC_RECORDS,
     describe_asset,
     described,
@@ -106,6 +107,11 @@ class ReleaseGraph:
         return tuple(name for name in self._roles if name not in left_out)
 
     @property
+    def public_codes(self) -> list[str]:
+        """The asset of the encoded public tables; none where there are none."""
+        return [PUBLIC_CODES] if self.public_records else []
+
+    @property
     def public_records(self) -> dict[str, str]:
         """The assets of the given public tables, each with the name of its table, if it has one."""
         tables = self.spec.public_tables
@@ -116,7 +122,10 @@ class ReleaseGraph:
         return tuple(
             role
             for name in ASSETS
-            for role in (self.public_records if name == PUBLIC_RECORDS else [name])
+            for role in {
+                PUBLIC_RECORDS: list(self.public_records),
+                PUBLIC_CODES: self.public_codes,
+            }.get(name, [name])
         )
 
     def key(self, name: str) -> dg.AssetKey:
@@ -296,6 +305,11 @@ class ReleaseGraph:
         reasons = "; ".join(self.spec.not_releasable_because)
         return {"note": f"restricted: {reasons}. What was found lies in the private store."}
 
+    @property
+    def open_store(self) -> str:
+        """Return the resource key of the store of what may leave."""
+        return RELEASABLE_STORE
+
     def store(self, name: str) -> str:
         """Return the resource key of the store that keeps an asset."""
         return RELEASABLE_STORE if self.label(name).releasable else PRIVATE_STORE
@@ -339,7 +353,8 @@ class ReleaseGraph:
         """Return in words where a partition's public table comes from."""
         before = self.before(partition)
         if self.spec.previous is None or before is None:
-            return at_partition(self.spec.public, partition).describe()
+            public = self.spec.public
+            return "" if public is None else at_partition(public, partition).describe()
         return self.spec.previous.describe(before)
 
     def asset(

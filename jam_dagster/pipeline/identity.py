@@ -146,7 +146,7 @@ class ReleaseError(WorkloadError):
 
 
 def check_domains(
-    graph: ReleaseGraph, public: MarginalSource, private: EncodedTable | None = None
+    graph: ReleaseGraph, public: MarginalSource | None, private: EncodedTable
 ) -> Domain:
     """Return the domain of the encoded tables, once it is the one of the release.
 
@@ -155,7 +155,7 @@ def check_domains(
     DomainError
         If a table was encoded over another domain than the declared one, or than the other table.
     """
-    wanted = graph.spec.domain.declared or public.domain
+    wanted = graph.spec.domain.declared or (public or private).domain
     tables = {"public_discretized": public, "private_discretized": private}
     stale = [
         name
@@ -166,7 +166,8 @@ def check_domains(
         raise DomainError(
             f"{' and '.join(stale)} of release {graph.spec.release} and the release's domain"
             f" differ: the domain changed since a table was encoded. Materialize domain,"
-            f" private_discretized and public_discretized. Nothing was charged."
+            f" {' and '.join(name for name, table in tables.items() if table is not None)}."
+            " Nothing was charged."
         )
     return wanted
 

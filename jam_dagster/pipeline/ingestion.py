@@ -82,7 +82,7 @@ def ingestion_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         domain,
         _private_records(graph, domain_input),
         _private_discretized(graph),
-        _public_discretized(graph),
+        *(_public_discretized(graph) for _ in graph.public_codes),
     ]
 
 

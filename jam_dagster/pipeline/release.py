@@ -40,7 +40,7 @@ def build_synthetic_release(
     *,
     dataset: str,
     private: Source,
-    public: Source | PublicSources | PreviousRelease,
+    public: Source | PublicSources | PreviousRelease | None = None,
     domain: Domain | DomainSpec,
     privacy: PrivacySpec,
     mechanism: MechanismSpec | None = None,
@@ -70,7 +70,8 @@ def build_synthetic_release(
     private, public
         Sources of the two tables; see `jam_dagster.tables.source_from_config`. Public ones may be
         several, and lack attributes: `PublicSources`. As the public one a release with partitions
-        may have a `PreviousRelease`.
+        may have a `PreviousRelease`. None: there is no public table, which a declared domain and
+        a mechanism that learns from none allow, such as AIM.
     domain
         The declared domain, or a `DomainSpec` that says where to identify it.
     privacy

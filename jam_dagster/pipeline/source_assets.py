@@ -67,7 +67,7 @@ def reading(graph: ReleaseGraph, name: str, context: dg.AssetExecutionContext) -
         return source
     asset = project.get(key)
     upstream = _upstream_partition(graph, asset, context)
-    open_store = graph.store(next(iter(graph.public_records)))
+    open_store = graph.open_store
     if name == "private_records" and _kept_by(asset) == open_store:
         raise PrivacyLabelError(
             f"Asset {key.to_user_string()} is the private table of release {graph.spec.release},"

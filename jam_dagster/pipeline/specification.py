@@ -43,7 +43,7 @@ class ReleaseSpec:
         The protected dataset whose budget pays.
     private, public
         The sources of the two tables; with ``{partition}`` in path or query, of every snapshot.
-        There may be several public ones.
+        There may be several public ones, or none, where the mechanism does without.
     domain, privacy, mechanism, workload, evaluation
         See the classes.
     partitions
@@ -56,7 +56,7 @@ class ReleaseSpec:
     release: str
     dataset: str
     private: Source
-    public: Source | PublicSources
+    public: Source | PublicSources | None
     domain: DomainSpec
     privacy: PrivacySpec
     mechanism: MechanismSpec = field(default_factory=MechanismSpec)
@@ -109,11 +109,12 @@ class ReleaseSpec:
                 f"Release {self.release} identifies its domain from the private table and several"
                 f" public ones: give one public table, or declare the domain."
             )
-        check_public(self.mechanism.build(), self.public)
+        check_public(self.mechanism.build(), self.public, declared=self.domain.declared is not None)
         if self.previous is not None:
             self._check_previous()
         for side in ("private", "public"):
-            if self.partitions is None and is_partitioned(getattr(self, side)):
+            source = getattr(self, side)
+            if self.partitions is None and source is not None and is_partitioned(source):
                 raise SpecificationError(
                     f"The {side} source of release {self.release} has a {{partition}}, but the"
                     f" release no partitions: set partitions (monthly with a start, or {{static:"
@@ -126,7 +127,7 @@ class ReleaseSpec:
                 f"Release {self.release} has public.previous_release, but no partitions, so none"
                 f" comes before another: set partitions, or name a public table."
             )
-        if is_partitioned(self.public):
+        if self.public is not None and is_partitioned(self.public):
             raise SpecificationError(
                 f"public.previous_release.first of release {self.release} has a {{partition}}: it"
                 f" is one table, for the first partition and to mix in later. Name one."
@@ -142,6 +143,8 @@ class ReleaseSpec:
     def public_tables(self) -> dict[str, Source]:
         """The given public tables by name; one alone has none."""
         public = self.public
+        if public is None:
+            return {}
         return dict(public.tables) if isinstance(public, PublicSources) else {"": public}
 
     def _check_budget(self) -> None:

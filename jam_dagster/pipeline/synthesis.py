@@ -14,7 +14,7 @@ from jam_dagster.evaluation.release_history import PartitionRelease
 from jam_dagster.mechanisms import Mechanism, Round, sampling_generator
 from jam_dagster.mechanisms.sampling import sampling_error
 from jam_dagster.pipeline.archive import DataFingerprint
-from jam_dagster.pipeline.descriptions import MECHANISM_RUN
+from jam_dagster.pipeline.descriptions import MECHANISM_RUN, PUBLIC_CODES
 from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
 from jam_dagster.pipeline.identity import (
     ReleaseIdentity,
@@ -61,17 +61,18 @@ def _mechanism_run(graph: ReleaseGraph) -> dg.AssetsDefinition:
 
     @graph.asset(
         MECHANISM_RUN,
-        ins=graph.ins("private_discretized", "public_discretized"),
+        ins=graph.ins("private_discretized", *graph.public_codes),
         resources={*graph.spending_resources, *STORES},
     )
     def mechanism_run(
         context: dg.AssetExecutionContext,
         private_discretized: EncodedTable,
-        public_discretized: MarginalSource,
+        **inputs: MarginalSource,
     ) -> ReleaseRun:
+        public = inputs.get(PUBLIC_CODES)
         check_places(context)
         partition = graph.partition_of(context)
-        domain = check_domains(graph, public_discretized, private_discretized)
+        domain = check_domains(graph, public, private_discretized)
         check_ingestion(graph, private_discretized, partition)
         mechanism = spec.mechanism.build()
         workload = spec.workload.build(domain)
@@ -79,9 +80,7 @@ def _mechanism_run(graph: ReleaseGraph) -> dg.AssetsDefinition:
 
         def made(draws: Draws, modes: AbstractContextManager[None]) -> ReleaseRun:
             with private_step("running the mechanism"), modes:
-                result = mechanism.run(
-                    private_discretized, public_discretized, workload, draws, on_round=tell
-                )
+                result = mechanism.run(private_discretized, public, workload, draws, on_round=tell)
             identity = ReleaseIdentity.of(graph, domain, partition)
             return ReleaseRun(result.model, result.transcript, identity)
 
@@ -100,13 +99,11 @@ def _mechanism_run(graph: ReleaseGraph) -> dg.AssetsDefinition:
             spends.check()
             draws = spends.draws(MECHANISM_SHARE, run_id=context.run.run_id)
             archive = spends.archive
-            data = DataFingerprint.of(
-                private_discretized, public_discretized, neighbours=graph.neighbours
-            )
+            data = DataFingerprint.of(private_discretized, public, neighbours=graph.neighbours)
             with spends.alone():
                 archive.begin(data)
-                if spec.previous is not None:
-                    archive.keep_public(encoded_tables(public_discretized)[""])
+                if spec.previous is not None and public is not None:
+                    archive.keep_public(encoded_tables(public)[""])
                 kept = archive.run()
                 run = kept or made(draws, spends.store.modes())
                 if kept is None:
@@ -195,13 +192,14 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
     name = "synthetic_records"
     store_key = graph.store(name)
 
-    @graph.asset(name, ins=graph.ins(MECHANISM_RUN, "public_discretized"), resources={store_key})
+    @graph.asset(name, ins=graph.ins(MECHANISM_RUN, *graph.public_codes), resources={store_key})
     def synthetic_records(
         context: dg.AssetExecutionContext,
         mechanism_run: ReleaseRun,
-        public_discretized: MarginalSource,
+        **inputs: MarginalSource,
     ) -> pd.DataFrame:
-        check_tables(graph, mechanism_run, graph.partition_of(context), public=public_discretized)
+        public = inputs.get(PUBLIC_CODES)
+        check_tables(graph, mechanism_run, graph.partition_of(context), public=public)
         rng = sampling_generator(mechanism_run.transcript)
         encoded = mechanism_run.model.sample(mechanism_run.transcript.records, rng)
         table = decode(encoded, rng)
@@ -221,9 +219,8 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
         if graph.tells_data(name):
             metadata["preview"] = preview(table)
             metadata |= sampling_error_metadata(sampling_error(mechanism_run.model, encoded))
-            metadata["compared_with_public"] = _comparisons(
-                mechanism_run, encoded, public_discretized
-            )
+            pictured = "distributions" if public is None else "compared_with_public"
+            metadata[pictured] = _comparisons(mechanism_run, encoded, public)
         else:
             metadata |= graph.withheld_note()
         context.add_output_metadata(metadata)
@@ -235,7 +232,7 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
 
 
 def _comparisons(
-    run: ReleaseRun, synthetic: EncodedTable, public: MarginalSource
+    run: ReleaseRun, synthetic: EncodedTable, public: MarginalSource | None
 ) -> dg.MarkdownMetadataValue:
     """Picture some attributes, those measured on the private table first."""
     domain = run.model.domain
@@ -245,7 +242,7 @@ def _comparisons(
         name: plots.one_way_comparison(
             domain.attribute(name),
             synthetic=synthetic.marginal((name,)),
-            public=public.marginal((name,)),
+            public=None if public is None else public.marginal((name,)),
             released=released[name],
             records=run.transcript.records,
         )

@@ -147,6 +147,8 @@ def _tried_table(request: PlanRequest, notes: list[str]) -> tuple[pd.DataFrame, 
         The seconds that reading it took.
     """
     source, domain = request.release.public, request.domain
+    if source is None:
+        raise InputError("A plan is tried on a public table: name one with --public TABLE.")
     several = source.tables if isinstance(source, PublicSources) else {"": source}
     for name, one in several.items():
         started = time.monotonic()

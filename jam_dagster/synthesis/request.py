@@ -29,7 +29,8 @@ class SynthesisRequest:
     ----------
     private, public
         The tables: raw values, or codes where `domain` is the papers' ``{"attribute": size}``.
-        There may be several public ones, and such that lack attributes: see `PublicSources`.
+        There may be several public ones, and such that lack attributes: see `PublicSources`; or
+        none, where the mechanism does without and the domain is given.
     out
         The folder for what is made.
     epsilon, delta
@@ -76,7 +77,7 @@ class SynthesisRequest:
     """
 
     private: Source
-    public: Source | PublicSources
+    public: Source | PublicSources | None = None
     out: Path
     epsilon: float
     delta: float = 1e-9
@@ -108,7 +109,7 @@ class SynthesisRequest:
             Naming the parameter, what it was, and what it may be.
         """
         # Both check their own parameters, and so does the division of the budget.
-        check_public(self.made_mechanism(), self.public)
+        check_public(self.made_mechanism(), self.public, declared=self.domain is not None)
         self.shares()
         self._check_protection()
         if self.degree < 1:

@@ -118,7 +118,7 @@ def _synthesize(
     folder.check_writable()
 
     with watch.stage("read"):
-        public_records = read_public(request.public)
+        public_records = {} if request.public is None else read_public(request.public)
         domain = (
             draft_public(public_records) if request.domain is None else Domain.load(request.domain)
         )
@@ -126,7 +126,7 @@ def _synthesize(
     if protection.unit is not None:
         protection.unit.check(domain)
     with watch.stage("encode"):
-        public = encode_public(public_records, domain)
+        public = encode_public(public_records, domain) if public_records else None
         workload = Workload.all_k_way(domain, request.degree)
         mechanism = request.made_mechanism()
         mechanism.check(domain, workload, request.shares()["mechanism"])
@@ -304,7 +304,7 @@ def _check_rows(table: MarginalSource, name: str) -> None:
 def _funding(
     request: SynthesisRequest,
     domain: Domain,
-    public: EncodedTable | PublicTables,
+    public: EncodedTable | PublicTables | None,
     tell: Callable[[str], None],
 ) -> tuple[ReleaseKey, Funding, dict[str, Any]]:
     """Return a release's key, what pays for it, and how its folder describes it."""
@@ -319,7 +319,7 @@ def _funding(
         "noise": request.noise,
         "key": None,
         "specification": specification,
-        "public": digest_of(encoded_tables(public)),
+        "public": None if public is None else digest_of(encoded_tables(public)),
     }
     if request.noise != "exact":
         return key, ResearchFunding(request.shares(), request.seed), described
@@ -352,7 +352,7 @@ def _facts(request: SynthesisRequest, funding: Funding) -> ReleaseFacts:
         delta=request.delta,
         reserved=request.shares(),
         edition=request.edition,
-        public_source=request.public.describe(),
+        public_source="" if request.public is None else request.public.describe(),
         made=datetime.now(UTC),
         remaining_epsilon=funding.remaining_epsilon(),
     )
@@ -362,7 +362,7 @@ def _evaluate(
     request: SynthesisRequest,
     private: MarginalSource,
     synthetic: EncodedTable,
-    public: EncodedTable | PublicTables,
+    public: EncodedTable | PublicTables | None,
     workload: Workload,
     records: int,
     funds: Funds,

@@ -381,9 +381,18 @@ CASES = [
 ]
 SLOW_CASES = [jam_pgm("mbi"), aim("mbi")]
 
+_TRAINED_LIKE_GEM = ("gem_pub", "rap_softmax")
+"""Most of what they do is GEM's, whose training takes its time."""
+
 _PARAMETERS = [
-    *(pytest.param(case, id=case.name) for case in CASES),
-    *(pytest.param(case, id=case.name, marks=pytest.mark.slow) for case in SLOW_CASES),
+    pytest.param(
+        case,
+        id=case.name,
+        marks=pytest.mark.slow
+        if case in SLOW_CASES or case.name.startswith(_TRAINED_LIKE_GEM)
+        else (),
+    )
+    for case in [*CASES, *SLOW_CASES]
 ]
 
 every_mechanism = pytest.mark.parametrize("case", _PARAMETERS)

@@ -130,7 +130,7 @@ def test_errors_are_marked_by_which_table_is_closer() -> None:
         TableError(0.2, 0.2, dict(zip(cliques, (0.2, 0.2), strict=True))),
     )
     rows = [row for row in rows_of(plots.error_by_marginal(error)) if "better" in row]
-    assert [(row["synthetic"], row["public"], row["better"]) for row in rows] == [
+    assert [(row["synthetic"], row["baseline"], row["better"]) for row in rows] == [
         (0.1, 0.2, True),
         (0.3, 0.2, False),
     ]
@@ -261,3 +261,28 @@ def test_text_is_readable_on_its_ground() -> None:
 
 def test_a_page_can_find_every_colour_by_its_light_form() -> None:
     assert len({colour.light for colour in palette.ALL}) == len(palette.ALL)
+
+
+def test_plots_do_without_a_public_table(release: SmallRelease) -> None:
+    for attribute in release.domain.attributes:
+        clique = (attribute.name,)
+        chart = plots.one_way_comparison(
+            attribute,
+            synthetic=release.synthetic.marginal(clique),
+            public=None,
+            released=None,
+            records=release.transcript.records,
+        )
+        told = texts(plots.svg(chart))
+        assert "synthetic" in told
+        assert "public" not in told
+    cliques = [("a", "b"), ("a", "c")]
+    error = WorkloadError(
+        "exact",
+        TableError(0.2, 0.3, dict(zip(cliques, (0.1, 0.3), strict=True))),
+        None,
+        TableError(0.2, 0.2, dict(zip(cliques, (0.2, 0.2), strict=True))),
+    )
+    told = texts(plots.svg(plots.error_by_marginal(error)))
+    assert "error of the independent attributes" in told
+    assert not any("public" in one for one in told)

@@ -16,7 +16,13 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import InputError, PrivacyLabelError
-from jam_dagster.evaluation import ExpectationResult, WorkloadError, palette, workload_error
+from jam_dagster.evaluation import (
+    ExpectationResult,
+    TableError,
+    WorkloadError,
+    palette,
+    workload_error,
+)
 from jam_dagster.evaluation.live_charts import page_script
 from jam_dagster.evaluation.pair_figures import pair_numbers, ranked_pairs, telling_pairs
 from jam_dagster.evaluation.release_history import PartitionRelease
@@ -91,7 +97,7 @@ def render(release: SmallRelease, **options: Any) -> str:
         domain=release.domain,
         transcript=options.pop("transcript", release.transcript),
         synthetic=release.synthetic,
-        public=release.public,
+        public=options.pop("public", release.public),
         **options,
     )
 
@@ -475,3 +481,35 @@ def test_a_release_of_aim_tells_how_wrong_each_marginal_can_be(
     # Other mechanisms do not tell, and their pages are silent.
     assert known_bounds(release.transcript, domain, workload, released=sampled) is None
     assert "#bounds" not in html
+
+
+def test_a_page_without_a_public_table_does_not_speak_of_one(release: SmallRelease) -> None:
+    transcript = replace(
+        release.transcript,
+        mechanism="independent",
+        parameters={},
+        rounds=tuple(one for one in release.transcript.rounds if one.source == "private"),
+    )
+    one_way = {("citizen",): 0.1, ("marital-status",): 0.2}
+    error = WorkloadError(
+        "exact", TableError(0.1, 0.2, one_way), None, TableError(0.3, 0.4, one_way)
+    )
+    html = render(
+        release,
+        transcript=transcript,
+        public=None,
+        error=error,
+        restricted=True,
+        facts=replace(FACTS, public_source=""),
+    )
+    words = Page(html).words()
+    for said in ("public table", "Public", "to public", "in the public one"):
+        assert said not in words, said
+    assert "whose attributes hang together most" in words
+    assert "closer to the private one than independent attributes are" in words
+    assert "Not measured privately." in words
+    noisy = WorkloadError("private", TableError(0.1), sigma=0.01, rho=1e-3)
+    assert (
+        "The mean was released with noise"
+        in Page(render(release, transcript=transcript, public=None, error=noisy)).words()
+    )

@@ -21,6 +21,7 @@ from jam_dagster.evaluation import (
     marginal_errors,
     workload_error,
 )
+from jam_dagster.privacy import UnledgeredAccount
 from jam_dagster.privacy.draws import Draws, MemoryStore
 from jam_dagster.privacy.seeded_noise import SeededNoise
 from jam_dagster.tables import Domain, EncodedTable, Workload, marginal_blocks
@@ -331,3 +332,24 @@ def test_public_tables_of_the_papers_splits(split: str) -> None:
     mean, maximum = PAPER[split]
     assert np.mean(list(errors.values())) == pytest.approx(mean, abs=5e-7)
     assert max(errors.values()) == pytest.approx(maximum, abs=5e-7)
+
+
+def test_without_a_public_table_one_mean_is_released(
+    tables: tuple[EncodedTable, EncodedTable, EncodedTable],
+) -> None:
+    private, synthetic, _ = tables
+    workload = Workload.all_k_way(private.domain, 2)
+    exact = workload_error(private, synthetic, None, workload, mode="exact")
+    assert exact.public is None
+    assert exact.synthetic is not None
+    assert exact.independent is not None
+    assert compare_with_public(exact) is None
+    draws = Draws(SeededNoise(0), UnledgeredAccount(9000.0))
+    noisy = workload_error(private, synthetic, None, workload, mode="private", draws=draws)
+    assert noisy.public is None
+    assert noisy.synthetic is not None
+    assert noisy.synthetic.mean == pytest.approx(exact.synthetic.mean, abs=0.01)
+    (call,) = draws.calls
+    # One mean moves by 2 / n, and its noise is less than that of two.
+    assert call.cells == 1
+    assert call.sensitivity == pytest.approx(2 / private.records)

@@ -773,7 +773,7 @@ MUTANTS = (
         "forgets-what-it-was-drawn-on",
         "a release that is made again gets another public table than it was drawn on",
         "jam_dagster/pipeline/synthesis.py",
-        '                    archive.keep_public(encoded_tables(public_discretized)[""])\n',
+        '                    archive.keep_public(encoded_tables(public)[""])\n',
         "                    pass\n",
         ("tests/pipeline/test_previous.py::test_a_release_keeps_what_it_was_drawn_on",),
     ),

@@ -1,0 +1,65 @@
+"""A release without a public table, by a mechanism that learns from none."""
+
+import json
+
+import dagster as dg
+import pytest
+
+from jam_dagster.certificates import verify
+from jam_dagster.errors import SpecificationError
+from jam_dagster.pipeline import DomainSpec, EvaluationSpec, MechanismSpec
+from tests.pipeline.conftest import Bench, failure
+
+AIM = {
+    "public": None,
+    "mechanism": MechanismSpec("aim", rounds=8, iterations=50),
+    "evaluation": EvaluationSpec(mode="private"),
+}
+
+
+def test_nothing_public_is_in_the_graph(bench: Bench) -> None:
+    graph = bench.definitions(**AIM).resolve_asset_graph()
+    names = {key.path[-1] for key in graph.get_all_asset_keys()}
+    assert {"private_discretized", "aim", "synthetic_records", "release_report"} <= names
+    assert not any("public" in name for name in names)
+    assert not any("public" in key.name for key in graph.asset_check_keys)
+
+
+def test_a_whole_release(bench: Bench) -> None:
+    result = bench.run(**AIM)
+
+    assert result.success, failure(result)
+    told = {
+        event.asset_key.path[-1]: event.materialization.metadata
+        for event in result.get_asset_materialization_events()
+        if event.asset_key is not None
+    }
+    assert "distributions" in told["synthetic_records"]
+    assert "synthetic_mean" in told["workload_error"]
+    assert "public_mean" not in told["workload_error"]
+    page = result.asset_value(dg.AssetKey(["people", "release_report"]))
+    assert "public table" not in page
+    assert "the mean was released" in page.lower()
+    folder = bench.releases / "people" / "release_certificate"
+    assert json.loads((folder / "certificate.json").read_text())["mechanism"]["name"] == "aim"
+    findings = verify(folder, ledger=bench.ledger)
+    assert all(one.passed for one in findings), [one for one in findings if not one.passed]
+
+    spent = bench.ledger.balance("people").spent_units
+    again = bench.run(**AIM)
+    assert again.success, failure(again)
+    assert bench.ledger.balance("people").spent_units == spent
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"mechanism": MechanismSpec()}, "jam_pgm learns from a public table, and there is none"),
+        ({"mechanism": MechanismSpec("gem_pub")}, "gem_pub learns from a public table"),
+        ({"domain": DomainSpec(identify="public")}, "nothing to identify the domain from"),
+        ({"domain": DomainSpec(identify="both")}, "nothing to identify the domain from"),
+    ],
+)
+def test_who_needs_one_says_so(bench: Bench, changes: dict[str, object], told: str) -> None:
+    with pytest.raises(SpecificationError, match=told):
+        bench.definitions(**(AIM | changes))
