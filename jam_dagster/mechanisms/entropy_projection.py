@@ -13,7 +13,7 @@ from jam_dagster.mechanisms.support import Support
 from jam_dagster.mechanisms.transcript import Measurement
 
 EXTREME = 1e-6
-"""Answers are kept this far from 0 and 1, where a step would be infinite."""
+"""No step goes nearer to 0 or 1, where it would be infinite; what is nearer already may stay."""
 
 SETTLED = 1e-12
 """Distances from what is allowed that are rounding."""
@@ -92,10 +92,14 @@ class _Band:
 
     @property
     def _edges(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """The least and the largest answer that is allowed of each cell, between 0 and 1."""
+        """The least and the largest answer that is allowed of each cell.
+
+        A band reaches into what weights can say: where noise put all of it below 0, an answer of
+        `EXTREME` is allowed. It is never made narrower, so what agrees with it is left alone.
+        """
         reach = self._gamma * self._sigma
         low, high = self.measured - reach, self.measured + reach
-        return np.clip(low, EXTREME, 1.0 - EXTREME), np.clip(high, EXTREME, 1.0 - EXTREME)
+        return np.minimum(low, 1.0 - EXTREME), np.maximum(high, EXTREME)
 
     def combine(self, other: _Band) -> None:
         """Take another measurement of the same: the mean, by what their noise makes them worth."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,41 @@ def test_an_answer_is_taken_as_far_as_its_noise_allows(domain):
     # Noise beyond what a fraction can be leaves an answer within the band, not an end of it.
     model, _ = projected(domain, measured(("a",), [-2], cell=0), gamma=3.0, iterations=100)
     np.testing.assert_allclose(model.marginal(("a",)), [1, 9], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("value", "share"),
+    [(-0.5, 1e-8), (0.0, 1e-9), (-40.0, 1e-7), (10.5, 1 - 1e-8), (10.0, 1 - 1e-9), (50, 1 - 1e-7)],
+)
+@pytest.mark.parametrize("cell", [0, None])
+def test_an_answer_within_its_band_is_not_moved_however_near_to_the_ends(
+    domain, value, share, cell
+):
+    """Noise of 1 and gamma 2: what weights say is allowed, or nearer to it than a step may go."""
+    inside = Support.of_domain(domain).codes(("a",)) == 0
+    start = np.where(inside, math.log(share), math.log1p(-share))
+    values = [value] if cell == 0 else [value, 10 - value]
+    model, steps = projected(
+        domain, measured(("a",), values, cell=cell), gamma=2.0, iterations=100, start=start
+    )
+    assert steps == [0]
+    assert model.marginal(("a",))[0] == pytest.approx(10 * share, rel=1e-12, abs=0)
+    assert model.marginal(("a",))[1] == pytest.approx(10 * (1 - share), rel=1e-7, abs=0)
+
+
+def test_what_is_allowed_of_a_tiny_answer_is_reached(domain):
+    """The band of 1e-6 of 10, give or take half of it, begins at 5e-8 as a fraction."""
+    inside = Support.of_domain(domain).codes(("a",)) == 0
+    start = np.where(inside, math.log(1e-9), 0.0)
+    model, steps = projected(
+        domain,
+        measured(("a",), [1e-6], cell=0, sigma=2.5e-7),
+        gamma=2.0,
+        iterations=100,
+        start=start,
+    )
+    assert steps == [1]
+    assert model.marginal(("a",))[0] == pytest.approx(5e-7, rel=1e-6, abs=0)
 
 
 def test_answers_that_do_not_meet_make_a_product(domain):
