@@ -181,7 +181,7 @@ class Aim:
             if on_round is not None:
                 on_round(outcome)
             index += 1
-        return run.result(outcome)
+        return run.result(outcome, workload)
 
     @classmethod
     def sensitivities(

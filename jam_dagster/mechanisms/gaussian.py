@@ -121,7 +121,7 @@ class Gaussian:
                 rho_measure=draws.remaining * float(shares[index] / shares[index:].sum()),
             )
 
-        return run.result(in_rounds(len(workload), one_marginal, on_round))
+        return run.result(in_rounds(len(workload), one_marginal, on_round), workload)
 
     @classmethod
     def sensitivities(

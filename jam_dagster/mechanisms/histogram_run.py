@@ -131,7 +131,7 @@ class HistogramMechanism(QueryMechanism):
         self.check(private.domain, workload, draws.total)
         support, log_start = self._weighed(private.domain, public)
         run = _Run(self, private, workload, draws, support, log_start)
-        return run.result(in_rounds(self.rounds, run.round, on_round))
+        return run.result(in_rounds(self.rounds, run.round, on_round), workload)
 
     def _weighed(
         self, domain: Domain, public: MarginalSource | None

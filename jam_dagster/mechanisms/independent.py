@@ -114,7 +114,7 @@ class Independent:
                 rho_measure=draws.remaining / (len(singles) - index),
             )
 
-        return run.result(in_rounds(len(singles), one_attribute, on_round))
+        return run.result(in_rounds(len(singles), one_attribute, on_round), workload)
 
     @classmethod
     def sensitivities(

@@ -166,7 +166,7 @@ class JamPgm:
         tables = PublicTables.of(private.domain, public_of(self, public))
         self.check(private.domain, workload, draws.total)
         run = _Run(self, private, tables, workload.downward_closure(), draws)
-        return run.result(in_rounds(self.rounds, run.round, on_round))
+        return run.result(in_rounds(self.rounds, run.round, on_round), workload)
 
     @classmethod
     def sensitivities(

@@ -159,7 +159,7 @@ class MixtureMechanism(QueryMechanism):
         tables = self.public_tables(private.domain, public)
         self.check(private.domain, workload, draws.total)
         run = _Run(self, private, tables, workload, draws)
-        return run.result(in_rounds(self.rounds, run.round, on_round))
+        return run.result(in_rounds(self.rounds, run.round, on_round), workload)
 
     @classmethod
     def refit(

@@ -144,9 +144,8 @@ class Mst:
         """
         self.check(private.domain, workload, draws.total)
         run = _Run(self, private, attributes_of(workload), draws)
-        return run.result(
-            in_rounds(self.expected_rounds(private.domain, workload), run.round, on_round)
-        )
+        rounds = self.expected_rounds(private.domain, workload)
+        return run.result(in_rounds(rounds, run.round, on_round), workload)
 
     @classmethod
     def sensitivities(

@@ -142,7 +142,7 @@ class MwemPgm:
         """
         self.check(private.domain, workload, draws.total)
         run = _Run(self, private, workload, draws)
-        return run.result(in_rounds(run.rounds_planned, run.round, on_round))
+        return run.result(in_rounds(run.rounds_planned, run.round, on_round), workload)
 
     @classmethod
     def sensitivities(

@@ -433,8 +433,8 @@ class MechanismRun(ABC):
             fitted = fitted.ravel()[[measurement.cell]]
         return l1_distance(fitted, measurement.values) / self.records
 
-    def result(self, ended: str) -> MechanismResult:
-        """Return what the run released, and why it ended."""
+    def result(self, ended: str, workload: Workload) -> MechanismResult:
+        """Return what the run released, why it ended, and what it was to serve."""
         transcript = Transcript(
             mechanism=self.described.name,
             parameters=self.described.parameters(),
@@ -446,6 +446,7 @@ class MechanismRun(ABC):
             ended=ended,
             neighbours=self.draws.neighbours,
             calls=self.draws.calls,
+            workload_digest=workload.digest,
             noise=self.draws.noise_name,
             releasable=self.draws.releasable,
         )

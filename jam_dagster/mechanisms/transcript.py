@@ -153,6 +153,9 @@ class Transcript:
         Which tables the run must not let anybody tell apart.
     calls
         Every draw that the run paid for, in order, lost ones included.
+    workload_digest
+        Digest of the workload that the run served, by whose weights it may have chosen; empty in
+        transcripts of earlier versions.
     """
 
     mechanism: str
@@ -167,6 +170,7 @@ class Transcript:
     releasable: bool
     neighbours: Neighbours = REPLACE_ONE
     calls: tuple[NoiseCall, ...] = ()
+    workload_digest: str = ""
 
     def __repr__(self) -> str:
         picks = " and ".join(f"{count} {source}" for source, count in self.picks.items())

@@ -150,7 +150,7 @@ def error_bounds(
     DomainError
         If `domain` is not the transcript's.
     InputError
-        If `workload` is not the run's.
+        If `workload` is not the run's. Its weights count too: a round chose by them.
 
     Notes
     -----
@@ -195,6 +195,12 @@ def error_bounds(
             "This transcript belongs to another domain "
             f"(digest {transcript.domain_digest[:12]}, given {domain.digest[:12]}); "
             "give the domain that was stored with it."
+        )
+    if transcript.workload_digest not in ("", workload.digest):
+        raise InputError(
+            "This transcript belongs to a run of another workload "
+            f"(digest {transcript.workload_digest[:12]}, given {workload.digest[:12]}), whose "
+            "marginals or weights differ; give the run's workload."
         )
     if not explained(transcript):
         raise SpecificationError(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -130,6 +133,16 @@ class Workload:
         if given.get("degree") is not None:
             return cls.all_k_way(domain, given["degree"])
         return cls.of(domain, given.get("cliques") or (), given.get("weights"))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the marginals and their weights, in hexadecimal.
+
+        It is the same in every process, and in whatever order the marginals are listed.
+        """
+        content = sorted(zip(self.cliques, self.weights, strict=True))
+        text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def downward_closure(self) -> tuple[Clique, ...]:
         """Return every non-empty subset of every marginal, by length and order of the domain."""

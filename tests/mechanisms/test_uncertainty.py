@@ -148,8 +148,17 @@ def test_what_is_not_the_run_s_is_refused(domain, private, public, workload):
     made = once(private, workload).transcript
     with pytest.raises(DomainError, match="another domain"):
         error_bounds(made, Domain.from_sizes({"a": 2, "b": 3, "c": 3}), workload)
-    with pytest.raises(InputError, match="give the run's workload"):
-        error_bounds(made, domain, Workload.all_k_way(domain, 3))
+    for elsewhere in (
+        Workload.all_k_way(domain, 3),
+        Workload(workload.cliques, (1.0, 1.0, 2.0), workload.attributes),
+    ):
+        with pytest.raises(InputError, match=r"another workload.*give the run's workload"):
+            error_bounds(made, domain, elsewhere)
+    # One of an earlier version tells no digest, but of how many marginals each round chose.
+    earlier = dataclasses.replace(made, workload_digest="")
+    assert error_bounds(earlier, domain, workload) == error_bounds(made, domain, workload)
+    with pytest.raises(InputError, match=r"chose from 6 marginals.*give the run's workload"):
+        error_bounds(earlier, domain, Workload.all_k_way(domain, 3))
     with pytest.raises(SpecificationError, match="confidence"):
         error_bounds(made, domain, workload, confidence=1.0)
     draws = Draws(SeededNoise(1), UnledgeredAccount(50.0))

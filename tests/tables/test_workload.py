@@ -1,3 +1,4 @@
+import hashlib
 import math
 from itertools import combinations
 
@@ -54,6 +55,19 @@ def test_workloads_that_are_refused(cliques, weights, message):
 def test_a_marginal_out_of_order_is_refused():
     with pytest.raises(InputError, match=r"Workload\.of"):
         Workload((("a", "d"),), (1.0,), DOMAIN.names)
+
+
+def test_the_digest_is_that_of_marginals_and_weights_in_any_order():
+    one = Workload.of(DOMAIN, [["a", "d"], ["c"]], weights=[2, 1])
+    assert one.digest == Workload.of(DOMAIN, [["c"], ["d", "a"]], weights=[1, 2]).digest
+    # It is stored with transcripts, so it must not change with versions.
+    assert one.digest == hashlib.sha256(b'[[["c"],1.0],[["d","a"],2.0]]').hexdigest()
+    others = [
+        Workload.of(DOMAIN, [["a", "d"], ["c"]], weights=[1, 2]),
+        Workload.of(DOMAIN, [["a", "d"], ["b"]], weights=[2, 1]),
+        Workload.of(DOMAIN, [["a", "d"]], weights=[2]),
+    ]
+    assert len({one.digest, *(other.digest for other in others)}) == 4
 
 
 @given(st.lists(st.sets(st.sampled_from("abcd"), min_size=1), min_size=1, max_size=4))
