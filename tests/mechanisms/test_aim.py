@@ -63,6 +63,47 @@ def test_where_nothing_is_learned_the_next_round_is_worth_more(private, workload
     assert result.transcript.ended == "budget exhausted"
 
 
+def test_annealing_halves_sigma_and_doubles_epsilon(private, workload):
+    """Thirty shares of 0.1, of which the first four rounds take 0.37.
+
+    The model is wrong about ab by 8 records, and sqrt(2 / pi) / sqrt(0.09) in each of six cells
+    comes to 16: a round is worth 0.4 now. About bc it is wrong by 140 / 12 = 11.7, more than the 8
+    of sqrt(2 / pi) / sqrt(0.36): so is the next. By then it knows ab: 1.6, of which the 1.83 that
+    are left are not two.
+    """
+    result, noise, _ = run(private, workload, [AB, BC, AB, AC], 3.0, rounds=30)
+    assert [s["rho"] for s in noise.selections] == pytest.approx([0.01, 0.04, 0.04, 0.183])
+    assert [m["rho"] for m in noise.measurements[3:]] == pytest.approx([0.09, 0.36, 0.36, 1.647])
+    # Under replace-one a charge is 1 / sigma^2.
+    sigmas = [one.sigma for one in result.transcript.rounds]
+    assert sigmas == pytest.approx([10 / 3] * 4 + [10 / 6] * 2 + [1 / math.sqrt(1.647)])
+    scales = [call.scale for call in result.transcript.calls if call.step.endswith("/select")]
+    assert scales == pytest.approx([math.sqrt(8 * rho) for rho in (0.01, 0.04, 0.04, 0.183)])
+    assert scales[1] == pytest.approx(2 * scales[0])
+
+
+@pytest.mark.parametrize(
+    ("rounds", "alpha", "rest"),
+    [
+        # Shares of 12 / T; the first three measure alpha of theirs. What is left then is two
+        # shares, no more: one round takes it all.
+        (4, 2 / 3, [6.0]),
+        # It is 2.3 shares of 3: one is a round, 1.3 the last.
+        (4, 1.7 / 3, [3.0, 3.9]),
+        # 3.5 of 2.4: two rounds, for after the first 2.5 are left, and 1.5 are the last.
+        (5, 0.5, [2.4, 2.4, 3.6]),
+    ],
+)
+def test_the_last_round_takes_what_is_not_enough_for_two(private, workload, rounds, alpha, rest):
+    """Algorithm 4: ``rho - used <= 2 (1 / sigma^2 + epsilon^2 / 8)``, under replace-one."""
+    settings = {"rounds": rounds, "alpha": alpha}
+    result, noise, account = run(private, workload, [AB, BC, AC], 12.0, **settings)
+    spent = [one.rho_select + one.rho_measure for one in result.transcript.rounds[3:]]
+    assert spent == pytest.approx(rest)
+    assert [s["rho"] for s in noise.selections] == pytest.approx([(1 - alpha) * r for r in rest])
+    assert account.spent == pytest.approx(12.0)
+
+
 def test_where_something_is_learned_rounds_stay_as_they_are(private, workload):
     moved = np.abs(private.marginal(("a", "b")) - product(private)).sum()
     assert moved > math.sqrt(2 / math.pi) / math.sqrt(135) * 6
