@@ -20,6 +20,7 @@ from jam_dagster.evaluation import (
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
 from jam_dagster.mechanisms.uncertainty import known_bounds
 from jam_dagster.pipeline.archive import DataFingerprint
+from jam_dagster.pipeline.asset_options import release_asset
 from jam_dagster.pipeline.checks import UNKNOWN, expectation_check_names
 from jam_dagster.pipeline.descriptions import MECHANISM_RUN, PUBLIC_CODES
 from jam_dagster.pipeline.graph import EVALUATION_SHARE, ReleaseGraph
@@ -55,7 +56,8 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
     mode = spec.evaluation_mode
     from_ledger = graph.charges("workload_error")
 
-    @graph.asset(
+    @release_asset(
+        graph,
         "workload_error",
         ins=graph.ins(
             "private_discretized", *graph.public_codes, "synthetic_records", MECHANISM_RUN
@@ -142,7 +144,8 @@ def _release_report(graph: ReleaseGraph) -> dg.AssetsDefinition:
     # An exact error is none of this page's business, and not among its inputs.
     told = ["workload_error"] if graph.spec.evaluation_mode == "private" else []
 
-    @graph.asset(
+    @release_asset(
+        graph,
         "release_report",
         ins=graph.ins(*_REPORTED, *graph.public_codes, *told),
         resources={*graph.spending_resources, graph.store(MECHANISM_RUN)},
@@ -166,7 +169,8 @@ def _release_report(graph: ReleaseGraph) -> dg.AssetsDefinition:
 
 
 def _release_report_restricted(graph: ReleaseGraph) -> dg.AssetsDefinition:
-    @graph.asset(
+    @release_asset(
+        graph,
         "release_report_restricted",
         ins=graph.ins(*_REPORTED, *graph.public_codes, "workload_error"),
         resources={*graph.spending_resources, graph.store(MECHANISM_RUN)},

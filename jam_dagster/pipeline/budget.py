@@ -6,6 +6,7 @@ from typing import Any
 import dagster as dg
 
 from jam_dagster.errors import BudgetExceededError
+from jam_dagster.pipeline.asset_options import release_asset
 from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
 from jam_dagster.pipeline.ingestion import STORES, check_places, spending
 from jam_dagster.pipeline.metadata import tidy
@@ -26,7 +27,8 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     # Nothing is reserved before the public table is known. Research reserves nothing.
     public = [graph.key("public_discretized")] if spec.previous and spec.releasable else []
 
-    @graph.asset(
+    @release_asset(
+        graph,
         "privacy_budget",
         ins=graph.ins("domain") if known else {},
         deps=public,

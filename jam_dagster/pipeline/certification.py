@@ -7,6 +7,7 @@ import pandas as pd
 
 from jam_dagster.certificates import Asked, Certificate, certify, released_files
 from jam_dagster.evaluation import WorkloadError
+from jam_dagster.pipeline.asset_options import release_asset
 from jam_dagster.pipeline.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.formats import CertificateFormat, RunFormat
 from jam_dagster.pipeline.graph import ReleaseGraph
@@ -27,7 +28,8 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     paid = ["workload_error"] if graph.spec.evaluation_mode == "private" else []
     store_key = graph.store(NAME)
 
-    @graph.asset(
+    @release_asset(
+        graph,
         NAME,
         ins=graph.ins(MECHANISM_RUN, "synthetic_records", *paid),
         resources={*graph.spending_resources, store_key},

@@ -1,36 +1,21 @@
-"""The assets of a release: their names, labels and descriptions, and where each is kept."""
+"""The assets of a release: their names, keys and labels, and where each is kept."""
 
-import hashlib
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import dagster as dg
 
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.mechanisms import MECHANISMS
-from jam_dagster.pipeline.automation import freshness_of, options_of
 from jam_dagster.pipeline.descriptions import (
     ASSETS,
     MECHANISM_RUN,
     PUBLIC_CODES,
     PUBLIC_RECORDS,
-    describe_asset,
     described,
 )
-from jam_dagster.pipeline.labels import (
-    BUILT_METADATA,
-    CHARGES_LEDGER,
-    CHARGES_TAG,
-    LABEL_TAG,
-    PRIVATE_SOURCE,
-    RESERVES_TAG,
-    PrivacyLabel,
-    built,
-)
-from jam_dagster.pipeline.metadata import column_lineage, column_schema
+from jam_dagster.pipeline.labels import CHARGES_TAG, LABEL_TAG, RESERVES_TAG, PrivacyLabel
 from jam_dagster.pipeline.source_assets import source_key
 from jam_dagster.pipeline.specification import ReleaseSpec
 from jam_dagster.privacy import Budget, Neighbours, ReleaseKey
@@ -46,17 +31,10 @@ PREVIOUS = "previous_release"
 
 Translate = Callable[[dg.AssetSpec], dg.AssetSpec]
 
-# Raise it when a step computes something else from the same inputs.
-CODE_VERSION = "1"
-
-
-# Each makes sure by itself that the release is reserved.
-_RESERVING = ("privacy_budget", "private_records")
-
 
 @dataclass(frozen=True)
 class ReleaseGraph:
-    """Everything about a release's assets but what they do.
+    """Which assets a release has, how they are called, and who may see each.
 
     Parameters
     ----------
@@ -204,10 +182,6 @@ class ReleaseGraph:
         return None if partitions is None else partitions.definition
 
     @property
-    def _freshness(self) -> dg.FreshnessPolicy | None:
-        return freshness_of(self.spec.partitions, self.tick)
-
-    @property
     def price_of_partitions(self) -> str:
         """What partitions cost, in words; empty where there are none."""
         partitions = self.spec.partitions
@@ -243,17 +217,18 @@ class ReleaseGraph:
 
     def source(self, name: str, partition: str) -> Source:
         """Return what ``private_records`` or a public table of a partition is read from."""
-        return at_partition(self._sources[name], partition)
+        return at_partition(self.sources[name], partition)
 
     @property
-    def _sources(self) -> dict[str, Source]:
+    def sources(self) -> dict[str, Source]:
+        """What each asset of a raw table is read from, any partition's name left open."""
         tables = self.spec.public_tables
         public = {name: tables[table] for name, table in self.public_records.items()}
         return {"private_records": self.spec.private, **public}
 
     def source_deps(self, name: str) -> list[dg.AssetKey]:
         """Return the asset that a table is read from; none where it is read from elsewhere."""
-        key = source_key(self._sources[name])
+        key = source_key(self.sources[name])
         return [] if key is None else [key]
 
     def label(self, name: str) -> PrivacyLabel:
@@ -314,28 +289,6 @@ class ReleaseGraph:
         """Return the resource key of the store that keeps an asset."""
         return RELEASABLE_STORE if self.label(name).releasable else PRIVATE_STORE
 
-    def previous_spec(self) -> dg.AssetSpec:
-        """Return the releases of the partitions as what the next ones are drawn on.
-
-        It stands for ``synthetic_records`` one partition ago, and the run that makes that table
-        reports it: the table itself depends on what depends on this, and Dagster knows no
-        dependency of an earlier partition that would not be a cycle.
-        """
-        label = self.label(PREVIOUS)
-        return dg.AssetSpec(
-            self.key(PREVIOUS),
-            description="The synthetic table of each partition, as the public table of the next."
-            " Nobody materializes it: it stands for `synthetic_records` one partition ago, and the"
-            " run that makes that table reports it."
-            "\n\n**Who may see it:** whoever may see `synthetic_records`.",
-            group_name=self.group or self.spec.release,
-            owners=list(self.owners),
-            tags={**self.tags, LABEL_TAG: label.value},
-            kinds={label.value},
-            metadata={BUILT_METADATA: built(label, charges=False)},
-            partitions_def=self.partitions_def,
-        )
-
     def previous_deps(self) -> list[dg.AssetDep]:
         """Return what a public table depends on beside the given one: the release before."""
         if self.spec.previous is None or self.spec.partitions is None:
@@ -356,129 +309,6 @@ class ReleaseGraph:
             public = self.spec.public
             return "" if public is None else at_partition(public, partition).describe()
         return self.spec.previous.describe(before)
-
-    def asset(
-        self,
-        name: str,
-        *,
-        ins: Mapping[str, dg.AssetIn] | None = None,
-        deps: Sequence[dg.AssetKey | dg.AssetDep] = (),
-        resources: Iterable[str] = (),
-        check_specs: Sequence[dg.AssetCheckSpec] = (),
-    ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
-        """Return the decorator that makes an asset of this release of a function.
-
-        Parameters
-        ----------
-        name
-            One of `names`.
-        ins, deps
-            The assets that it loads, and those that it only waits for.
-        resources
-            Keys of the resources that it uses.
-        check_specs
-            The checks that it makes by itself.
-        """
-        decorate: Callable[[Callable[..., Any]], dg.AssetsDefinition] = dg.asset(
-            **self._options(name),
-            ins=dict(ins or {}),
-            deps=list(deps),
-            required_resource_keys=set(resources),
-            check_specs=list(check_specs),
-        )
-        return decorate
-
-    def _options(self, name: str) -> dict[str, Any]:
-        asset = described(name)
-        label = self.label(name)
-        tags = {**self.tags, LABEL_TAG: label.value}
-        if self.charges(name):
-            tags[CHARGES_TAG] = CHARGES_LEDGER
-        if name in _RESERVING and self.spec.privacy.noise == "exact":
-            tags[RESERVES_TAG] = CHARGES_LEDGER
-        options: dict[str, Any] = {
-            "key": self.key(name),
-            "description": self._description(name),
-            "group_name": self.group or self.spec.release,
-            "owners": list(self.owners),
-            "tags": tags,
-            # As a kind, the label is seen on the asset's card in the graph.
-            "kinds": {label.value, *asset.kinds},
-            "metadata": self._metadata(name),
-            "code_version": self._code_version(name),
-        }
-        if self.partitions_def is not None:
-            options["partitions_def"] = self.partitions_def
-            # No backfill policy: without one a backfill launches a run for each partition. With
-            # BackfillPolicy.multi_run(1) it would too, but name a range of partitions, and checks
-            # would not know theirs.
-        if name != "privacy_budget":
-            options["io_manager_key"] = self.store(name)
-        options |= options_of(name, asset.spends, self.spec.dataset, self._freshness)
-        return options
-
-    def _description(self, name: str) -> str:
-        return describe_asset(name, self.spec, self.label(name), self.price_of_partitions)
-
-    def _metadata(self, name: str) -> dict[str, Any]:
-        domain = self.spec.domain.declared
-        mark = {BUILT_METADATA: built(self.label(name), charges=self.charges(name))}
-        if name == "private_records":
-            # What the label check goes by, and a translation must leave.
-            for source in self.source_deps("private_records"):
-                mark[PRIVATE_SOURCE] = source.to_user_string()
-        if domain is None or self.spec.domain.restricted:
-            return mark
-        return mark | self.table_metadata(name, domain)
-
-    def table_metadata(self, name: str, domain: Domain) -> dict[str, Any]:
-        """Return column schema and lineage of a table, as far as they follow from the domain.
-
-        Lineage crosses the mechanism: a synthetic column comes from the private column of the same
-        name, and from the public one where the mechanism learns from that table.
-        """
-        coded = name.endswith("_discretized")
-        upstream = {
-            "private_records": self.source_deps("private_records"),
-            "private_discretized": [self.key("private_records")],
-            # Which columns each of several has is known once they are read.
-            "public_discretized": [
-                self.key(name) for name, table in self.public_records.items() if not table
-            ],
-            "synthetic_records": [
-                self.key("private_discretized"),
-                *([self.key("public_discretized")] if self.learns_from_public else []),
-            ],
-        }.get(name, [])
-        if name not in ("private_records", "synthetic_records") and not coded:
-            return {}
-        metadata: dict[str, Any] = {"dagster/column_schema": column_schema(domain, coded=coded)}
-        if name == "public_discretized" and self.spec.previous is not None:
-            upstream = [*upstream, self.key(PREVIOUS)]
-        if upstream:
-            metadata["dagster/column_lineage"] = column_lineage(domain.names, upstream)
-        return metadata
-
-    def _code_version(self, name: str) -> str:
-        """Return a version that changes with the configuration that the asset depends on."""
-        spec = self.spec
-        source = self._sources.get(name)
-        parts: list[Any] = [CODE_VERSION]
-        if source is not None:
-            parts.append(source.to_dict())
-        if name == "private_records" and spec.privacy.unit is not None:
-            parts.append(spec.privacy.unit.build().to_dict())
-        if name == "domain":
-            declared = spec.domain.declared
-            parts.append(declared.digest if declared else [spec.domain.identify, spec.domain.bins])
-        if name == "public_discretized" and spec.previous is not None:
-            parts.append(spec.previous.to_dict())
-        if name in ("privacy_budget", MECHANISM_RUN):
-            parts += [spec.dataset, spec.privacy.edition, spec.configured]
-        if name == "workload_error":
-            parts += [spec.evaluation_mode, spec.evaluation.share, spec.workload.to_dict()]
-        text = json.dumps(parts, sort_keys=True, default=str)
-        return f"{CODE_VERSION}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
     @property
     def budget(self) -> Budget:

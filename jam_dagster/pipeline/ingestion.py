@@ -11,6 +11,7 @@ import dagster as dg
 import pandas as pd
 
 from jam_dagster.errors import DomainError, InputError
+from jam_dagster.pipeline.asset_options import release_asset, table_metadata
 from jam_dagster.pipeline.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.graph import (
     LEDGER,
@@ -90,7 +91,7 @@ def _public_records(graph: ReleaseGraph, name: str) -> dg.AssetsDefinition:
     deps = graph.source_deps(name)
     called = graph.public_records[name]
 
-    @graph.asset(name, deps=deps)
+    @release_asset(graph, name, deps=deps)
     def public_records(context: dg.AssetExecutionContext) -> pd.DataFrame:
         source = reading(graph, name, context)
         table = source.read(private=False)
@@ -142,7 +143,7 @@ def _domain_asset(graph: ReleaseGraph) -> tuple[dg.AssetsDefinition, dict[str, d
     if spec.declared is not None:
         declared = spec.declared
 
-        @graph.asset("domain")
+        @release_asset(graph, "domain")
         def domain(context: dg.AssetExecutionContext) -> Domain:
             return describe(context, declared)
 
@@ -150,7 +151,7 @@ def _domain_asset(graph: ReleaseGraph) -> tuple[dg.AssetsDefinition, dict[str, d
 
     if spec.identify == "public":
 
-        @graph.asset("domain", ins=graph.ins(*graph.public_records))
+        @release_asset(graph, "domain", ins=graph.ins(*graph.public_records))
         def domain_from_public(
             context: dg.AssetExecutionContext, **records: pd.DataFrame
         ) -> Domain:
@@ -158,7 +159,7 @@ def _domain_asset(graph: ReleaseGraph) -> tuple[dg.AssetsDefinition, dict[str, d
 
         return domain_from_public, graph.ins("domain")
 
-    @graph.asset("domain", ins=graph.ins("public_records", "private_records"))
+    @release_asset(graph, "domain", ins=graph.ins("public_records", "private_records"))
     def domain_from_both(
         context: dg.AssetExecutionContext,
         public_records: pd.DataFrame,
@@ -184,7 +185,8 @@ def _private_records(
     spec = graph.spec
     declared = spec.domain.declared
 
-    @graph.asset(
+    @release_asset(
+        graph,
         "private_records",
         # A declared domain is known without the asset; that saves the graph an arrow.
         ins={} if declared is not None else domain_input,
@@ -217,7 +219,7 @@ def _private_records(
         if graph.neighbours.records_public:
             metadata["dagster/row_count"] = len(table)
         if domain is not None and not domain.restricted:
-            metadata |= graph.table_metadata("private_records", domain)
+            metadata |= table_metadata(graph, "private_records", domain)
         context.add_output_metadata(metadata)
         return table
 
@@ -227,7 +229,7 @@ def _private_records(
 def _private_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
     name = "private_discretized"
 
-    @graph.asset(name, ins=graph.ins("private_records", "domain"))
+    @release_asset(graph, name, ins=graph.ins("private_records", "domain"))
     def private_discretized(
         context: dg.AssetExecutionContext, private_records: pd.DataFrame, domain: Domain
     ) -> EncodedTable:
@@ -238,7 +240,7 @@ def _private_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
         if graph.neighbours.records_public:
             metadata["dagster/row_count"] = encoded.records
         if not domain.restricted:
-            metadata |= graph.table_metadata(name, domain)
+            metadata |= table_metadata(graph, name, domain)
         context.add_output_metadata(metadata)
         return encoded
 
@@ -249,7 +251,8 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
     name = "public_discretized"
     follows = graph.spec.previous is not None
 
-    @graph.asset(
+    @release_asset(
+        graph,
         name,
         ins=graph.ins(*graph.public_records, "domain"),
         deps=graph.previous_deps() if follows else (),
@@ -272,7 +275,7 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
         if not follows or graph.tells_data(name) or graph.neighbours.records_public:
             metadata.setdefault("dagster/row_count", encoded.records)
         if not domain.restricted:
-            metadata = graph.table_metadata(name, domain) | metadata
+            metadata = table_metadata(graph, name, domain) | metadata
         context.add_output_metadata(metadata)
         return encoded
 

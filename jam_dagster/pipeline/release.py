@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from jam_dagster.pipeline.assessment import assessment_assets
+from jam_dagster.pipeline.asset_options import previous_asset
 from jam_dagster.pipeline.automation import check_automation
 from jam_dagster.pipeline.budget import budget_assets
 from jam_dagster.pipeline.certification import certification_assets, certification_checks
@@ -208,7 +209,7 @@ def build_release_assets(
             *assessment_assets(graph),
             *certification_assets(graph),
         ]
-    before = [graph.previous_spec()] if spec.previous is not None else []
+    before = [previous_asset(graph)] if spec.previous is not None else []
     if translate is not None:
         made = [spec for one in assets for spec in one.specs]
         assets = [one.map_asset_specs(graph.translated) for one in assets]

@@ -14,6 +14,7 @@ from jam_dagster.evaluation.release_history import PartitionRelease
 from jam_dagster.mechanisms import Mechanism, Round, sampling_generator
 from jam_dagster.mechanisms.sampling import sampling_error
 from jam_dagster.pipeline.archive import DataFingerprint
+from jam_dagster.pipeline.asset_options import release_asset, table_metadata
 from jam_dagster.pipeline.descriptions import MECHANISM_RUN, PUBLIC_CODES
 from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
 from jam_dagster.pipeline.identity import (
@@ -59,7 +60,8 @@ def _mechanism_run(graph: ReleaseGraph) -> dg.AssetsDefinition:
     spec = graph.spec
     exact = spec.privacy.noise == "exact"
 
-    @graph.asset(
+    @release_asset(
+        graph,
         MECHANISM_RUN,
         ins=graph.ins("private_discretized", *graph.public_codes),
         resources={*graph.spending_resources, *STORES},
@@ -192,7 +194,9 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
     name = "synthetic_records"
     store_key = graph.store(name)
 
-    @graph.asset(name, ins=graph.ins(MECHANISM_RUN, *graph.public_codes), resources={store_key})
+    @release_asset(
+        graph, name, ins=graph.ins(MECHANISM_RUN, *graph.public_codes), resources={store_key}
+    )
     def synthetic_records(
         context: dg.AssetExecutionContext,
         mechanism_run: ReleaseRun,
@@ -212,7 +216,7 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
             "releasable": graph.spec.releasable,
         }
         if not mechanism_run.model.domain.restricted:
-            metadata |= graph.table_metadata(name, mechanism_run.model.domain)
+            metadata |= table_metadata(graph, name, mechanism_run.model.domain)
         if graph.tells_data(name) or graph.neighbours.records_public:
             # Seeded noise around a private number tells it to everyone who knows the seed.
             metadata["dagster/row_count"] = len(table)

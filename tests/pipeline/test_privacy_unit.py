@@ -24,6 +24,7 @@ from jam_dagster.pipeline import (
     UnitSpec,
     assessment,
 )
+from jam_dagster.pipeline.asset_options import code_version
 from jam_dagster.pipeline.formats import CodesFormat, RunFormat
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.privacy import Budget
@@ -96,7 +97,7 @@ def test_a_release_that_protects_records_keeps_its_name() -> None:
     digest = "f6f1976c34f88ad89b1c793455f6636d2e55a29ffa7314599fd790491f42a135"
     assert spec().digest(DOMAIN) == digest
     assert spec(records_share=0.2).digest(DOMAIN) == digest
-    assert ReleaseGraph(spec())._code_version("private_records") == "1-ebb7d10b5103"
+    assert code_version(ReleaseGraph(spec()), "private_records") == "1-ebb7d10b5103"
 
 
 def test_whom_it_protects_makes_another_release() -> None:

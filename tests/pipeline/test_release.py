@@ -520,21 +520,6 @@ def test_domain_identified_from_private_data_is_restricted(bench: Bench) -> None
     assert {path.suffix for path in modes} >= {".npz", ".html", ".parquet", ".csv", ".yaml"}
 
 
-def test_everything_is_labelled_owned_and_described(bench: Bench) -> None:
-    definitions = bench.definitions(owners=["team:statistics"], tags={"team": "x"}, group="census")
-    for spec in definitions.resolve_all_asset_specs():
-        assert LABEL_TAG in spec.tags
-        assert spec.tags["team"] == "x"
-        assert spec.owners == ["team:statistics"]
-        assert spec.group_name == "census"
-        assert spec.description
-        assert spec.kinds
-        assert spec.code_version
-    for name in ("jam_pgm", "workload_error"):
-        node = definitions.resolve_assets_def(dg.AssetKey(["people", name])).op
-        assert node.retry_policy == dg.RetryPolicy(max_retries=0)
-
-
 def test_workload_may_be_a_list(bench: Bench) -> None:
     workload = WorkloadSpec(cliques=[["job", "town"], ["age"]])
     assert bench.run(UP_TO_SYNTHETIC, workload=workload).success
