@@ -296,13 +296,10 @@ def _bound_rows(bounds: ErrorBounds) -> list[dict[str, Any]]:
     """Return a row of the page for each marginal, the loosest bound first."""
     from jam_dagster.evaluation.plots import KIND_NAMES
 
+    fractions = bounds.fractions()
     ordered = sorted(bounds.bounds, key=lambda one: -one.bound)
     return [
-        {
-            "clique": one.clique,
-            "kind": KIND_NAMES[one.kind],
-            "bound": bounds.fractions()[one.clique],
-        }
+        {"clique": one.clique, "kind": KIND_NAMES[one.kind], "bound": fractions[one.clique]}
         for one in ordered
     ]
 

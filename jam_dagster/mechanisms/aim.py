@@ -133,7 +133,7 @@ class Aim:
                 f"{ROUNDS_AN_ATTRIBUTE} for each attribute."
             )
         check_share(rho, shares)
-        check_countable(domain, workload)
+        check_countable(domain, workload.cliques)
 
     def run(
         self,

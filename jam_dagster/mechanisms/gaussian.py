@@ -75,7 +75,7 @@ class Gaussian:
             If `rho` leaves a marginal less than is worth its noise, or one is too large to be
             counted.
         """
-        check_countable(domain, workload)
+        check_countable(domain, workload.cliques)
         parts = shares_of(domain, workload) * rho
         least = int(parts.argmin())
         if parts[least] < SMALLEST_RHO:

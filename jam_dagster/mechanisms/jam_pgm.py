@@ -116,7 +116,7 @@ class JamPgm:
             If no marginal of the workload's downward closure fits the first round's size limit.
         """
         self.check_budget(rho)
-        check_countable(domain, workload)
+        check_countable(domain, workload.cliques)
         closure = workload.downward_closure()
         check_first_candidates(domain, closure, self.size_limit_mb, self.rounds)
 

@@ -32,7 +32,7 @@ from jam_dagster.mechanisms.run import (
     check_share,
     in_rounds,
 )
-from jam_dagster.mechanisms.settings import check_settings, setting
+from jam_dagster.mechanisms.settings import check_settings, setting, told_settings
 from jam_dagster.mechanisms.transcript import Measurement, Round, Transcript
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
@@ -118,7 +118,13 @@ class Mst:
         """
         names = attributes_of(workload)
         check_share(rho, PARTS * len(names), remedy="use fewer attributes")
-        check_countable(domain, Workload.of(domain, candidates_of(names)))
+        check_countable(
+            domain,
+            candidates_of(names),
+            whose="MST measures pairs of attributes, whatever the workload's degree:",
+            remedy="Give the attributes fewer values, or choose a mechanism that measures no more "
+            "than the workload asks, such as independent or aim.",
+        )
 
     def run(
         self,
@@ -160,7 +166,7 @@ class Mst:
     ) -> FittedModel:
         """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
         prepared = transcript.measurements
-        if transcript.parameters["merge_rare"]:
+        if told_settings(cls, transcript)["merge_rare"]:
             prepared = tuple(map(RareValues(domain).merged, prepared))
         return refit_graphical(transcript, domain, prepared)
 

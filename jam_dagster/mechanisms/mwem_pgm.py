@@ -115,7 +115,7 @@ class MwemPgm:
         """
         rounds = self.expected_rounds(domain, workload)
         check_share(rho, rounds)
-        check_countable(domain, workload)
+        check_countable(domain, workload.cliques)
         check_first_candidates(domain, workload.cliques, self.size_limit_mb, rounds)
 
     def run(

@@ -96,7 +96,7 @@ class QueryMechanism(ABC):
             is too large to be counted, or too many cells to be chosen from.
         """
         self.check_budget(rho)
-        check_countable(domain, workload)
+        check_countable(domain, workload.cliques)
         if self.queries == "cell":
             check_queries(domain, workload)
 

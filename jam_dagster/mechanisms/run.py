@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -39,15 +39,30 @@ HELD_CELLS = 2**29
 """Two gibibytes of counts: private marginals of more cells are counted anew in every round."""
 
 
-def check_countable(domain: Domain, workload: Workload) -> None:
-    """Raise SpecificationError if a marginal of the workload is too large to be counted."""
-    sizes = {q: domain.size(q) for q in workload.cliques}
+def check_countable(
+    domain: Domain,
+    cliques: Iterable[Clique],
+    *,
+    whose: str = "The workload's marginal",
+    remedy: str = "Lower the workload's degree, or give the attributes fewer values.",
+) -> None:
+    """Raise SpecificationError if a marginal is too large to be counted.
+
+    Parameters
+    ----------
+    domain
+        Of the marginals.
+    cliques
+        What a run may have to count.
+    whose, remedy
+        Words of the error: what comes before the marginal's name, and what helps.
+    """
+    sizes = {q: domain.size(q) for q in cliques}
     largest = max(sizes, key=sizes.__getitem__)
     if sizes[largest] > LARGEST_MARGINAL_CELLS:
         raise SpecificationError(
-            f"The workload's marginal {' x '.join(largest)} has {sizes[largest]:,} cells; at "
-            f"most {LARGEST_MARGINAL_CELLS:,} can be counted. Lower the workload's degree, or "
-            "give the attributes fewer values."
+            f"{whose} {' x '.join(largest)} has {sizes[largest]:,} cells; at most "
+            f"{LARGEST_MARGINAL_CELLS:,} can be counted. {remedy}"
         )
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from jam_dagster.evaluation.pair_figures import pair_numbers, ranked_pairs, tell
 from jam_dagster.evaluation.release_history import PartitionRelease
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
 from jam_dagster.mechanisms import Aim
-from jam_dagster.mechanisms.uncertainty import known_bounds
+from jam_dagster.mechanisms.uncertainty import ErrorBounds, known_bounds
 from jam_dagster.privacy import Draws, Neighbours, NoiseCall, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, Workload
 from tests.evaluation.conftest import RECORDS, SmallRelease, measured_round, transcript_of
@@ -458,7 +459,7 @@ def test_pairs_that_a_page_has_no_room_for_are_left_out(
 
 
 def test_a_release_of_aim_tells_how_wrong_each_marginal_can_be(
-    release: SmallRelease, html: str
+    release: SmallRelease, html: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     domain, workload = release.domain, Workload.all_k_way(release.domain, 2)
     draws = Draws(SeededNoise(1), UnledgeredAccount(0.05))
@@ -467,7 +468,11 @@ def test_a_release_of_aim_tells_how_wrong_each_marginal_can_be(
     tables = {"synthetic": sampled, "public": release.public}
     bounds = known_bounds(made.transcript, domain, workload, released=sampled)
     assert bounds is not None
+    fractions = Mock(side_effect=bounds.fractions)
+    monkeypatch.setattr(ErrorBounds, "fractions", lambda _: fractions())
     told = render_report(FACTS, domain=domain, transcript=made.transcript, bounds=bounds, **tables)
+    # Once for each of table, figure and caption: once a row would be quadratic.
+    assert fractions.call_count <= 3 < len(bounds.bounds)
     assert 'href="#bounds"' in told
     words = Page(told).words()
     for one in bounds.bounds:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms import Measurement, Mst, refit
+from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.mechanisms import Aim, Independent, Measurement, Mst, refit
 from jam_dagster.mechanisms.mst import RareValues
 from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
@@ -170,11 +171,24 @@ def test_the_transcript_is_enough_to_fit_the_model_again(domain, private, worklo
     np.testing.assert_array_equal(fitted.marginal(every), made.model.marginal(every))
 
 
+@pytest.mark.parametrize("setting", ["merge_rare", "tolerance"])
+def test_a_transcript_of_another_version_says_what_helps(domain, private, workload, setting):
+    transcript = run(private, workload, [BC, 0], 0.9)[0].transcript
+    told = {name: value for name, value in transcript.parameters.items() if name != setting}
+    with pytest.raises(InputError, match=f"with which {setting} .* Load the model that was stored"):
+        refit(replace(transcript, parameters=told), domain)
+
+
 def test_what_cannot_start_is_refused():
     domain = Domain.from_sizes({"a": 2**14, "b": 2**14})
     workload = Workload.all_k_way(domain, 1)
-    with pytest.raises(SpecificationError, match="a x b has 268,435,456 cells"):
+    # The workload has no such pair, and its degree cannot be lowered.
+    said = r"MST measures pairs .* a x b has 268,435,456 cells; .* fewer values, or .* independent"
+    with pytest.raises(SpecificationError, match=said) as refused:
         Mst().check(domain, workload, 1.0)
+    assert "Lower" not in str(refused.value)
+    Independent().check(domain, workload, 1.0)
+    Aim().check(domain, workload, 1.0)
     with pytest.raises(SpecificationError, match=r"6 draws .* Raise epsilon, or use fewer attr"):
         Mst().check(domain, workload, 5e-12)
     with pytest.raises(SpecificationError, match="Raise epsilon"):
