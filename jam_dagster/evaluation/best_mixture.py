@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.mechanisms.support import Support, public_records
-from jam_dagster.mechanisms.weighted_table import WeightedTable
+from jam_dagster.mechanisms.weighted_table import EXACT_STATISTICS, WeightedTable
 
 if TYPE_CHECKING:
     from jam_dagster.privacy.draws import Draws
@@ -37,6 +37,8 @@ LEAST_TOLERANCE = 1e-7
 class BestMixture:
     """The best weights of public records, and how wrong they are; restricted.
 
+    Its `repr` tells none of it, for that may stand in a log.
+
     Attributes
     ----------
     error
@@ -44,12 +46,17 @@ class BestMixture:
     least
         What no weights can fall below: a certificate, from the dual problem.
     model
-        The weights, with the private table's number of records. They follow private data exactly.
+        The weights, with the private table's number of records. They follow private data exactly,
+        so the model is marked as restricted, and stays so where it is stored. Records sampled from
+        it are as restricted as it is.
     """
 
     error: float
     least: float
     model: WeightedTable
+
+    def __repr__(self) -> str:
+        return f"BestMixture(restricted: {EXACT_STATISTICS})"
 
 
 def best_mixture(
@@ -82,11 +89,12 @@ def best_mixture(
     Raises
     ------
     SpecificationError
-        If the measure is unknown, or the tolerance is below 1e-7.
+        If the measure is unknown, the tolerance is below 1e-7, or `records` is below 1.
     DomainError
         If the tables are not over one domain, or there are no public records to weigh.
     InputError
-        If the private table is empty.
+        If the private table is empty and `records` is not given: where the true number is private,
+        so is whether there are any.
 
     Notes
     -----
@@ -103,15 +111,17 @@ def best_mixture(
             f"The tolerance must be at least {LEAST_TOLERANCE:g} and below 2, got {tolerance!r}."
         )
     table = public_records(private.domain, public)
-    if private.records < 1:
+    if records is None and private.records < 1:
         raise InputError("The private table is empty; it needs at least one record.")
+    if records is not None and records < 1:
+        raise SpecificationError(f"The number of records must be at least 1, got {records!r}.")
     total = private.records if records is None else records
     support, _ = Support.of_records(table)
     program = _Program.of(private, support, workload, total, measure)
     weights, error, least = program.solve(tolerance)
     with np.errstate(divide="ignore"):
         logs = np.log(weights)
-    model = WeightedTable(support, float(total), logs, workload.cliques)
+    model = WeightedTable(support, float(total), logs, workload.cliques, restricted=True)
     return BestMixture(error, least, model)
 
 
@@ -154,7 +164,7 @@ def release_best_mixture(
         As for `Draws.means`.
     """
     if draws.neighbours.records_public:
-        records = private.records
+        records = None
     elif records is None:
         raise SpecificationError(
             "the number of private records is not public here: give the number that the release "
@@ -167,7 +177,9 @@ def release_best_mixture(
     noisy, sigma = draws.means(
         f"best-mixture/{measure.replace(' ', '-')}",
         np.array([found.error]),
-        l2_sensitivity=draws.neighbours.best_mixture_error(records, tolerance, single=single),
+        l2_sensitivity=draws.neighbours.best_mixture_error(
+            found.model.records, tolerance, single=single
+        ),
         rho=rho,
     )
     return float(noisy[0]), sigma

@@ -48,9 +48,11 @@ class SampleErrors:
         weights = dict(zip(workload.cliques, workload.weights, strict=True))
         whole = sum(workload.weights)
         cells: dict[int, float] = defaultdict(float)
+        # A table of nobody has no counts to scale.
+        scale = self.records / max(1, table.records)
         for block in marginal_blocks(table, workload.cliques):
             for clique, counts in block.items():
-                scaled = np.rint(counts * (self.records / table.records)).astype(np.int64)
+                scaled = np.rint(counts * scale).astype(np.int64)
                 found, often = np.unique(scaled, return_counts=True)
                 for count, times in zip(found.tolist(), often.tolist(), strict=True):
                     cells[count] += times * weights[clique] / whole

@@ -204,7 +204,8 @@ def workload_error(
         What pays for mode ``"private"``: the evaluation's own account, all of which is spent.
     records
         n as the release measured it; needed in mode ``"private"`` where the number of private
-        records is not public. The error is then a fraction of this n.
+        records is not public. The error is then a fraction of this n, as in mode ``"exact"`` is
+        that of an empty private table, which has no records to be a fraction of.
 
     Returns
     -------
@@ -219,7 +220,8 @@ def workload_error(
     DomainError
         If the tables are not over one domain.
     InputError
-        If a table has no records, or the workload names an attribute that the domain lacks.
+        If a table has no records, or the workload names an attribute that the domain lacks. A
+        private table may have none where their number is private.
     BudgetExceededError, LostDrawError
         As for `Draws.means`.
     """
@@ -232,11 +234,15 @@ def workload_error(
     judged = {"synthetic": synthetic}
     if public is not None:
         judged["public"] = public
-    _check_tables({"private": private, **judged}, workload)
+    _check_tables(private, judged, workload)
     if mode == "exact":
+        if records is None:
+            _check_records("private", private)
         independent = IndependentTable.of(private)
         baselines = {**judged, "independent": independent}
-        errors = _marginal_errors(private, tuple(baselines.values()), workload.cliques)
+        errors = _marginal_errors(
+            private, tuple(baselines.values()), workload.cliques, private.records or records
+        )
         gathered = {
             name: _table_error(row, workload) for name, row in zip(baselines, errors, strict=True)
         }
@@ -254,6 +260,7 @@ def workload_error(
             "the evaluation's account, or choose mode 'off'."
         )
     if draws.neighbours.records_public:
+        _check_records("private", private)
         records = private.records
     elif records is None:
         raise SpecificationError(
@@ -380,7 +387,8 @@ def table_errors(
         If a table has no records, or the workload names an attribute that the domain lacks.
     """
     named = {f"{place}.": table for place, table in enumerate(tables, start=1)}
-    _check_tables({"private": private, **named}, workload)
+    _check_tables(private, named, workload)
+    _check_records("private", private)
     errors = _marginal_errors(private, tables, workload.cliques)
     return [_table_error(row, workload) for row in errors]
 
@@ -413,7 +421,7 @@ class IndependentTable:
         """Return the expected counts of a marginal, float64 of the clique's shape."""
         answer = np.array(float(self.records))
         for name in clique:
-            answer = np.multiply.outer(answer, self.one_way[name] / self.records)
+            answer = np.multiply.outer(answer, self.one_way[name] / max(1, self.records))
         return answer
 
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
@@ -435,7 +443,8 @@ def _marginal_errors(
         for row, table in enumerate(tables):
             answers = table.marginals(truth)
             for clique, counts in truth.items():
-                answer = answers[clique] * (n / table.records)
+                # Only the table of nobody's attributes has no records, and answers none.
+                answer = answers[clique] * (n / max(1, table.records))
                 errors[row, columns[clique]] = np.abs(counts - answer).sum() / n
             # Not held while the next table's are counted.
             del answers
@@ -457,17 +466,23 @@ def _table_error(errors: np.ndarray, workload: Workload) -> TableError:
 
 
 def _check_tables(
-    tables: Mapping[str, MarginalSource | IndependentTable], workload: Workload
+    private: MarginalSource,
+    tables: Mapping[str, MarginalSource | IndependentTable],
+    workload: Workload,
 ) -> None:
-    """Raise unless all tables are filled and lie, like the workload, over one domain."""
-    domain = tables["private"].domain
+    """Raise unless the tables are filled and lie, like the workload, over the private domain."""
+    domain = private.domain
     for name, table in tables.items():
         if table.domain.digest != domain.digest:
             raise DomainError(
                 f"the {name} table is over another domain than the private one: encode both with "
                 "the same domain file."
             )
-        if table.records <= 0:
-            raise InputError(f"the {name} table has no records, so it answers nothing.")
+        _check_records(name, table)
     for clique in workload.cliques:
         domain.canonical(clique)
+
+
+def _check_records(name: str, table: MarginalSource | IndependentTable) -> None:
+    if table.records <= 0:
+        raise InputError(f"the {name} table has no records, so it answers nothing.")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 ARRAYS = "potentials.npz"
 """The file beside ``model.json``."""
+
+EXACT_STATISTICS = "exact statistics of private data"
+"""Why weights that no noise was added to are restricted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +43,9 @@ class WeightedTable:
         for no weight. Logarithms, because weights are made by long products.
     cliques
         The marginals that the model was fitted to.
+    restricted
+        Whether the weights follow private data exactly, and so must not leave. It stays with the
+        model where it is stored.
 
     Raises
     ------
@@ -51,6 +57,7 @@ class WeightedTable:
     total: float
     log_weights: npt.NDArray[np.float64]
     cliques: tuple[Clique, ...] = ()
+    restricted: bool = False
 
     kind: ClassVar[str] = "weighted_table"
 
@@ -71,7 +78,8 @@ class WeightedTable:
             raise InputError(f"The total must be a number, at least 0, got {self.total!r}.")
 
     def __repr__(self) -> str:
-        return f"WeightedTable({self.support.size} weighted records over {self.domain!r})"
+        mark = f"restricted: {EXACT_STATISTICS}, " if self.restricted else ""
+        return f"WeightedTable({mark}{self.support.size} weighted records over {self.domain!r})"
 
     def _repr_html_(self) -> str:
         from jam_dagster.tables.notebook import card
@@ -83,6 +91,8 @@ class WeightedTable:
             + (" (all that are possible)" if self.support.whole else " of a public table"),
         }
         label = "restricted: domain from private data" if self.domain.restricted else ""
+        if self.restricted:
+            label = f"restricted: {EXACT_STATISTICS}"
         return card("Weighted table", facts, label=label)
 
     @property
@@ -154,13 +164,15 @@ class WeightedTable:
 
         A support that is the whole domain is not written: it follows from the domain.
         """
-        description = {
+        description: dict[str, Any] = {
             "kind": self.kind,
             "total": self.total,
             "domain": self.domain.to_dict(),
             "cliques": [list(clique) for clique in self.cliques],
             "whole_domain": self.support.whole,
         }
+        if self.restricted:
+            description["restricted"] = EXACT_STATISTICS
         arrays: dict[str, np.ndarray] = {"log_weights": self.log_weights}
         if not self.support.whole:
             columns = enumerate(self.support.table.columns)
@@ -185,4 +197,6 @@ class WeightedTable:
                 places = range(len(domain.names))
                 columns = tuple(stored[f"column_{place}"] for place in places)
                 support = Support(EncodedTable(domain, columns))
-            return cls(support, float(description["total"]), stored["log_weights"], cliques)
+            weights = stored["log_weights"]
+            restricted = "restricted" in description
+            return cls(support, float(description["total"]), weights, cliques, restricted)

@@ -207,7 +207,9 @@ def _private_records(
                 spends.reserve(run_id=context.run.run_id)
         with private_step("reading the private table"):
             table = source.read(private=True)
-            _check_not_empty(table, "private")
+            # Where the number of rows is private, so is whether there are any.
+            if graph.neighbours.records_public:
+                _check_not_empty(table, "private")
             if spec.privacy.unit is not None:
                 table = spec.privacy.unit.build().limit(table, _row_key(graph, context))
             if domain is not None:

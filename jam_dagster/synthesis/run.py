@@ -140,8 +140,9 @@ def _synthesize(
 
     key = _row_key(request, folder, described, tell)
     private = _private_table(request, domain, key, watch)
-    _check_rows(private, "private")
     public_n = private.records if protection.neighbours.records_public else None
+    if public_n == 0:
+        raise InputError("The private table has no rows: give a table that has.")
     folder.check_records(public_n)
 
     folder.claim({**described, "records": public_n})
@@ -296,11 +297,6 @@ def _private_table(
         return encode(records, domain, private=True)
 
 
-def _check_rows(table: MarginalSource, name: str) -> None:
-    if table.records == 0:
-        raise InputError(f"The {name} table has no rows: give a table that has.")
-
-
 def _funding(
     request: SynthesisRequest,
     domain: Domain,
@@ -370,7 +366,7 @@ def _evaluate(
 ) -> WorkloadError:
     if request.evaluate != "private":
         return workload_error(
-            private, synthetic, public, workload, mode=request.evaluate, draws=None
+            private, synthetic, public, workload, mode=request.evaluate, records=records
         )
     draws = funds.draws(EVALUATION, request.protection)
     try:

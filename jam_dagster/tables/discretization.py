@@ -50,7 +50,8 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
         What each column may hold.
     private
         Whether the rows are private. Then no error holds a value of the table or a statistic of
-        it: it names the attribute and the remedy. Otherwise it adds counts and examples.
+        it: it names the attribute and the remedy. Otherwise it adds counts and examples. Nor is a
+        private table without rows refused here: whether there are any may be private too.
 
     Returns
     -------
@@ -60,7 +61,7 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
     Raises
     ------
     InputError
-        The table has no rows.
+        It is no table, or a public one that has no rows.
     DomainError
         A column is missing, occurs twice or has a type that the attribute cannot hold.
     OutsideDomainError
@@ -69,7 +70,7 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
     """
     if not isinstance(table, pd.DataFrame):
         raise InputError(f"encode needs a pandas DataFrame, got {type(table).__name__}")
-    if not len(table):
+    if not private and not len(table):
         raise InputError(_NO_ROWS)
     columns = []
     for attribute in domain.attributes:
@@ -128,9 +129,10 @@ def each_encoded(
     chunks: Iterable[pd.DataFrame], domain: Domain, *, private: bool = True
 ) -> Iterator[EncodedTable]:
     """Yield each chunk of a table encoded; see `encode_chunks`."""
-    empty = True
+    empty = not private
     for chunk in chunks:
-        if len(chunk):
+        # A private chunk without rows is encoded for its columns, which must be the domain's.
+        if private or len(chunk):
             yield encode(chunk, domain, private=private)
             empty = False
     if empty:

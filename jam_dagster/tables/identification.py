@@ -86,7 +86,7 @@ def draft_domain(
     SpecificationError
         `bins` is not a positive integer, or `nullable` is unknown.
     InputError
-        A table is empty.
+        The public table is empty. Whether the private one is may be private itself.
     DomainError
         A column is all missing, holds dates, or text that looks like names or keys; or the
         tables do not fit together. No message holds a private value or statistic.
@@ -95,8 +95,7 @@ def draft_domain(
         raise SpecificationError(f"bins must be a positive integer, got {bins!r}")
     if nullable not in ("observed", "all"):
         raise SpecificationError(f"nullable must be 'observed' or 'all', got {nullable!r}")
-    tables = [public] if private is None else [public, private]
-    if not all(len(table) for table in tables):
+    if not len(public):
         raise InputError("a domain cannot be drafted from a table without rows: check the source")
     _check_columns(public, private)
     attributes = []

@@ -76,7 +76,7 @@ class ParquetSource:
         Yields
         ------
         DataFrame
-            One row a record, in the order of `read`.
+            One row a record, in the order of `read`; for a table of none, its columns alone.
 
         Raises
         ------
@@ -163,6 +163,7 @@ def _frames(dataset: pq.ParquetDataset, fields: Sequence[pa.Field]) -> Iterator[
     import pyarrow.parquet as pq
     from pyarrow.dataset import get_partition_keys
 
+    empty = True
     for fragment in dataset.fragments:
         stored = [one for one in fields if one.name in fragment.physical_schema.names]
         constants = get_partition_keys(fragment.partition_expression)
@@ -184,6 +185,9 @@ def _frames(dataset: pq.ParquetDataset, fields: Sequence[pa.Field]) -> Iterator[
                 arrays = [_array(batch, field, constants) for field in fields]
                 table = pa.table(arrays, [field.name for field in fields])
                 yield _exact(table.to_pandas(**_GAPS))
+                empty = False
+    if empty:
+        yield _exact(pa.schema(fields).empty_table().to_pandas(**_GAPS))
 
 
 def _array(batch: pa.RecordBatch, field: pa.Field, constants: Mapping[str, Any]) -> pa.Array:

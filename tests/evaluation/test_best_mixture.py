@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.optimize import linprog
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.evaluation.best_mixture import best_mixture, on_simplex, release_best_mixture
 from jam_dagster.evaluation.workload_error import workload_error
-from jam_dagster.mechanisms import make_mechanism
+from jam_dagster.mechanisms import WeightedTable, load_model, make_mechanism
 from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
 
@@ -189,6 +190,59 @@ def test_tables_that_do_not_fit_are_refused_and_nothing_is_charged() -> None:
     with pytest.raises(SpecificationError, match="not public here"):
         release_best_mixture(rows, rows, WORKLOAD, hidden, rho=0.5)
     assert account.spent == 0
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_whether_there_is_anybody_is_not_told(measure) -> None:
+    """Where n is private, no private records are as near to one as any neighbours are."""
+    one, public = table([(0, 0, 0)]), table([(0, 0, 0), (2, 1, 3)])
+    relation = Neighbours("add_remove")
+    found = []
+    for private in (one, one.take([])):
+        account = UnledgeredAccount(0.5)
+        noisy, sigma = release_best_mixture(
+            private,
+            public,
+            WORKLOAD,
+            Draws(SeededNoise(1), account, neighbours=relation),
+            rho=0.5,
+            measure=measure,
+            tolerance=1e-4,
+            records=5,
+        )
+        assert account.spent == 0.5
+        found.append((noisy, sigma))
+    # The same noise around both.
+    moved = abs(found[0][0] - found[1][0])
+    limit = relation.best_mixture_error(5, 1e-4, single=measure == "largest cell")
+    assert 0 < moved <= limit
+    assert found[0][1] == found[1][1] == pytest.approx(limit)
+    with pytest.raises(SpecificationError, match="number of records must be at least 1"):
+        best_mixture(one, public, WORKLOAD, records=0)
+
+
+def test_exact_weights_are_marked_wherever_they_are_stored_or_shown(tmp_path) -> None:
+    rng = np.random.default_rng(3)
+    private, public = random_table(rng, 100), random_table(rng, 10)
+    found = best_mixture(private, public, WORKLOAD)
+    assert repr(found) == "BestMixture(restricted: exact statistics of private data)"
+    found.model.save(tmp_path / "model")
+    described = json.loads((tmp_path / "model" / "model.json").read_text())
+    assert described["restricted"] == "exact statistics of private data"
+    again = load_model(tmp_path / "model")
+    assert isinstance(again, WeightedTable)
+    for model in (found.model, again):
+        assert model.restricted
+        assert "restricted: exact statistics of private data" in repr(model)
+        assert "restricted: exact statistics of private data" in model._repr_html_()
+    np.testing.assert_array_equal(again.marginal(("a",)), found.model.marginal(("a",)))
+
+    # What a mechanism releases has the files that it always had.
+    draws = Draws(SeededNoise(1), UnledgeredAccount(1.0))
+    paid = make_mechanism("pmw_pub", rounds=1).run(private, public, WORKLOAD, draws).model
+    assert "restricted" not in repr(paid)
+    paid.save(tmp_path / "paid")
+    assert "restricted" not in json.loads((tmp_path / "paid" / "model.json").read_text())
 
 
 def test_the_nearest_point_of_a_simplex() -> None:

@@ -21,7 +21,8 @@ from jam_dagster.evaluation import (
     marginal_errors,
     workload_error,
 )
-from jam_dagster.privacy import UnledgeredAccount
+from jam_dagster.evaluation.workload_error import table_errors
+from jam_dagster.privacy import Neighbours, UnledgeredAccount
 from jam_dagster.privacy.draws import Draws, MemoryStore
 from jam_dagster.privacy.seeded_noise import SeededNoise
 from jam_dagster.tables import Domain, EncodedTable, Workload, marginal_blocks
@@ -259,6 +260,49 @@ def test_exact_errors_are_compared_as_they_are() -> None:
     assert better is not None
     assert not better.worse
     assert better.level == 0.0
+
+
+def test_an_empty_private_table_is_judged_by_where_their_number_is_private(
+    domain: Domain, tables: tuple[EncodedTable, EncodedTable, EncodedTable]
+) -> None:
+    private, synthetic, public = tables
+    nobody = private.take(np.array([], int))
+    workload = Workload.of(domain, [["a", "b"], ["a"]])
+    hidden = Draws(SeededNoise(0), Purse(9e3), neighbours=Neighbours("add_remove"))
+    noisy = workload_error(
+        nobody, synthetic, public, workload, mode="private", draws=hidden, records=4
+    )
+    # Everybody in the synthetic table is one too many.
+    assert noisy.synthetic is not None
+    assert noisy.synthetic.mean == pytest.approx(1.0, abs=6 * noisy.sigma)
+    assert noisy.sigma < 0.01
+    assert [call.lost for call in hidden.calls] == [False]
+
+    exact = workload_error(nobody, synthetic, public, workload, mode="exact", records=4)
+    assert exact.to_dict() == {
+        "synthetic": {"mean": 1.0, "max": 1.0},
+        "public": {"mean": 1.0, "max": 1.0},
+        "independent": {"mean": 0.0, "max": 0.0},
+    }
+    assert exact.sample_equivalent == 0
+
+
+def test_an_empty_private_table_is_refused_where_their_number_is_public(
+    domain: Domain, tables: tuple[EncodedTable, EncodedTable, EncodedTable]
+) -> None:
+    private, synthetic, public = tables
+    nobody = private.take(np.array([], int))
+    workload = Workload.of(domain, [["a"]])
+    purse = Purse(1.0)
+    told = "private table has no records"
+    draws = Draws(SeededNoise(0), purse)
+    with pytest.raises(InputError, match=told):
+        workload_error(nobody, synthetic, public, workload, mode="private", draws=draws)
+    with pytest.raises(InputError, match=told):
+        workload_error(nobody, synthetic, public, workload, mode="exact")
+    with pytest.raises(InputError, match=told):
+        table_errors(nobody, [synthetic], workload)
+    assert purse.charges == {}
 
 
 def test_bad_input_is_refused_before_any_charge(

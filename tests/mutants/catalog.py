@@ -313,6 +313,22 @@ MUTANTS = (
         (f"{REPLAY}::test_whether_there_is_anybody_is_not_told", *QUICK, "-k", "independent"),
     ),
     Mutant(
+        "emptiness-told-by-the-command",
+        "the command refuses an empty table where it is private how many records there are",
+        SYNTHESIS,
+        "if public_n == 0:",
+        "if private.records == 0:",
+        ("tests/battery/test_release_replay.py", *QUICK, "-k", "whether_there_is_anybody and csv"),
+    ),
+    Mutant(
+        "emptiness-told-by-ingestion",
+        "a step refuses an empty table where it is private how many records there are",
+        INGESTION,
+        "            if graph.neighbours.records_public:\n                _check_not_empty(",
+        "            if table is not None:\n                _check_not_empty(",
+        ("tests/pipeline/test_privacy_unit.py", *QUICK, "-k", "nobody"),
+    ),
+    Mutant(
         "scores-rounded-apart",
         "scores so low that rounding moves them further than their sensitivity",
         RUN,

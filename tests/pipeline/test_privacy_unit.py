@@ -57,6 +57,11 @@ def protects(k: int = 2, neighbours: Any = "replace_one", **more: Any) -> dict[s
     return {"privacy": privacy, "evaluation": EvaluationSpec(mode="private", share=0.2)}
 
 
+def protects_records() -> dict[str, Any]:
+    privacy = PrivacySpec(epsilon=2.0, neighbours="add_remove")
+    return {"privacy": privacy, "evaluation": EvaluationSpec(mode="private", share=0.2)}
+
+
 def private_codes(bench: Bench) -> Any:
     return CodesFormat().read(bench.closed / "people" / "private_discretized.codes.parquet")
 
@@ -313,41 +318,80 @@ def neighbour(relation: str) -> pd.DataFrame:
     return pd.concat([other, rest])
 
 
-@RELATIONS
-def test_nothing_that_leaves_depends_on_how_many_rows_there_are(
-    unit_bench: Bench, monkeypatch: pytest.MonkeyPatch, neighbours: str
+def assert_released_alike(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, other: pd.DataFrame, **given: Any
 ) -> None:
-    """The outcomes of all draws frozen, the same release of a neighbour with another n."""
+    """The outcomes of all draws frozen, release a neighbour with another n the same way."""
     monkeypatch.setattr(jam_pgm, "time", SimpleNamespace(monotonic=lambda: 0.0))
     noon = SimpleNamespace(now=lambda zone: datetime(2026, 1, 1, 12, tzinfo=UTC))
     monkeypatch.setattr(assessment, "datetime", noon)
-    given = protects(3, neighbours)
 
     def release() -> tuple[dict[str, Any], dict[Path, bytes], int]:
-        result = unit_bench.run(**given)
+        result = bench.run(**given)
         assert result.success, failure(result)
         found = {
-            path.relative_to(unit_bench.releases): path.read_bytes()
-            for path in unit_bench.releases.rglob("*")
+            path.relative_to(bench.releases): path.read_bytes()
+            for path in bench.releases.rglob("*")
             # Great Expectations writes the time of its run; what it reads is the synthetic table.
             if path.is_file() and "data_docs" not in path.parts
         }
         told = metadata_of(result)
         # The second time, the ledger knows the release.
         del told["privacy_budget"]
-        return told, found, private_codes(unit_bench).records
+        return told, found, private_codes(bench).records
 
     metadata, files, n = release()
     outcomes = [path for path in files if "outcomes" in path.parts]
     assert len(outcomes) >= 5  # rows, three selections, the errors, and what was measured
-    events = unit_bench.kinds()
-    neighbour(neighbours).to_csv(unit_bench.private, index=False)
-    (kept,) = unit_bench.releases.rglob("archive/*/run")
-    kept.rename(unit_bench.home / "moved")
+    events = bench.kinds()
+    other.to_csv(bench.private, index=False)
+    (kept,) = bench.releases.rglob("archive/*/run")
+    kept.rename(bench.home / "moved")
 
     again, files_again, n_again = release()
 
     assert n_again != n
     assert files_again == files
     assert again == metadata
-    assert [kind for kind in unit_bench.kinds()[len(events) :] if kind == "charged"] == []
+    assert [kind for kind in bench.kinds()[len(events) :] if kind == "charged"] == []
+
+
+@RELATIONS
+def test_nothing_that_leaves_depends_on_how_many_rows_there_are(
+    unit_bench: Bench, monkeypatch: pytest.MonkeyPatch, neighbours: str
+) -> None:
+    given = protects(3, neighbours)
+    assert_released_alike(unit_bench, monkeypatch, neighbour(neighbours), **given)
+
+
+@pytest.mark.slow
+def test_nothing_that_leaves_depends_on_whether_there_is_anybody(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = people(1, seed=1)
+    one.to_csv(bench.private, index=False)
+    given = protects_records()
+    assert_released_alike(bench, monkeypatch, one.iloc[:0], **given)
+
+
+INGESTED = ["domain", "privacy_budget", "private_records", "private_discretized"]
+
+
+def test_a_private_table_of_nobody_is_read_like_any_other(bench: Bench) -> None:
+    told = []
+    for rows in (1, 0):
+        people(1, seed=1).iloc[:rows].to_csv(bench.private, index=False)
+        result = bench.run(INGESTED, **protects_records())
+        assert result.success, failure(result)
+        assert private_codes(bench).records == rows
+        found = metadata_of(result)
+        # The second time, the ledger knows the release.
+        del found["privacy_budget"]
+        told.append(found)
+    assert told[0] == told[1]
+
+
+def test_a_private_table_of_nobody_is_refused_where_their_number_is_public(bench: Bench) -> None:
+    people(1, seed=1).iloc[:0].to_csv(bench.private, index=False)
+    assert "The private table has no rows" in failure(bench.run(INGESTED))
+    assert bench.kinds() == ["reserved"]

@@ -212,8 +212,6 @@ def test_values_that_are_refused(attribute, values, error, message):
     [
         (pd.DataFrame({"a": [0]}), DomainError, "no column 'b'"),
         (pd.DataFrame([[0, 0, 1]], columns=["a", "b", "b"]), DomainError, "'b' twice"),
-        (pd.DataFrame({"a": [], "b": []}), InputError, "no rows"),
-        (pd.DataFrame(), InputError, "no rows"),
         ({"a": [0], "b": [0]}, InputError, "needs a pandas DataFrame, got dict"),
     ],
 )
@@ -221,6 +219,18 @@ def test_tables_that_are_refused(table, error, message):
     for private in (True, False):
         with pytest.raises(error, match=message):
             encode(table, Domain.from_sizes({"a": 2, "b": 2}), private=private)
+
+
+@pytest.mark.parametrize("dtype", ["object", "str", "float64", "Int64"])
+def test_whether_a_private_table_has_rows_is_not_told(dtype):
+    domain = Domain((CategoricalAttribute("a", (1, 2)), NumericAttribute("b", (0, 10, 20))))
+    table = pd.DataFrame({"a": [], "b": []}, dtype=dtype)
+    assert encode(table, domain).records == 0
+    with pytest.raises(InputError, match="no rows"):
+        encode(table, domain, private=False)
+    # Its columns are looked at, as those of any other.
+    with pytest.raises(DomainError, match="no column 'b'"):
+        encode(table[["a"]], domain)
 
 
 def test_errors_of_public_tables_say_how_many_and_which():

@@ -234,7 +234,6 @@ def test_bins_that_are_refused(bins):
     ("public", "private", "error", "message"),
     [
         (pd.DataFrame({"a": []}), None, InputError, "without rows"),
-        (pd.DataFrame({"a": [1]}), pd.DataFrame({"a": []}), InputError, "without rows"),
         (pd.DataFrame(index=[0]), None, InputError, "no columns"),
         (pd.DataFrame({0: [1]}), None, DomainError, "a text as its name"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), None, DomainError, "'a' twice"),
@@ -245,6 +244,13 @@ def test_bins_that_are_refused(bins):
 def test_tables_that_are_refused(public, private, error, message):
     with pytest.raises(error, match=message):
         draft_domain(public, private=private)
+
+
+def test_whether_a_private_table_has_rows_is_not_told():
+    public = pd.DataFrame({"a": [1, 2], "b": ["x", "y"], "c": [0.5, None], "d": [True, False]})
+    found = draft_domain(public, private=public.iloc[:0].astype("str"))
+    assert found.names == ("a", "b", "c", "d")
+    assert found.restricted
 
 
 def test_every_attribute_may_be_declared_nullable():

@@ -205,10 +205,28 @@ def test_other_tables_that_are_refused(tmp_path, limit):
         encode_parquet(source, AB, limit=limit, private=False)
     write(path, {"a": pa.array([], pa.string()), "b": pa.array([], pa.int64())})
     with pytest.raises(InputError, match="the table has no rows"):
-        encode_parquet(source, AB, limit=limit)
+        encode_parquet(source, AB, limit=limit, private=False)
     pq.write_table(pa.table([["u"], ["v"], [1]], ["a", "a", "b"]), path)
     with pytest.raises(SourceError, match="two columns of the same name"):
         encode_parquet(source, AB, limit=limit)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_whether_a_private_table_has_rows_is_not_told(tmp_path, held):
+    source = write(
+        tmp_path / "t.parquet", {"a": pa.array([], pa.string()), "b": pa.array([], "f8")}
+    )
+    if held:
+        table = encode_parquet(source, AB)
+        assert isinstance(table, EncodedTable)
+    else:
+        table = ParquetTable(AB, source)
+    assert_same(table, EncodedTable(AB, (np.array([], int), np.array([], int))))
+    # Its columns are looked at, as those of any other.
+    for columns in ({"b": pa.array([], pa.int64())}, {}):
+        source = write(tmp_path / "t.parquet", columns)
+        with pytest.raises(DomainError, match="no column 'a'"):
+            encode_parquet(source, AB) if held else ParquetTable(AB, source)
 
 
 def test_a_file_that_is_cut_off_in_its_last_row_group(tmp_path):

@@ -47,6 +47,20 @@ def test_at_most_k_rows_stay_and_those_below_k_keep_all(persons, k, key):
     assert whose == {person: min(k, rows) for person, rows in Counter(persons).items()}
 
 
+def test_nobody_has_no_rows_and_a_column_all_the_same(tmp_path):
+    nobody, unit = table([]).astype({"who": "str"}), PrivacyUnit("who", 2)
+    assert unit.limit(nobody, KEY).shape == (0, 1)
+    nobody.to_parquet(tmp_path / "t.parquet")
+    source = ParquetSource(str(tmp_path / "t.parquet"))
+    limited = LimitedParquet.of(source, unit, KEY)
+    assert encode_parquet(limited, Domain.from_sizes({"row": 2})).records == 0
+    other = PrivacyUnit("name", 2)
+    with pytest.raises(InputError, match="no column 'name'"):
+        other.limit(nobody, KEY)
+    with pytest.raises(InputError, match="no column 'name'"):
+        LimitedParquet.of(source, other, KEY)
+
+
 @given(people, people, limits, keys, st.randoms(use_true_random=False))
 def test_nobody_else_decides_which_rows_stay(persons, others, k, key, random):
     """The rows of others may come, go and change places: what stays of mine stays."""
