@@ -56,9 +56,18 @@ class Answer:
         """Return what was measured less what the weights say."""
         return self.wanted - self.answer(weights)
 
+    @cached_property
+    def _occupied(self) -> npt.NDArray[np.bool_]:
+        size = len(self.wanted)
+        occupied: npt.NDArray[np.bool_] = np.bincount(self.codes, minlength=size)[:size] > 0
+        return occupied
+
     def error(self, weights: npt.NDArray[np.float64]) -> float:
-        """Return the largest absolute difference."""
-        return float(np.abs(self.difference(weights)).max())
+        """Return the largest absolute difference in a cell that holds records.
+
+        What is wrong in the others no weights can change.
+        """
+        return float(np.abs(self.difference(weights)).max(where=self._occupied, initial=0.0))
 
 
 class HistogramFit(ABC):

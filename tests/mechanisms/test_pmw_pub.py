@@ -70,6 +70,15 @@ def test_past_answers_are_used_again_where_they_are_at_least_half_as_wrong(domai
     assert twice == pytest.approx(again)
 
 
+def test_no_past_answer_is_left_out_for_a_cell_that_no_weights_can_change(domain):
+    """a is wrong by 0.15 where b is by 0.2, and by 0.4 in a cell without records."""
+    every = Support.of_domain(domain).table
+    support, _ = Support.of_records(every.take(every.column("b") < 2))
+    fit = MultiplicativeWeights(support, np.zeros(8), 10, passes=1, average=False)
+    assert fit.add(measured(("a",), [7, 3])).iterations == 1
+    assert fit.add(measured(("b",), [3, 3, 4])).iterations == 2
+
+
 def test_the_average_is_that_of_the_weights_after_each_round(private, public):
     last, average = (
         run("pmw_pub", private, public, [0, 1], iterate=iterate)[0].model
