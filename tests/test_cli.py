@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 import subprocess
 import sys
-import time
 import uuid
 from contextlib import closing
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_version(run: Run) -> None:
     assert run("--version").stdout == f"jam-dagster {jam_dagster.__version__}\n"
 
 
-def test_help_takes_less_than_a_second_and_loads_nothing_heavy() -> None:
+def test_help_takes_less_than_a_second_of_work_and_loads_nothing_heavy() -> None:
     code = (
         "import sys; from jam_dagster.cli import app\n"
         "try: app(['--help'])\n"
@@ -62,16 +62,15 @@ def test_help_takes_less_than_a_second_and_loads_nothing_heavy() -> None:
         "heavy = {'numpy', 'pandas', 'jax', 'mbi', 'opendp', 'dagster', 'great_expectations'}\n"
         "print('LOADED', sorted(heavy & set(sys.modules)))"
     )
-    # The best of three: the machine may be busy with something else.
-    seconds = []
-    for _ in range(3):
-        started = time.monotonic()
-        ran = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        )
-        seconds.append(time.monotonic() - started)
-        assert "LOADED []" in ran.stdout
-    assert min(seconds) < 1
+    # The processor's time: the machine may be busy with something else.
+    before = os.times()
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    after = os.times()
+    assert "LOADED []" in ran.stdout
+    used = (after.children_user - before.children_user) + (
+        after.children_system - before.children_system
+    )
+    assert 0 < used < 1
 
 
 # --- how a command ends
@@ -184,7 +183,7 @@ BAD_INPUT = {
         "size limit",
     ),
     "a share that nothing asks for": (
-        lambda: synthesize(*RELEASE, "--evaluation-share", "0.1"),
+        lambda: synthesize(*RELEASE, "--evaluate", "exact", "--evaluation-share", "0.1"),
         "drop it",
     ),
     "a share that is too large": (

@@ -184,7 +184,7 @@ def test_a_release_that_was_closed_before_a_draw_is_paid_like_a_new_one(run: Run
         dataset="people",
     )
     key = request.key(Domain.load(Path("domain.json")))
-    release = Ledger("ledger.db").open_release(key, {"mechanism": _rho(1.0)}, run_id="test")
+    release = Ledger("ledger.db").open_release(key, request.release.shares(), run_id="test")
 
     reserved = json.loads(run(*asked).stdout)["ledger"]
     release.close("by hand")

@@ -216,6 +216,16 @@ def test_a_release_is_checked(run: Run) -> None:
     assert "200 rows, 200 expected" in page
 
 
+def test_exact_errors_of_a_release_must_be_asked_for(run: Run) -> None:
+    made = json.loads(run(*synthesize(*RELEASE, "--json")).stdout)
+
+    errors = json.loads(Path("out/errors.json").read_text())
+    assert errors["mode"] == "private"
+    assert errors["sigma"] > 0
+    assert errors["synthetic"] == made["workload_error"]["synthetic"]
+    assert not Path("out/restricted").exists()
+
+
 def test_a_failed_check_fails_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def cut(synthetic: EncodedTable, rng: np.random.Generator) -> pd.DataFrame:
         return decode(synthetic, rng).head(150)
@@ -231,7 +241,7 @@ def test_a_failed_check_fails_nothing(run: Run, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_release_is_reported_in_two_editions(run: Run) -> None:
-    result = run(*synthesize(*RELEASE, "--report"))
+    result = run(*synthesize(*RELEASE, "--report", "--evaluate", "exact"))
 
     assert result.exit_code == 0, result.output
     assert f"Report{' ' * 14}{Path('out/report.html').resolve()}\n" in result.stdout
@@ -264,7 +274,7 @@ def test_the_options_are_those_of_the_library() -> None:
     _, told = get_args(get_type_hints(command, include_extras=True)["evaluation_share"])
 
     assert set(get_args(plain["noise"])) == set(get_args(NoiseName))
-    assert set(get_args(plain["evaluate"])) == set(get_args(EvaluationMode))
+    assert set(get_args(get_args(plain["evaluate"])[0])) == set(get_args(EvaluationMode))
     assert set(get_args(get_args(plain["estimator"])[0])) == set(get_args(EstimatorName))
     assert options.DEFAULT_MECHANISM == DEFAULT_MECHANISM
     assert told.show_default == f"{EVALUATION_SHARE:g}"

@@ -131,6 +131,7 @@ EVALUATE = typer.Option(
     rich_help_panel=EVALUATION,
     help="How the errors are measured on the private table: `exact` errors are "
     "restricted, as the table is; `private` ones are measured with noise, and charged.",
+    show_default="`private` for a release, `exact` for research",
 )
 
 EVALUATION_SHARE = typer.Option(

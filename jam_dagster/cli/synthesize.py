@@ -114,7 +114,7 @@ def synthesize(
             "noise is exact, and its sampling follows from what was measured.",
         ),
     ] = 0,
-    evaluate: Annotated[EvaluationName, EVALUATE] = "exact",
+    evaluate: Annotated[EvaluationName | None, EVALUATE] = None,
     evaluation_share: Annotated[float | None, EVALUATION_SHARE] = None,
     checks: Annotated[
         bool | None,
@@ -153,12 +153,12 @@ def synthesize(
         --domain domain.json --epsilon 1 --rounds 10 --noise numpy --out research
     ```
 
-    Make a release, and measure its errors in a way that may leave, too:
+    Make a release; its errors are measured in a way that may leave, too:
 
     ```
     jam-dagster synthesize --private people.csv --public survey.csv \
         --domain domain.yaml --epsilon 1 --ledger ledger.db --dataset people \
-        --evaluate private --out release
+        --out release
     ```
 
     In the folder lie the synthetic table (synthetic.csv), its domain, its checks

@@ -125,6 +125,8 @@ class PlanRequest:
         seed = settings.pop("seed", 0)
         own = {one.name for one in fields(cls)} - {"release", "domain", "noise"}
         of_plan = {name: settings.pop(name) for name in own & set(settings)}
+        # What is planned draws seeded noise; its budget is divided as the release's.
+        settings.setdefault("evaluate", "private" if noise == "exact" else "exact")
         release = SynthesisRequest(
             private=NeverOpened(), out=Path("plan"), noise="numpy", seed=seed, **settings
         )

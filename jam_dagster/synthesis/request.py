@@ -50,9 +50,10 @@ class SynthesisRequest:
         nothing, and what it makes may not leave.
     evaluate
         How the errors are measured on the private table: ``"exact"``, ``"private"`` (with noise,
-        charged) or ``"off"``.
+        charged) or ``"off"``. None means ``"private"`` for a release, whose exact errors must be
+        asked for, and ``"exact"`` for research.
     evaluation_share
-        The part of the budget that pays ``evaluate="private"``; None means 5%.
+        The part of the budget that pays private evaluation; None means 5%.
     ledger, dataset
         The ledger, a file or a SQLAlchemy URL, and the protected dataset that pays.
     release
@@ -87,7 +88,7 @@ class SynthesisRequest:
     degree: int = 3
     seed: int = 0
     noise: NoiseName = "exact"
-    evaluate: EvaluationMode = "exact"
+    evaluate: EvaluationMode | None = None
     evaluation_share: float | None = None
     ledger: str | None = None
     dataset: str | None = None
@@ -116,17 +117,20 @@ class SynthesisRequest:
             raise SpecificationError(f"degree must be at least 1, got {self.degree}.")
         if self.seed < 0:
             raise SpecificationError(f"seed must be 0 or more, got {self.seed}.")
-        for name, choices in (("noise", NoiseName), ("evaluate", EvaluationMode)):
-            if getattr(self, name) not in get_args(choices):
+        told = {
+            "noise": (self.noise, get_args(NoiseName)),
+            "evaluate": (self.evaluation_mode, get_args(EvaluationMode)),
+        }
+        for name, (value, choices) in told.items():
+            if value not in choices:
                 raise SpecificationError(
-                    f"{name} must be one of {', '.join(get_args(choices))}, "
-                    f"got {getattr(self, name)!r}."
+                    f"{name} must be one of {', '.join(choices)}, got {value!r}."
                 )
         if self.evaluation_share is not None:
-            if self.evaluate != "private":
+            if self.evaluation_mode != "private":
                 raise SpecificationError(
                     f"evaluation_share pays for private evaluation, which this is not: drop it, "
-                    f"or evaluate 'private' instead of {self.evaluate!r}."
+                    f"or evaluate 'private' instead of {self.evaluation_mode!r}."
                 )
             if self.evaluation_share == 0:
                 raise SpecificationError(
@@ -199,9 +203,16 @@ class SynthesisRequest:
         return self.release or self.out.resolve().name
 
     @property
+    def evaluation_mode(self) -> EvaluationMode:
+        """How the errors are measured on the private table."""
+        if self.evaluate is not None:
+            return self.evaluate
+        return "private" if self.noise == "exact" else "exact"
+
+    @property
     def share(self) -> float:
         """The part of the budget that is kept for the evaluation."""
-        if self.evaluate != "private":
+        if self.evaluation_mode != "private":
             return 0.0
         return EVALUATION_SHARE if self.evaluation_share is None else self.evaluation_share
 

@@ -364,9 +364,14 @@ def _evaluate(
     funds: Funds,
     tell: Callable[[str], None],
 ) -> WorkloadError:
-    if request.evaluate != "private":
+    if request.evaluation_mode != "private":
         return workload_error(
-            private, synthetic, public, workload, mode=request.evaluate, records=records
+            private,
+            synthetic,
+            public,
+            workload,
+            mode=request.evaluation_mode,
+            records=records,
         )
     draws = funds.draws(EVALUATION, request.protection)
     try:

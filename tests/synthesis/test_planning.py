@@ -122,7 +122,7 @@ def test_a_tight_limit_lets_fewer_candidates_in_at_first() -> None:
 
 
 def test_sigma_is_that_of_an_even_share(plan: Plan) -> None:
-    rho = Budget(1.0, 1e-9).rho
+    rho = 0.95 * Budget(1.0, 1e-9).rho
     # Replace-one: sigma^2 = 1 / rho of the measurement.
     assert plan.noise.sigma == pytest.approx((0.8 * rho / 3) ** -0.5, rel=1e-6)
     assert plan.noise.measured is not None
