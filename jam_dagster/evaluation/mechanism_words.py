@@ -20,10 +20,13 @@ def chooses_source(mechanism: str) -> bool:
 
 
 def told_picks(mechanism: str, picks: Mapping[str, int]) -> str:
-    """Tell how many rounds measured where; how many there were, where they cannot choose."""
-    if chooses_source(mechanism):
-        return " and ".join(f"{number} {origin}" for origin, number in picks.items())
-    return str(picks["private"])
+    """Tell how many rounds measured where; only how many, where they cannot choose."""
+    told = {origin: f"{number} {origin}" for origin, number in picks.items()}
+    if not chooses_source(mechanism):
+        told = {**told, "private": str(picks["private"])}
+        del told["public"]
+    *first, last = told.values()
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def told_rounds(transcript: Transcript) -> str:

@@ -18,6 +18,7 @@ from jam_dagster.evaluation.comparison_plots import (
 )
 from jam_dagster.evaluation.mechanism_words import chooses_source
 from jam_dagster.evaluation.plot_style import chart_of, png, styled, svg
+from jam_dagster.evaluation.spending import Spending
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.plot_style import Chart
@@ -50,11 +51,22 @@ _KIND_LOOKS = {
     "none": (palette.MUTED, "cross"),
 }
 
-_SOURCE_NAMES = {"private": "measured privately", "public": "taken from public data"}
+_SOURCES = {
+    "private": ("measured privately", palette.SYNTHETIC, "circle"),
+    "public": ("taken from public data", palette.PUBLIC, "diamond"),
+    "lost": ("charged, and lost", palette.LOST, "cross"),
+}
+
+_USES = {
+    "number of rows": palette.MUTED,
+    "selection": palette.SELECTION,
+    "measurement": palette.MEASUREMENT,
+    "lost draws": palette.LOST,
+}
 
 
 def budget_over_rounds(transcript: Transcript) -> Chart:
-    """Plot what was spent up to each round, for selecting and for measuring, under the budget.
+    """Plot what was spent up to each round, and on what, under the budget.
 
     Parameters
     ----------
@@ -63,12 +75,17 @@ def budget_over_rounds(transcript: Transcript) -> Chart:
     """
     import altair as alt
 
-    rows = []
-    spent = {"selection": 0.0, "measurement": 0.0}
-    for one in transcript.rounds:
-        spent["selection"] += one.rho_select
-        spent["measurement"] += one.rho_measure
-        rows += [{"round": one.index + 1, "use": u, "rho": rho} for u, rho in spent.items()]
+    rows: list[dict[str, Any]] = []
+    for one, spent in zip(transcript.rounds, Spending.by_round(transcript), strict=True):
+        uses = (spent.counting, spent.selecting, spent.measuring, spent.lost)
+        rows += [
+            {"round": one.index + 1, "use": use, "place": place, "rho": rho}
+            for place, (use, rho) in enumerate(zip(_USES, uses, strict=True))
+        ]
+    # Few runs count rows or lose draws.
+    always = ("selection", "measurement")
+    shown = [u for u in _USES if u in always or any(r["use"] == u and r["rho"] > 0 for r in rows)]
+    rows = [row for row in rows if row["use"] in shown]
     bars = (
         chart_of(rows)
         .mark_bar()
@@ -84,13 +101,10 @@ def budget_over_rounds(transcript: Transcript) -> Chart:
             ),
             color=alt.Color(
                 "use:N",
-                scale=alt.Scale(
-                    domain=["selection", "measurement"],
-                    range=[palette.SELECTION.light, palette.MEASUREMENT.light],
-                ),
+                scale=alt.Scale(domain=shown, range=[_USES[use].light for use in shown]),
                 legend=alt.Legend(title=None, orient="top"),
             ),
-            order=alt.Order("use:N", sort="descending"),
+            order="place:O",
             tooltip=["round:O", "use:N", alt.Tooltip("rho:Q", format=".4g", title="rho so far")],
         )
     )
@@ -103,7 +117,7 @@ def budget_over_rounds(transcript: Transcript) -> Chart:
 
 
 def choices_per_round(transcript: Transcript) -> Chart:
-    """Plot which marginal each round chose and where it was measured.
+    """Plot which marginal each round chose, and where it was measured or that it was lost.
 
     Parameters
     ----------
@@ -116,17 +130,17 @@ def choices_per_round(transcript: Transcript) -> Chart:
         {
             "round": one.index + 1,
             "marginal": " x ".join(one.clique),
-            "source": _SOURCE_NAMES[one.source],
+            "source": _SOURCES["lost" if one.measurement is None else one.source][0],
         }
         for one in transcript.rounds
     ]
     marginals = list(dict.fromkeys(str(row["marginal"]) for row in rows))
-    shown = (
-        _SOURCE_NAMES
-        if chooses_source(transcript.mechanism)
-        else {"private": _SOURCE_NAMES["private"]}
+    left_out = set() if chooses_source(transcript.mechanism) else {"public"}
+    if "lost" not in transcript.picks:
+        left_out.add("lost")
+    titles, colours, shapes = zip(
+        *(shown for source, shown in _SOURCES.items() if source not in left_out), strict=True
     )
-    source = list(shown.values())
     chart = (
         chart_of(rows)
         .mark_point(filled=True, size=110, opacity=1)
@@ -140,14 +154,10 @@ def choices_per_round(transcript: Transcript) -> Chart:
             ),
             color=alt.Color(
                 "source:N",
-                scale=alt.Scale(
-                    domain=source, range=[palette.SYNTHETIC.light, palette.PUBLIC.light]
-                ),
+                scale=alt.Scale(domain=titles, range=[colour.light for colour in colours]),
                 legend=alt.Legend(title=None, orient="top"),
             ),
-            shape=alt.Shape(
-                "source:N", scale=alt.Scale(domain=source, range=["circle", "diamond"])
-            ),
+            shape=alt.Shape("source:N", scale=alt.Scale(domain=titles, range=shapes)),
             tooltip=["round:O", "marginal:N", "source:N"],
         )
         .properties(width=340, height=alt.Step(22))

@@ -17,6 +17,7 @@ from jam_dagster.evaluation.live_charts import live_chart
 from jam_dagster.evaluation.mechanism_words import chooses_source
 from jam_dagster.evaluation.plot_style import chart_of, styled
 from jam_dagster.evaluation.report_figures import Figure
+from jam_dagster.evaluation.spending import Spending
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.plot_style import Chart
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _USES = {
     "measured privately": palette.MEASUREMENT,
     "selecting": palette.SELECTION,
+    "number of rows": palette.MUTED,
+    "lost draws": palette.LOST,
     "not spent": palette.GRID,
 }
 _SOURCES = {
@@ -52,22 +55,33 @@ class PartitionRelease:
     @property
     def measured(self) -> float:
         """Share of the mechanism's rho that measured marginals on the private table."""
-        spent = math.fsum(
-            one.rho_measure for one in self.transcript.rounds if one.source == "private"
-        )
-        return spent / self.transcript.rho_budget if self.transcript.rho_budget > 0 else 0.0
+        return self._share(Spending.of(self.transcript).measuring)
 
     @property
     def selecting(self) -> float:
         """Share of the mechanism's rho that selected marginals."""
-        spent = math.fsum(one.rho_select for one in self.transcript.rounds)
-        return spent / self.transcript.rho_budget if self.transcript.rho_budget > 0 else 0.0
+        return self._share(Spending.of(self.transcript).selecting)
+
+    @property
+    def uses(self) -> dict[str, float]:
+        """What share of the mechanism's rho went where; the shares add up to one."""
+        spent = Spending.of(self.transcript)
+        shares = [
+            self._share(rho)
+            for rho in (spent.measuring, spent.selecting, spent.counting, spent.lost)
+        ]
+        return dict(zip(_USES, [*shares, max(0.0, 1 - math.fsum(shares))], strict=True))
+
+    def _share(self, rho: float) -> float:
+        return rho / self.transcript.rho_budget if self.transcript.rho_budget > 0 else 0.0
 
     @property
     def private_marginals(self) -> tuple[str, ...]:
         """The marginals that were measured on the private table, in the order of the rounds."""
         names = (
-            " x ".join(one.clique) for one in self.transcript.rounds if one.source == "private"
+            " x ".join(one.clique)
+            for one in self.transcript.measurements
+            if one.source == "private"
         )
         return tuple(dict.fromkeys(names))
 
@@ -115,16 +129,19 @@ def history_figures(history: Sequence[PartitionRelease]) -> dict[str, Figure]:
 
 
 def budget_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
-    """Plot what share of each partition's budget measured, selected, and was left."""
+    """Plot what share of each partition's budget measured, selected, was lost, and was left."""
     import altair as alt
 
     rows: list[dict[str, Any]] = []
     for one in history:
-        shares = (one.measured, one.selecting, max(0.0, 1 - one.measured - one.selecting))
         rows += [
             {"partition": one.partition, "use": use, "place": place, "share": share}
-            for place, (use, share) in enumerate(zip(_USES, shares, strict=True))
+            for place, (use, share) in enumerate(one.uses.items())
         ]
+    # Few runs count rows or lose draws.
+    always = ("measured privately", "selecting", "not spent")
+    shown = [use for use in _USES if use in always or any(one.uses[use] > 0 for one in history)]
+    rows = [row for row in rows if row["use"] in shown]
     chart = (
         chart_of(rows)
         .mark_bar()
@@ -138,7 +155,7 @@ def budget_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
             ),
             color=alt.Color(
                 "use:N",
-                scale=alt.Scale(domain=list(_USES), range=[one.light for one in _USES.values()]),
+                scale=alt.Scale(domain=shown, range=[_USES[use].light for use in shown]),
                 legend=alt.Legend(title=None, orient="top"),
             ),
             order="place:O",
@@ -156,14 +173,14 @@ def _sources_of(history: Sequence[PartitionRelease]) -> dict[str, tuple[str, pal
 
 
 def marginals_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
-    """Plot which marginals each partition chose, and where it measured them."""
+    """Plot which marginals each partition measured, and where."""
     import altair as alt
 
     rows = [
         {"partition": one.partition, "marginal": " x ".join(round_.clique), "source": title}
         for source, (title, _, _) in _SOURCES.items()
         for one in history
-        for round_ in one.transcript.rounds
+        for round_ in one.transcript.measurements
         if round_.source == source
     ]
     # What was measured on private data most often comes first.

@@ -17,6 +17,7 @@ from jam_dagster.evaluation.mechanism_words import (
     told_unmeasured,
 )
 from jam_dagster.evaluation.pages import environment
+from jam_dagster.evaluation.spending import Spending
 from jam_dagster.evaluation.workload_error import WorkloadError, compare_with_public
 from jam_dagster.privacy.accounting import epsilon_from_rho
 from jam_dagster.privacy.lint import configuration_warnings
@@ -250,18 +251,13 @@ def _budget(
 ) -> dict[str, Any]:
     """Tell where the release's rho went; the parts add up to what was reserved."""
     reserved = math.fsum(facts.reserved.values())
-    selecting = math.fsum(one.rho_select for one in transcript.rounds)
-    measuring = math.fsum(one.rho_measure for one in transcript.rounds)
+    of_run = Spending.of(transcript)
     evaluating = 0.0 if error is None else error.rho
-    counting = math.fsum(
-        call.rho for call in transcript.calls if call.step.startswith("records") and not call.lost
-    )
-    lost = transcript.rho_spent - counting - selecting - measuring
     parts = [
-        ("Measuring the number of rows", counting, "measurement"),
-        ("Selecting marginals", selecting, "selection"),
-        ("Measuring marginals", measuring, "measurement"),
-        ("Lost draws", max(0.0, lost), "lost"),
+        ("Measuring the number of rows", of_run.counting, "measurement"),
+        ("Selecting marginals", of_run.selecting, "selection"),
+        ("Measuring marginals", of_run.measuring, "measurement"),
+        ("Lost draws", of_run.lost, "lost"),
         ("Evaluating the tables", evaluating, "evaluation"),
     ]
     spent = transcript.rho_spent + evaluating

@@ -66,6 +66,7 @@ def round_figures(transcript: Transcript) -> dict[str, Figure]:
         return {}
     picks = transcript.picks
     taken = f", {picks['public']} took public data" if chooses_source(transcript.mechanism) else ""
+    taken += f", {picks['lost']} lost what they had paid for" if "lost" in picks else ""
     return {
         "budget": Figure(
             "Budget over rounds",

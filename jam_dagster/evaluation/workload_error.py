@@ -8,6 +8,9 @@ Errors are fractions of the records: 0 is a perfect answer, 2 the worst that the
 them reads the private table, so there are three modes: ``"private"`` releases the two means with
 Gaussian noise and charges for them, ``"exact"`` computes everything and is restricted to readers
 who may see statistics of the private table, ``"off"`` does not look.
+
+Where n is private, mode ``"private"`` scales S to the measured n' and divides by it. The worst is
+``(n + n') / n'`` then: far above 2 where n' is far too small.
 """
 
 from __future__ import annotations

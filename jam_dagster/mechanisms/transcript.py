@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -118,10 +119,11 @@ class Round:
         """Return the line that a log shows for this round, of so many where that is known."""
         of = "" if rounds is None else f"/{rounds}"
         cost = f"sigma {self.sigma:,.1f}" if self.source == "private" else "free"
-        lost = ", measurement lost" if self.measurement is None else ""
+        if self.measurement is None:
+            cost = "measurement lost"
         return (
             f"round {self.index + 1}{of}: {' x '.join(self.clique)} from {self.origin} "
-            f"({cost}{lost}); {self.candidates} candidates, model {self.model_mb:.2f} MB, "
+            f"({cost}); {self.candidates} candidates, model {self.model_mb:.2f} MB, "
             f"{self.iterations} steps, rho spent {self.rho_spent:.4g}, {self.seconds:.1f} s"
         )
 
@@ -192,7 +194,9 @@ class Transcript:
                 one.index + 1,
                 " x ".join(one.clique),
                 one.origin,
-                f"{one.sigma:,.1f}" if one.source == "private" else "",
+                "lost"
+                if one.measurement is None
+                else (f"{one.sigma:,.1f}" if one.source == "private" else ""),
                 one.rho_select + one.rho_measure,
                 f"{one.model_mb:.2f}",
             )
@@ -213,9 +217,13 @@ class Transcript:
 
     @cached_property
     def picks(self) -> dict[str, int]:
-        """Number of rounds that measured private and public marginals."""
-        public = sum(r.source == "public" for r in self.rounds)
-        return {"private": len(self.rounds) - public, "public": public}
+        """Number of rounds that measured private and public marginals.
+
+        Where there are any, also of those whose measurement was ``lost``; together all rounds.
+        """
+        made = Counter("lost" if r.measurement is None else r.source for r in self.rounds)
+        lost = {"lost": made["lost"]} if made["lost"] else {}
+        return {"private": made["private"], "public": made["public"]} | lost
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a round, without the measured values."""

@@ -20,7 +20,7 @@ from jam_dagster.tables.attributes import describe
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jam_dagster.mechanisms import Transcript
+    from jam_dagster.mechanisms import Round, Transcript
     from jam_dagster.mechanisms.sampling import SamplingError
 
 PREVIEW_ROWS = 8
@@ -93,7 +93,7 @@ def rounds_table(transcript: Transcript) -> dg.TableMetadataValue:
                     "percent": round(
                         100 * (one.rho_select + one.rho_measure) / transcript.rho_budget, 2
                     ),
-                    "measured": one.origin if one.source == "public" else f"± {one.sigma:,.1f}",
+                    "measured": _measured(one),
                     "clique": " x ".join(one.clique),
                 }
             )
@@ -109,12 +109,20 @@ def rounds_table(transcript: Transcript) -> dg.TableMetadataValue:
                     "measured",
                     "string",
                     "Public: on the public table, for free. ±: on the private table, with noise of"
-                    " this standard deviation in each cell, in records.",
+                    " this standard deviation in each cell, in records. Lost: charged, and lost"
+                    " to a crash.",
                 ),
                 dg.TableColumn("clique", "string", "The marginal that was selected."),
             ]
         ),
     )
+
+
+def _measured(one: Round) -> str:
+    """Tell where a round measured, or with what noise, or that it lost its measurement."""
+    if one.measurement is None:
+        return "lost"
+    return one.origin if one.source == "public" else f"± {one.sigma:,.1f}"
 
 
 def sampling_error_metadata(error: SamplingError) -> dict[str, dg.MetadataValue]:

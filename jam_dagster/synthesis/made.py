@@ -30,7 +30,8 @@ class Synthesis:
     rho_budget, rho_spent
         The budget of the whole release, and the charges of all its draws.
     picks
-        Number of rounds that measured private and public marginals.
+        Number of rounds that measured private and public marginals, and of those whose measurement
+        was lost where there are any.
     rows
         Rows of the synthetic table.
     releasable

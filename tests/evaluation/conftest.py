@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -75,7 +78,7 @@ def measured_round(
         candidates=25,
         rho_select=0.001,
         rho_measure=1 / sigma**2 if private else 0.0,
-        rho_spent=0.01 * (index + 1),
+        rho_spent=math.nan,
         sigma=sigma if private else 0.0,
         size_limit_mb=8.0,
         model_mb=0.01,
@@ -87,15 +90,21 @@ def measured_round(
     )
 
 
+def lost(made: Round) -> Round:
+    """Return a round as it is where its measurement was charged and lost."""
+    return replace(made, measurement=None, sigma=0.0, l1_residual=math.nan, loss=math.nan)
+
+
 def transcript_of(domain: Domain, rounds: list[Round], *, releasable: bool = True) -> Transcript:
+    spent = list(accumulate(r.rho_select + r.rho_measure for r in rounds))
     return Transcript(
         mechanism="jam_pgm",
         parameters={"rounds": len(rounds), "alpha": 0.8, "size_limit_mb": 80.0, "iterations": 100},
         domain_digest=domain.digest,
         records=RECORDS,
         rho_budget=0.05,
-        rho_spent=sum(r.rho_select + r.rho_measure for r in rounds),
-        rounds=tuple(rounds),
+        rho_spent=spent[-1] if spent else 0.0,
+        rounds=tuple(replace(r, rho_spent=s) for r, s in zip(rounds, spent, strict=True)),
         ended="all rounds",
         noise="exact" if releasable else "numpy",
         releasable=releasable,
@@ -115,6 +124,27 @@ def small_rounds(model: FittedModel) -> list[Round]:
         measured_round(index, clique, source, model.marginal(clique), sigma)
         for index, (clique, source, sigma) in enumerate(chosen)
     ]
+
+
+def rows_of(chart: Any) -> list[dict[str, Any]]:
+    """Return all rows that a chart holds, those of its layers and panels too."""
+    spec = chart.to_dict()
+    found: list[dict[str, Any]] = [
+        row for rows in spec.get("datasets", {}).values() for row in rows
+    ]
+
+    def walk(part: Any) -> None:
+        if isinstance(part, dict):
+            data = part.get("data")
+            found.extend(data.get("values", []) if isinstance(data, dict) else [])
+            for value in part.values():
+                walk(value)
+        elif isinstance(part, list):
+            for value in part:
+                walk(value)
+
+    walk(spec)
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ import math
 import re
 import struct
 from itertools import combinations
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -17,28 +16,7 @@ from jam_dagster.evaluation import TableError, WorkloadError, palette, plots, re
 from jam_dagster.evaluation.cell_groups import cell_groups, gather
 from jam_dagster.mechanisms import ErrorBound, ErrorBounds
 from jam_dagster.tables import CategoricalAttribute, Domain, NumericAttribute
-from tests.evaluation.conftest import RECORDS, SmallRelease
-
-
-def rows_of(chart: Any) -> list[dict[str, Any]]:
-    """Return all rows that a chart holds, those of its layers and panels too."""
-    spec = chart.to_dict()
-    found: list[dict[str, Any]] = [
-        row for rows in spec.get("datasets", {}).values() for row in rows
-    ]
-
-    def walk(part: Any) -> None:
-        if isinstance(part, dict):
-            data = part.get("data")
-            found.extend(data.get("values", []) if isinstance(data, dict) else [])
-            for value in part.values():
-                walk(value)
-        elif isinstance(part, list):
-            for value in part:
-                walk(value)
-
-    walk(spec)
-    return found
+from tests.evaluation.conftest import RECORDS, SmallRelease, lost, rows_of, transcript_of
 
 
 def texts(svg: str) -> list[str]:
@@ -52,6 +30,21 @@ def test_budget_adds_up_round_by_round(release: SmallRelease) -> None:
     last = sum(row["rho"] for row in rows if row["round"] == len(release.transcript.rounds))
     assert last == pytest.approx(release.transcript.rho_spent)
     assert "budget 0.05" in texts(plots.svg(chart))
+
+
+def test_lost_draws_are_marked_as_lost(release: SmallRelease) -> None:
+    first, second, *_ = release.transcript.rounds
+    rows = rows_of(plots.budget_over_rounds(release.transcript))
+    assert {row["use"] for row in rows if "use" in row} == {"selection", "measurement"}
+    transcript = transcript_of(release.domain, [first, lost(second)])
+    rows = rows_of(plots.budget_over_rounds(transcript))
+    after = {row["use"]: row["rho"] for row in rows if row.get("round") == 2}
+    told = {"selection": 0.002, "measurement": first.rho_measure, "lost draws": second.rho_measure}
+    assert after == pytest.approx(told)
+    chart = plots.choices_per_round(transcript)
+    assert [row["source"] for row in rows_of(chart)] == ["measured privately", "charged, and lost"]
+    assert "charged, and lost" in texts(plots.svg(chart))
+    assert "charged, and lost" not in texts(plots.svg(plots.choices_per_round(release.transcript)))
 
 
 def test_choices_name_every_round(release: SmallRelease) -> None:

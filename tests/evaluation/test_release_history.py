@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from jam_dagster.errors import PrivacyLabelError
-from jam_dagster.evaluation.release_history import PartitionRelease, history_figures
-from tests.evaluation.conftest import measured_round, small_domain, transcript_of
+from jam_dagster.evaluation.release_history import (
+    PartitionRelease,
+    budget_over_partitions,
+    history_figures,
+    marginals_over_partitions,
+)
+from jam_dagster.privacy import NoiseCall
+from tests.evaluation.conftest import (
+    lost,
+    measured_round,
+    rows_of,
+    small_domain,
+    transcript_of,
+)
 
 DOMAIN = small_domain()
 
@@ -28,6 +42,32 @@ def test_shares_are_of_the_mechanism_s_budget() -> None:
     assert one.selecting == pytest.approx(3 * 0.001 / 0.05)
     assert one.private_marginals == ("citizen",)
     assert release("2026-03").measured == 0.0
+
+
+def test_what_was_lost_measured_nothing() -> None:
+    whole = release("2026-02", "private", "private")
+    rounds = [whole.transcript.rounds[0], lost(whole.transcript.rounds[1])]
+    one = replace(whole, transcript=transcript_of(DOMAIN, rounds))
+    assert one.measured == pytest.approx(0.01 / 0.05)
+    nothing = replace(whole, transcript=transcript_of(DOMAIN, rounds[1:]))
+    assert nothing.private_marginals == ()
+    assert rows_of(marginals_over_partitions([nothing])) == []
+    shares = {row["use"]: row["share"] for row in rows_of(budget_over_partitions([one]))}
+    assert shares == pytest.approx(
+        {"measured privately": 0.2, "selecting": 0.04, "lost draws": 0.2, "not spent": 0.56}
+    )
+    uses = [row["use"] for row in rows_of(budget_over_partitions([whole]))]
+    assert uses == ["measured privately", "selecting", "not spent"]
+
+
+def test_what_counted_rows_is_spent() -> None:
+    one = release("2026-02", "private")
+    counting = NoiseCall("records", "discrete Gaussian", 0.005, 1.0, 11.0, 1)
+    spent = one.transcript.rho_spent + 0.005
+    one = replace(one, transcript=replace(one.transcript, calls=(counting,), rho_spent=spent))
+    assert one.uses["number of rows"] == pytest.approx(0.1)
+    assert one.uses["lost draws"] == 0.0
+    assert sum(one.uses.values()) == pytest.approx(1)
 
 
 def test_figures_name_the_partitions() -> None:

@@ -25,14 +25,15 @@ from jam_dagster.evaluation import (
     workload_error,
 )
 from jam_dagster.evaluation.live_charts import page_script
+from jam_dagster.evaluation.mechanism_words import told_picks
 from jam_dagster.evaluation.pair_figures import pair_numbers, ranked_pairs, telling_pairs
 from jam_dagster.evaluation.release_history import PartitionRelease
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
 from jam_dagster.mechanisms import Aim
-from jam_dagster.mechanisms.uncertainty import ErrorBounds, known_bounds
+from jam_dagster.mechanisms.uncertainty import ErrorBound, ErrorBounds, known_bounds
 from jam_dagster.privacy import Draws, Neighbours, NoiseCall, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, Workload
-from tests.evaluation.conftest import RECORDS, SmallRelease, measured_round, transcript_of
+from tests.evaluation.conftest import RECORDS, SmallRelease, lost, measured_round, transcript_of
 
 FACTS = ReleaseFacts(
     release="people",
@@ -237,8 +238,46 @@ def test_the_parts_of_the_budget_add_up(html: str, release: SmallRelease) -> Non
 
 
 def test_lost_draws_are_part_of_the_story(tiny: SmallRelease) -> None:
-    lost = replace(tiny.transcript, rho_spent=tiny.transcript.rho_spent + 0.004)
-    assert "Lost draws 0.004" in Page(render(tiny, transcript=lost)).words()
+    more = replace(tiny.transcript, rho_spent=tiny.transcript.rho_spent + 0.004)
+    assert "Lost draws 0.004" in Page(render(tiny, transcript=more)).words()
+
+
+def test_a_lost_measurement_is_told_as_lost(tiny: SmallRelease) -> None:
+    (made,) = tiny.transcript.rounds
+    transcript = transcript_of(tiny.domain, [lost(made)])
+    words = Page(render(tiny, transcript=transcript)).words()
+    assert f"Lost draws {made.rho_measure:.4g}" in words
+    assert "Measuring marginals" not in words
+    assert "Rounds 1 0 measured privately, 0 public, 1 lost" in words
+    assert "private (lost) 25 0.001 0.00444 \N{EN DASH} \N{EN DASH} 0.01" in words
+    assert "0 rounds measured privately, 0 took public data, 1 lost what" in render(
+        tiny, transcript=transcript
+    )
+    alone = replace(transcript, mechanism="independent")
+    assert "Rounds 1 0 measured privately, 1 lost" in Page(render(tiny, transcript=alone)).words()
+
+
+def test_rounds_are_counted_by_what_came_of_them() -> None:
+    assert told_picks("jam_pgm", {"private": 2, "public": 1}) == "2 private and 1 public"
+    some = {"private": 2, "public": 1, "lost": 1}
+    assert told_picks("jam_pgm", some) == "2 private, 1 public and 1 lost"
+    assert told_picks("aim", {"private": 2, "public": 0}) == "2"
+    assert told_picks("aim", {"private": 2, "public": 0, "lost": 1}) == "2 and 1 lost"
+
+
+def test_two_is_the_worst_error_only_where_the_number_of_records_is_public(
+    tiny: SmallRelease, noisy: WorkloadError, exact: WorkloadError
+) -> None:
+    bounds = ErrorBounds((ErrorBound(("citizen",), "none", 9000.0),), 0.95, RECORDS)
+    unknown = replace(tiny.transcript, neighbours=Neighbours("add_remove"))
+    public = Page(render(tiny, error=noisy, bounds=bounds)).words()
+    assert public.count("2 is the worst there is. ") == 2
+    private = Page(render(tiny, error=noisy, bounds=bounds, transcript=unknown)).words()
+    assert "2 is the worst" not in private
+    assert private.count("by more if the private table has more records than were measured") == 2
+    # Exact errors are fractions of the true number.
+    restricted = render(tiny, error=exact, transcript=unknown, restricted=True)
+    assert "2 is the worst there is." in Page(restricted).words()
 
 
 @pytest.mark.parametrize(

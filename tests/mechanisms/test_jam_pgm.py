@@ -338,6 +338,9 @@ def test_a_lost_measurement_closes_its_round_without_one(
     assert spent == pytest.approx(0.6)
     assert [r.measurement is None for r in result.transcript.rounds] == [False, True, False]
     assert math.isnan(result.transcript.rounds[1].l1_residual)
+    assert result.transcript.picks == {"private": 2, "public": 0, "lost": 1}
+    assert "from private (measurement lost); " in result.transcript.rounds[1].line(3)
+    assert ">lost</td>" in result.transcript._repr_html_()
     result.transcript.save(tmp_path)
     again = Transcript.load(tmp_path)
     assert math.isnan(again.rounds[1].l1_residual)

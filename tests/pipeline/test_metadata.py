@@ -62,6 +62,9 @@ def test_rounds_tell_what_was_measured_where_and_at_what_cost() -> None:
             "percent": 32.35,
             "measured": measured,
         }
+    object.__setattr__(first, "measurement", None)
+    (record,) = rounds_table(transcript).records
+    assert record.data["measured"] == "lost"
 
 
 def test_preview_is_a_markdown_table() -> None:
