@@ -189,13 +189,6 @@ def test_the_transcript_is_enough_to_fit_the_model_again(domain, private, worklo
     )
 
 
-def test_without_noise_to_speak_of_the_workload_is_right(domain, private, workload):
-    draws = Draws(SeededNoise(4), UnledgeredAccount(9000.0))
-    made = Aim(tolerance=0.0, iterations=5000).run(private, private, workload, draws)
-    for clique in workload.cliques:
-        np.testing.assert_allclose(made.model.marginal(clique), private.marginal(clique), atol=0.5)
-
-
 @pytest.mark.parametrize(
     ("settings", "rho", "named"),
     [

@@ -171,23 +171,6 @@ def test_released_weights_are_averaged_over_the_second_half(
     assert (trained[2] != trained[3]).any()
 
 
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [
-        ("gem", {"components": 60, "width": 16, "learning_rate": 1e-2}),
-        ("rap_softmax", {"components": 60, "learning_rate": 0.1}),
-    ],
-)
-def test_without_noise_to_speak_of_the_workload_is_right(name, settings, private, workload) -> None:
-    """Sixty products hold twelve records, one each: the fit is right but for its last steps."""
-    settings = {"rounds": 8, "iterations": 300, "threshold": 0.0, **settings}
-    draws = Draws(SeededNoise(4), UnledgeredAccount(9000.0))
-    made = make_mechanism(name, **settings).run(private, None, workload, draws)
-    for clique in workload.cliques:
-        apart = made.model.marginal(clique) - private.marginal(clique)
-        assert np.abs(apart).sum() / private.records < 0.02
-
-
 def test_public_data_are_what_the_model_begins_with(private, workload) -> None:
     """With a budget too small to learn from, the released model is the public table's."""
     settings = {"pretraining_iterations": 600, "pretraining_rate": 0.01, "components": 40}

@@ -1,4 +1,4 @@
-"""Independent by hand: equal shares, and the product of what was measured."""
+"""Independent by hand: equal shares, and what is left out."""
 
 from __future__ import annotations
 
@@ -30,13 +30,6 @@ def test_every_attribute_has_an_equal_share(private, workload):
     assert result.transcript.rho_spent == pytest.approx(0.9)
     assert result.transcript.ended == "all rounds"
     assert Independent().expected_rounds(private.domain, workload) == 3
-
-
-def test_without_noise_the_model_is_the_product(private, workload):
-    model = run(private, workload, 9000.0, SeededNoise(0)).model
-    a, b, c = (private.marginal((name,)) / 12 for name in "abc")
-    wanted = 12 * np.einsum("i,j,k->ijk", a, b, c)
-    np.testing.assert_allclose(model.marginal(("a", "b", "c")), wanted, atol=0.02)
 
 
 def test_what_the_workload_does_not_name_is_not_paid_for(domain, private):

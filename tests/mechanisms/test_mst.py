@@ -1,19 +1,17 @@
-"""MST by hand: thirds of the budget, the tree and its scores; and the best tree without noise."""
+"""MST by hand: thirds of the budget, the tree and its scores."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy.sparse.csgraph import minimum_spanning_tree
 
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.mechanisms import Aim, Independent, Measurement, Mst, refit
 from jam_dagster.mechanisms.mst import RareValues
 from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
-from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
+from jam_dagster.tables import Domain, ImpossibleCombination, Workload
 from tests.mechanisms.conftest import ScriptedNoise
 
 AB, AC, BC = 0, 1, 2
@@ -116,50 +114,6 @@ def test_the_model_is_even_within_rare_values(domain, private, workload, merge):
     assert b.sum() == pytest.approx(12)
     # Of a and b: 6 2 0 / 1 0 3, merged 6 2 / 1 3, less products 8 4 x 7 2 3, merged 7 5, over 12.
     assert noise.selections[0]["scores"][AB] == pytest.approx((64 if merge else 96) / 12, abs=0.05)
-
-
-def many(records, seed):
-    domain = Domain.from_sizes({"a": 2, "b": 3, "c": 2, "d": 3, "e": 2})
-    rng = np.random.default_rng(seed)
-    cells = rng.choice(72, size=records, p=rng.dirichlet(np.full(72, 0.3)))
-    return EncodedTable(domain, np.unravel_index(cells, domain.shape))
-
-
-def best_tree(private):
-    """Return the maximum spanning tree by distance from independence, and its distribution."""
-    names, n = private.domain.names, private.records
-    single = {name: private.marginal((name,)) / n for name in names}
-    pair = {q: private.marginal(q) / n for q in combinations(names, 2)}
-    weights = np.zeros((len(names), len(names)))
-    for (a, b), table in pair.items():
-        distance = np.abs(table - np.outer(single[a], single[b])).sum()
-        weights[names.index(a), names.index(b)] = -distance
-    edges = [
-        (names[i], names[j]) for i, j in zip(*minimum_spanning_tree(weights).nonzero(), strict=True)
-    ]
-    joint = np.ones(private.domain.shape)
-
-    def spread(clique, table):
-        axes = [i for i, name in enumerate(names) if name not in clique]
-        return np.expand_dims(table, axes)
-
-    for edge in edges:
-        joint = joint * spread(edge, pair[edge])
-    for name in names:
-        degree = sum(name in edge for edge in edges)
-        joint = joint / spread((name,), single[name]) ** (degree - 1)
-    return set(edges), joint * n
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_without_noise_it_is_the_best_tree(seed):
-    private = many(4000, seed)
-    draws = Draws(SeededNoise(4), UnledgeredAccount(9000.0))
-    workload = Workload.all_k_way(private.domain, 3)
-    made = Mst(tolerance=0.0, iterations=5000).run(private, None, workload, draws)
-    edges, joint = best_tree(private)
-    assert {r.clique for r in made.transcript.rounds[5:]} == edges
-    np.testing.assert_allclose(made.model.marginal(private.domain.names), joint, atol=0.2)
 
 
 @pytest.mark.parametrize("merge", [True, False])

@@ -1,4 +1,4 @@
-"""MWEM+PGM by hand: scores, budgets, candidates; and what it comes to without noise."""
+"""MWEM+PGM by hand: scores, budgets, candidates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
 from jam_dagster.mechanisms import MwemPgm, refit
 from jam_dagster.mechanisms.junction_tree import MEGABYTE
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
-from jam_dagster.tables import Domain, EncodedTable, Workload
+from jam_dagster.tables import Workload
 from tests.mechanisms.conftest import ScriptedNoise
 
 AB, AC, BC = 0, 1, 2
@@ -101,34 +101,6 @@ def test_the_transcript_is_enough_to_fit_the_model_again(domain, private, worklo
     fitted = refit(made.transcript, domain)
     every = ("a", "b", "c")
     np.testing.assert_array_equal(fitted.marginal(every), made.model.marginal(every))
-
-
-def many(records, seed=0):
-    domain = Domain.from_sizes({"a": 2, "b": 3, "c": 2, "d": 3})
-    rng = np.random.default_rng(seed)
-    cells = rng.choice(36, size=records, p=rng.dirichlet(np.full(36, 0.5)))
-    return EncodedTable(domain, np.unravel_index(cells, domain.shape))
-
-
-def test_without_noise_it_comes_to_the_truth_and_samples_it():
-    private = many(3000)
-    workload = Workload.all_k_way(private.domain, 4)
-    draws = Draws(SeededNoise(4), UnledgeredAccount(9000.0))
-    made = MwemPgm(rounds=1, tolerance=0.0, iterations=5000).run(private, None, workload, draws)
-    truth = private.marginal(private.domain.names)
-    np.testing.assert_allclose(made.model.marginal(private.domain.names), truth, atol=0.05)
-    table = made.model.sample(private.records, np.random.default_rng(0))
-    # Whole rows: counts are within two of what is expected.
-    np.testing.assert_allclose(table.marginal(private.domain.names), truth, atol=2.0)
-
-
-def test_without_noise_a_covering_workload_is_right():
-    private = many(3000)
-    workload = Workload.all_k_way(private.domain, 2)
-    draws = Draws(SeededNoise(4), UnledgeredAccount(9000.0))
-    made = MwemPgm(rounds=8, tolerance=0.0, iterations=5000).run(private, None, workload, draws)
-    for clique in workload.cliques:
-        np.testing.assert_allclose(made.model.marginal(clique), private.marginal(clique), atol=0.5)
 
 
 @pytest.mark.parametrize("settings", [{"rounds": 0}, {"alpha": 1.0}, {"size_limit_mb": 0.0}])
