@@ -1,54 +1,35 @@
 """The papers' figures, from the rows of a benchmark.
 
 Every figure has a panel a split. Points are means over seeds, bars reach one standard error to
-either side. Mechanisms that learn from public data have full lines, the others dashed ones.
+either side. Mechanisms that learn from public data have full lines, the others dashed ones. Runs
+of different experiments are never one point: the names of panels and lines say in what they differ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jam_dagster.benchmark.axes import Axis, placed, with_places
+from jam_dagster.benchmark.figure import Figure
+from jam_dagster.benchmark.looks import Look
 from jam_dagster.benchmark.measures import Level, levels, main_runs, means, sweep
 from jam_dagster.benchmark.panels import (
-    Look,
-    is_shown,
     level_rules,
+    limits,
     lines_of,
     panel,
-    shade_below,
+    shown_levels,
     together,
 )
+from jam_dagster.benchmark.public_figures import best_mixture_figure, public_table_figure
 from jam_dagster.benchmark.runs import BEST_MIXTURE
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jam_dagster.evaluation.plot_style import Chart
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure and what it shows.
-
-    Parameters
-    ----------
-    name
-        Of its files.
-    caption
-        What it shows and which figure of which paper it answers to.
-    chart
-        The chart.
-    rows
-        The numbers behind it.
-    """
-
-    name: str
-    caption: str
-    chart: Chart
-    rows: tuple[Mapping[str, Any], ...]
+_ERROR = "mean workload error (L1)"
 
 
 def figures(frame: pd.DataFrame) -> list[Figure]:
@@ -69,19 +50,30 @@ def figures(frame: pd.DataFrame) -> list[Figure]:
             "No run of a mechanism ended well, so there is nothing to draw: look at the column "
             "message, and run the benchmark with --retry."
         )
-    look = Look.of(frame)
+    look = _look(frame)
     made = [one(frame, look) for one in _FIGURES]
     return [one for one in made if one is not None]
 
 
+def _look(frame: pd.DataFrame) -> Look:
+    """Return the looks of all lines that any figure may show."""
+    named: list[tuple[str, str]] = []
+    for machines in (False, True):
+        shown = [main_runs(frame, machines=machines)]
+        shown += [sweep(frame, one, machines=machines) for one in ("rounds", "size_limit_mb")]
+        for runs in shown:
+            named += zip(runs["label"], runs["mechanism"], strict=True)
+    return Look.of(named)
+
+
 def _error_by_epsilon(frame: pd.DataFrame, look: Look) -> Figure | None:
     return _by_epsilon(
-        frame,
+        main_runs(frame),
         look,
         name="error_by_epsilon",
         measure="error_mean",
-        title="mean workload error",
-        level=lambda one: one.error,
+        title=_ERROR,
+        beside=_levels(frame, lambda one: one.error),
         caption="Mean error of the synthetic tables over the workload against epsilon, with the "
         "public table alone, the true one-way marginals and the sampling floor: the main "
         "comparison of the JAM, AIM and PMW^Pub papers.",
@@ -90,12 +82,12 @@ def _error_by_epsilon(frame: pd.DataFrame, look: Look) -> Figure | None:
 
 def _max_error_by_epsilon(frame: pd.DataFrame, look: Look) -> Figure | None:
     return _by_epsilon(
-        frame,
+        main_runs(frame),
         look,
         name="max_error_by_epsilon",
         measure="error_max",
-        title="largest workload error",
-        level=lambda one: one.error_max,
+        title="largest workload error (L1)",
+        beside=_levels(frame, lambda one: one.error_max),
         caption="Error of the worst marginal of the workload against epsilon: the measure that "
         "PMW^Pub and GEM^Pub are made for.",
     )
@@ -103,7 +95,7 @@ def _max_error_by_epsilon(frame: pd.DataFrame, look: Look) -> Figure | None:
 
 def _seconds_by_epsilon(frame: pd.DataFrame, look: Look) -> Figure | None:
     return _by_epsilon(
-        frame,
+        main_runs(frame, machines=True),
         look,
         name="seconds_by_epsilon",
         measure="seconds",
@@ -123,58 +115,68 @@ def _public_picks(frame: pd.DataFrame, look: Look) -> Figure | None:
         look,
         name="public_picks",
         measure="public_share",
-        title="share of rounds that measure public data",
+        title="share of rounds with public data",
         log=False,
         caption="Of the rounds of mechanisms that choose between private and public measurements, "
         "the share that took a public one, against epsilon (the JAM paper's figure of picks).",
     )
 
 
+def _levels(frame: pd.DataFrame, level: Callable[[Level], float]) -> dict[str, dict[str, float]]:
+    """Return the baselines' numbers by panel and name; the best mixture has a figure of its own."""
+    made: dict[str, dict[str, float]] = {}
+    for one in levels(frame):
+        if one.name != BEST_MIXTURE:
+            made.setdefault(one.split, {})[one.name] = level(one)
+    return made
+
+
 def _by_epsilon(
-    frame: pd.DataFrame,
+    runs: pd.DataFrame,
     look: Look,
     *,
     name: str,
     measure: str,
     title: str,
     caption: str,
-    level: Callable[[Level], float] | None = None,
+    beside: Mapping[str, Mapping[str, float]] | None = None,
     log: bool = True,
 ) -> Figure | None:
     """Draw a measure against epsilon, a panel a split."""
-    if frame.empty:
+    if runs.empty:
         return None
-    runs = main_runs(frame)
-    rows = [
-        row for row in means(runs, ["label", "split", "epsilon"]) if is_shown(row, measure, log)
-    ]
+    rows = means(runs, ["label", "split", "epsilon"])
+    log, word = with_places(rows, measure, log=log)
+    rows = placed(rows, measure, log=log)
     if len({row["epsilon"] for row in rows}) < 2:
         return None
-    look = look.of_rows(rows)
-    beside: dict[str, dict[str, float]] = {}
-    if level is not None:
-        for one in levels(frame):
-            beside.setdefault(one.split, {})[one.name] = level(one)
+    look = look.of_titles(row["label"] for row in rows)
     drawn = []
-    for split in dict.fromkeys(str(row["split"]) for row in rows):
+    splits = list(dict.fromkeys(str(row["split"]) for row in rows))
+    for split in splits:
         own = [row for row in rows if row["split"] == split]
+        around = shown_levels((beside or {}).get(split, {}), log=log)
+        values = [*limits(own, measure, log=log), *around.values()]
+        # A share is drawn from nothing to all.
+        axis = Axis(title, 0, 1, log=False) if measure == "public_share" else None
+        axis = axis or Axis.around(title, values, log=log)
         layers = [
-            *level_rules(beside.get(split, {})),
-            *lines_of(own, look, "epsilon", measure, "epsilon", title, log=log),
+            *level_rules(around, axis),
+            *lines_of(own, look, "epsilon", "epsilon", measure, axis, columns=min(2, len(splits))),
         ]
         drawn.append(panel(layers, split))
-    return Figure(name, caption, together(drawn), tuple(rows))
+    return Figure(name, caption + word, together(drawn), tuple(rows))
 
 
 def _error_by_rounds(frame: pd.DataFrame, look: Look) -> Figure | None:
     return _by_setting(
-        frame,
+        sweep(frame, "rounds"),
         look,
         setting="rounds",
         name="error_by_rounds",
         measure="error_mean",
         axis="T, the number of rounds",
-        title="mean workload error",
+        title=_ERROR,
         caption="Mean error against the number of rounds, a panel a split and epsilon (the JAM "
         "paper's appendix on the sensitivity to T).",
     )
@@ -182,13 +184,13 @@ def _error_by_rounds(frame: pd.DataFrame, look: Look) -> Figure | None:
 
 def _error_by_capacity(frame: pd.DataFrame, look: Look) -> Figure | None:
     return _by_setting(
-        frame,
+        sweep(frame, "size_limit_mb"),
         look,
         setting="size_limit_mb",
         name="error_by_capacity",
         measure="error_mean",
         axis="size limit of the model, MB",
-        title="mean workload error",
+        title=_ERROR,
         caption="Mean error against the size that the model may take (the AIM paper's figure of "
         "capacity).",
     )
@@ -196,7 +198,7 @@ def _error_by_capacity(frame: pd.DataFrame, look: Look) -> Figure | None:
 
 def _seconds_by_capacity(frame: pd.DataFrame, look: Look) -> Figure | None:
     return _by_setting(
-        frame,
+        sweep(frame, "size_limit_mb", machines=True),
         look,
         setting="size_limit_mb",
         name="seconds_by_capacity",
@@ -209,7 +211,7 @@ def _seconds_by_capacity(frame: pd.DataFrame, look: Look) -> Figure | None:
 
 
 def _by_setting(
-    frame: pd.DataFrame,
+    runs: pd.DataFrame,
     look: Look,
     *,
     setting: str,
@@ -220,25 +222,28 @@ def _by_setting(
     caption: str,
 ) -> Figure | None:
     """Draw a measure against a setting, a panel a split and epsilon."""
-    runs = sweep(frame, setting)
+    runs = runs[runs[setting] > 0]
     if runs.empty:
         return None
     rows = means(runs, ["label", "split", "epsilon", setting])
-    rows = [row for row in rows if is_shown(row, measure, log=True)]
+    log, word = with_places(rows, measure, log=True)
+    rows = placed(rows, measure, log=log)
     varied = _varied(rows, setting)
     rows = [row for row in rows if (row["split"], row["epsilon"]) in varied]
     if not rows:
         return None
-    look = look.of_rows(rows)
+    look = look.of_titles(row["label"] for row in rows)
     epsilons = sorted({row["epsilon"] for row in rows})
+    columns = min(2, len({(row["split"], row["epsilon"]) for row in rows}))
     drawn = []
     for split in dict.fromkeys(str(row["split"]) for row in rows):
         for epsilon in epsilons:
             own = [row for row in rows if (row["split"], row["epsilon"]) == (split, epsilon)]
             if own:
-                layers = lines_of(own, look, setting, measure, axis, title, log=True)
+                upright = Axis.around(title, limits(own, measure, log=log), log=log)
+                layers = lines_of(own, look, setting, axis, measure, upright, columns=columns)
                 drawn.append(panel(layers, f"{split}, epsilon {epsilon:g}"))
-    return Figure(name, caption, together(drawn, columns=len(epsilons)), tuple(rows))
+    return Figure(name, caption + word, together(drawn), tuple(rows))
 
 
 def _varied(rows: Sequence[Mapping[str, Any]], setting: str) -> set[tuple[str, float]]:
@@ -249,34 +254,11 @@ def _varied(rows: Sequence[Mapping[str, Any]], setting: str) -> set[tuple[str, f
     return {place for place, values in held.items() if len(values) > 1}
 
 
-def _error_beside_best_mixture(frame: pd.DataFrame, look: Look) -> Figure | None:
-    bounds = {one.split: one.error for one in levels(frame) if one.name == BEST_MIXTURE}
-    runs = main_runs(frame)
-    runs = runs[runs["split"].isin(bounds)]
-    rows = means(runs, ["label", "split", "epsilon"])
-    rows = [row for row in rows if is_shown(row, "error_mean", log=True)]
-    if not rows or "PMW^Pub" not in set(runs["label"]):
-        return None
-    look = look.of_rows(rows)
-    drawn = []
-    for split, bound in bounds.items():
-        own = [row for row in rows if row["split"] == split]
-        if own:
-            layers = lines_of(own, look, "epsilon", "error_mean", "epsilon", "mean workload error")
-            drawn.append(panel([*shade_below(bound), *layers], split))
-    return Figure(
-        "best_mixture",
-        "Mean error against epsilon. Shaded: below the best mixture error, which no reweighting of "
-        "the public table's rows can reach (the PMW^Pub paper's figure).",
-        together(drawn),
-        tuple(rows),
-    )
-
-
-_FIGURES = (
+_FIGURES: tuple[Callable[[pd.DataFrame, Look], Figure | None], ...] = (
     _error_by_epsilon,
     _max_error_by_epsilon,
-    _error_beside_best_mixture,
+    best_mixture_figure,
+    public_table_figure,
     _public_picks,
     _error_by_rounds,
     _error_by_capacity,

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pandas as pd
 
+from jam_dagster.benchmark.experiments import apart, with_settings
 from jam_dagster.benchmark.runs import BASELINES
 
 MEASURES = ("error_mean", "error_max", "seconds", "public_share", "peak_memory_mb")
@@ -20,7 +21,7 @@ class Level:
     Parameters
     ----------
     split, name
-        Which.
+        Which panel, and which baseline.
     title
         How figures call it.
     error, error_max
@@ -34,12 +35,14 @@ class Level:
     error_max: float
 
 
-def done(frame: pd.DataFrame) -> pd.DataFrame:
+def done(frame: pd.DataFrame, *, machines: bool = False) -> pd.DataFrame:
     """Return the runs of mechanisms that ended well, with what figures show of them.
 
     A mechanism that answers and samples no rows has its model's errors in place of a table's.
+    Different experiments are told `apart`.
     """
-    runs = frame[(frame["status"] == "done") & (frame["kind"] == "mechanism")].copy()
+    good = apart(frame[frame["status"] == "done"], machines=machines)
+    runs = good[good["kind"] == "mechanism"].copy()
     for name in ("error_mean", "error_max"):
         runs[name] = runs[name].astype(float).fillna(runs[f"model_{name}"].astype(float))
     rounds = runs["rounds"].astype(float)
@@ -48,8 +51,10 @@ def done(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def levels(frame: pd.DataFrame) -> list[Level]:
-    """Return the baselines of every split."""
-    rows = frame[(frame["status"] == "done") & (frame["kind"] == "baseline")]
+    """Return the baselines of every panel, which all that has its tables and workload shares."""
+    good = apart(frame[frame["status"] == "done"])
+    panels = good[good["kind"] == "mechanism"].groupby("tables", sort=False)["split"].unique()
+    rows = good[good["kind"] == "baseline"]
     return [
         Level(
             str(split),
@@ -58,25 +63,27 @@ def levels(frame: pd.DataFrame) -> list[Level]:
             float(group["error_mean"].mean()),
             float(group["error_max"].mean()),
         )
-        for (split, name), group in rows.groupby(["split", "mechanism"], sort=False)
+        for (tables, name), group in rows.groupby(["tables", "mechanism"], sort=False)
+        for split in panels.get(tables, ())
     ]
 
 
-def main_runs(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs that a comparison of mechanisms shows: one setting a label and split.
+def main_runs(frame: pd.DataFrame, *, machines: bool = False) -> pd.DataFrame:
+    """Return the runs that a comparison of mechanisms shows: one setting a line and panel.
 
-    Where a label has several settings on a split, it is the one with the most runs; the others
-    belong to the figures of that setting.
+    Where a line has several settings in a panel, it is the one with the most runs; the others
+    belong to the figures of that setting. Where panels come to have different ones, its label says
+    which.
     """
-    runs = done(frame)
+    runs = done(frame, machines=machines)
     kept = [
         group[group["parameters"] == group["parameters"].value_counts(sort=False).idxmax()]
-        for _, group in runs.groupby(["label", "split"], sort=False)
+        for _, group in runs.groupby(["label", "told", "split"], sort=False)
     ]
-    return pd.concat(kept).sort_index() if kept else runs
+    return with_settings(pd.concat(kept).sort_index() if kept else runs, "parameters")
 
 
-def sweep(frame: pd.DataFrame, setting: str) -> pd.DataFrame:
+def sweep(frame: pd.DataFrame, setting: str, *, machines: bool = False) -> pd.DataFrame:
     """Return the runs in which one setting, and nothing else, takes several values.
 
     Parameters
@@ -85,14 +92,17 @@ def sweep(frame: pd.DataFrame, setting: str) -> pd.DataFrame:
         Rows.
     setting
         Its name, such as ``rounds``.
+    machines
+        Whether runs on different machines are different experiments, as they are for times.
 
     Returns
     -------
     DataFrame
         The runs with a column of the setting's name; empty where it was never varied. Of runs
-        that differ in other settings too, those whose setting took the most values.
+        of a line that differ in other settings too, those of a panel whose setting took the most
+        values.
     """
-    runs = done(frame)
+    runs = done(frame, machines=machines)
     given = runs["parameters"].map(json.loads)
     runs[setting] = pd.to_numeric(
         pd.Series([one.get(setting) for one in given], index=runs.index, dtype=object)
@@ -103,11 +113,11 @@ def sweep(frame: pd.DataFrame, setting: str) -> pd.DataFrame:
     ]
     runs = runs[runs[setting].notna()]
     kept = []
-    for _, group in runs.groupby("label", sort=False):
+    for _, group in runs.groupby(["label", "told", "split"], sort=False):
         counts = group.groupby("others", sort=False)[setting].nunique()
         if counts.max() > 1:
             kept.append(group[group["others"] == counts.idxmax()])
-    return pd.concat(kept) if kept else runs.iloc[:0]
+    return with_settings(pd.concat(kept) if kept else runs.iloc[:0], "others")
 
 
 def means(runs: pd.DataFrame, by: list[str]) -> list[dict[str, Any]]:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.benchmark.figures import Figure, figures
+from jam_dagster.benchmark.experiments import named
+from jam_dagster.benchmark.figure import Figure
+from jam_dagster.benchmark.figures import figures
 from jam_dagster.benchmark.measures import levels, main_runs, means
 from jam_dagster.benchmark.results import NOTICE, REASON
 from jam_dagster.tables.files import OWNER_ONLY, write_whole
@@ -70,8 +72,9 @@ def write_figures(frame: pd.DataFrame, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     written = []
     for one in drawn:
-        white = one.chart.properties(background="white")
-        for suffix, content in ((".svg", svg(white).encode()), (".png", png(one.chart))):
+        # Lines and words are dark, and whoever shows the file may have a dark page.
+        pictures = ((".svg", svg(one.chart, background="white").encode()), (".png", png(one.chart)))
+        for suffix, content in pictures:
             written.append(out / f"{one.name}{suffix}")
             write_whole(written[-1], content, mode=OWNER_ONLY)
     tables = summarize(frame)
@@ -88,13 +91,14 @@ def summarize(frame: pd.DataFrame) -> list[Table]:
     for split, own in runs.groupby("split", sort=False):
         epsilons = tuple(sorted(own["epsilon"].unique()))
         lines = []
-        for label, group in own.groupby("label", sort=False):
+        for _, group in own.groupby("label", sort=False):
             by_epsilon = {row["epsilon"]: row for row in means(group, ["split", "epsilon"])}
             given = json.loads(group["settings"].iloc[0])
-            told = ", ".join(f"{name} {value}" for name, value in given.items())
+            settings = ", ".join(f"{name} {value}" for name, value in given.items())
+            one = group.iloc[0]
             lines.append(
                 (
-                    f"{label} ({told})" if told else str(label),
+                    named(one["title"], one["told"], settings),
                     tuple(_told(by_epsilon.get(epsilon)) for epsilon in epsilons),
                     f"{group['seconds'].astype(float).mean():.1f}",
                     f"{group['peak_memory_mb'].astype(float).max():,.0f}",

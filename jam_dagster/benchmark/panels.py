@@ -1,178 +1,112 @@
-"""How the figures of a benchmark look: lines, bars, baselines and panels."""
+"""Panels of a benchmark's figures: lines with their bars, baselines, what lies below a bound."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.benchmark.runs import PUBLIC_TABLE, SAMPLING_FLOOR, TRUE_ONE_WAYS
+from jam_dagster.benchmark.axes import HEIGHT, WIDTH, Axis, spread
+from jam_dagster.benchmark.looks import Look
+from jam_dagster.benchmark.runs import BEST_MIXTURE, PUBLIC_TABLE, SAMPLING_FLOOR, TRUE_ONE_WAYS
 from jam_dagster.evaluation import palette
 from jam_dagster.evaluation.plot_style import chart_of, styled
-from jam_dagster.mechanisms import MECHANISMS, mechanism_class
-from jam_dagster.mechanisms.titles import TITLES
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from jam_dagster.evaluation.plot_style import Chart
 
-# Okabe and Ito's hues first, for those that the papers compare; shapes tell the rest apart, too.
-_LOOKS = {
-    "jam_pgm": ("#0072b2", "circle"),
-    "aim": ("#d55e00", "square"),
-    "pmw_pub": ("#009e73", "triangle-up"),
-    "gem_pub": ("#cc79a7", "diamond"),
-    "gem": ("#8a5fbf", "diamond"),
-    "mst": ("#b8860b", "triangle-down"),
-    "independent": ("#6b7785", "cross"),
-    "mwem_pgm": ("#56b4e9", "square"),
-    "mwem": ("#a0522d", "square"),
-    "pep": ("#7a8b1f", "triangle-up"),
-    "pep_pub": ("#4f6d0a", "triangle-down"),
-    "rap_softmax": ("#c0392b", "cross"),
-    "gaussian": ("#3c4650", "circle"),
-}
-_SPARE = ("#1b9e9e", "#e07b39", "#5b4fa2", "#9c2f66", "#3f7f3f", "#927046")
-_SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
+# Without hues, which are the mechanisms'. Beside the panels there is little room for names.
 _LEVELS = {
-    PUBLIC_TABLE: (palette.PUBLIC.light, [6, 4]),
-    TRUE_ONE_WAYS: (palette.MUTED.light, [2, 3]),
-    SAMPLING_FLOOR: (palette.INK.light, [1, 3]),
+    PUBLIC_TABLE: ("public table", palette.INK.light, [9, 4]),
+    TRUE_ONE_WAYS: ("true one-ways", palette.MUTED.light, [2, 3]),
+    BEST_MIXTURE: ("best mixture", palette.INK.light, [9, 3, 2, 3]),
+    SAMPLING_FLOOR: ("sampling floor", palette.INK.light, [1, 3]),
 }
-
-# Beside the panels there is little room.
-_NAMES = {
-    PUBLIC_TABLE: "public table",
-    TRUE_ONE_WAYS: "true one-ways",
-    SAMPLING_FLOOR: "sampling floor",
-}
-
-_WIDTH, _HEIGHT = 300, 210
+_BESIDE = 90
 
 
-@dataclass(frozen=True)
-class Look:
-    """How each line is drawn, the same in all figures.
-
-    Parameters
-    ----------
-    titles, colours, shapes, dashed
-        Of each line; dashed are those of mechanisms that learn from no public data.
-    """
-
-    titles: tuple[str, ...]
-    colours: tuple[str, ...]
-    shapes: tuple[str, ...]
-    dashed: tuple[bool, ...]
-
-    @classmethod
-    def of(cls, frame: pd.DataFrame) -> Look:
-        """Return the looks of all mechanisms that have runs."""
-        runs = frame[frame["kind"] == "mechanism"]
-        named = dict(zip(runs["label"], runs["mechanism"], strict=True))
-        order = [*TITLES]
-        titles = sorted(
-            named, key=lambda t: (order.index(named[t]) if named[t] in order else 99, t)
-        )
-        colours, shapes, used = [], [], 0
-        for title in titles:
-            name = named[title]
-            if TITLES.get(name) == title and name in _LOOKS:
-                colour, shape = _LOOKS[name]
-            else:
-                colour, shape = _SPARE[used % len(_SPARE)], _SHAPES[used % len(_SHAPES)]
-                used += 1
-            colours.append(colour)
-            shapes.append(shape)
-        dashed = tuple(not _uses_public(named[title]) for title in titles)
-        return cls(tuple(titles), tuple(colours), tuple(shapes), dashed)
-
-    def of_rows(self, rows: Sequence[Mapping[str, Any]]) -> Look:
-        """Return the looks of the lines that a figure shows, the same in all of its panels."""
-        shown = {row["label"] for row in rows}
-        places = [place for place, title in enumerate(self.titles) if title in shown]
-        return Look(
-            tuple(self.titles[place] for place in places),
-            tuple(self.colours[place] for place in places),
-            tuple(self.shapes[place] for place in places),
-            tuple(self.dashed[place] for place in places),
-        )
-
-    def encodings(self) -> tuple[Any, Any]:
-        """Return colour and shape of the lines, with one legend."""
-        import altair as alt
-
-        # Filled symbols need no outline, which would be dashed where lines are.
-        legend = alt.Legend(title=None, orient="top", columns=7, symbolStrokeWidth=0)
-        domain = list(self.titles)
-        colour = alt.Scale(domain=domain, range=list(self.colours))
-        shape = alt.Scale(domain=domain, range=list(self.shapes))
-        return (
-            alt.Color("label:N", scale=colour, legend=legend),
-            alt.Shape("label:N", scale=shape, legend=legend),
-        )
-
-
-def _uses_public(name: str) -> bool:
-    """Whether a mechanism learns from a public table; one of another version is not known."""
-    return name in MECHANISMS and mechanism_class(name)().uses_public
+def limits(rows: Sequence[Mapping[str, Any]], measure: str, *, log: bool) -> list[float]:
+    """Return the values of some rows and the ends of their bars."""
+    made = []
+    for row in rows:
+        made += [float(row[measure]), _low(row, measure, log), float(row[f"{measure}_high"])]
+    return made
 
 
 def lines_of(
     rows: Sequence[Mapping[str, Any]],
     look: Look,
     x: str,
-    y: str,
     x_title: str,
-    y_title: str,
+    y: str,
+    axis: Axis,
     *,
-    log: bool = True,
+    columns: int = 2,
+    marks: str = "",
 ) -> list[Any]:
-    """Return lines, bars of one standard error, and points."""
+    """Return lines, bars of one standard error, and points.
+
+    Parameters
+    ----------
+    rows
+        Rows of `means`, with a ``label``; all of them have a place on both axes.
+    look
+        Of the figure.
+    x, y
+        The columns; x is shown logarithmically.
+    x_title
+        What x is.
+    axis
+        The axis of y.
+    columns
+        How many panels the figure has side by side.
+    marks
+        An expression for what stands at each value of x, where it is not the value.
+    """
     import altair as alt
 
-    shown = [{**row, "low": _low(row, y, log), "high": row[f"{y}_high"]} for row in rows]
-    values = sorted({row[x] for row in shown})
-    kind = alt.Scale(type="log", nice=False) if log else alt.Scale(domain=[0, 1])
+    # Charts copy their data many times while they are put together.
+    told = ("label", "split", x, y, f"{y}_se", "runs")
+    shown = [
+        {name: row[name] for name in told}
+        | {"low": _low(row, y, axis.log), "high": row[f"{y}_high"]}
+        for row in rows
+    ]
     base = chart_of(shown).encode(
         x=alt.X(
             f"{x}:Q",
             title=x_title,
             scale=alt.Scale(type="log", nice=False, padding=14),
-            axis=alt.Axis(values=values, format="~g", grid=False, labelOverlap=True),
+            axis=alt.Axis(
+                values=sorted({row[x] for row in shown}),
+                format=".3~g",
+                grid=False,
+                labelOverlap=True,
+                labelExpr=marks or alt.Undefined,
+            ),
         ),
-        y=alt.Y(
-            f"{y}:Q",
-            title=y_title,
-            scale=kind,
-            axis=alt.Axis(format="~g", tickCount=6, labelOverlap=True),
-        ),
+        y=axis.vertical(y),
         tooltip=[
             alt.Tooltip("label:N", title="mechanism"),
-            alt.Tooltip(f"{x}:Q"),
-            alt.Tooltip(f"{y}:Q", format=".4g"),
+            alt.Tooltip("split:N"),
+            alt.Tooltip(f"{x}:Q", title=x_title, format=".4~g"),
+            alt.Tooltip(f"{y}:Q", title=axis.title, format=".4g"),
             alt.Tooltip(f"{y}_se:Q", format=".2g", title="standard error"),
             alt.Tooltip("runs:Q"),
         ],
     )
-    colour, shape = look.encodings()
-    bars = base.mark_rule(size=1.2).encode(y="low:Q", y2="high:Q", color=colour)
-    points = base.mark_point(filled=True, size=52, opacity=1).encode(color=colour, shape=shape)
+    hue = look.hue()
+    bars = base.mark_rule(size=1.2).encode(y="low:Q", y2="high:Q", color=hue)
     lines = []
-    for dashed, dash in ((False, [1, 0]), (True, [5, 3])):
-        titles = {t for t, d in zip(look.titles, look.dashed, strict=True) if d == dashed}
-        titles &= {str(row["label"]) for row in rows}
+    held = {str(row["label"]) for row in rows}
+    for dash in dict.fromkeys(tuple(one.dash) for one in look.lines):
+        titles = {one.title for one in look.lines if tuple(one.dash) == dash} & held
         if titles:
-            one = base.transform_filter(alt.FieldOneOfPredicate("label", sorted(titles)))
-            lines.append(one.mark_line(size=1.6, strokeDash=dash).encode(color=colour))
+            part = base.transform_filter(alt.FieldOneOfPredicate("label", sorted(titles)))
+            lines.append(part.mark_line(size=1.6, strokeDash=list(dash)).encode(color=hue))
+    looks = look.encodings(columns * (WIDTH + _BESIDE))
+    points = base.mark_point(size=52, opacity=1, strokeWidth=1.5).encode(**looks)
     return [bars, *lines, points]
-
-
-def is_shown(row: Mapping[str, Any], measure: str, log: bool) -> bool:
-    """Whether a value is known, and has a place on a logarithmic axis."""
-    value = row[measure]
-    return value is not None and (value > 0 or not log)
 
 
 def _low(row: Mapping[str, Any], measure: str, log: bool) -> float:
@@ -181,50 +115,75 @@ def _low(row: Mapping[str, Any], measure: str, log: bool) -> float:
     return max(low, float(row[measure]) / 10) if log else max(low, 0.0)
 
 
-def level_rules(levels: Mapping[str, float]) -> list[Any]:
+def shown_levels(levels: Mapping[str, float], *, log: bool) -> dict[str, float]:
+    """Return the baselines that have a look, and a place on the axis."""
+    held = {name: levels[name] for name in _LEVELS if name in levels}
+    return {name: value for name, value in held.items() if value > 0 or not log}
+
+
+def level_rules(levels: Mapping[str, float], axis: Axis) -> list[Any]:
     """Return baselines as lines across a panel, with their names at its right.
 
     Parameters
     ----------
     levels
-        Errors by the baselines' names; those that have no look, or are 0, are left out.
+        Errors by the baselines' names, as `shown_levels` leaves them.
+    axis
+        Which holds them.
     """
-    import altair as alt
-
     made: list[Any] = []
-    for name, (colour, dash) in _LEVELS.items():
-        if levels.get(name, 0.0) > 0:
-            base = chart_of([{"error": levels[name]}]).encode(y="error:Q")
-            text = base.mark_text(align="left", dx=4, fontSize=10, color=colour)
-            made.append(base.mark_rule(color=colour, strokeDash=dash, size=1.4))
-            made.append(text.encode(x=alt.value(_WIDTH), text=alt.value(_NAMES[name])))
+    pixels = spread([HEIGHT * (1 - axis.share(value)) for value in levels.values()])
+    for (name, value), pixel in zip(levels.items(), pixels, strict=True):
+        title, colour, dash = _LEVELS[name]
+        base = chart_of([{"error": value}])
+        rule = base.mark_rule(color=colour, strokeDash=dash, size=1.4)
+        made.append(rule.encode(y=axis.vertical("error")))
+        made.append(beside(title, pixel, colour))
     return made
 
 
-def shade_below(bound: float) -> list[Any]:
-    """Return what lies below the best mixture error, shaded, and its name."""
+def beside(text: str, pixel: float, colour: str = palette.INK.light) -> Any:
+    """Return a name at the right of a panel, so many pixels from its top."""
     import altair as alt
 
-    base = chart_of([{"bound": bound}]).encode(y="bound:Q")
-    area = base.mark_rect(color=palette.MUTED.light, opacity=0.18).encode(y2=alt.value(_HEIGHT))
-    name = base.mark_text(
-        align="left", baseline="top", dx=4, dy=4, fontSize=10, color=palette.INK.light
-    ).encode(x=alt.value(0), text=alt.value(f"best mixture error {bound:.3g}"))
-    return [area, name]
+    mark = chart_of([{}]).mark_text(align="left", dx=4, fontSize=10, color=colour)
+    return mark.encode(x=alt.value(WIDTH), y=alt.value(pixel), text=alt.value(text))
+
+
+def below(axis: Axis, bound: float) -> Axis:
+    """Return an axis that also shows some of what lies below a bound."""
+    if not axis.log:
+        return axis
+    high = max(axis.high, bound * 1.1)
+    room = max(high / bound, 1.5) ** 0.15
+    return replace(axis, low=min(axis.low, bound / room), high=high)
+
+
+def shade_below(axis: Axis, bound: float) -> list[Any]:
+    """Return what lies below the best mixture error, shaded, and its name at the right."""
+    import altair as alt
+
+    base = chart_of([{"bound": bound}]).encode(y=axis.vertical("bound"))
+    area = base.mark_rect(color=palette.MUTED.light, opacity=0.18).encode(y2=alt.value(HEIGHT))
+    rule = base.mark_rule(color=palette.MUTED.light, size=1)
+    pixel = HEIGHT * (1 - axis.share(bound))
+    return [area, rule, beside(f"best mixture {bound:.3g}", pixel)]
 
 
 def panel(layers: Sequence[Any], title: str) -> Any:
     """Return one panel of its layers."""
     import altair as alt
 
-    return alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT, title=title)
+    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)
 
 
-def together(panels: Sequence[Any], columns: int = 2) -> Chart:
-    """Return panels side by side, with one legend."""
+def together(panels: Sequence[Any]) -> Chart:
+    """Return panels, two of them side by side, with one legend."""
     import altair as alt
 
     if len(panels) == 1:
         return styled(panels[0])
-    made = alt.concat(*panels, columns=min(columns, len(panels)), spacing=28)
-    return styled(made.resolve_scale(color="shared", shape="shared"))
+    made = alt.concat(*panels, columns=2, spacing=28)
+    return styled(
+        made.resolve_scale(color="shared", stroke="shared", fill="shared", shape="shared")
+    )

@@ -63,10 +63,12 @@ _COLUMNS = {
     "date": "string",
     "status": "string",
     "message": "string",
+    "fingerprint": "string",
 }
 """The columns. Errors are fractions of the records, memory is in 2^20 bytes, `settings`,
 `parameters` and `seconds_by_stage` are JSON, `seconds` are those of mechanism and sampling, and
-`status` is ``done`` or ``failed``, with a `message`."""
+`status` is ``done`` or ``failed``, with a `message`. `fingerprint` is the split's, which holds of
+the private table its number of records only; files of earlier versions lack it."""
 
 COLUMNS = tuple(_COLUMNS)
 

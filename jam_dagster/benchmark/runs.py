@@ -94,9 +94,16 @@ class Run:
 
         Settings that are spelled out and equal the defaults make no other run.
         """
-        told = {**asdict(self), "settings": self.parameters(), "fingerprint": fingerprint}
-        del told["label"]
-        return canonical_digest(told)[:16]
+        return run_key(
+            split=self.split,
+            mechanism=self.mechanism,
+            parameters=self.parameters(),
+            epsilon=self.epsilon,
+            seed=self.seed,
+            delta=self.delta,
+            degree=self.degree,
+            fingerprint=fingerprint,
+        )
 
     @property
     def name(self) -> str:
@@ -127,3 +134,28 @@ class Run:
     def from_dict(cls, content: Mapping[str, Any]) -> Run:
         """Return the run that `to_dict` told."""
         return cls(**{**content, "settings": tuple(sorted(content["settings"].items()))})
+
+
+def run_key(
+    *,
+    split: str,
+    mechanism: str,
+    parameters: Mapping[str, Any],
+    epsilon: float | None,
+    seed: int | None,
+    delta: float,
+    degree: int,
+    fingerprint: str,
+) -> str:
+    """Return what tells a run from others, from all that decides it; see `Run.key`."""
+    told = {
+        "split": split,
+        "mechanism": mechanism,
+        "settings": dict(parameters),
+        "epsilon": epsilon,
+        "seed": seed,
+        "delta": delta,
+        "degree": degree,
+        "fingerprint": fingerprint,
+    }
+    return canonical_digest(told)[:16]

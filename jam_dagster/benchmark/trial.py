@@ -76,6 +76,7 @@ def describe(run: Run, split: Split) -> Row:
         "records": split.private.records,
         "public_records": None if split.public is None else split.public.records,
         "attributes": len(split.domain.names),
+        "fingerprint": split.fingerprint,
         "degree": run.degree,
         "epsilon": run.epsilon,
         "delta": run.delta,

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 
 
-def svg(chart: Chart) -> str:
-    """Render a chart as one ``<svg>`` element on transparent ground."""
+def svg(chart: Chart, *, background: str = "transparent") -> str:
+    """Render a chart as one ``<svg>`` element; a file of its own needs a background."""
     text = io.StringIO()
-    chart.properties(background="transparent").save(text, format="svg")
+    chart.properties(background=background).save(text, format="svg")
     return text.getvalue()
 
 

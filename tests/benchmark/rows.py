@@ -76,7 +76,7 @@ def _comparison() -> Iterator[Row]:
 
 
 def _sweeps() -> Iterator[Row]:
-    for split, (scale, _, _) in SPLITS.items():
+    for split, (scale, _, records) in SPLITS.items():
         for epsilon in (0.1, 1.0):
             for number, rounds in enumerate((5, 10, 50, 100)):
                 for seed in range(2):
@@ -86,6 +86,7 @@ def _sweeps() -> Iterator[Row]:
                         split=split,
                         mechanism="jam_pgm",
                         label="JAM-PGM",
+                        records=records,
                         epsilon=epsilon,
                         seed=seed,
                         error_mean=error,
@@ -104,6 +105,7 @@ def _sweeps() -> Iterator[Row]:
                     split=split,
                     mechanism="aim",
                     label="AIM",
+                    records=records,
                     epsilon=epsilon,
                     seed=0,
                     error_mean=error,
@@ -118,7 +120,7 @@ def _sweeps() -> Iterator[Row]:
 
 
 def _baselines() -> Iterator[Row]:
-    for split, (public, ones, _) in SPLITS.items():
+    for split, (public, ones, records) in SPLITS.items():
         levels = {"public_table": public, "true_one_ways": ones, "sampling_floor": 0.08}
         for name, error in (levels | {"best_mixture": 0.7 * public}).items():
             yield row(
@@ -127,6 +129,7 @@ def _baselines() -> Iterator[Row]:
                 split=split,
                 mechanism=name,
                 label=name,
+                records=records,
                 noise="none",
                 error_mean=error,
                 error_max=2 * error,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,18 @@ import pandas as pd
 import pytest
 
 from jam_dagster.benchmark import figures, read_frame, write_figures
+from jam_dagster.benchmark.looks import Look
 from jam_dagster.benchmark.measures import main_runs, means, sweep
 from jam_dagster.benchmark.page import failures
+from jam_dagster.benchmark.public_figures import (
+    best_mixture_figure,
+    public_table_figure,
+    sharing,
+)
 from jam_dagster.benchmark.results import COLUMNS, to_parquet
+from jam_dagster.benchmark.runs import BASELINES
 from jam_dagster.errors import InputError
+from jam_dagster.mechanisms.titles import TITLES
 from tests.benchmark.rows import PEERS, row, rows
 
 
@@ -87,10 +97,10 @@ def test_a_line_looks_the_same_in_every_panel(frame: pd.DataFrame) -> None:
     for spec in drawn.values():
         scales = [
             (tuple(scale["domain"]), tuple(scale["range"]))
-            for scale in values(spec, "color", "scale")
+            for scale in values(spec, "stroke", "scale")
         ]
         assert len(set(scales)) == 1
-    (scale, *_) = values(drawn["error_by_epsilon"], "color", "scale")
+    (scale, *_) = values(drawn["error_by_epsilon"], "stroke", "scale")
     looks = dict(zip(scale["domain"], scale["range"], strict=True))
     assert looks["JAM-PGM"] == "#0072b2"
     assert looks["AIM"] == "#d55e00"
@@ -144,6 +154,133 @@ def test_answers_without_a_table_are_drawn_with_their_model_error() -> None:
     assert [point["error_mean"] for point in one.rows] == [0.3, 0.3]
 
 
+def axes(spec: Any, channel: str, columns: set[str]) -> list[dict[str, Any]]:
+    """The scales of a channel that shows one of some columns, one after the other."""
+    scales = []
+    if isinstance(spec, dict):
+        about = spec.get("encoding", {}).get(channel, {})
+        if about.get("field") in columns:
+            scales.append(about["scale"])
+        spec = list(spec.values())
+    if isinstance(spec, list):
+        for value in spec:
+            scales += axes(value, channel, columns)
+    return scales
+
+
+def peers(errors: dict[tuple[str, str], float], **told: Any) -> list[dict[str, Any]]:
+    """Runs at two epsilons of mechanisms on splits, by both names, with baselines."""
+    made = []
+    for (split, name), error in errors.items():
+        about = {"split": split, "mechanism": name, "error_mean": error, "error_max": 2 * error}
+        if name in BASELINES:
+            made.append(row(0, **about, kind="baseline", label=BASELINES[name]))
+            continue
+        about |= {"label": TITLES[name], "seed": 0, "seconds": 1.0}
+        made += [row(0, **about, **told, epsilon=epsilon) for epsilon in (1.0, 10.0)]
+    return made
+
+
+@pytest.mark.parametrize("bound", [0.3, 0.37, 0.6, 3.0])
+def test_what_no_mixture_reaches_is_seen_in_every_panel(bound: float) -> None:
+    runs = peers({("s", "pmw_pub"): 0.376, ("s", "aim"): 1.7, ("s", "best_mixture"): bound})
+    frame = pd.DataFrame(runs)
+
+    figure = best_mixture_figure(frame, Look.of([("PMW^Pub", "pmw_pub"), ("AIM", "aim")]))
+
+    assert figure is not None
+    scales = axes(figure.chart.to_dict(), "y", {"bound", "error_mean"})
+    assert len(scales) >= 4
+    ((low, high),) = {tuple(scale["domain"]) for scale in scales}
+    share = math.log(bound / low) / math.log(high / low)
+    # A tenth of the panel is enough to be seen.
+    assert 0.08 < share < 1
+    assert low < 0.376 < 1.7 < high
+
+
+@pytest.mark.parametrize("zeros", [{"aim"}, {"aim", "pmw_pub"}, set(BASELINES)])
+def test_errors_of_nothing_are_drawn_or_left_out_with_a_word(zeros: set[str]) -> None:
+    held = {name: 0.0 if name in zeros else 0.3 for name in ("aim", "pmw_pub", *BASELINES)}
+    frame = pd.DataFrame(peers({("s", name): error for name, error in held.items()}))
+
+    drawn = {one.name: one for one in figures(frame)}
+
+    assert {"error_by_epsilon", "max_error_by_epsilon", "best_mixture"} <= set(drawn)
+    one = drawn["error_by_epsilon"]
+    (scale,) = {str(scale) for scale in axes(one.chart.to_dict(), "y", {"error_mean"})}
+    if zeros == {"aim"}:
+        assert {point["label"] for point in one.rows} == {"PMW^Pub"}
+        assert "AIM on s at epsilon 1; AIM on s at epsilon 10" in one.caption
+    elif "aim" in zeros:
+        assert {point["label"] for point in one.rows} == {"AIM", "PMW^Pub"}
+        assert "linear" in scale
+    else:
+        assert "Left out" not in one.caption
+    if "best_mixture" in zeros:
+        assert "nothing is shaded" in drawn["best_mixture"].caption
+
+
+SHARED = {
+    ("good", "public_table"): 0.2,
+    ("bad", "public_table"): 0.6,
+    ("good", "best_mixture"): 0.1,
+    ("bad", "best_mixture"): 0.3,
+    ("good", "true_one_ways"): 0.34,
+    ("bad", "true_one_ways"): 0.34,
+    ("good", "aim"): 0.25,
+    ("bad", "aim"): 0.25,
+    ("good", "jam_pgm"): 0.15,
+    ("bad", "jam_pgm"): 0.22,
+}
+
+
+def test_error_by_public_table_has_the_splits_of_one_private_table() -> None:
+    other = {("other", name): error for (split, name), error in SHARED.items() if split == "bad"}
+    frame = pd.DataFrame(peers({**SHARED, **other, ("other", "true_one_ways"): 0.35}))
+    look = Look.of([("AIM", "aim"), ("JAM-PGM", "jam_pgm")])
+
+    figure = public_table_figure(frame, look)
+
+    assert sharing(frame) == [["good", "bad"]]
+    assert figure is not None
+    points = {
+        (point["label"], point["epsilon"], point["public_error"], point["error_mean"])
+        for point in figure.rows
+    }
+    assert points == {
+        (label, epsilon, *place)
+        for epsilon in (1.0, 10.0)
+        for label, *places in (
+            ("AIM", (0.2, 0.25), (0.6, 0.25)),
+            ("JAM-PGM", (0.2, 0.15), (0.6, 0.22)),
+        )
+        for place in places
+    }
+    spec = json.dumps(figure.chart.to_dict())
+    assert '{"public_error": 0.6, "itself": 0.6}' in spec
+    assert '"bound": 0.3' in spec
+    # Both ends of the line of equal errors are inside.
+    (scale,) = {str(one["domain"]) for one in axes(json.loads(spec), "y", {"itself"})}
+    low, high = json.loads(scale)
+    assert low < 0.1 < 0.6 < high
+
+
+@pytest.mark.parametrize(
+    "told", [{"records": 7}, {"attributes": 3}, {"delta": 1e-6}, {"degree": 2}]
+)
+def test_splits_that_differ_in_more_than_the_public_table_are_not_joined(
+    told: dict[str, Any],
+) -> None:
+    rows = peers(SHARED)
+    for one in rows:
+        if one["split"] == "bad":
+            one |= told
+    frame = pd.DataFrame(rows)
+
+    assert sharing(frame) == []
+    assert public_table_figure(frame, Look.of([("AIM", "aim"), ("JAM-PGM", "jam_pgm")])) is None
+
+
 @pytest.mark.slow
 def test_failed_runs_are_told_and_drawn_nowhere(tmp_path: Path) -> None:
     good = [one for one in rows() if one["epsilon"] in (0.1, 1.0) and one["label"] == "AIM"]
@@ -172,6 +309,10 @@ def test_failed_runs_are_told_and_drawn_nowhere(tmp_path: Path) -> None:
     pictures = {one.name for one in made[2:]}
     assert {"error_by_epsilon.svg", "error_by_epsilon.png"} <= pictures
     for one in made[2:]:
+        # A picture without a ground of its own is unreadable on a dark page.
+        assert one.suffix != ".svg" or re.search(
+            r'<svg[^>]*><rect [^>]*fill="white"', one.read_text()
+        )
         begin = one.read_bytes()[:8]
         assert begin.startswith(b"<svg") if one.suffix == ".svg" else begin == b"\x89PNG\r\n\x1a\n"
 

@@ -1,0 +1,190 @@
+"""How the lines of a benchmark's figures look: no two of them alike, and each the same in all."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jam_dagster.mechanisms import MECHANISMS, mechanism_class
+from jam_dagster.mechanisms.titles import TITLES
+
+_STAR = "M0,-1L.26,-.36L.95,-.31L.42,.14L.59,.81L0,.45L-.59,.81L-.42,.14L-.95,-.31L-.26,-.36Z"
+_SALTIRE = "M-.9,-.5L-.5,-.9L0,-.4L.5,-.9L.9,-.5L.4,0L.9,.5L.5,.9L0,.4L-.5,.9L-.9,.5L-.4,0Z"
+
+# No mechanism shares marker and dash with another, so lines are told apart without any colour, too.
+# All colours have a contrast of 3 or more on white and on the dark ground of pages.
+_OWN = {
+    "jam_pgm": ("#0072b2", "circle"),
+    "aim": ("#d55e00", "square"),
+    "pmw_pub": ("#009e73", "triangle-up"),
+    "gem_pub": ("#c2609a", "diamond"),
+    "gem": ("#8a5fbf", "diamond"),
+    "mst": ("#a87900", "triangle-down"),
+    "independent": ("#6b7785", "cross"),
+    "mwem_pgm": ("#15919b", _SALTIRE),
+    "mwem": ("#a8563a", "triangle-up"),
+    "pep": ("#8b8a12", "triangle-right"),
+    "pep_pub": ("#4d8a2c", "triangle-right"),
+    "rap_softmax": ("#d1495b", _STAR),
+    "gaussian": ("#7a5c6e", "circle"),
+}
+_SPARE = ("#4f6fd0", "#b0693f", "#9c4f8a", "#3f8a6a", "#8f7a45", "#c05046")
+_SHAPES = (
+    "circle",
+    "square",
+    "triangle-up",
+    "diamond",
+    "triangle-down",
+    "cross",
+    "triangle-right",
+    _STAR,
+    "triangle-left",
+    _SALTIRE,
+)
+_DASH = (5, 3)
+
+
+@dataclass(frozen=True)
+class Line:
+    """How one line is drawn.
+
+    Parameters
+    ----------
+    title
+        Its name in legends.
+    colour, shape
+        Of the line and its markers.
+    public
+        Whether the mechanism learns from a public table: then its line is full and its markers are
+        filled; else they are dashed and hollow.
+    """
+
+    title: str
+    colour: str
+    shape: str
+    public: bool
+
+    @property
+    def dash(self) -> list[int]:
+        """Lengths of strokes and gaps; none for a full line."""
+        return [] if self.public else list(_DASH)
+
+
+@dataclass(frozen=True)
+class Look:
+    """How each line is drawn, the same in all figures.
+
+    Parameters
+    ----------
+    lines
+        In the order of legends: mechanisms as `TITLES` lists them, other lines of the same
+        mechanism beside it.
+    """
+
+    lines: tuple[Line, ...]
+
+    @classmethod
+    def of(cls, named: Iterable[tuple[str, str]]) -> Look:
+        """Return the looks of lines.
+
+        Parameters
+        ----------
+        named
+            The title and the mechanism of each. A mechanism under its own name looks as always;
+            another line of it has its colour with another marker.
+        """
+        pairs = sorted(set(named), key=lambda pair: (_rank(pair[1]), not _is_plain(*pair), pair[0]))
+        # What a mechanism of the list has stays its own where it has no runs, too.
+        taken = {(*look, _uses_public(name)) for name, look in _OWN.items()}
+        lines = []
+        for title, name in pairs:
+            public = _uses_public(name)
+            if _is_plain(title, name) and name in _OWN:
+                colour, shape = _OWN[name]
+            else:
+                free = (one for one in _candidates(name) if (*one, public) not in taken)
+                colour, shape = next(free)
+            taken.add((colour, shape, public))
+            lines.append(Line(title, colour, shape, public))
+        return cls(tuple(lines))
+
+    def of_titles(self, shown: Iterable[str]) -> Look:
+        """Return the looks of the lines that a figure shows, the same in all of its panels."""
+        kept = set(shown)
+        return Look(tuple(one for one in self.lines if one.title in kept))
+
+    def hue(self) -> Any:
+        """Return the colour of lines and bars."""
+        import altair as alt
+
+        # Backwards, for Vega-Lite takes scales of one domain for one legend, here with none.
+        lines = self.lines[::-1]
+        scale = alt.Scale(domain=[one.title for one in lines], range=[one.colour for one in lines])
+        return alt.Color("label:N", scale=scale, legend=None)
+
+    def encodings(self, width: int) -> Mapping[str, Any]:
+        """Return stroke, fill and shape of markers, with one legend for a figure of that width.
+
+        Lines have `hue`, which has no legend: it would show their dashes around the markers.
+        """
+        import altair as alt
+
+        titles = [one.title for one in self.lines]
+        legend = alt.Legend(
+            title=None,
+            orient="top",
+            columns=_columns(titles, width),
+            labelLimit=0,
+            symbolStrokeWidth=1.5,
+        )
+
+        def scale(values: list[str]) -> Any:
+            return alt.Scale(domain=titles, range=values)
+
+        fills = [one.colour if one.public else "transparent" for one in self.lines]
+        return {
+            "stroke": alt.Stroke(
+                "label:N", scale=scale([one.colour for one in self.lines]), legend=legend
+            ),
+            "fill": alt.Fill("label:N", scale=scale(fills), legend=legend),
+            "shape": alt.Shape(
+                "label:N", scale=scale([one.shape for one in self.lines]), legend=legend
+            ),
+        }
+
+
+def _rank(name: str) -> int:
+    order = list(TITLES)
+    return order.index(name) if name in order else len(order)
+
+
+def _columns(titles: Sequence[str], width: int) -> int:
+    """Return how many columns of a legend have room side by side, in pixels."""
+    for columns in range(len(titles), 1, -1):
+        longest = [max(map(len, titles[place::columns])) for place in range(columns)]
+        if sum(32 + 7 * one for one in longest) <= width:
+            return columns
+    return 1
+
+
+def _is_plain(title: str, name: str) -> bool:
+    """Whether a line is its mechanism's under the name of that, and no other of it."""
+    return TITLES.get(name) == title
+
+
+def _candidates(name: str) -> Iterator[tuple[str, str]]:
+    """Return looks for a further line of a mechanism, those of its own colour first."""
+    own, shape = _OWN.get(name, (_SPARE[0], _SHAPES[0]))
+    begin = _SHAPES.index(shape)
+    shapes = [*_SHAPES[begin:], *_SHAPES[:begin]]
+    colours = dict.fromkeys([own, *_SPARE, *(colour for colour, _ in _OWN.values())])
+    yield from itertools.product(colours, shapes)
+
+
+@functools.cache
+def _uses_public(name: str) -> bool:
+    """Whether a mechanism learns from a public table; one of another version is not known."""
+    return name in MECHANISMS and mechanism_class(name)().uses_public

@@ -1,0 +1,159 @@
+"""Rows of different experiments are never averaged, and figures and tables say what differs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from jam_dagster.benchmark.measures import levels, main_runs, means, sweep
+from jam_dagster.benchmark.page import summarize
+from jam_dagster.benchmark.runs import Run
+from tests.benchmark.rows import row
+
+
+def comparison(error: float, **told: Any) -> list[dict[str, Any]]:
+    """A mechanism on a split at two epsilons with two seeds, and its public table."""
+    made = []
+    for epsilon, seed in itertools.product((1.0, 10.0), (0, 1)):
+        about = {"split": "s", "mechanism": "aim", "label": "AIM", "epsilon": epsilon, "seed": seed}
+        made.append(row(0, **{**about, "error_mean": error, "error_max": error, **told}))
+    about = {"kind": "baseline", "mechanism": "public_table", "label": "public table alone"}
+    asked = {name: told[name] for name in told if name not in ("version", "mechanism", "label")}
+    made.append(row(0, **{"split": "s", "error_mean": 2 * error, **about, **asked}))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        ({"delta": 1e-9}, {"delta": 1e-6}, ("s, delta 1e-09", "s, delta 1e-06")),
+        ({"degree": 3}, {"degree": 2}, ("s, 3-way marginals", "s, 2-way marginals")),
+        ({"records": 1000}, {"records": 1200}, ("s, 1,000 records", "s, 1,200 records")),
+        (
+            {"public_records": 30},
+            {"public_records": None},
+            ("s, 30 public records", "s, no public table"),
+        ),
+        ({"attributes": 9}, {"attributes": 5}, ("s, 9 attributes", "s, 5 attributes")),
+        (
+            {"fingerprint": "a" * 64},
+            {"fingerprint": "b" * 64},
+            ("s, tables aaaaaa", "s, tables bbbbbb"),
+        ),
+    ],
+)
+def test_another_question_is_another_panel(
+    one: dict[str, Any], other: dict[str, Any], words: tuple[str, str]
+) -> None:
+    frame = pd.DataFrame(comparison(0.1, **one) + comparison(0.3, **other))
+
+    points = means(main_runs(frame), ["label", "split", "epsilon"])
+
+    assert {(point["split"], round(point["error_mean"], 9)) for point in points} == {
+        (words[0], 0.1),
+        (words[1], 0.3),
+    }
+    assert {point["label"] for point in points} == {"AIM"}
+    assert [table.split.split(":")[0] for table in summarize(frame)] == list(words)
+    if "delta" not in one:
+        assert {(level.split, level.error) for level in levels(frame)} == {
+            (words[0], 0.2),
+            (words[1], 0.6),
+        }
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        (
+            {"version": "0.1.0"},
+            {"version": "0.2.0"},
+            ("AIM (version 0.1.0)", "AIM (version 0.2.0)"),
+        ),
+        ({"mechanism": "aim"}, {"mechanism": "mst"}, ("AIM (aim)", "AIM (mst)")),
+    ],
+)
+def test_another_answer_is_another_line(
+    one: dict[str, Any], other: dict[str, Any], words: tuple[str, str]
+) -> None:
+    frame = pd.DataFrame(comparison(0.1, **one) + comparison(0.3, **other))
+
+    points = means(main_runs(frame), ["label", "split", "epsilon"])
+
+    assert {(point["label"], round(point["error_mean"], 9)) for point in points} == {
+        (words[0], 0.1),
+        (words[1], 0.3),
+    }
+    assert [line[0] for line in summarize(frame)[0].lines] == list(words)
+
+
+def test_a_label_says_that_panels_have_different_settings() -> None:
+    small, large = ({"parameters": json.dumps({"size_limit_mb": mb})} for mb in (5, 80))
+    frame = pd.DataFrame(comparison(0.1, **small) + comparison(0.3, split="t", **large))
+
+    runs = main_runs(frame)
+
+    assert set(zip(runs["split"], runs["label"], strict=True)) == {
+        ("s", "AIM (size_limit_mb 5)"),
+        ("t", "AIM (size_limit_mb 80)"),
+    }
+
+
+def test_a_sweep_keeps_questions_and_versions_apart() -> None:
+    made = []
+    for version, delta, rounds in itertools.product(("0.1.0", "0.2.0"), (1e-9, 1e-6), (5, 10)):
+        parameters = json.dumps({"rounds": rounds})
+        made += comparison(0.1, version=version, delta=delta, parameters=parameters)
+
+    runs = sweep(pd.DataFrame(made), "rounds")
+
+    assert set(runs["label"]) == {"AIM (version 0.1.0)", "AIM (version 0.2.0)"}
+    assert set(runs["split"]) == {"s, delta 1e-09", "s, delta 1e-06"}
+    places = runs.groupby(["label", "split", "epsilon", "rounds", "seed"]).size()
+    assert set(places) == {1}
+
+
+def test_times_on_different_machines_are_apart_and_errors_are_not() -> None:
+    frame = pd.DataFrame(comparison(0.1, machine="slow") + comparison(0.1, machine="fast"))
+
+    assert set(main_runs(frame)["label"]) == {"AIM"}
+    assert set(main_runs(frame, machines=True)["label"]) == {"AIM (slow)", "AIM (fast)"}
+
+
+def test_baselines_hold_whatever_delta() -> None:
+    frame = pd.DataFrame(comparison(0.1) + comparison(0.3, delta=1e-6)[:-1])
+
+    assert {(one.split, one.error) for one in levels(frame)} == {
+        ("s, delta 1e-09", 0.2),
+        ("s, delta 1e-06", 0.2),
+    }
+
+
+def test_rows_without_fingerprint_join_the_tables_that_their_key_was_made_with() -> None:
+    run = Run("s", "independent", epsilon=1.0, seed=0)
+    about = {
+        "split": "s",
+        "mechanism": "independent",
+        "label": "Independent",
+        "parameters": json.dumps(run.parameters()),
+        "epsilon": 1.0,
+        "error_mean": 0.1,
+    }
+    old = row(0, seed=0, **about) | {"key": run.key("a" * 64)}
+    other = row(0, seed=0, **about) | {"key": run.key("c" * 64)}
+    new = [row(0, seed=1, fingerprint=one * 64, **about) for one in "ab"]
+
+    splits = main_runs(pd.DataFrame([old, *new, other]))["split"].tolist()
+
+    assert splits == [
+        "s, tables aaaaaa",
+        "s, tables aaaaaa",
+        "s, tables bbbbbb",
+        "s, tables unknown",
+    ]
+    # Without any there is nothing to tell.
+    assert set(main_runs(pd.DataFrame([old, other]))["split"]) == {"s"}
