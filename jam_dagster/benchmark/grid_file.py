@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,8 @@ def load_grid(name: str | Path) -> Grid:
         ``mechanism``, ``settings``, ``label``, ``splits``, ``epsilons``, ``seeds`` and
         ``seconds``; or ``all``), ``epsilons``, ``seeds`` (how many, or a list), ``delta``,
         ``degree``, ``baselines``, ``settings``, ``seconds`` and ``description``. A setting may be
-        a list of values, all of which are tried. The grid's own ``settings`` go to every mechanism
-        that has a setting of that name.
+        a list of values, all of which are tried; a value is read as in a release's file. The
+        grid's own ``settings`` go to every mechanism that has a setting of that name.
 
     Raises
     ------
@@ -136,7 +137,7 @@ def _contenders(
     entries = list(MECHANISMS) if given == "all" else as_list(what, "mechanisms", given)
     if not entries:
         raise SpecificationError(f"{what} has no mechanisms.")
-    made, missing = [], []
+    made, missing, taken = [], [], set()
     for entry in entries:
         own: Mapping[str, Any] = {"mechanism": entry} if isinstance(entry, str) else entry
         if not isinstance(own, Mapping) or "mechanism" not in own:
@@ -150,6 +151,7 @@ def _contenders(
             missing.append(name)
             continue
         known = settings_of(mechanism_class(name))
+        taken.update(known)
         fitting = {key: value for key, value in shared.items() if key in known}
         splits = own.get("splits")
         made.append(
@@ -167,7 +169,21 @@ def _contenders(
                 seconds=_seconds(where, own.get("seconds")),
             )
         )
+    if not missing:
+        _check_shared(what, shared, taken)
     return tuple(made), tuple(dict.fromkeys(missing))
+
+
+def _check_shared(what: str, shared: Iterable[str], taken: Iterable[str]) -> None:
+    """Refuse a setting of the whole grid that none of its mechanisms has."""
+    known = sorted(taken)
+    for key in shared:
+        if key not in known:
+            near = get_close_matches(key, known) or known
+            raise SpecificationError(
+                f"{what}: {key} is no setting of any of its mechanisms; "
+                f"they have {', '.join(near) or 'none'}."
+            )
 
 
 def _settings(what: str, given: object) -> dict[str, tuple[Any, ...]]:

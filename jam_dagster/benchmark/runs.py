@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from jam_dagster.mechanisms import Mechanism, make_mechanism
+from jam_dagster.mechanisms import MECHANISMS, Mechanism, make_mechanism
+from jam_dagster.mechanisms.configuration import read_settings
 from jam_dagster.mechanisms.titles import TITLES
 from jam_dagster.privacy import Budget
 from jam_dagster.privacy.release_key import canonical_digest
@@ -39,7 +40,8 @@ class Run:
     mechanism
         A registered mechanism, or one of `BASELINES`.
     settings
-        What differs from the mechanism's defaults, sorted by name.
+        What differs from the mechanism's defaults, sorted by name. Values are read as a release's
+        file reads them: 80, 80.0 and "80" are one size limit.
     epsilon, delta
         The budget; epsilon is None for baselines, which cost nothing.
     seed
@@ -58,6 +60,13 @@ class Run:
     delta: float = 1e-9
     degree: int = 3
     label: str = ""
+
+    def __post_init__(self) -> None:
+        if self.settings and self.mechanism in MECHANISMS:
+            read = read_settings(self.mechanism, dict(self.settings))
+            object.__setattr__(self, "settings", tuple(sorted(read.items())))
+        if self.epsilon is not None:
+            object.__setattr__(self, "epsilon", float(self.epsilon))
 
     @property
     def is_baseline(self) -> bool:

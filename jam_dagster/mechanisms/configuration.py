@@ -56,6 +56,20 @@ def read_mechanism(given: object) -> tuple[str, dict[str, Any]]:
     return name, settings
 
 
+def read_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as the mechanism of that name declares them; see `Setting.read`.
+
+    What is no setting, or cannot be read as one, stays as it is, for the mechanism to refuse. One
+    that is None and must not be is left out.
+    """
+    known = settings_of(mechanism_class(name))
+    return {
+        key: known[key].read(value) if key in known else value
+        for key, value in given.items()
+        if value is not None or key not in known or known[key].optional
+    }
+
+
 def configured_mechanism(name: str, given: Mapping[str, Any], where: str = "") -> Mechanism:
     """Return a mechanism that is to make a synthetic table.
 
@@ -76,12 +90,7 @@ def configured_mechanism(name: str, given: Mapping[str, Any], where: str = "") -
         no synthetic table.
     """
     _check_name(name, where.rstrip(".") or "The mechanism")
-    known = settings_of(mechanism_class(name))
-    settings = {
-        key: known[key].read(value) if key in known else value
-        for key, value in given.items()
-        if value is not None or key not in known or known[key].optional
-    }
+    settings = read_settings(name, given)
     try:
         mechanism = make_mechanism(name, **settings)
     except SpecificationError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from dataclasses import dataclass
+from functools import cache
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
@@ -141,6 +142,11 @@ def setting(
 
 def settings_of(mechanism: type) -> dict[str, Setting]:
     """Return the settings of a mechanism's class by name, in order."""
+    return dict(_settings_of(mechanism))
+
+
+@cache
+def _settings_of(mechanism: type) -> dict[str, Setting]:
     hints = get_type_hints(mechanism)
     found = {}
     for one in dataclasses.fields(mechanism):

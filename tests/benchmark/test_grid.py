@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from jam_dagster.benchmark import Run, SplitFiles, load_grid, presets
+from jam_dagster.benchmark import Run, SplitFiles, load_grid, plan, presets, read_rows
 from jam_dagster.errors import (
     InputError,
     PrivateStepError,
@@ -86,14 +87,20 @@ baselines: false
 
 
 def test_settings_of_the_grid_go_to_the_mechanisms_that_have_them(tmp_path: Path) -> None:
-    path = written(tmp_path, GRID + "settings: {size_limit_mb: 8, iterations: 99, colour: red}\n")
+    mst = "  - {mechanism: mst, settings: {merge_rare: false}}\nepsilons"
+    shared = "settings: {size_limit_mb: 8, iterations: 99}\n"
+    path = written(tmp_path, GRID.replace("epsilons", mst) + shared)
 
-    settings = [dict(run.settings) for run in load_grid(path).runs() if not run.is_baseline]
+    runs = [run for run in load_grid(path).runs() if not run.is_baseline]
 
-    assert {one["size_limit_mb"] for one in settings} == {8}
+    settings = {run.mechanism: dict(run.settings) for run in runs}
     # What a mechanism says of itself comes first.
-    assert {one["iterations"] for one in settings} == {10}
-    assert all("colour" not in one for one in settings)
+    jam, aim = ({"rounds": n, "iterations": 10, "size_limit_mb": 8} for n in (2, 6))
+    assert settings == {
+        "jam_pgm": jam,
+        "aim": aim,
+        "mst": {"merge_rare": False, "iterations": 99},
+    }
 
 
 @pytest.mark.parametrize(
@@ -121,6 +128,10 @@ def test_settings_of_the_grid_go_to_the_mechanisms_that_have_them(tmp_path: Path
             "names the split 'b'",
         ),
         ("a: [", "no YAML"),
+        (
+            "splits: [a]\nmechanisms: [aim, gem]\nepsilons: [1]\nsettings: {rownds: 3}",
+            "rownds is no setting of any of its mechanisms; they have rounds",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_grid_is_said(tmp_path: Path, text: str, said: str) -> None:
@@ -189,6 +200,43 @@ def test_a_grid_makes_a_run_once_however_it_is_spelled(tmp_path: Path) -> None:
         "mechanisms: [jam_pgm, {mechanism: jam_pgm, settings: {rounds: [20, 30]}}]\n"
     )
     assert [run.settings for run in load_grid(path).runs()] == [(), (("rounds", 20),)]
+
+
+def _numbers(run: Run) -> tuple[object, ...]:
+    """What a run is, with numbers that are equal equal; its label aside."""
+    told = tuple(sorted(run.parameters().items()))
+    return (run.split, run.mechanism, told, run.epsilon, run.seed, run.delta, run.degree)
+
+
+@pytest.mark.parametrize("name", presets())
+def test_no_preset_makes_a_run_twice(name: str) -> None:
+    runs = load_grid(name).runs()
+
+    assert len({_numbers(run) for run in runs}) == len(runs)
+
+
+@pytest.mark.parametrize("limit", ["80", "80.0", "'80'", "[80, 80.0, 8e1]"])
+def test_a_number_is_the_same_setting_however_it_is_typed(tmp_path: Path, limit: str) -> None:
+    own = f"[aim, {{mechanism: aim, settings: {{size_limit_mb: {limit}, rounds: '20'}}}}]"
+    text = "splits: [a]\nbaselines: false\nepsilons: [1]\nmechanisms: "
+    spelled = Run("a", "aim", (("rounds", 20), ("size_limit_mb", 80.0)), epsilon=1.0, seed=0)
+    plain = Run("a", "aim", epsilon=1, seed=0)
+
+    runs = load_grid(written(tmp_path, text + own)).runs()
+    alone = load_grid(written(tmp_path, text + own.replace(", rounds: '20'", ""))).runs()
+
+    assert [run.key("f") for run in runs] == [plain.key("f"), spelled.key("f")]
+    assert json.dumps(runs[1].settings) == json.dumps(spelled.settings)
+    assert alone == [plain]
+
+
+def test_the_rows_of_the_documentation_are_found_again(jam_data: Path) -> None:
+    rows = read_rows(Path("docs/measurements/quick.parquet"))
+    made = list(dict.fromkeys(row["mechanism"] for row in rows if row["kind"] == "mechanism"))
+
+    planned, _ = plan(load_grid("quick").narrowed(mechanisms=made), rows, jam_data)
+
+    assert {one.key: one.status for one in planned} == {row["key"]: "done" for row in rows}
 
 
 @pytest.mark.parametrize("content", [b'a,b,c,d\n0,0,0,"ALICE', b"a,b,c,d\n0,0,\xff,0\n"])
