@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from jam_dagster.benchmark.results import to_parquet
+from jam_dagster import __version__
+from jam_dagster.benchmark import Planned, load_grid, plan
+from jam_dagster.benchmark.results import Row, to_parquet
 from jam_dagster.cli import app
 from tests.benchmark.conftest import data as data
 from tests.benchmark.conftest import grid_file as grid_file
@@ -40,6 +42,46 @@ def test_a_preset_says_what_this_version_lacks(data: Path, monkeypatch: pytest.M
     assert "mst is skipped: this version of jam_dagster has no such mechanism." in done.stderr
     assert "small, JAM-PGM, epsilon 10, seed 2" in done.stdout
     assert "MST" not in done.stdout
+
+
+def test_the_status_tells_that_a_run_failed_after_all_were_made(
+    data: Path, grid_file: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "rows.parquet"
+    planned, _ = plan(load_grid(grid_file), [], data)
+    kinds = ("done", "failed")
+    out.write_bytes(to_parquet([stored(one, kinds[one == planned[3]]) for one in planned]))
+
+    failed = called("run", grid_file, "--data", data, "--out", out)
+    out.write_bytes(to_parquet([stored(one) for one in planned]))
+    done = called("run", grid_file, "--data", data, "--out", out)
+
+    assert failed.exit_code == 1
+    assert "8 runs, 1 of them failed" in failed.stdout
+    assert "--retry makes them once more." in failed.stderr
+    assert done.exit_code == 0
+    assert "8 runs, 0 of them failed" in done.stdout
+
+
+def test_rows_of_another_version_are_told(data: Path, grid_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "rows.parquet"
+    planned, _ = plan(load_grid(grid_file), [], data)
+    versions = ["0.0.9", "0.0.9", *[__version__] * 6]
+    rows = zip(planned, versions, strict=True)
+    out.write_bytes(to_parquet([stored(one) | {"version": version} for one, version in rows]))
+
+    done = called("run", grid_file, "--data", data, "--out", out, "--list")
+
+    said = "2 runs are to be made again: version 0.0.9 of jam_dagster made their rows, and this is"
+    assert f"{said} {__version__}." in done.stderr
+    assert "8 runs, 2 to be made: about" in done.stdout
+
+
+def stored(one: Planned, status: str = "done") -> Row:
+    told = {"key": one.key, "mechanism": one.run.mechanism, "split": one.run.split}
+    told |= {"label": one.run.title, "seed": one.run.seed, "epsilon": one.run.epsilon}
+    told |= {"parameters": one.run.parameters_json(), "seconds": 1.0, "message": ""}
+    return {**told, "status": status, "version": __version__}
 
 
 @pytest.mark.parametrize(

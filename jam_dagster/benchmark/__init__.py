@@ -9,8 +9,9 @@ from jam_dagster.benchmark.figures import figures
 from jam_dagster.benchmark.grid import Contender, Grid
 from jam_dagster.benchmark.grid_file import load_grid, presets
 from jam_dagster.benchmark.page import write_figures
+from jam_dagster.benchmark.planning import Planned, plan
 from jam_dagster.benchmark.results import read_frame, read_rows
-from jam_dagster.benchmark.running import Outcome, Planned, Runner, plan, run_grid
+from jam_dagster.benchmark.running import Outcome, Runner, run_grid
 from jam_dagster.benchmark.runs import BASELINES, Run
 from jam_dagster.benchmark.trial import run_trial
 

@@ -137,7 +137,8 @@ def _contenders(
     entries = list(MECHANISMS) if given == "all" else as_list(what, "mechanisms", given)
     if not entries:
         raise SpecificationError(f"{what} has no mechanisms.")
-    made, missing, taken = [], [], set()
+    made, missing = [], []
+    taken: set[str] = set()
     for entry in entries:
         own: Mapping[str, Any] = {"mechanism": entry} if isinstance(entry, str) else entry
         if not isinstance(own, Mapping) or "mechanism" not in own:

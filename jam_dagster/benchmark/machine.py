@@ -1,16 +1,53 @@
-"""What a process held, and what the machine has left."""
+"""What machine this is, what a process held, and what is left."""
 
 from __future__ import annotations
 
 import os
+import platform
 import resource
 import sys
 from pathlib import Path
+from types import ModuleType
 
+_PROCESSORS = Path("/proc/cpuinfo")
 _STATUS = Path("/proc/self/status")
 _MEMORY = Path("/proc/meminfo")
 _LIMIT = Path("/sys/fs/cgroup/memory.max")
 _USED = Path("/sys/fs/cgroup/memory.current")
+
+
+def machine_in_words() -> str:
+    """Return what seconds depend on: system, Python, processor, cores, and jax where it is used."""
+    words = [
+        f"{platform.system()} {platform.machine()}",
+        f"Python {platform.python_version()}",
+        processor(),
+        "1 core" if cores() == 1 else f"{cores()} cores",
+    ]
+    if (jax := sys.modules.get("jax")) is not None:
+        words.append(_jax_in_words(jax))
+    return ", ".join(word for word in words if word)
+
+
+def processor() -> str:
+    """Return the model of the processor; empty where the system does not tell."""
+    if _PROCESSORS.exists():
+        for line in _PROCESSORS.read_text().splitlines():
+            name, _, told = line.partition(":")
+            if name.strip() == "model name":
+                return " ".join(told.split())
+    return platform.processor()
+
+
+def _jax_in_words(jax: ModuleType) -> str:
+    words = f"jax {jax.__version__}"
+    try:
+        device = jax.devices()[0]
+    except RuntimeError:
+        # The platform that was asked for is not there.
+        return words
+    kind = f" ({device.device_kind})" if device.device_kind != device.platform else ""
+    return f"{words} on {device.platform}{kind}"
 
 
 def peak_memory_mb() -> float:

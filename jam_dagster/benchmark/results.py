@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -205,6 +205,22 @@ class Results:
         """All rows, in the order in which they came."""
         return list(self._rows.values())
 
+    def relabel(self, labels: Mapping[str, str]) -> None:
+        """Call runs as figures are to call them now.
+
+        Parameters
+        ----------
+        labels
+            By key; runs that are not there are passed over.
+        """
+        stale = [
+            row for key, row in self._rows.items() if labels.get(key, row["label"]) != row["label"]
+        ]
+        for row in stale:
+            row["label"] = labels[row["key"]]
+        if stale:
+            self._write()
+
     def add(self, row: Row) -> Row:
         """Add a row, in place of one of the same run, and write the file whole.
 
@@ -216,5 +232,8 @@ class Results:
         whole = {name: row.get(name) for name in COLUMNS}
         self._rows.pop(whole["key"], None)
         self._rows[whole["key"]] = whole
-        write_whole(self.path, to_parquet(self.rows), mode=OWNER_ONLY)
+        self._write()
         return whole
+
+    def _write(self) -> None:
+        write_whole(self.path, to_parquet(self.rows), mode=OWNER_ONLY)

@@ -5,57 +5,27 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from jam_dagster.benchmark.data import Split, SplitFiles
+from jam_dagster.benchmark.durations import Durations
 from jam_dagster.benchmark.grid import Grid
 from jam_dagster.benchmark.machine import available_memory_mb, memory_of_mb
+from jam_dagster.benchmark.planning import Planned, plan
 from jam_dagster.benchmark.results import Results, Row
-from jam_dagster.benchmark.runs import BASELINES, BEST_MIXTURE, Run
+from jam_dagster.benchmark.runs import Run
 from jam_dagster.benchmark.trial import describe
 from jam_dagster.benchmark.worker import ONE_THREAD, work
 from jam_dagster.errors import SpecificationError
 
 FIRST_GUESS_MB = 1000.0
 """What a run is taken to hold at most before one of its kind has ended."""
-
-_START_SECONDS = 2.0
-_UNKNOWN_SECONDS = 60.0
-# The best mixture is a large linear program.
-_BASELINE_SECONDS = {**dict.fromkeys(BASELINES, 1.0), BEST_MIXTURE: 60.0}
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A run of a grid, and what is known of it beforehand.
-
-    Parameters
-    ----------
-    run
-        The run.
-    key
-        By which its row is found.
-    status
-        ``done`` or ``failed`` where there is a row; None where there is none.
-    seconds
-        What it is expected to take.
-    known
-        Whether that comes from runs of its kind, or at least from what the grid says.
-    """
-
-    run: Run
-    key: str
-    status: str | None
-    seconds: float
-    known: bool
 
 
 @dataclass(frozen=True)
@@ -79,61 +49,6 @@ class Outcome:
     number: int
     of: int
     left: float
-
-
-def plan(
-    grid: Grid, rows: Sequence[Row], data: Path | None, *, again: bool = False
-) -> tuple[list[Planned], dict[str, Split]]:
-    """Look at every run of a grid: what is there already, and what the others may take.
-
-    Parameters
-    ----------
-    grid
-        The runs.
-    rows
-        What was made before.
-    data
-        The folder of published tables.
-    again
-        Whether runs that failed are to be made once more.
-
-    Returns
-    -------
-    list of Planned
-        All runs, in the order in which they are made.
-    dict
-        The splits that they use.
-
-    Raises
-    ------
-    SourceError
-        If a split is not there.
-    """
-    runs = grid.runs()
-    splits = {name: grid.by_name[name].load(data) for name in {one.split for one in runs}}
-    statuses = {row["key"]: row["status"] for row in rows}
-    times = _times(rows)
-    made: dict[str, Planned] = {}
-    for run in runs:
-        key = run.key(splits[run.split].fingerprint)
-        status = statuses.get(key)
-        if again and status == "failed":
-            status = None
-        guess = _BASELINE_SECONDS.get(run.mechanism, grid.hint(run))
-        known = times.get((run.mechanism, run.split), guess)
-        seconds = _START_SECONDS + (_UNKNOWN_SECONDS if known is None else known)
-        # Of two runs that are one, such as a setting spelled out that is the default, the first.
-        made.setdefault(key, Planned(run, key, status, seconds, known is not None))
-    return list(made.values()), splits
-
-
-def _times(rows: Sequence[Row]) -> dict[tuple[str, str], float]:
-    """Return the mean seconds of runs that ended, by mechanism and split."""
-    taken: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for row in rows:
-        if row["status"] == "done":
-            taken[row["mechanism"], row["split"]].append(row["seconds"])
-    return {kind: fmean(seconds) for kind, seconds in taken.items()}
 
 
 class RunProcess:
@@ -260,6 +175,7 @@ class Runner:
         self.jobs = jobs
         self.limit_s = limit_s
         self.splits: dict[str, Split] = {}
+        self._durations = Durations(grid, results.rows, limit_s)
         self._peaks: dict[tuple[str, str], float] = {}
         for row in results.rows:
             self._note_peak(row)
@@ -284,6 +200,7 @@ class Runner:
                     row = one.process.row(about, self.limit_s)
                     self._note_peak(row)
                     row = self.results.add(row)
+                    self._durations.note(row)
                     ended += 1
                     left = self._left(waiting, running)
                     yield Outcome(one.planned.run, row, ended, total, left)
@@ -327,11 +244,8 @@ class Runner:
         return [one for one in running if late - one.process.started >= (self.limit_s or 0.0)]
 
     def _left(self, waiting: Sequence[Planned], running: Sequence[_Running]) -> float:
-        times = _times(self.results.rows)
-
         def expected(one: Planned) -> float:
-            measured = times.get((one.run.mechanism, one.run.split))
-            return one.seconds if measured is None else measured + _START_SECONDS
+            return self._durations.expected(one.run)[0]
 
         now = time.monotonic()
         rest = [max(0.0, expected(one.planned) - (now - one.process.started)) for one in running]
@@ -370,6 +284,8 @@ def run_grid(
 ) -> list[Row]:
     """Make the runs of a grid that a file lacks, and return the rows of all its runs.
 
+    Rows of its runs that are there get the grid's labels.
+
     Parameters
     ----------
     grid
@@ -391,7 +307,8 @@ def run_grid(
         If the grid, a split or the file is not what it should be.
     """
     with Results.opened(path) as results:
-        planned, splits = plan(grid, results.rows, data, again=again)
+        planned, splits = plan(grid, results.rows, data, again=again, limit_s=limit_s)
+        results.relabel({one.key: one.run.title for one in planned})
         on_plan(planned)
         runner = Runner(grid, results, data=data, jobs=jobs, limit_s=limit_s)
         for outcome in runner.run(planned, splits):

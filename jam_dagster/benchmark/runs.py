@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -97,6 +98,10 @@ class Run:
     def parameters(self) -> dict[str, Any]:
         """Return all settings that influence the outcome, defaults included."""
         return {} if self.is_baseline else self.make().parameters()
+
+    def parameters_json(self) -> str:
+        """Return them as rows hold them."""
+        return json.dumps(self.parameters(), sort_keys=True)
 
     def key(self, fingerprint: str) -> str:
         """Return what tells the run from others on the split of that fingerprint, 16 digits.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster import __version__
-from jam_dagster.benchmark.machine import peak_memory_mb
+from jam_dagster.benchmark.machine import machine_in_words, peak_memory_mb
 from jam_dagster.benchmark.runs import (
     BEST_MIXTURE,
     PUBLIC_TABLE,
@@ -60,7 +59,8 @@ def run_trial(run: Run, split: Split, *, on_round: OnRound | None = None) -> Row
         row |= _baseline(run, split)
     else:
         row |= _mechanism(run, split, on_round)
-    return {**row, "peak_memory_mb": peak_memory_mb()}
+    # Only now is it known what the mechanism computed on.
+    return {**row, "machine": machine_in_words(), "peak_memory_mb": peak_memory_mb()}
 
 
 def describe(run: Run, split: Split) -> Row:
@@ -71,7 +71,7 @@ def describe(run: Run, split: Split) -> Row:
         "mechanism": run.mechanism,
         "label": run.title,
         "settings": json.dumps(dict(run.settings), sort_keys=True),
-        "parameters": json.dumps(run.parameters(), sort_keys=True),
+        "parameters": run.parameters_json(),
         "split": run.split,
         "records": split.private.records,
         "public_records": None if split.public is None else split.public.records,
@@ -84,7 +84,7 @@ def describe(run: Run, split: Split) -> Row:
         "noise": "none" if run.is_baseline else "numpy, seeded",
         "rho_budget": run.rho,
         "version": __version__,
-        "machine": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        "machine": machine_in_words(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

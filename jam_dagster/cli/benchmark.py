@@ -109,12 +109,13 @@ def run(
 
     Noise is seeded, and errors are measured exactly: the file is restricted, and nothing of it
     may leave, unless the tables are published ones. Nothing is charged. A run that is interrupted
-    leaves nothing; the same command goes on where it stopped.
+    leaves nothing; the same command goes on where it stopped. Where a run of the grid failed, all
+    others are made, and the status is 1.
     """
     from jam_dagster.benchmark import load_grid, run_grid
     from jam_dagster.benchmark.machine import cores
+    from jam_dagster.benchmark.planning import plan
     from jam_dagster.benchmark.results import NOTICE, read_rows
-    from jam_dagster.benchmark.running import plan
 
     console = stderr()
     chosen = load_grid(grid)
@@ -129,7 +130,7 @@ def run(
         raise InputError(f"--out {out} must end in .parquet.")
     at_once = cores() if jobs is None else jobs
     if only_list:
-        planned, _ = plan(chosen, read_rows(out), data, again=retry)
+        planned, _ = plan(chosen, read_rows(out), data, again=retry, limit_s=limit)
         _print_plan(chosen, planned, at_once)
         return
     with _progress(console) as (show_plan, show):
@@ -153,6 +154,8 @@ def run(
     if failed:
         console.print("--retry makes them once more.")
     console.print(NOTICE, soft_wrap=True)
+    if failed:
+        raise typer.Exit(1)
 
 
 def _print_plan(grid: Grid, planned: Sequence[Planned], jobs: int) -> None:
@@ -161,6 +164,7 @@ def _print_plan(grid: Grid, planned: Sequence[Planned], jobs: int) -> None:
     if grid.description:
         stderr().print(grid.description, soft_wrap=True)
     todo = [one for one in planned if one.status is None]
+    _tell_outdated(stderr(), planned)
     for one in planned:
         state = one.status or f"about {clock(one.seconds)}" + ("" if one.known else " (a guess)")
         typer.echo(f"{one.run}: {state}")
@@ -171,6 +175,20 @@ def _print_plan(grid: Grid, planned: Sequence[Planned], jobs: int) -> None:
         f"{len(planned)} runs, {len(todo)} to be made{note}: about {clock(seconds / jobs)} with "
         f"{jobs} at a time"
     )
+
+
+def _tell_outdated(console: Console, planned: Sequence[Planned]) -> None:
+    """Say how many runs are made again because another version of the package made their rows."""
+    from jam_dagster import __version__
+
+    versions = [one.made_by for one in planned if one.made_by]
+    if versions:
+        console.print(
+            f"{len(versions)} runs are to be made again: version "
+            f"{', '.join(sorted(set(versions)))} of jam_dagster made their rows, and this is "
+            f"{__version__}.",
+            soft_wrap=True,
+        )
 
 
 @contextmanager
@@ -184,6 +202,7 @@ def _progress(
         todo = sum(one.status is None for one in planned)
         if todo < len(planned):
             console.print(f"{len(planned) - todo} of {len(planned)} runs are there already.")
+        _tell_outdated(console, planned)
         return todo
 
     if not console.is_terminal:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from jam_dagster.benchmark import Planned, Run, Runner, load_grid, running
+from jam_dagster.benchmark import Planned, Run, Runner, load_grid, machine, running
 from jam_dagster.benchmark.machine import (
     available_memory_mb,
     cores,
@@ -41,6 +43,44 @@ def test_what_is_left_and_held_is_known() -> None:
     assert memory_of_mb(os.getpid()) > 10
     assert memory_of_mb(2**30) == 0
     assert cores() >= 1
+
+
+def test_the_machine_is_told_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    processors = tmp_path / "cpuinfo"
+    processors.write_text("processor : 0\nmodel name\t: Quick  CPU @ 2GHz\nmodel name : Other\n")
+    monkeypatch.setattr(machine, "_PROCESSORS", processors)
+    monkeypatch.setattr(machine, "cores", lambda: 3)
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
+
+    plain = machine.machine_in_words()
+    monkeypatch.setitem(sys.modules, "jax", jax_on("gpu", "NVIDIA H200"))
+    on_gpu = machine.machine_in_words()
+    monkeypatch.setitem(sys.modules, "jax", jax_on("cpu", "cpu"))
+    on_cpu = machine.machine_in_words()
+    monkeypatch.setitem(sys.modules, "jax", jax_on("", ""))
+    nowhere = machine.machine_in_words()
+
+    version = f"Python {platform.python_version()}"
+    assert (
+        plain == f"{platform.system()} {platform.machine()}, {version}, Quick CPU @ 2GHz, 3 cores"
+    )
+    assert on_gpu == f"{plain}, jax 1.2.3 on gpu (NVIDIA H200)"
+    assert on_cpu == f"{plain}, jax 1.2.3 on cpu"
+    assert nowhere == f"{plain}, jax 1.2.3"
+
+
+def jax_on(where: str, kind: str) -> ModuleType:
+    """Stand in for jax, which another platform than this machine's would need."""
+    made = ModuleType("jax")
+    found = SimpleNamespace(platform=where, device_kind=kind)
+
+    def devices() -> list[SimpleNamespace]:
+        if not where:
+            raise RuntimeError("Unable to initialize backend")
+        return [found]
+
+    made.__dict__.update(__version__="1.2.3", devices=devices)
+    return made
 
 
 def test_a_run_waits_for_memory(

@@ -15,9 +15,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from jam_dagster.benchmark import SplitFiles, load_grid, read_rows, run_grid, run_trial
+from jam_dagster import __version__
+from jam_dagster.benchmark import Run, SplitFiles, load_grid, read_rows, run_grid, run_trial
+from jam_dagster.benchmark.durations import Durations
+from jam_dagster.benchmark.planning import Planned, plan
 from jam_dagster.benchmark.results import COLUMNS, Results, to_parquet
-from jam_dagster.benchmark.running import plan
 from jam_dagster.benchmark.worker import why
 from jam_dagster.errors import InputError, SpecificationError
 
@@ -191,11 +193,26 @@ def test_another_table_is_not_taken_for_results(tmp_path: Path) -> None:
         read_rows(out)
 
 
+def made(one: Planned, **told: Any) -> dict[str, Any]:
+    """Return the row of a run that took seven seconds."""
+    return {
+        "key": one.key,
+        "mechanism": one.run.mechanism,
+        "split": one.run.split,
+        "parameters": one.run.parameters_json(),
+        "epsilon": one.run.epsilon,
+        "label": one.run.title,
+        "status": "done",
+        "seconds": 7.0,
+        "version": __version__,
+        **told,
+    }
+
+
 def test_the_plan_learns_from_what_was_made(data: Path, grid_file: Path) -> None:
     grid = load_grid(grid_file)
     before, _ = plan(grid, [], data)
-    key = next(one.key for one in before if one.run.mechanism == "aim")
-    row = {"key": key, "mechanism": "aim", "split": "small", "status": "done", "seconds": 7.0}
+    row = made(next(one for one in before if one.run.mechanism == "aim"))
 
     after, _ = plan(grid, [row], data)
 
@@ -206,6 +223,79 @@ def test_the_plan_learns_from_what_was_made(data: Path, grid_file: Path) -> None
     assert [one.status for one in told.values()].count("done") == 1
     failed, _ = plan(grid, [{**row, "status": "failed"}], data, again=True)
     assert all(one.status is None for one in failed)
+
+
+def test_a_row_of_another_version_is_made_again(data: Path, grid_file: Path) -> None:
+    grid = load_grid(grid_file)
+    before, _ = plan(grid, [], data)
+    rows = [made(one) for one in before]
+    older = {"version": "0.0.9"}
+    mixed = [rows[0], rows[1] | older, rows[2] | older | {"status": "failed"}, *rows[3:]]
+
+    after, _ = plan(grid, mixed, data)
+
+    assert [one.status for one in after] == ["done", None, None, *["done"] * 5]
+    assert [one.made_by for one in after] == ["", "0.0.9", "0.0.9", *[""] * 5]
+    assert [one.key for one in after] == [row["key"] for row in rows]
+
+
+def test_an_estimate_is_of_the_runs_nearest_to_it(tmp_path: Path) -> None:
+    path = tmp_path / "grid.yaml"
+    path.write_text(
+        "splits: [s]\nepsilons: [1, 10]\nmechanisms:\n"
+        "  - {mechanism: aim, settings: {size_limit_mb: [5, 80]}, seconds: 300}\n"
+        "  - {mechanism: aim, settings: {rounds: 20}}\n"
+    )
+    grid = load_grid(path)
+    five, large, rounds = (
+        Run("s", "aim", ((name, value),), epsilon=1.0, seed=0)
+        for name, value in (("size_limit_mb", 5), ("size_limit_mb", 80), ("rounds", 20))
+    )
+    took = {1.0: 4.0, 3.0: 6.0}
+    rows = [
+        made(Planned(replace(five, epsilon=epsilon), "", None, 0.0, True), seconds=seconds)
+        for epsilon, seconds in took.items()
+    ]
+
+    durations = Durations(grid, rows)
+
+    assert durations.expected(replace(five, seed=1)) == (6.0, True)
+    # At another epsilon all count; of another size limit the grid knows more than they tell.
+    assert durations.expected(replace(five, epsilon=10.0)) == (7.0, True)
+    assert durations.expected(large) == (302.0, True)
+    assert durations.expected(rounds) == (7.0, True)
+    assert durations.expected(replace(rounds, split="t")) == (62.0, False)
+    assert Durations(grid, rows, 100.0).expected(large) == (100.0, True)
+    durations.note({**rows[0], "seconds": 8.0})
+    durations.note({**rows[0], "seconds": 900.0, "status": "failed"})
+    assert durations.expected(five) == (8.0, True)
+
+
+def test_rows_that_are_there_get_the_labels_of_the_grid(data: Path, grid_file: Path) -> None:
+    grid_file.write_text(
+        grid_file.read_text().replace("{mechanism: aim", "{label: New, mechanism: aim")
+    )
+    grid, out = load_grid(grid_file), data / "rows.parquet"
+    planned, _ = plan(grid, [], data)
+    other = made(planned[0], key="of another grid", label="Other")
+    out.write_bytes(to_parquet([*(made(one, label="Old") for one in planned), other]))
+
+    run_grid(grid, out, data=data)
+
+    labels = {row["key"]: row["label"] for row in read_rows(out)}
+    assert labels == {one.key: one.run.title for one in planned} | {"of another grid": "Other"}
+    assert list(labels.values()).count("New") == 2
+
+
+def test_a_split_with_too_few_attributes_is_refused_before_any_run(
+    data: Path, grid_file: Path
+) -> None:
+    grid = replace(load_grid(grid_file), degree=5)
+
+    with pytest.raises(
+        SpecificationError, match=r"'small' has 4 attributes, too few .* of 5: lower"
+    ):
+        run_grid(grid, data / "rows.parquet", data=data)
 
 
 @pytest.mark.parametrize(("name", "value"), [("jobs", 0), ("limit_s", 0.0)])
