@@ -6,6 +6,7 @@ import os
 import platform
 import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +15,7 @@ _STATUS = Path("/proc/self/status")
 _MEMORY = Path("/proc/meminfo")
 _LIMIT = Path("/sys/fs/cgroup/memory.max")
 _USED = Path("/sys/fs/cgroup/memory.current")
+_USED_FOR = Path("/sys/fs/cgroup/memory.stat")
 
 
 def machine_in_words() -> str:
@@ -65,10 +67,25 @@ def peak_memory_mb() -> float:
 
 def memory_of_mb(pid: int) -> float:
     """Return what another process holds now, in 2^20 bytes; 0 where that is not known."""
+    return _held_mb(pid, "VmRSS")
+
+
+def peak_memory_of_mb(pid: int) -> float:
+    """Return the most that another process held, in 2^20 bytes; 0 where that is not known."""
+    return _held_mb(pid, "VmHWM")
+
+
+def _held_mb(pid: int, name: str) -> float:
     try:
-        return _kilobytes(Path(f"/proc/{pid}/status"), "VmRSS") / 2**10
+        return _kilobytes(Path(f"/proc/{pid}/status"), name) / 2**10
     except (OSError, StopIteration):
         return 0.0
+
+
+def give_up_first(pid: int) -> None:
+    """Have the system end this process before others where memory runs out, if it can be told."""
+    with suppress(OSError):
+        Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
 
 
 def available_memory_mb() -> float | None:
@@ -77,8 +94,17 @@ def available_memory_mb() -> float | None:
         return None
     left = _kilobytes(_MEMORY, "MemAvailable") / 2**10
     if _LIMIT.exists() and (limit := _LIMIT.read_text().strip()) != "max":
-        left = min(left, (int(limit) - int(_USED.read_text())) / 2**20)
+        # Files that were read and are not in use are dropped before anything is refused.
+        used = int(_USED.read_text()) - _idle_file_bytes()
+        left = min(left, (int(limit) - used) / 2**20)
     return left
+
+
+def _idle_file_bytes() -> int:
+    if not _USED_FOR.exists():
+        return 0
+    told = dict(line.split() for line in _USED_FOR.read_text().splitlines())
+    return int(told.get("inactive_file", 0))
 
 
 def cores() -> int:

@@ -1,27 +1,29 @@
-"""Many runs side by side: a process each, so that none holds another's memory or threads."""
+"""Many runs side by side, as many as there are cores and memory for."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any
 
-from jam_dagster.benchmark.data import Split, SplitFiles
+from jam_dagster.benchmark.data import Split
 from jam_dagster.benchmark.durations import Durations
 from jam_dagster.benchmark.grid import Grid
 from jam_dagster.benchmark.machine import available_memory_mb, memory_of_mb
 from jam_dagster.benchmark.planning import Planned, plan
 from jam_dagster.benchmark.results import Results, Row
+from jam_dagster.benchmark.run_process import (
+    LOOK_SECONDS,
+    RunProcess,
+    check_no_worker,
+    was_killed,
+)
 from jam_dagster.benchmark.runs import Run
 from jam_dagster.benchmark.trial import describe
-from jam_dagster.benchmark.worker import ONE_THREAD, work
 from jam_dagster.errors import SpecificationError
 
 FIRST_GUESS_MB = 1000.0
@@ -49,81 +51,6 @@ class Outcome:
     number: int
     of: int
     left: float
-
-
-class RunProcess:
-    """A run in a process of its own, with one thread.
-
-    Parameters
-    ----------
-    run
-        What it makes.
-    files
-        Where its split is found.
-    data
-        The folder of published tables.
-    """
-
-    def __init__(self, run: Run, files: SplitFiles, data: Path | None) -> None:
-        # A fork of a process with threads may hang, and would keep the libraries' thread pools.
-        context = multiprocessing.get_context("spawn")
-        self.receiver, sender = context.Pipe(duplex=False)
-        folder = None if data is None else str(data)
-        self.process = context.Process(
-            target=work, args=(run.to_dict(), files.to_dict(), folder, sender), daemon=True
-        )
-        with _environment(ONE_THREAD):
-            self.process.start()
-        # Only the process holds it now, so its end is seen here.
-        sender.close()
-        self.started = time.monotonic()
-
-    def row(self, about: Callable[[], Row], limit_s: float | None = None) -> Row:
-        """Wait for the row, or return one that says how the run failed.
-
-        Parameters
-        ----------
-        about
-            Returns what is known of the row where the process told nothing.
-        limit_s
-            Seconds since the start after which the process is ended. None: never.
-        """
-        left = None if limit_s is None else max(0.0, self.started + limit_s - time.monotonic())
-        why = ""
-        try:
-            if self.receiver.poll(left):
-                row: Row = self.receiver.recv()
-                self.process.join()
-                return row
-            why = f"it took more than {limit_s:g} s"
-            self.process.kill()
-        except EOFError:
-            pass
-        finally:
-            self.receiver.close()
-        self.process.join()
-        seconds = time.monotonic() - self.started
-        why = why or _told(self.process.exitcode or 0)
-        return {**about(), "status": "failed", "message": why, "seconds": seconds}
-
-    @property
-    def pid(self) -> int:
-        """Of the process."""
-        return self.process.pid or 0
-
-    def end(self) -> None:
-        """End the run; nothing is left of it."""
-        self.process.kill()
-        self.process.join()
-
-
-def _told(code: int) -> str:
-    if code < 0:
-        return (
-            f"its process was killed by signal {-code}, for which want of memory is the usual "
-            "reason"
-        )
-    return f"its process ended with status {code} and no result; what it said is above"
 
 
 @dataclass
@@ -176,9 +103,6 @@ class Runner:
         self.limit_s = limit_s
         self.splits: dict[str, Split] = {}
         self._durations = Durations(grid, results.rows, limit_s)
-        self._peaks: dict[tuple[str, str], float] = {}
-        for row in results.rows:
-            self._note_peak(row)
 
     def run(self, planned: Sequence[Planned], splits: Mapping[str, Split]) -> Iterator[Outcome]:
         """Make what was planned and has no row yet; yield every run as it ends.
@@ -194,12 +118,10 @@ class Runner:
                 while waiting and len(running) < self.jobs and self._fits(waiting[0], running):
                     running.append(self._start(waiting.pop(0)))
                 for one in self._ended(running):
-                    running.remove(one)
                     run = one.planned.run
                     about = partial(describe, run, self.splits[run.split])
-                    row = one.process.row(about, self.limit_s)
-                    self._note_peak(row)
-                    row = self.results.add(row)
+                    row = self.results.add(one.process.row(about, self.limit_s))
+                    running.remove(one)
                     self._durations.note(row)
                     ended += 1
                     left = self._left(waiting, running)
@@ -209,22 +131,32 @@ class Runner:
                 one.process.end()
 
     def _fits(self, one: Planned, running: Sequence[_Running]) -> bool:
+        if not running:
+            return True
+        expected = self._expected_mb(one.run)
+        if math.isinf(expected) or any(math.isinf(other.expected_mb) for other in running):
+            return False
         available = available_memory_mb()
-        if not running or available is None:
+        if available is None:
             return True
         # What those that run may still come to hold is not free.
         growing = sum(
             max(0.0, other.expected_mb - memory_of_mb(other.process.pid)) for other in running
         )
-        return self._expected_mb(one.run) <= available - growing
+        return expected <= available - growing
 
     def _expected_mb(self, run: Run) -> float:
-        return self._peaks.get((run.mechanism, run.split), FIRST_GUESS_MB)
+        """Return what a run may come to hold; infinity where it is to run alone.
 
-    def _note_peak(self, row: Row) -> None:
-        if row.get("peak_memory_mb"):
-            kind = (row["mechanism"], row["split"])
-            self._peaks[kind] = max(self._peaks.get(kind, 0.0), row["peak_memory_mb"])
+        Of one that was killed it is known what it held a moment before, and that this was not all.
+        """
+        kind = (run.mechanism, run.split)
+        alike = [row for row in self.results.rows if (row["mechanism"], row["split"]) == kind]
+        if any(was_killed(row) for row in alike):
+            return math.inf
+        peaks = [row["peak_memory_mb"] or 0.0 for row in alike]
+        ended = any(row["status"] == "done" for row in alike)
+        return max(peaks) if ended else max([FIRST_GUESS_MB, *peaks])
 
     def _start(self, planned: Planned) -> _Running:
         run = planned.run
@@ -233,15 +165,12 @@ class Runner:
 
     def _ended(self, running: Sequence[_Running]) -> list[_Running]:
         """Wait until runs have ended, or run out of time; return them."""
-        timeout = None
-        if self.limit_s is not None:
-            due = min(one.process.started for one in running) + self.limit_s
-            timeout = max(0.0, due - time.monotonic())
-        ready = wait([one.process.receiver for one in running], timeout)
-        if ready:
-            return [one for one in running if one.process.receiver in ready]
-        late = time.monotonic()
-        return [one for one in running if late - one.process.started >= (self.limit_s or 0.0)]
+        while True:
+            if ended := [
+                one for one in running if one.process.over() or one.process.late(self.limit_s)
+            ]:
+                return ended
+            wait([one.process.receiver for one in running], LOOK_SECONDS)
 
     def _left(self, waiting: Sequence[Planned], running: Sequence[_Running]) -> float:
         def expected(one: Planned) -> float:
@@ -251,21 +180,6 @@ class Runner:
         rest = [max(0.0, expected(one.planned) - (now - one.process.started)) for one in running]
         rest += [expected(one) for one in waiting]
         return max(sum(rest) / self.jobs, max(rest, default=0.0))
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set variables that a process started here inherits."""
-    before: dict[str, Any] = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 OnOutcome = Callable[[Outcome], None]
@@ -304,8 +218,10 @@ def run_grid(
     Raises
     ------
     InputError
-        If the grid, a split or the file is not what it should be.
+        If the grid, a split or the file is not what it should be, or a script calls this without
+        ``if __name__ == "__main__":``, so that the process of each run would call it again.
     """
+    check_no_worker()
     with Results.opened(path) as results:
         planned, splits = plan(grid, results.rows, data, again=again, limit_s=limit_s)
         results.relabel({one.key: one.run.title for one in planned})

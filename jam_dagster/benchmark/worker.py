@@ -26,11 +26,14 @@ ONE_THREAD = {
 }
 """Runs share the cores, so each is to keep to its own."""
 
+AT_WORK = "at work"
+"""What the process of a run says before all else."""
+
 
 def work(
     run: Mapping[str, Any], files: Mapping[str, Any], data: str | None, to: Connection
 ) -> None:
-    """Make a run and send its row; the target of a new process.
+    """Make a run and send `AT_WORK`, then its row; the target of a new process.
 
     Parameters
     ----------
@@ -44,6 +47,7 @@ def work(
     # A key that interrupts goes to all processes of a terminal; the benchmark ends its runs.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    to.send(AT_WORK)
     asked = Run.from_dict(run)
     split = SplitFiles(**files).load(None if data is None else Path(data))
     try:

@@ -12,7 +12,7 @@ import dagster as dg
 
 from jam_dagster.benchmark import Grid, Run, load_grid, read_frame, write_figures
 from jam_dagster.benchmark.results import gather, to_parquet
-from jam_dagster.benchmark.running import RunProcess
+from jam_dagster.benchmark.run_process import RunProcess
 from jam_dagster.benchmark.trial import describe
 from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline.configuration import Configured, described, told_where

@@ -110,17 +110,6 @@ def test_a_run_that_fails_is_kept_and_made_again_on_request(
     assert len(read_rows(out)) == 1
 
 
-def test_a_run_that_takes_too_long_is_ended(data: Path, grid_file: Path, tmp_path: Path) -> None:
-    grid = replace(load_grid(grid_file), baselines=False).narrowed(
-        mechanisms=["aim"], epsilons=[1.0]
-    )
-
-    (row,) = run_grid(grid, tmp_path / "rows.parquet", data=data, limit_s=0.01)
-
-    assert row["status"] == "failed"
-    assert row["message"] == "it took more than 0.01 s"
-
-
 @pytest.mark.slow
 def test_a_benchmark_that_is_killed_goes_on_where_it_stopped(
     data: Path, grid_file: Path, tmp_path: Path
@@ -316,26 +305,6 @@ def test_rows_are_written_with_what_they_lack_empty(tmp_path: Path) -> None:
 
     assert row["key"] == "a"
     assert row["epsilon"] is None
-
-
-def test_a_killed_process_is_a_failed_row(
-    data: Path, grid_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from jam_dagster.benchmark import running
-
-    folder = data / "paper" / "small"
-    lonely = SplitFiles("x", str(folder / "priv.csv"), None, str(folder / "domain.json"))
-    grid = replace(load_grid(grid_file), splits=(lonely,), contenders=(), seeds=(0,))
-    monkeypatch.setattr(running, "work", _die)
-
-    rows = run_grid(grid, tmp_path / "rows.parquet", data=data, jobs=1)
-
-    assert {row["status"] for row in rows} == {"failed"}
-    assert all("killed by signal 9" in row["message"] for row in rows)
-
-
-def _die(*arguments: object) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_exact_errors_are_their_owners_alone(tmp_path: Path) -> None:
