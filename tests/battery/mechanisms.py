@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from jam_dagster.mechanisms import (
     Aim,
@@ -84,6 +85,8 @@ class Case:
         The kinds of draws that every run makes.
     measured
         The property of `Neighbours` that measurements follow.
+    compiles
+        Whether every fit compiles programs, so that few runs must do.
     """
 
     name: str
@@ -96,6 +99,7 @@ class Case:
     score: str | None = None
     draws: tuple[str, ...] = ("select", "counts")
     measured: str = "marginal_l2"
+    compiles: bool = False
 
 
 def jam_pgm(estimator: str) -> Case:
@@ -114,6 +118,7 @@ def jam_pgm(estimator: str) -> Case:
         # The estimator has no part in how much is told.
         audits=(SELECTING, MEASURING, TWO_ROUNDS) if estimator == "accelerated" else (),
         score="jam_score",
+        compiles=estimator == "mbi",
     )
 
 
@@ -161,6 +166,7 @@ def aim(estimator: str) -> Case:
         # One of each attribute comes first.
         short=({"rounds": 4}, {"rounds": 6}),
         steady={"rounds": 8, "iterations": 3},
+        compiles=estimator == "mbi",
     )
 
 
@@ -359,46 +365,49 @@ def _aim(estimator: str, **settings: Any) -> Aim:
     return Aim(**small | settings)
 
 
-CASES = [
+QUICK_CASES = [
     jam_pgm("accelerated"),
-    jam_pgm("mirror_descent"),
-    jam_pgm_of_two_tables(),
     aim("accelerated"),
-    # Their fits are those of JAM-PGM and AIM, whichever the estimator.
     mwem_pgm(),
     mst(),
     independent(),
     gaussian(),
     histogram("pmw_pub", "marginal"),
-    histogram("pmw_pub", "cell", selection="permute-and-flip"),
     histogram("mwem", "marginal"),
     histogram("pep", "marginal", iterations=20),
     histogram("pep_pub", "cell", iterations=20),
     mixture("gem"),
-    mixture("gem", "cell"),
     mixture("gem_pub"),
     mixture("rap_softmax"),
 ]
-SLOW_CASES = [jam_pgm("mbi"), aim("mbi")]
+"""One for each registered mechanism."""
 
-_TRAINED_LIKE_GEM = ("gem_pub", "rap_softmax")
-"""Most of what they do is GEM's, whose training takes its time."""
-
-_PARAMETERS = [
-    pytest.param(
-        case,
-        id=case.name,
-        marks=pytest.mark.slow
-        if case in SLOW_CASES or case.name.startswith(_TRAINED_LIKE_GEM)
-        else (),
-    )
-    for case in [*CASES, *SLOW_CASES]
+SLOW_CASES = [
+    # The others that fit a graphical model share these estimators.
+    jam_pgm("mirror_descent"),
+    jam_pgm("mbi"),
+    aim("mbi"),
+    jam_pgm_of_two_tables(),
+    histogram("pmw_pub", "cell", selection="permute-and-flip"),
+    mixture("gem", "cell"),
 ]
+"""Further ways in which some of them run."""
 
-every_mechanism = pytest.mark.parametrize("case", _PARAMETERS)
+CASES = [*QUICK_CASES, *SLOW_CASES]
+
+
+def marked(cases: Iterable[Case]) -> list[ParameterSet]:
+    """Return cases as parameters of a test, those among `SLOW_CASES` marked slow."""
+    return [
+        pytest.param(case, id=case.name, marks=pytest.mark.slow if case in SLOW_CASES else ())
+        for case in cases
+    ]
+
+
+every_mechanism = pytest.mark.parametrize("case", marked(CASES))
 
 every_mechanism_that_samples = pytest.mark.parametrize(
-    "case", [one for one in _PARAMETERS if one.values[0].make().samples]
+    "case", marked(case for case in CASES if case.make().samples)
 )
 
 every_relation = pytest.mark.parametrize("relation", RELATIONS, ids=Neighbours.describe)

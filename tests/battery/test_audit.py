@@ -12,6 +12,7 @@ Bounds hold with confidence 1 - 1e-6; noise is seeded, so the tests always pass 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,19 +31,26 @@ from jam_dagster.privacy import (
 )
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.battery.listening import Call, Listening
-from tests.battery.mechanisms import CASES, Audit, Case
+from tests.battery.mechanisms import CASES, SLOW_CASES, Audit, Case, marked
 
 DOMAIN = Domain.from_sizes({"a": 2, "b": 2})
 MISTAKE = 1e-6
 DELTA = 0.01
-RUNS, MORE_RUNS = 250, 2_000
+RUNS, MORE_RUNS = 120, 2_000
+# A fault that doubles what is told shows in few runs.
+RUNS_OF_A_FAULT = 60
 
 AUDITED = [case for case in CASES if case.audits]
 
 audits = pytest.mark.parametrize(
     ("case", "audit"),
     [
-        pytest.param(case, audit, id=f"{case.name}-{audit.name}")
+        pytest.param(
+            case,
+            audit,
+            id=f"{case.name}-{audit.name}",
+            marks=pytest.mark.slow if case in SLOW_CASES else (),
+        )
         for case in CASES
         for audit in case.audits
     ],
@@ -113,17 +121,21 @@ class Bounds:
     epsilon: float
 
 
+def least_rho(ratios: Sequence[np.ndarray]) -> float:
+    """Return a lower bound on rho from the log ratios of runs on either table."""
+    z = stats.norm.isf(MISTAKE)
+    return max(float(r.mean() - z * r.std(ddof=1) / math.sqrt(len(r))) for r in ratios)
+
+
 def bounds(case: Case, audit: Audit, runs: int) -> Bounds:
     ratios = [log_ratios(case, audit, truth, runs) for truth in (0, 1)]
-    z = stats.norm.isf(MISTAKE)
-    rho = max(r.mean() - z * r.std(ddof=1) / math.sqrt(runs) for r in ratios)
     # Runs on the first table are told from runs on the second by a large ratio.
     score = [ratios[0], -ratios[1]]
     half = runs // 2
     thresholds = np.quantile(np.concatenate([s[:half] for s in score]), np.linspace(0.02, 0.98, 49))
     best = max(thresholds, key=lambda t: _epsilon(*((s[:half] > t).sum() for s in score), half))
     rest = runs - half
-    return Bounds(float(rho), _epsilon(*((s[half:] > best).sum() for s in score), rest))
+    return Bounds(least_rho(ratios), _epsilon(*((s[half:] > best).sum() for s in score), rest))
 
 
 def _epsilon(true: int, false: int, runs: int) -> float:
@@ -137,7 +149,7 @@ def _epsilon(true: int, false: int, runs: int) -> float:
 @audits
 def test_a_few_runs(case: Case, audit: Audit) -> None:
     found = bounds(case, audit, RUNS)
-    assert 0.4 * audit.tight < found.rho <= audit.rho
+    assert 0.1 * audit.tight < found.rho <= audit.rho
     assert found.epsilon <= epsilon_from_rho(audit.rho, DELTA)
 
 
@@ -150,20 +162,25 @@ def test_many_runs(case: Case, audit: Audit) -> None:
     assert 0.3 * math.sqrt(2 * audit.rho) < found.epsilon <= epsilon_from_rho(audit.rho, DELTA)
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in AUDITED if case.score], ids=lambda case: case.name
-)
+def is_noticed(case: Case, audit: Audit) -> bool:
+    """Whether a run tells more than it pays for, on one of the tables at least."""
+    ratios = (log_ratios(case, audit, truth, RUNS_OF_A_FAULT) for truth in (0, 1))
+    return any(least_rho([found]) > audit.rho for found in ratios)
+
+
+@pytest.mark.parametrize("case", marked(case for case in AUDITED if case.score))
 def test_halved_score_sensitivity_is_noticed(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     assert case.score is not None
     stated = vars(Neighbours)[case.score].fget
     monkeypatch.setattr(Neighbours, case.score, property(lambda self: stated(self) / 2))
-    assert any(bounds(case, audit, RUNS).rho > audit.rho for audit in case.audits)
+    assert any(is_noticed(case, audit) for audit in case.audits)
 
 
-@pytest.mark.parametrize("case", AUDITED, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", marked(AUDITED))
 def test_halved_marginal_sensitivity_is_noticed(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stated = vars(Neighbours)[case.measured].fget
     monkeypatch.setattr(Neighbours, case.measured, property(lambda self: stated(self) / 2))
-    assert any(bounds(case, audit, RUNS).rho > audit.rho for audit in case.audits)
+    # The audits of what is chosen come first.
+    assert any(is_noticed(case, audit) for audit in reversed(case.audits))

@@ -6,45 +6,62 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
-from tests.battery.mechanisms import Case, every_mechanism
+from tests.battery.mechanisms import QUICK_CASES, SLOW_CASES
 
 ROOT = Path(__file__).parents[2]
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def told(case: Case, **environment: str) -> dict[str, Any]:
+# A process that starts takes longer than most of the runs: the quick ones share theirs.
+every_group = pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(tuple(case.name for case in QUICK_CASES), id="quick"),
+        *(pytest.param((one.name,), id=one.name, marks=pytest.mark.slow) for one in SLOW_CASES),
+    ],
+)
+
+
+@cache
+def told(names: tuple[str, ...], seed: int, threads: int, kernels: str) -> dict[str, Any]:
+    """Return by name what runs in a process of its own, in these surroundings, give."""
+    surroundings = {**dict.fromkeys(THREADS, str(threads)), "PYTHONHASHSEED": str(seed)}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.battery.fingerprint", case.name],
+        [sys.executable, "-m", "tests.battery.fingerprint", *names],
         cwd=ROOT,
-        env={**os.environ, **environment},
+        env={**os.environ, **surroundings, "JAM_KERNELS": kernels},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert set(found) == set(names)
     return found
 
 
-@every_mechanism
-def test_hash_seeds_and_threads_change_nothing(case: Case) -> None:
-    first = told(case, PYTHONHASHSEED="0", **dict.fromkeys(THREADS, "1"))
-    for seed, threads in (("1", "2"), ("77", "4")):
-        assert told(case, PYTHONHASHSEED=seed, **dict.fromkeys(THREADS, threads)) == first
+@every_group
+def test_hash_seeds_and_threads_change_nothing(names: tuple[str, ...]) -> None:
+    first, other = told(names, 0, 1, "compiled"), told(names, 77, 4, "compiled")
+    for name in names:
+        assert other[name] == first[name], name
 
 
-@every_mechanism
-def test_kernels_change_nothing_but_the_last_digits(case: Case) -> None:
-    compiled, numpy = told(case), told(case, JAM_KERNELS="numpy")
-    for same in ("choices", "charges", "measured"):
-        assert compiled[same] == numpy[same]
-    for one, other in zip(compiled["marginals"], numpy["marginals"], strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
+@every_group
+def test_kernels_change_nothing_but_the_last_digits(names: tuple[str, ...]) -> None:
+    compiled, numpy = told(names, 0, 1, "compiled"), told(names, 0, 1, "numpy")
+    for name in names:
+        for same in ("choices", "charges", "measured"):
+            assert compiled[name][same] == numpy[name][same], name
+        for one, other in zip(compiled[name]["marginals"], numpy[name]["marginals"], strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6, err_msg=name)
 
 
 def test_what_is_set_is_what_libraries_read() -> None:

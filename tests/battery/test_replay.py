@@ -26,7 +26,7 @@ from jam_dagster.mechanisms import (
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload, decode
 from tests.battery.listening import Listening
-from tests.battery.mechanisms import SLOW_CASES, Case, every_mechanism, every_relation
+from tests.battery.mechanisms import Case, every_mechanism, every_relation
 from tests.privacy.neighbours import neighbours
 
 DOMAIN = Domain.from_sizes({"a": 3, "b": 2, "c": 2})
@@ -107,8 +107,7 @@ def charges(run: Recorded) -> dict[str, float | None]:
 @every_relation
 @every_mechanism
 def test_neighbours_are_released_alike(case: Case, relation: Neighbours, tmp_path: Path) -> None:
-    number = 3 if case in SLOW_CASES else 8
-    for pair, (one, other, public) in enumerate(pairs(number, 1, relation)):
+    for pair, (one, other, public) in enumerate(pairs(3, 1, relation)):
         mechanism = case.make()
         first = recorded(mechanism, one, public, Listening(SeededNoise(pair)), relation)
         answers = Listening(SeededNoise(pair), answers=first.noise.answered)
@@ -192,6 +191,15 @@ def largest_moves(
     return largest
 
 
+def check_moves(case: Case, relation: Neighbours, short: int, number: int) -> None:
+    largest = largest_moves(case, relation, number, **case.short[short])
+    for kind, moved in largest.items():
+        assert moved <= 1 + 1e-9, kind
+    assert {kind for kind, moved in largest.items() if moved} == set(case.draws)
+    for kind in case.draws:
+        assert largest[kind] == pytest.approx(1.0, abs=1e-9)
+
+
 @pytest.mark.parametrize("short", [0, 1])
 @every_relation
 @every_mechanism
@@ -199,10 +207,12 @@ def test_inputs_of_draws_move_as_far_as_their_noise_is_made_for(
     case: Case, relation: Neighbours, short: int
 ) -> None:
     """Through the mechanism itself: no draw's input moves further, and some move that far."""
-    number = 20 if case in SLOW_CASES else 80
-    largest = largest_moves(case, relation, number, **case.short[short])
-    for kind, moved in largest.items():
-        assert moved <= 1 + 1e-9, kind
-    assert {kind for kind, moved in largest.items() if moved} == set(case.draws)
-    for kind in case.draws:
-        assert largest[kind] == pytest.approx(1.0, abs=1e-9)
+    check_moves(case, relation, short, 12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("short", [0, 1])
+@every_relation
+@every_mechanism
+def test_no_input_moves_further_in_many_pairs(case: Case, relation: Neighbours, short: int) -> None:
+    check_moves(case, relation, short, 20 if case.compiles else 80)

@@ -31,7 +31,7 @@ from jam_dagster.privacy import (
 )
 from jam_dagster.tables import EncodedTable, Workload
 from tests.battery.listening import Call, Listening
-from tests.battery.mechanisms import CASES, Case, every_mechanism, every_relation
+from tests.battery.mechanisms import CASES, Case, every_mechanism, every_relation, marked
 from tests.battery.test_replay import DOMAIN, table
 
 TABLES = {
@@ -119,9 +119,7 @@ def test_tiny_and_huge_budgets(case: Case, epsilon: float, tmp_path: Path) -> No
     assert float(asked) <= Budget(epsilon, 1e-9).rho
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case.public], ids=lambda case: case.name
-)
+@pytest.mark.parametrize("case", marked(case for case in CASES if case.public))
 def test_public_choices_pay_for_their_selection_only(case: Case, tmp_path: Path) -> None:
     for number, settings in enumerate(case.variants):
         calls = reconciled(
