@@ -17,6 +17,8 @@ import numpy.typing as npt
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.mechanisms.support import Support, public_records
 from jam_dagster.mechanisms.weighted_table import EXACT_STATISTICS, WeightedTable
+from jam_dagster.privacy.release_key import canonical_digest
+from jam_dagster.tables.encoded import digest_of
 
 if TYPE_CHECKING:
     from jam_dagster.privacy.draws import Draws
@@ -133,18 +135,26 @@ def release_best_mixture(
     *,
     rho: float,
     measure: ErrorMeasure = "mean",
-    tolerance: float = 1e-3,
+    tolerance: float | None = None,
     records: int | None = None,
 ) -> tuple[float, float]:
     """Release the best mixture error with noise, before a mechanism that could not beat it is paid.
 
+    How long the search takes depends on the private table: do not let it be timed.
+
     Parameters
     ----------
-    private, public, workload, measure, tolerance
+    private, public, workload, measure
+        See `best_mixture`.
+    tolerance
         See `best_mixture`. What the search may miss moves the released number, so the tolerance is
-        part of the sensitivity; see `Neighbours.best_mixture_error`.
+        part of the sensitivity (see `Neighbours.best_mixture_error`). None takes half of what a
+        person moves the least error by, so that there is half as much noise again as there must
+        be; a larger one is found faster, and released with more noise.
     draws
-        What pays.
+        What pays: an account of its own, for no certified release makes such a draw. The same
+        question is answered once; another one, of another public table, workload, measure or
+        tolerance, is paid anew.
     rho
         How much.
     records
@@ -170,12 +180,26 @@ def release_best_mixture(
             "the number of private records is not public here: give the number that the release "
             "measured (its transcript has it)."
         )
+    single = measure == "largest cell"
+    if tolerance is None:
+        total = private.records if records is None else records
+        moved = draws.neighbours.best_mixture_error(max(1, total), 0.0, single=single)
+        tolerance = max(LEAST_TOLERANCE, 0.5 * moved)
     found = best_mixture(
         private, public, workload, measure=measure, tolerance=tolerance, records=records
     )
-    single = measure == "largest cell"
+    # A stored answer must not be taken for that to another question. None of this is private.
+    question = canonical_digest(
+        {
+            "domain": private.domain.digest,
+            "public": digest_of({"": public_records(private.domain, public)}),
+            "workload": workload.digest,
+            "tolerance": tolerance,
+            "records": found.model.records,
+        }
+    )
     noisy, sigma = draws.means(
-        f"best-mixture/{measure.replace(' ', '-')}",
+        f"best-mixture/{measure.replace(' ', '-')}/{question[:16]}",
         np.array([found.error]),
         l2_sensitivity=draws.neighbours.best_mixture_error(
             found.model.records, tolerance, single=single

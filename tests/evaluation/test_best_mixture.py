@@ -163,6 +163,26 @@ def test_a_release_is_charged_and_as_noisy_as_paid_for(neighbours, measure) -> N
     assert [call.kind for call in draws.calls] == ["Gaussian"]
 
 
+def test_another_question_is_paid_and_answered_anew() -> None:
+    rng = np.random.default_rng(2)
+    private, public, other = (random_table(rng, rows) for rows in (100, 10, 12))
+    draws = Draws(SeededNoise(1), UnledgeredAccount(1.0))
+
+    def asked(table, workload, **options):
+        return release_best_mixture(private, table, workload, draws, rho=0.1, **options)
+
+    coarse = Workload.of(DOMAIN, [("a",)])
+    loose = {"tolerance": 0.1}
+    answers = [asked(public, WORKLOAD), asked(other, WORKLOAD), asked(public, coarse)]
+    answers += [asked(public, WORKLOAD, measure="largest cell"), asked(public, WORKLOAD, **loose)]
+    assert len(set(answers)) == 5
+    assert draws.spent == pytest.approx(0.5)
+    assert asked(public, WORKLOAD) == answers[0]
+    assert draws.spent == pytest.approx(0.5)
+    # By default the search adds half of what a record moves: 1.5 times 2 / n, paid with 0.1.
+    assert answers[0][1] == pytest.approx(1.5 * 0.02 / math.sqrt(0.2))
+
+
 @pytest.mark.parametrize(
     ("change", "error", "told"),
     [
