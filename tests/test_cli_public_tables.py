@@ -56,6 +56,13 @@ def test_one_public_table_that_lacks_attributes(run: Run) -> None:
     refused = run(*synthesize(*RESEARCH, public="part.csv"))
     assert refused.exit_code != 0
     assert "income" in refused.stderr
+    assert "--public NAME=TABLE" in refused.stderr
+    # What weighs the records of one whole table takes none by name.
+    given = synthesize(*RESEARCH, "--mechanism", "pmw_pub", public="part.csv")
+    place = given.index("--iterations")
+    weighs = run(*given[:place], *given[place + 2 :])
+    assert "income" in weighs.stderr
+    assert "NAME=TABLE" not in weighs.stderr
 
     result = run(*synthesize(*RESEARCH, public="census=part.csv"))
     assert result.exit_code == 0, result.output

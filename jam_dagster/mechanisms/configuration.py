@@ -131,15 +131,22 @@ def check_public(mechanism: Mechanism, public: object, *, declared: bool) -> Non
             "Without a public table there is nothing to identify the domain from: declare it, the "
             "attributes and their values."
         )
-    from jam_dagster.mechanisms.histogram_run import HistogramMechanism
-
-    weighs_records = isinstance(mechanism, HistogramMechanism) and mechanism.uses_public
-    if weighs_records and isinstance(public, PublicSources):
+    if isinstance(public, PublicSources) and not takes_named_public(mechanism):
         raise SpecificationError(
             f"{mechanism.name} weighs the records of one public table with all attributes, and "
             "takes none by name, of which there may be several and each may lack attributes: give "
             "one table without a name, or choose jam_pgm or gem_pub."
         )
+
+
+def takes_named_public(mechanism: Mechanism) -> bool:
+    """Tell whether public tables may be given by name, each of which may lack attributes.
+
+    What weighs the records of one whole table can do nothing with such.
+    """
+    from jam_dagster.mechanisms.histogram_run import HistogramMechanism
+
+    return not (isinstance(mechanism, HistogramMechanism) and mechanism.uses_public)
 
 
 def _check_name(name: object, where: str) -> None:

@@ -11,6 +11,7 @@ import dagster as dg
 import pandas as pd
 
 from jam_dagster.errors import DomainError, InputError
+from jam_dagster.mechanisms.configuration import takes_named_public
 from jam_dagster.pipeline.asset_options import release_asset, table_metadata
 from jam_dagster.pipeline.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.graph import (
@@ -268,7 +269,8 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
             with private_step("encoding the public table over a restricted domain"):
                 encoded = encode_public(frames, domain, private=True)
         else:
-            encoded = encode_public(frames, domain)
+            may_be_named = not follows and takes_named_public(graph.spec.mechanism.build())
+            encoded = encode_public(frames, domain, may_be_named=may_be_named)
         metadata: dict[str, Any] = {}
         if isinstance(encoded, PublicTables):
             metadata |= _several(graph, encoded)

@@ -22,6 +22,7 @@ from jam_dagster.evaluation import WorkloadError, workload_error
 from jam_dagster.evaluation.expectations import ExpectationResult, validate
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
 from jam_dagster.mechanisms import Round, load_model, sampling_generator
+from jam_dagster.mechanisms.configuration import takes_named_public
 from jam_dagster.mechanisms.sampling import sampling_error
 from jam_dagster.mechanisms.uncertainty import known_bounds
 from jam_dagster.privacy import ReleaseKey
@@ -126,9 +127,12 @@ def _synthesize(
     if protection.unit is not None:
         protection.unit.check(domain)
     with watch.stage("encode"):
-        public = encode_public(public_records, domain) if public_records else None
-        workload = Workload.all_k_way(domain, request.degree)
         mechanism = request.made_mechanism()
+        public = None
+        if public_records:
+            may_be_named = takes_named_public(mechanism)
+            public = encode_public(public_records, domain, may_be_named=may_be_named)
+        workload = Workload.all_k_way(domain, request.degree)
         mechanism.check(domain, workload, request.shares()["mechanism"])
         on_start(mechanism.expected_rounds(domain, workload))
 

@@ -118,7 +118,11 @@ def read_public(source: Source | PublicSources) -> dict[str, pd.DataFrame]:
 
 
 def encode_public(
-    frames: Mapping[str, pd.DataFrame], domain: Domain, *, private: bool = False
+    frames: Mapping[str, pd.DataFrame],
+    domain: Domain,
+    *,
+    private: bool = False,
+    may_be_named: bool = False,
 ) -> EncodedTable | PublicTables:
     """Encode public tables, each over the attributes that it has; one without a name over all.
 
@@ -130,16 +134,19 @@ def encode_public(
         Of the private table.
     private
         As for `encode`: whether the domain comes from private data.
+    may_be_named
+        Whether a table without a name that lacks attributes could be given by name; then the
+        message says so.
 
     Raises
     ------
     DomainError
-        If a table has no attribute of the domain.
+        If a table has no attribute of the domain, or one without a name lacks some.
     InputError, OutsideDomainError
         As for `encode`; the message names the table.
     """
     if list(frames) == [""]:
-        return encode(frames[""], domain, private=private)
+        return _encode_whole(frames[""], domain, private, may_be_named)
     tables = {}
     for name, frame in frames.items():
         missing = lacking(frame, domain)
@@ -154,6 +161,21 @@ def encode_public(
         except InputError as error:
             raise type(error)(f"Public table {name!r}: {error}") from error
     return PublicTables(domain, tables)
+
+
+def _encode_whole(
+    frame: pd.DataFrame, domain: Domain, private: bool, may_be_named: bool
+) -> EncodedTable:
+    """Encode a table that is to have all attributes."""
+    try:
+        return encode(frame, domain, private=private)
+    except DomainError as error:
+        if not may_be_named or not 0 < len(lacking(frame, domain)) < len(domain.names):
+            raise
+        raise DomainError(
+            f"{error}; or give the public table a name, for one with a name may lack attributes: "
+            "--public NAME=TABLE on the command line, public: {tables: {NAME: TABLE}} in YAML"
+        ) from error
 
 
 def encoded_tables(public: MarginalSource) -> dict[str, EncodedTable]:

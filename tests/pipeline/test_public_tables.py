@@ -126,6 +126,7 @@ def test_one_table_may_lack_attributes(bench: Bench, several: PublicSources) -> 
     edition = PrivacySpec(epsilon=0.05, edition="2")
     refused = bench.run(public=several.tables["census"], privacy=edition)
     assert "no column 'job'" in failure(refused)
+    assert "public: {tables: {NAME: TABLE}}" in failure(refused)
 
 
 @pytest.mark.parametrize("name", ["pmw_pub", "pep_pub"])

@@ -92,6 +92,16 @@ class _File:
     """A table that is not in memory."""
 
 
+def test_a_table_that_lacks_attributes_can_be_given_by_name_where_that_helps() -> None:
+    domain = draft_public({"": CENSUS})
+    part, other = CENSUS[["sex"]], SURVEY[["job"]]
+    with pytest.raises(DomainError, match=r"no column 'age'.*; or .*--public NAME=TABLE"):
+        encode_public({"": part}, domain, may_be_named=True)
+    for frame, may_be_named in ((part, False), (other, True)):
+        with pytest.raises(DomainError, match=r"remove the attribute from the domain$"):
+            encode_public({"": frame}, domain, may_be_named=may_be_named)
+
+
 def test_what_does_not_fit_names_the_table() -> None:
     domain = draft_public({"census": CENSUS})
     with pytest.raises(DomainError, match=r"Public table 'survey'.*no attribute"):
