@@ -84,7 +84,7 @@ class SplitFiles:
     Raises
     ------
     SpecificationError
-        If there is a table of one's own, but not all that belongs to it.
+        If its name cannot be one, or there is a table of one's own, but not all that belongs to it.
     """
 
     name: str
@@ -97,6 +97,9 @@ class SplitFiles:
     def __post_init__(self) -> None:
         if not self.name or not self.name.isprintable():
             raise SpecificationError(f"a split needs a printable name, got {self.name!r}")
+        if "..." in self.name:
+            # Dagster, whose partitions are named so, takes it for a range.
+            raise SpecificationError(f"a split's name must not contain '...', got {self.name!r}")
         if (self.private is None) != (self.domain is None) or (self.public and not self.private):
             raise SpecificationError(
                 f"the split {self.name!r} needs private and domain together (and public, where "

@@ -69,7 +69,7 @@ class Grid:
     contenders
         The mechanisms.
     epsilons, seeds, delta, degree
-        For every mechanism that says nothing else.
+        For every mechanism that says nothing else; no epsilons where each has its own.
     baselines
         Whether what needs no mechanism is measured besides.
     seconds
@@ -112,7 +112,8 @@ class Grid:
         Raises
         ------
         SpecificationError
-            If the grid has no such mechanism, or there are no seeds.
+            If the grid has no such mechanism, none of what is left runs on a split, or there are
+            not so many seeds.
         """
         held = {one.name: one for one in self.splits}
         known = list(dict.fromkeys(one.mechanism for one in self.contenders))
@@ -140,6 +141,7 @@ class Grid:
                     seeds=None if one.seeds is None else one.seeds[:seeds],
                 )
             )
+        self._check_left(contenders, splits, seeds)
         return replace(
             self,
             splits=tuple(held.get(name, SplitFiles(name)) for name in splits) or self.splits,
@@ -147,6 +149,25 @@ class Grid:
             epsilons=check_epsilons(epsilons) if epsilons else self.epsilons,
             seeds=self.seeds[:seeds],
         )
+
+    def _check_left(
+        self, contenders: Sequence[Contender], splits: Sequence[str], seeds: int | None
+    ) -> None:
+        """Refuse a part of the grid that is less than was asked for."""
+        everywhere = not self.contenders or any(one.splits is None for one in contenders)
+        for name in splits:
+            if not everywhere and all(name not in (one.splits or ()) for one in contenders):
+                named = [split for one in self.contenders for split in one.splits or ()]
+                raise SpecificationError(
+                    f"No mechanism that is asked for runs on the split {name!r}: those of the grid "
+                    f"{self.name!r} are for {', '.join(dict.fromkeys(named))}."
+                )
+        most = max((len(one.seeds or self.seeds) for one in contenders), default=len(self.seeds))
+        if seeds is not None and seeds > most:
+            raise SpecificationError(
+                f"The grid {self.name!r} has {most} seeds, fewer than {seeds}: ask for fewer, or "
+                "raise seeds in a grid of your own."
+            )
 
     def runs(self) -> list[Run]:
         """Return every run once, baselines first, then seed by seed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from importlib import resources
@@ -45,10 +46,11 @@ def load_grid(name: str | Path) -> Grid:
         A preset, or the path of a file. A file has the keys ``splits`` (names, or mappings with
         ``name``, ``private``, ``public`` and ``domain``), ``mechanisms`` (names, or mappings with
         ``mechanism``, ``settings``, ``label``, ``splits``, ``epsilons``, ``seeds`` and
-        ``seconds``; or ``all``), ``epsilons``, ``seeds`` (how many, or a list), ``delta``,
-        ``degree``, ``baselines``, ``settings``, ``seconds`` and ``description``. A setting may be
-        a list of values, all of which are tried; a value is read as in a release's file. The
-        grid's own ``settings`` go to every mechanism that has a setting of that name.
+        ``seconds``; or ``all``), ``epsilons`` (for mechanisms that have none of their own),
+        ``seeds`` (how many, or a list), ``delta``, ``degree``, ``baselines``, ``settings``,
+        ``seconds`` and ``description``. A setting may be a list of values, all of which are tried;
+        a value is read as in a release's file. The grid's own ``settings`` go to every mechanism
+        that has a setting of that name.
 
     Raises
     ------
@@ -63,7 +65,11 @@ def load_grid(name: str | Path) -> Grid:
         raise SpecificationError(
             f"There is no grid {str(name)!r}: name one of {', '.join(presets())}, or a YAML file."
         )
-    return _grid(path.stem, path.read_text(encoding="utf-8"), path.parent, preset=False)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise SpecificationError(f"The grid {path} is not UTF-8: save it as UTF-8.") from None
+    return _grid(path.stem, text, path.parent, preset=False)
 
 
 _KEYS = (
@@ -90,13 +96,15 @@ def _grid(name: str, text: str, folder: Path, *, preset: bool) -> Grid:
     if not isinstance(content, Mapping):
         raise SpecificationError(f"{what} must be a mapping with the keys {', '.join(_KEYS)}.")
     check_keys(what, content, _KEYS)
-    for key in ("splits", "mechanisms", "epsilons"):
+    for key in ("splits", "mechanisms"):
         if key not in content:
             raise SpecificationError(f"{what} needs {key}.")
     shared = _settings(what, content.get("settings", {}))
     contenders, missing = _contenders(what, content["mechanisms"], shared, preset=preset)
+    if "epsilons" not in content and any(one.epsilons is None for one in contenders):
+        raise SpecificationError(f"{what} needs epsilons, or each of its mechanisms its own.")
     splits = tuple(
-        SplitFiles.from_config(one, folder) for one in as_list(what, "splits", content["splits"])
+        SplitFiles.from_config(one, folder) for one in _some(what, "splits", content["splits"])
     )
     names = [one.name for one in splits]
     for one in names:
@@ -112,9 +120,12 @@ def _grid(name: str, text: str, folder: Path, *, preset: bool) -> Grid:
     degree = as_integer(what, "degree", content.get("degree", 3))
     if degree < 1:
         raise SpecificationError(f"{what}: degree must be at least 1, got {degree}.")
-    epsilons = check_epsilons(as_list(what, "epsilons", content["epsilons"]))
+    epsilons: tuple[float, ...] = ()
+    if "epsilons" in content:
+        epsilons = check_epsilons(as_list(what, "epsilons", content["epsilons"]))
     delta = float(as_number(what, "delta", content.get("delta", 1e-9)))
-    Budget(epsilons[0], delta)
+    # Any epsilon shows whether delta is one.
+    Budget(1.0, delta)
     return Grid(
         name=name,
         description=as_text(what, "description", content.get("description", "")).strip(),
@@ -162,7 +173,7 @@ def _contenders(
                 label=as_text(where, "label", own.get("label", "")),
                 splits=None
                 if splits is None
-                else tuple(as_text(where, "splits", n) for n in as_list(where, "splits", splits)),
+                else tuple(as_text(where, "splits", n) for n in _some(where, "splits", splits)),
                 epsilons=check_epsilons(as_list(where, "epsilons", own["epsilons"]))
                 if "epsilons" in own
                 else None,
@@ -200,7 +211,20 @@ def _settings(what: str, given: object) -> dict[str, tuple[Any, ...]]:
 
 
 def _seconds(what: str, given: object) -> float | None:
-    return None if given is None else float(as_number(what, "seconds", given))
+    if given is None:
+        return None
+    seconds = float(as_number(what, "seconds", given))
+    if not 0 < seconds < math.inf:
+        raise SpecificationError(f"{what}: seconds must be a positive number, got {given!r}")
+    return seconds
+
+
+def _some(what: str, key: str, given: object) -> list[Any]:
+    """Return a list that is not empty."""
+    made = as_list(what, key, given)
+    if not made:
+        raise SpecificationError(f"{what}: {key} must name at least one")
+    return made
 
 
 def _seeds(what: str, given: object) -> tuple[int, ...]:

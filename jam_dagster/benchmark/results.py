@@ -104,7 +104,7 @@ def read_rows(path: Path) -> list[Row]:
     Raises
     ------
     InputError
-        If it holds something else.
+        If it holds something else, or is damaged.
     """
     if not path.exists():
         return []
@@ -112,12 +112,14 @@ def read_rows(path: Path) -> list[Row]:
     import pyarrow.parquet as pq
 
     other = InputError(
-        f"{path} does not hold runs of this benchmark, or of another version of it: move it away, "
-        "or name another file with --out."
+        f"{path} does not hold runs of this benchmark, holds those of another version of it, or is "
+        "damaged: move it away, or name another file with --out."
     )
+    content = path.read_bytes()
     try:
-        table = pq.read_table(io.BytesIO(path.read_bytes()))
-    except pa.ArrowInvalid:
+        table = pq.read_table(io.BytesIO(content))
+    except (pa.ArrowException, OSError):
+        # The latter where a page is damaged.
         raise other from None
     if (table.schema.metadata or {}).get(_MARK) != _VERSION:
         raise other

@@ -124,7 +124,7 @@ class Run:
         """What tells the run from others of its grid, without looking at its tables."""
         parts = [self.split, self.mechanism]
         if self.epsilon is not None:
-            parts.append(f"epsilon-{self.epsilon:g}")
+            parts.append(f"epsilon-{_number(self.epsilon)}")
         if self.seed is not None:
             parts.append(f"seed-{self.seed}")
         if self.settings:
@@ -135,7 +135,7 @@ class Run:
         parts = [self.split, self.title]
         parts += [f"{name} {value}" for name, value in self.settings]
         if self.epsilon is not None:
-            parts.append(f"epsilon {self.epsilon:g}")
+            parts.append(f"epsilon {_number(self.epsilon)}")
         if self.seed is not None:
             parts.append(f"seed {self.seed}")
         return ", ".join(parts)
@@ -173,3 +173,9 @@ def run_key(
         "fingerprint": fingerprint,
     }
     return canonical_digest(told)[:16]
+
+
+def _number(value: float) -> str:
+    """Return a number in few digits, in all where it would else look like another."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)

@@ -10,6 +10,7 @@ import typer
 from jam_dagster.cli.console import source
 from jam_dagster.errors import InputError
 
+TOLERANCE = 0.005
 STRATIFIED, TARGETED, BOTH = "Variable stratification", "Public error targeting", "Both"
 
 
@@ -71,8 +72,13 @@ def split(
         ),
     ] = None,
     tolerance: Annotated[
-        float, typer.Option(rich_help_panel=TARGETED, help="How far from it the error may end.")
-    ] = 0.005,
+        float | None,
+        typer.Option(
+            rich_help_panel=TARGETED,
+            help="How far from it the error may end.",
+            show_default=str(TOLERANCE),
+        ),
+    ] = None,
     degree: Annotated[
         int, typer.Option(rich_help_panel=BOTH, help="The workload: all marginals of so many.")
     ] = 3,
@@ -109,6 +115,16 @@ def split(
             "Give either --by, --value and --public-share, or --target-error: a split has one "
             "construction."
         )
+    other = (
+        {"--tolerance": tolerance}
+        if target_error is None
+        else {"--private-share": private_share, "--private-rows": private_rows}
+    )
+    for name, given in other.items():
+        if given is not None:
+            has = "--by" if target_error is None else "--target-error"
+            raise InputError(f"{name} does nothing with {has}: leave it out.")
+    tolerance = TOLERANCE if tolerance is None else tolerance
     own = Domain.load(domain)
     workload = Workload.all_k_way(own, degree)
     records = source(table).read(private=True)

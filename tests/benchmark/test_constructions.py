@@ -153,6 +153,29 @@ def test_a_targeted_split_is_one_that_a_benchmark_reads(files: list[str], tmp_pa
 
 
 @pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        (["--target-error", "0.5", "--private-rows", "9"], "--private-rows"),
+        (["--target-error", "0.5", "--private-share", "0.5"], "--private-share"),
+        (
+            ["--by", "sex", "--value", "female", "--public-share", "0.5", "--tolerance", "0.1"],
+            "--tolerance",
+        ),
+    ],
+)
+def test_an_option_of_the_other_construction_is_refused(
+    files: list[str], tmp_path: Path, given: list[str], name: str
+) -> None:
+    done = CliRunner().invoke(
+        app, [*files, *given, "--public-rows", "300", "--out", str(tmp_path / "x")]
+    )
+
+    assert done.exit_code == 2
+    assert f"{name} does nothing with --" in done.stderr
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
     "given",
     [
         [],

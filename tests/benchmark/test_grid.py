@@ -128,6 +128,21 @@ def test_settings_of_the_grid_go_to_the_mechanisms_that_have_them(tmp_path: Path
             "names the split 'b'",
         ),
         ("a: [", "no YAML"),
+        ("splits: []\nmechanisms: [aim]\nepsilons: [1]", "splits must name at least one"),
+        (
+            "splits: [a]\nmechanisms: [{mechanism: aim, splits: []}]\nepsilons: [1]",
+            "aim: splits must name at least one",
+        ),
+        ("splits: [a]\nmechanisms: [aim]\nepsilons: [1]\nseconds: -5", "seconds must be a pos"),
+        (
+            "splits: [a]\nmechanisms: [aim]\nepsilons: [1]\nseconds: 1.0e+400",
+            "seconds must be a pos",
+        ),
+        ("splits: [a...b]\nmechanisms: [aim]\nepsilons: [1]", "must not contain '...'"),
+        (
+            "splits: [a]\nmechanisms: [{mechanism: aim, epsilons: [1]}, mst]",
+            "needs epsilons, or each of its mechanisms its own",
+        ),
         (
             "splits: [a]\nmechanisms: [aim, gem]\nepsilons: [1]\nsettings: {rownds: 3}",
             "rownds is no setting of any of its mechanisms; they have rounds",
@@ -257,6 +272,55 @@ def test_a_part_of_a_grid(grid_file: Path) -> None:
     assert [(run.split, run.mechanism, run.epsilon) for run in drawn] == [("other", "aim", 5.0)]
     with pytest.raises(SpecificationError, match="no mechanism 'gem'; it has jam_pgm, aim"):
         grid.narrowed(mechanisms=["gem"])
+
+
+def test_a_part_that_would_be_less_than_was_asked_for_is_refused(tmp_path: Path) -> None:
+    grid = load_grid(
+        written(
+            tmp_path,
+            "splits: [a, b]\nepsilons: [1]\nseeds: 2\nmechanisms:\n"
+            "  - {mechanism: aim, splits: [a]}\n"
+            "  - {mechanism: mst, splits: [a], seeds: [5, 6, 7]}\n",
+        )
+    )
+
+    with pytest.raises(SpecificationError, match=r"runs on the split 'b': .* are for a"):
+        grid.narrowed(splits=["a", "b"])
+    with pytest.raises(SpecificationError, match="has 3 seeds, fewer than 4"):
+        grid.narrowed(seeds=4)
+    with pytest.raises(SpecificationError, match="has 2 seeds, fewer than 3"):
+        grid.narrowed(seeds=3, mechanisms=["aim"])
+    part = [run for run in grid.narrowed(splits=["a"], seeds=3).runs() if not run.is_baseline]
+    assert [(run.mechanism, run.seed) for run in part] == [
+        *(("aim", seed) for seed in (0, 1)),
+        *(("mst", seed) for seed in (5, 6, 7)),
+    ]
+
+
+def test_mechanisms_with_epsilons_of_their_own_need_none_of_the_grid(tmp_path: Path) -> None:
+    own = "splits: [a]\nbaselines: false\nmechanisms: [{mechanism: aim, epsilons: [2]}]"
+
+    grid = load_grid(written(tmp_path, own))
+
+    assert [run.epsilon for run in grid.runs()] == [2.0]
+    assert [run.epsilon for run in grid.narrowed(epsilons=[3]).runs()] == [3.0]
+
+
+def test_a_grid_that_is_not_utf_8_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "latin.yaml"
+    path.write_bytes("description: Größe".encode("latin-1"))
+
+    with pytest.raises(SpecificationError, match=r"latin\.yaml is not UTF-8"):
+        load_grid(path)
+
+
+def test_epsilons_that_differ_a_little_have_names_that_differ() -> None:
+    near = [Run("s", "aim", epsilon=epsilon, seed=0) for epsilon in (1.0, 1.00000001, 3.16)]
+
+    assert [run.name for run in near] == [
+        f"s_aim_epsilon-{epsilon}_seed-0" for epsilon in ("1", "1.00000001", "3.16")
+    ]
+    assert len({str(run) for run in near}) == 3
 
 
 def test_without_the_tables_it_says_what_to_do(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

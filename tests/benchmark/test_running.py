@@ -172,6 +172,17 @@ def test_another_file_is_not_written_to(tmp_path: Path, content: bytes) -> None:
     assert out.read_bytes() == content
 
 
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    out = tmp_path / "rows.parquet"
+    content = bytearray(to_parquet([{"key": "a", "status": "done"}]))
+    # Its pages come first; the footer stays whole.
+    content[4:60] = bytes(56)
+    out.write_bytes(content)
+
+    with pytest.raises(InputError, match=r"rows\.parquet .* or is damaged: move it away"):
+        read_rows(out)
+
+
 def test_another_table_is_not_taken_for_results(tmp_path: Path) -> None:
     import pandas as pd
 
