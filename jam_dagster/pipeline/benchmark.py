@@ -2,6 +2,7 @@
 
 # Dagster reads the annotations of the component as types when it derives the YAML schema, so they
 # must not be postponed to strings.
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,12 +11,13 @@ from typing import Annotated
 
 import dagster as dg
 
-from jam_dagster.benchmark import Grid, Run, load_grid, read_frame, write_figures
-from jam_dagster.benchmark.results import gather, to_parquet
-from jam_dagster.benchmark.run_process import RunProcess
+from jam_dagster import __version__
+from jam_dagster.benchmark import Grid, Run, load_grid, plan, read_frame, read_rows, write_figures
+from jam_dagster.benchmark.results import Row, gather, to_parquet
+from jam_dagster.benchmark.run_process import RunProcess, was_killed
 from jam_dagster.benchmark.trial import describe
-from jam_dagster.errors import SpecificationError
-from jam_dagster.pipeline.configuration import Configured, described, told_where
+from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.pipeline.configuration import Configured, described, expanded, told_where
 from jam_dagster.pipeline.labels import LABEL_TAG, PrivacyLabel
 from jam_dagster.tables.files import OWNER_ONLY, write_whole
 
@@ -31,25 +33,33 @@ def build_benchmark(
     out: str | Path,
     data: str | Path | None = None,
     name: str = "benchmark",
+    limit_s: float | None = None,
 ) -> dg.Definitions:
     """Build the assets and jobs of a benchmark.
 
     ``benchmark_runs`` has a partition for each run of the grid, which its step makes in a process
     of its own, as ``jam-dagster benchmark run`` does, and keeps in ``<out>/runs``.
     ``benchmark_figures`` gathers what is there into ``<out>/results.parquet`` and draws
-    ``<out>/figures``. How many runs are made at a time is the limit of the pool ``jam_benchmark``.
+    ``<out>/figures``; what was made of another grid, table or version before counts as not yet
+    made. A run that fails is not retried, but one whose process was killed, as for want of memory,
+    is, where a retry policy says so. How many runs are made at a time is the limit of the pool
+    ``jam_benchmark``.
 
     Parameters
     ----------
     grid
         The runs.
     out
-        A folder that all steps reach. What lies there is restricted, unless the tables are
-        published ones; metadata and messages hold no error of any table.
+        A folder that all steps reach, with ``~`` and ``${VARIABLES}`` replaced. What lies there is
+        restricted, unless the tables are published ones; metadata and messages hold no error of any
+        table.
     data
-        The folder of published tables; that of JAM_DATA where the steps run, if not given.
+        The folder of published tables, likewise; that of JAM_DATA where the steps run, if not
+        given.
     name
         The key prefix of the assets, and the beginning of the jobs' names.
+    limit_s
+        Seconds after which a run is ended, and kept as one that failed. None: never.
 
     Returns
     -------
@@ -59,7 +69,8 @@ def build_benchmark(
     Raises
     ------
     SpecificationError
-        If a mechanism does not take its settings, or the grid has no runs.
+        If a mechanism does not take its settings, the grid has no runs, a folder is a URL or names
+        a variable that is not set, or `limit_s` is not above 0.
 
     Examples
     --------
@@ -70,8 +81,10 @@ def build_benchmark(
     runs = {run.name: run for run in grid.runs()}
     if not runs:
         raise SpecificationError(f"The grid {grid.name!r} has no runs.")
+    if limit_s is not None and not limit_s > 0:
+        raise SpecificationError(f"limit must be above 0 seconds, got {limit_s}.")
     partitions = dg.StaticPartitionsDefinition(list(runs))
-    folder, tables = Path(out), None if data is None else Path(data)
+    folder, tables = _folder("out", out), None if data is None else _folder("data", data)
     skipped = ", ".join(grid.missing)
 
     @dg.asset(
@@ -87,7 +100,7 @@ def build_benchmark(
         + (f" Not there in this version: {skipped}." if skipped else ""),
     )
     def benchmark_runs(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
-        return _make(runs[context.partition_key], grid, folder, tables)
+        return _make(runs[context.partition_key], grid, folder, tables, limit_s)
 
     @dg.asset(
         name=FIGURES,
@@ -99,7 +112,7 @@ def build_benchmark(
         description="Every run that was made, in one file, and the papers' figures of them.",
     )
     def benchmark_figures() -> dg.MaterializeResult[None]:
-        return _draw(list(runs), folder)
+        return _draw(list(runs), grid, folder, tables)
 
     return dg.Definitions(
         assets=[benchmark_runs, benchmark_figures],
@@ -110,11 +123,24 @@ def build_benchmark(
     )
 
 
+def _folder(key: str, place: str | Path, beside: Path = Path()) -> Path:
+    """Return a folder that a key names, relative to another one unless it is absolute."""
+    # A Path has lost a slash of the URL that it was made of.
+    if re.match(r"[A-Za-z][\w+.-]+:/", str(place)):
+        raise SpecificationError(
+            f"{key} must be a folder that every step reaches, such as a mounted volume, and no "
+            f"URL: got {str(place)!r}."
+        )
+    return beside / expanded(str(place), key)
+
+
 def _path(folder: Path, partition: str) -> Path:
     return folder / "runs" / f"{partition.replace('/', '-')}.parquet"
 
 
-def _make(run: Run, grid: Grid, folder: Path, data: Path | None) -> dg.MaterializeResult[None]:
+def _make(
+    run: Run, grid: Grid, folder: Path, data: Path | None, limit_s: float | None
+) -> dg.MaterializeResult[None]:
     """Make a run and keep its row, that of a run that failed too."""
     files = grid.by_name[run.split]
     split = files.load(data)
@@ -122,14 +148,23 @@ def _make(run: Run, grid: Grid, folder: Path, data: Path | None) -> dg.Materiali
     path.parent.mkdir(parents=True, exist_ok=True)
     process = RunProcess(run, files, data)
     try:
-        row = process.row(partial(describe, run, split))
+        row = process.row(partial(describe, run, split), limit_s)
     finally:
         process.end()
-    write_whole(path, to_parquet([row]), mode=OWNER_ONLY)
-    if row["status"] == "failed":
+    failed = row["status"] == "failed"
+    kept = failed and _is_done(path, row["key"])
+    if not kept:
+        write_whole(path, to_parquet([row]), mode=OWNER_ONLY)
+    if failed:
         # What a library says of a failure may quote private values.
         raise dg.Failure(
-            description=f"The run failed; its file says why: {path}", allow_retries=False
+            description=(
+                f"The run failed, and its file keeps what it came to before: {path}"
+                if kept
+                else f"The run failed; its file says why: {path}"
+            ),
+            # It would fail again, unless others took its memory.
+            allow_retries=was_killed(row),
         )
     return dg.MaterializeResult(
         metadata={
@@ -141,10 +176,29 @@ def _make(run: Run, grid: Grid, folder: Path, data: Path | None) -> dg.Materiali
     )
 
 
-def _draw(partitions: Sequence[str], folder: Path) -> dg.MaterializeResult[None]:
-    """Gather the rows that are there, and draw them."""
+def _is_done(path: Path, key: str) -> bool:
+    """Whether a file holds the run of that key as this version made it."""
+    return any(
+        (row["key"], row["status"], row["version"]) == (key, "done", __version__)
+        for row in read_rows(path)
+    )
+
+
+def _draw(
+    partitions: Sequence[str], grid: Grid, folder: Path, data: Path | None
+) -> dg.MaterializeResult[None]:
+    """Gather the rows that are there and are of today's runs, and draw them."""
     there = [path for one in partitions if (path := _path(folder, one)).exists()]
-    rows = gather(there)
+    made = gather(there) if there else []
+    planned, _ = plan(grid, made, data)
+    # A partition's name says nothing of degree, delta, tables, or the defaults of settings.
+    titles = {one.key: one.run.title for one in planned if one.status is not None}
+    rows: list[Row] = [{**row, "label": titles[row["key"]]} for row in made if row["key"] in titles]
+    if not rows:
+        raise InputError(
+            f"No run of the grid {grid.name!r} as it is now is in {folder / 'runs'}: materialize "
+            f"{RUNS} first."
+        )
     results = folder / "results.parquet"
     write_whole(results, to_parquet(rows), mode=OWNER_ONLY)
     page, *_ = write_figures(read_frame([results]), folder / "figures")
@@ -154,7 +208,8 @@ def _draw(partitions: Sequence[str], folder: Path) -> dg.MaterializeResult[None]
             "results": dg.MetadataValue.path(str(results)),
             "runs": len(rows),
             "failed": sum(row["status"] == "failed" for row in rows),
-            "not yet made": len(partitions) - len(there),
+            "not yet made": len(planned) - len(rows),
+            "stale": len(made) - len(rows),
         }
     )
 
@@ -175,6 +230,14 @@ class Benchmark(dg.Component, Configured):
         described("the folder of published tables; that of JAM_DATA by default", "/srv/data"),
     ] = None
     name: Annotated[str, described("key prefix of the assets, and the jobs' names")] = "benchmark"
+    limit: Annotated[
+        float | None,
+        described(
+            "seconds after which a run is ended, and kept as one that failed; none by default",
+            3600,
+            exclusiveMinimum=0,
+        ),
+    ] = None
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
@@ -192,10 +255,9 @@ class Benchmark(dg.Component, Configured):
         with told_where(context, "grid"):
             beside = folder / self.grid
             grid = load_grid(beside if beside.is_file() else self.grid)
+        with told_where(context, "out"):
+            out = _folder("out", self.out, folder)
+        with told_where(context, "data"):
+            data = None if self.data is None else _folder("data", self.data, folder)
         with told_where(context):
-            return build_benchmark(
-                grid,
-                out=folder / self.out,
-                data=None if self.data is None else folder / self.data,
-                name=self.name,
-            )
+            return build_benchmark(grid, out=out, data=data, name=self.name, limit_s=self.limit)

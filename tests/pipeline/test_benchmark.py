@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 from dagster.components.testing import create_defs_folder_sandbox
 
 from jam_dagster import Benchmark
-from jam_dagster.benchmark import load_grid, read_rows, run_grid
+from jam_dagster.benchmark import (
+    Grid,
+    Run,
+    SplitFiles,
+    load_grid,
+    read_rows,
+    run_grid,
+    run_process,
+)
+from jam_dagster.benchmark.results import to_parquet
+from jam_dagster.benchmark.trial import describe
+from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.pipeline import benchmark as module
 from jam_dagster.pipeline import build_benchmark, check_definitions
+from tests.benchmark import targets
 from tests.benchmark.conftest import data as data
 from tests.benchmark.test_running import without_times
 
@@ -122,3 +138,162 @@ def test_the_component_finds_its_files_beside_it() -> None:
     assert len(job.partitions_def.get_partition_keys()) == 2
     keys = {spec.key.to_user_string() for spec in made.resolve_all_asset_specs()}
     assert keys == {"peers/benchmark_runs", "peers/benchmark_figures"}
+
+
+def held(folder: Path, run: Run, data: Path, **told: object) -> Path:
+    """Write the row of a run as its step does, with what a test says of it."""
+    split = SplitFiles(run.split).load(data)
+    row = {**describe(run, split), "status": "done", "message": "", "seconds": 1.0, **told}
+    path = folder / "runs" / f"{run.name}.parquet"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(to_parquet([row]))
+    return path
+
+
+def drawn(definitions: dg.Definitions) -> dict[str, object]:
+    """Draw the figures; return the metadata."""
+    job = definitions.resolve_job_def("benchmark_figures")
+    with dg.DagsterInstance.ephemeral() as instance:
+        done = job.execute_in_process(instance=instance)
+    (made,) = done.asset_materializations_for_node("benchmark__benchmark_figures")
+    return {name: value.value for name, value in made.metadata.items()}
+
+
+def test_only_rows_of_the_grid_as_it_is_now_are_drawn(
+    data: Path, grid_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "write_figures", lambda frame, folder: [folder / "page.html"])
+    grid = load_grid(grid_file)
+    one, other = grid.runs()
+    definitions = build_benchmark(grid, out=tmp_path, data=data)
+    held(tmp_path, one, data)
+
+    # Of a grid whose degree was another, but whose partitions were called alike.
+    held(tmp_path, replace(other, degree=1), data)
+    metadata = drawn(definitions)
+    assert (metadata["runs"], metadata["stale"], metadata["not yet made"]) == (1, 1, 1)
+    assert [row["degree"] for row in read_rows(tmp_path / "results.parquet")] == [2]
+
+    held(tmp_path, other, data, version="0.0.0")
+    assert drawn(definitions)["stale"] == 1
+
+    held(tmp_path, other, data, label="as it was called then")
+    metadata = drawn(definitions)
+    assert (metadata["runs"], metadata["stale"], metadata["not yet made"]) == (2, 0, 0)
+    assert {row["label"] for row in read_rows(tmp_path / "results.parquet")} == {one.title}
+
+
+def test_where_nothing_is_made_it_is_said_what_to_make(
+    data: Path, grid_file: Path, tmp_path: Path
+) -> None:
+    definitions = build_benchmark(load_grid(grid_file), out=tmp_path, data=data)
+
+    with pytest.raises(InputError, match="materialize benchmark_runs first"):
+        drawn(definitions)
+
+
+def failure_of(grid: Grid, out: Path, data: Path, **options: Any) -> tuple[str, int]:
+    """Make the first run; return what is said of its failure, and how often it was retried."""
+    assets = build_benchmark(grid, out=out, data=data, **options).assets or ()
+    patient = dg.define_asset_job(
+        "patient",
+        dg.AssetSelection.assets("benchmark/benchmark_runs"),
+        op_retry_policy=dg.RetryPolicy(max_retries=1),
+    )
+    job = dg.Definitions(assets=assets, jobs=[patient]).resolve_job_def("patient")
+    with dg.DagsterInstance.ephemeral() as instance:
+        done = job.execute_in_process(
+            partition_key=grid.runs()[0].name, instance=instance, raise_on_error=False
+        )
+    (failed,) = done.filter_events(lambda event: event.is_step_failure)
+    said = failed.step_failure_data.user_failure_data
+    assert said is not None
+    assert said.description is not None
+    return said.description, len(done.filter_events(lambda event: event.is_step_up_for_retry))
+
+
+def test_a_run_that_is_done_is_not_lost_to_one_that_fails(
+    data: Path, grid_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_process, "work", targets.end_at_work)
+    grid = load_grid(grid_file)
+    run = grid.runs()[0]
+    path = held(tmp_path, run, data)
+
+    assert "keeps what it came to before" in failure_of(grid, tmp_path, data)[0]
+    assert [row["status"] for row in read_rows(path)] == ["done"]
+
+    # One of another experiment is worth nothing here.
+    held(tmp_path, replace(run, degree=1), data)
+    assert "its file says why" in failure_of(grid, tmp_path, data)[0]
+    assert [row["status"] for row in read_rows(path)] == ["failed"]
+
+
+@pytest.mark.parametrize(("target", "times"), [(targets.be_killed, 1), (targets.end_at_work, 0)])
+def test_only_what_was_killed_is_retried(
+    data: Path,
+    grid_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    target: Callable[..., None],
+    times: int,
+) -> None:
+    monkeypatch.setattr(run_process, "work", target)
+
+    assert failure_of(load_grid(grid_file), tmp_path, data)[1] == times
+
+
+def test_a_run_that_takes_too_long_is_ended(data: Path, grid_file: Path, tmp_path: Path) -> None:
+    grid = load_grid(grid_file)
+
+    _, retried = failure_of(grid, tmp_path, data, limit_s=0.01)
+
+    assert not retried
+    (row,) = read_rows(tmp_path / "runs" / f"{grid.runs()[0].name}.parquet")
+    assert row["message"] == "it took more than 0.01 s"
+
+
+@pytest.mark.parametrize("key", ["out", "data"])
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("s3://bucket/x", "must be a folder that every step reaches"),
+        ("${NOWHERE_SET}/x", "which is not set in the environment"),
+    ],
+)
+def test_a_folder_that_is_none_is_refused(
+    grid_file: Path, tmp_path: Path, key: str, place: str, said: str
+) -> None:
+    folders: Any = {"out": tmp_path, key: place}
+
+    with pytest.raises(SpecificationError, match=f"^{key} .*{said}"):
+        build_benchmark(load_grid(grid_file), **folders)
+
+
+def test_a_limit_is_above_0(grid_file: Path, tmp_path: Path) -> None:
+    with pytest.raises(SpecificationError, match="limit must be above 0"):
+        build_benchmark(load_grid(grid_file), out=tmp_path, limit_s=0.0)
+
+
+@pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
+@pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated")
+def test_the_component_takes_folders_of_the_environment_and_a_limit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made: dict[str, Any] = {}
+    monkeypatch.setenv("MY_OUT", str(tmp_path / "there"))
+    monkeypatch.setattr(
+        module, "build_benchmark", lambda grid, **told: made.update(told) or dg.Definitions()
+    )
+    attributes = {"grid": "smoke", "out": "${MY_OUT}/x", "data": "tables", "limit": 60}
+    with create_defs_folder_sandbox() as sandbox:
+        path = sandbox.scaffold_component(
+            component_cls=Benchmark,
+            defs_yaml_contents={"type": "jam_dagster.Benchmark", "attributes": attributes},
+        )
+        with sandbox.build_component_tree() as tree:
+            tree.build_defs(path)
+
+    assert made["out"] == tmp_path / "there" / "x"
+    assert made["data"] == path / "tables"
+    assert made["limit_s"] == 60
