@@ -118,3 +118,17 @@ def test_rows_become_figures(tmp_path: Path) -> None:
     written = done.stdout.splitlines()
     assert written[0] == str(tmp_path / "figures" / "benchmark.html")
     assert all(Path(one).stat().st_size > 0 for one in written)
+
+
+def test_who_interrupts_is_told_how_to_go_on(
+    data: Path, grid_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("jam_dagster.benchmark.run_grid", interrupted)
+
+    done = called("run", grid_file, "--data", data, "--out", data / "rows.parquet")
+
+    assert done.exit_code == 130
+    assert "the same command makes the rest" in done.stderr

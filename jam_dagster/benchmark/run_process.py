@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ class RunProcess:
             args=(run.to_dict(), files.to_dict(), folder, sender),
             daemon=True,
         )
-        with _environment(ONE_THREAD):
+        with _environment(ONE_THREAD), _interrupts_held():
             self.process.start()
         # Only the process holds it now, so its end is seen here.
         sender.close()
@@ -160,6 +161,21 @@ def _how(code: int) -> str:
     if code < 0:
         return f"its process was ended by signal {-code}"
     return f"its process ended with status {code} and no result; what it said is above"
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Let no interrupt reach a process started here; one that comes meanwhile is not lost.
+
+    A key that interrupts goes to all processes of a terminal; the benchmark ends its runs.
+    """
+    # Its own start, which that of a first process brings about, would let interrupts through.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import traceback
 from collections.abc import Mapping
@@ -44,8 +43,6 @@ def work(
     to
         Where the row goes.
     """
-    # A key that interrupts goes to all processes of a terminal; the benchmark ends its runs.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     to.send(AT_WORK)
     asked = Run.from_dict(run)

@@ -133,17 +133,24 @@ def run(
         planned, _ = plan(chosen, read_rows(out), data, again=retry, limit_s=limit)
         _print_plan(chosen, planned, at_once)
         return
-    with _progress(console) as (show_plan, show):
-        rows = run_grid(
-            chosen,
-            out,
-            data=data,
-            jobs=at_once,
-            limit_s=limit,
-            again=retry,
-            on_plan=show_plan,
-            on_outcome=show,
+    try:
+        with _progress(console) as (show_plan, show):
+            rows = run_grid(
+                chosen,
+                out,
+                data=data,
+                jobs=at_once,
+                limit_s=limit,
+                again=retry,
+                on_plan=show_plan,
+                on_outcome=show,
+            )
+    except KeyboardInterrupt:
+        console.print(
+            f"Stopped: {out} holds the runs that had ended, and the same command makes the rest.",
+            soft_wrap=True,
         )
+        raise
     failed = [row for row in rows if row["status"] == "failed"]
     typer.echo(f"{out}: {len(rows)} runs, {len(failed)} of them failed")
     for row in failed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -54,6 +55,21 @@ def test_where_memory_runs_out_the_run_is_ended_and_not_the_benchmark(
         process.end()
 
     assert int(told) == 1000
+
+
+@on_linux
+def test_an_interrupt_reaches_the_benchmark_and_not_its_runs(
+    started: Callable[[object], RunProcess],
+) -> None:
+    process = started(targets.be_killed)
+    try:
+        told = Path(f"/proc/{process.pid}/status").read_text()
+    finally:
+        process.end()
+
+    (blocked,) = [line.split()[1] for line in told.splitlines() if line.startswith("SigBlk:")]
+    assert int(blocked, 16) >> (signal.SIGINT - 1) & 1
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_a_crash_and_an_end_are_told_apart_from_a_kill(
