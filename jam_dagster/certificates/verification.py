@@ -43,7 +43,7 @@ from jam_dagster.mechanisms import (
 from jam_dagster.mechanisms.product_mixture import ProductMixture
 from jam_dagster.mechanisms.transcript import measurements_hash
 from jam_dagster.privacy import Budget, units_down
-from jam_dagster.tables import Domain, MarginalSource, PublicSources, decode
+from jam_dagster.tables import Domain, MarginalSource, PublicSources, Workload, decode
 from jam_dagster.tables.public_sources import encode_public, read_public
 from jam_dagster.tables.yaml_text import parse_yaml
 
@@ -340,6 +340,9 @@ def _transcript_faults(held: _Held) -> Iterator[str]:
         "measurements": (said.sampling.measurements, measurements_hash(found).hexdigest()),
         "number of rows": (said.sampling.rows, found.records),
     }
+    if found.workload_digest:
+        workload = Workload.specified(held.domain, said.specification["workload"])
+        same["workload"] = (workload.digest, found.workload_digest)
     for name, (one, other) in same.items():
         if one != other:
             yield f"the {name} of the transcript and of the certificate differ"

@@ -223,6 +223,17 @@ def test_a_changed_count_in_the_transcript(made: Released) -> None:
     assert made.failed() == {"the model, refitted", "the table, sampled again"}
 
 
+def test_a_transcript_that_served_another_workload(made: Released) -> None:
+    served = Transcript.load(made.folder / "transcript").workload_digest
+    assert served
+    for told, failed in (("0" * 64, {"the transcript"}), ("", set())):
+        made.rewrite(
+            "transcript/transcript.json", lambda it, told=told: it.update(workload_digest=told)
+        )
+        made.forge()
+        assert made.failed() == failed
+
+
 def test_another_model(made: Released) -> None:
     """And a table that was sampled from it, so that nothing but the refit can tell."""
     from jam_dagster.certificates import write_table
