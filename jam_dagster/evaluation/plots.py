@@ -23,8 +23,8 @@ from jam_dagster.evaluation.spending import Spending
 if TYPE_CHECKING:
     from jam_dagster.evaluation.plot_style import Chart
     from jam_dagster.evaluation.workload_error import WorkloadError
+    from jam_dagster.mechanisms.bounds import ErrorBounds
     from jam_dagster.mechanisms.transcript import Transcript
-    from jam_dagster.mechanisms.uncertainty import ErrorBounds
 
 __all__ = [
     "bound_by_marginal",
@@ -41,7 +41,7 @@ __all__ = [
 KIND_NAMES = {
     "supported": "measured, or part of one that was",
     "unsupported": "not measured",
-    "none": "too large to be measured",
+    "none": "never a candidate or part of one",
 }
 """What a bound on a marginal's error rests on, in words."""
 

@@ -27,8 +27,8 @@ from jam_dagster.tables.public_tables import PublicTables
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.release_history import PartitionRelease
+    from jam_dagster.mechanisms.bounds import ErrorBounds
     from jam_dagster.mechanisms.transcript import Transcript
-    from jam_dagster.mechanisms.uncertainty import ErrorBounds
     from jam_dagster.tables.domain import Attribute, Domain
     from jam_dagster.tables.marginals import MarginalSource
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from jam_dagster.evaluation.workload_error import WorkloadError
+    from jam_dagster.mechanisms.bounds import ErrorBounds
     from jam_dagster.mechanisms.transcript import Transcript
-    from jam_dagster.mechanisms.uncertainty import ErrorBounds
     from jam_dagster.tables.domain import Domain
     from jam_dagster.tables.marginals import MarginalSource
 

@@ -1,6 +1,7 @@
 """JAM-PGM and its peers behind one protocol, and the graphical model they fit."""
 
 from jam_dagster.mechanisms.aim import Aim
+from jam_dagster.mechanisms.bounds import ErrorBound, ErrorBounds
 from jam_dagster.mechanisms.gaussian import Gaussian
 from jam_dagster.mechanisms.gem import Gem, GemPub
 from jam_dagster.mechanisms.independent import Independent
@@ -29,7 +30,7 @@ from jam_dagster.mechanisms.transcript import (
     Transcript,
     sampling_generator,
 )
-from jam_dagster.mechanisms.uncertainty import ErrorBound, ErrorBounds, error_bounds
+from jam_dagster.mechanisms.uncertainty import error_bounds
 from jam_dagster.mechanisms.weighted_table import WeightedTable
 
 __all__ = [

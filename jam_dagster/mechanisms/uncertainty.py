@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from itertools import combinations
 
 import numpy as np
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.mechanisms.bounds import ErrorBound, ErrorBounds
 from jam_dagster.mechanisms.graphical_run import estimator_of
 from jam_dagster.mechanisms.model import possible_cells
 from jam_dagster.mechanisms.protocol import Model
@@ -25,86 +25,11 @@ from jam_dagster.mechanisms.transcript import Measurement, Round, Transcript
 from jam_dagster.privacy.accounting import exponential_epsilon, gaussian_sigma
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 HELD_CELLS = 2**26
 """Half a gibibyte of released counts; more are asked for again in every round."""
 
-Kind = Literal["supported", "unsupported", "none"]
-
 SHARES = {"selections": 0.45, "measurements": 0.45, "records": 0.1}
 """How the probability of failing is divided; where n is public, the last part is not used."""
-
-
-@dataclass(frozen=True)
-class ErrorBound:
-    """How wrong one marginal can be.
-
-    Attributes
-    ----------
-    clique
-        The marginal.
-    kind
-        ``supported``: it lies within a measured one. ``unsupported``: it was a candidate only.
-        ``none``: neither, so nothing better is known than that counts are not below 0.
-    bound
-        Bound on ``||q(D) - q(released)||_1``, in counts.
-    round
-        The round, from 0, whose selection gives the bound; None where measurements do, or nothing.
-    """
-
-    clique: Clique
-    kind: Kind
-    bound: float
-    round: int | None = None
-
-
-@dataclass(frozen=True)
-class ErrorBounds:
-    """The bounds of a release.
-
-    Attributes
-    ----------
-    bounds
-        One for each marginal of the downward closure, in its order.
-    confidence
-        The probability, over the noise of the run, with which each bound holds.
-    records
-        n, the number of private records, as in the transcript.
-    """
-
-    bounds: tuple[ErrorBound, ...]
-    confidence: float
-    records: int
-
-    def fractions(self) -> dict[Clique, float]:
-        """Return the bounds as fractions of the records, as workload errors are told."""
-        return {one.clique: one.bound / self.records for one in self.bounds}
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row a marginal, the loosest bound first.
-
-        Returns
-        -------
-        DataFrame
-            Columns ``marginal`` (names joined by " x "), ``kind``, ``bound`` (a fraction of the
-            records, at most 2 where n is public) and ``round`` (from 1; empty where measurements
-            give the bound).
-        """
-        import pandas as pd
-
-        rows = [
-            {
-                "marginal": " x ".join(one.clique),
-                "kind": one.kind,
-                "bound": one.bound / self.records,
-                "round": None if one.round is None else one.round + 1,
-            }
-            for one in self.bounds
-        ]
-        frame = pd.DataFrame(rows).astype({"round": "Int64"})
-        return frame.sort_values("bound", ascending=False, kind="stable", ignore_index=True)
 
 
 def known_bounds(
@@ -155,7 +80,8 @@ def error_bounds(
     Notes
     -----
     D is the private table, q_r a marginal of n_r cells, D' what is released. There are two ways to
-    a bound, and the smaller counts; each may fail with half of what `confidence` leaves.
+    a bound, and the smaller counts. Of the probability of failing that `confidence` leaves, each
+    may take 0.45, and the bound on a private n the other 0.1 (`SHARES`).
 
     *By measurements* (Theorems 2, 3, Corollary 1). Every measurement ``y_i`` of a marginal that has
     r within it answers r too, with noise of variance ``(n_i / n_r) sigma_i^2`` a cell. Let y be
@@ -182,6 +108,12 @@ def error_bounds(
     selection, half in the measurement): it is known before the round draws, and shares add up to
     one at most. So all rounds hold at once, the best may be taken, and a marginal that turned out
     to be measured may go the other way.
+
+    *From the larger to the smaller.* For r within s, ``||q_r(D) - q_r(D')||_1 <= ||q_s(D) -
+    q_s(D')||_1``, since sums over cells bring tables no further apart. So the bound by selections
+    is the least of those of all marginals that have r within, which costs no confidence: they hold
+    at once. Bounds by measurements do not: each may fail with the whole share by itself, and the
+    least of several with more. They are not handed on; r is answered by the same measurements.
 
     Cells that can hold nobody, by the domain's impossible combinations, hold nobody in D: what was
     measured there is noise, and left out.
@@ -214,21 +146,53 @@ def error_bounds(
     failure = {name: (1 - confidence) * share for name, share in SHARES.items()}
     released = refit(transcript, domain) if released is None else released
     closure = workload.downward_closure()
+    pairs = _pairs(closure)
     answers = _Released(released, transcript.records, closure)
-    bounds = np.full(len(closure), _without_anything(transcript, failure["records"]))
-    rounds: list[int | None] = [None] * len(closure)
-    supported = _bound_by_measurements(
-        transcript, domain, closure, answers, failure["measurements"], bounds
+    measured = _bound_by_measurements(transcript, domain, closure, answers, failure["measurements"])
+    bounds = np.minimum(measured, _without_anything(transcript, failure["records"]))
+    worth = bounds.copy()
+    for whole, part in pairs:
+        worth[whole] = max(worth[whole], worth[part])
+    selected, rounds, asked = _bound_by_selections(
+        transcript, domain, workload, closure, answers, failure["selections"], worth
     )
-    candidates = _bound_by_selections(
-        transcript, domain, workload, closure, answers, failure["selections"], bounds, rounds
+    for whole, part in reversed(pairs):
+        asked[part] |= asked[whole]
+        if selected[whole] < selected[part]:
+            selected[part], rounds[part] = selected[whole], rounds[whole]
+    told = tuple(
+        ErrorBound(
+            clique,
+            "supported" if held else "unsupported" if within else "none",
+            min(bound, by_choice),
+            done if by_choice < bound else None,
+        )
+        for clique, held, within, bound, by_choice, done in zip(
+            closure,
+            np.isfinite(measured),
+            asked,
+            bounds.tolist(),
+            selected.tolist(),
+            rounds,
+            strict=True,
+        )
     )
-    kinds: list[Kind] = [
-        "supported" if held else "unsupported" if asked else "none"
-        for held, asked in zip(supported, candidates, strict=True)
+    return ErrorBounds(told, confidence, transcript.records)
+
+
+def _pairs(closure: Sequence[Clique]) -> list[tuple[int, int]]:
+    """Return each marginal with all that lack one attribute of it, by number, smaller ones first.
+
+    Steps of one attribute lead from any marginal of a downward closure to all within it, and there
+    are far fewer of them than pairs of marginals.
+    """
+    number_of = {clique: number for number, clique in enumerate(closure)}
+    return [
+        (number, number_of[part])
+        for number, clique in enumerate(closure)
+        if len(clique) > 1
+        for part in combinations(clique, len(clique) - 1)
     ]
-    listed = zip(closure, kinds, bounds.tolist(), rounds, strict=True)
-    return ErrorBounds(tuple(ErrorBound(*one) for one in listed), confidence, transcript.records)
 
 
 def _bound_by_measurements(
@@ -237,23 +201,21 @@ def _bound_by_measurements(
     closure: Sequence[Clique],
     released: _Released,
     failure: float,
-    bounds: np.ndarray,
 ) -> np.ndarray:
-    """Lower the bounds of marginals within measured ones; return which they are, shape ``(m,)``."""
+    """Bound the marginals within measured ones, shape ``(m,)``; infinity for the others."""
     held: dict[Clique, list[Measurement]] = {}
     for one in transcript.measurements:
         if one.source == "private" and one.cell is None:
             held.setdefault(one.clique, []).append(one)
     # What all of the budget would buy, if all of it went into one marginal.
     most = 1 / gaussian_sigma(transcript.neighbours.marginal_l2, transcript.rho_budget) ** 2
-    supported = np.zeros(len(closure), dtype=bool)
+    bounds = np.full(len(closure), np.inf)
     for number, clique in enumerate(closure):
         within = [
             one for measured in held if set(clique) <= set(measured) for one in held[measured]
         ]
         if not within:
             continue
-        supported[number] = True
         size = domain.size(clique)
         precisions = [size / one.values.size / one.sigma**2 for one in within]
         precision = math.fsum(precisions)
@@ -261,9 +223,8 @@ def _bound_by_measurements(
         average = np.average(answers, axis=0, weights=precisions)
         possible = possible_cells(domain, clique)
         known = l1_distance(released.marginals([clique])[clique], average * possible)
-        bound = known + summed_noise(int(possible.sum()), precision, most, failure)
-        bounds[number] = min(bounds[number], bound)
-    return supported
+        bounds[number] = known + summed_noise(int(possible.sum()), precision, most, failure)
+    return bounds
 
 
 def _summed(measurement: Measurement, clique: Clique) -> np.ndarray:
@@ -280,11 +241,15 @@ def _bound_by_selections(
     closure: Sequence[Clique],
     released: _Released,
     failure: float,
-    bounds: np.ndarray,
-    rounds: list[int | None],
-) -> np.ndarray:
-    """Lower bounds by the rounds' selections, and say by which; return who was ever a candidate."""
+    worth: np.ndarray,
+) -> tuple[np.ndarray, list[int | None], np.ndarray]:
+    """Bound candidates by the rounds' selections; return by which, and who was ever a candidate.
+
+    A bound that is not below `worth`, shape ``(m,)``, may be left at infinity: it helps nobody.
+    """
     number_of = {clique: number for number, clique in enumerate(closure)}
+    bounds = np.full(len(closure), np.inf)
+    rounds: list[int | None] = [None] * len(closure)
     asked = np.zeros(len(closure), dtype=bool)
     estimator = estimator_of(transcript, domain)
     selections = selections_of(transcript, domain, workload)
@@ -295,19 +260,25 @@ def _bound_by_selections(
                 f"marginals, this workload has {len(selection.cliques)} then; give the run's "
                 "workload."
             )
+        numbers = [number_of[clique] for clique in selection.cliques] if selection else []
+        asked[numbers] = True
         if done.measurement is None:
             continue
         if selection is not None:
-            numbers = np.array([number_of[clique] for clique in selection.cliques])
-            asked[numbers] = True
             part = failure * (done.rho_select + done.rho_measure) / transcript.rho_budget
             chosen = selection.cliques.index(done.clique)
             possible = possible_cells(domain, done.clique)
             seen = _error_seen(done.measurement, possible, estimator.model, part / 2)
             now = _errors_then(transcript, done, selection, chosen, seen, part / 2)
             # The rest only adds to it: no need to answer what is no better already.
-            better = now < bounds[numbers]
-            wanted = {closure[n]: e for n, e in zip(numbers[better], now[better], strict=True)}
+            better = now < np.minimum(bounds, worth)[numbers]
+            wanted = {
+                clique: error
+                for clique, error, answer in zip(
+                    selection.cliques, now.tolist(), better, strict=True
+                )
+                if answer
+            }
             for block in marginal_blocks(estimator.model, wanted):
                 answers = released.marginals(list(block))
                 for clique, answer in block.items():
@@ -316,7 +287,7 @@ def _bound_by_selections(
                     if bound < bounds[number]:
                         bounds[number], rounds[number] = bound, done.index
         estimator.add(done.measurement)
-    return asked
+    return bounds, rounds, asked
 
 
 def _error_seen(

@@ -30,7 +30,8 @@ from jam_dagster.evaluation.pair_figures import pair_numbers, ranked_pairs, tell
 from jam_dagster.evaluation.release_history import PartitionRelease
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
 from jam_dagster.mechanisms import Aim
-from jam_dagster.mechanisms.uncertainty import ErrorBound, ErrorBounds, known_bounds
+from jam_dagster.mechanisms.bounds import ErrorBound, ErrorBounds
+from jam_dagster.mechanisms.uncertainty import known_bounds
 from jam_dagster.privacy import Draws, Neighbours, NoiseCall, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, Workload
 from tests.evaluation.conftest import RECORDS, SmallRelease, lost, measured_round, transcript_of

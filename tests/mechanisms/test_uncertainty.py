@@ -65,6 +65,49 @@ def test_a_candidate_by_hand(domain, private, workload):
     assert found.bound == pytest.approx(0.1967 + 8 + 0.5058 - 0.2951 + 1.9359, abs=0.01)
 
 
+def test_a_part_errs_by_no_more_than_the_whole(domain, private, workload):
+    """MWEM+PGM chooses from pairs only: c, in no measured one, has the better of their bounds."""
+    draws = Draws(ScriptedNoise([0, 0]), UnledgeredAccount(9000.0))
+    made = MwemPgm(rounds=2).run(private, None, workload, draws)
+    found = bounds_of(made, domain, workload)
+    wholes = [found["a", "c"], found["b", "c"]]
+    best = min(wholes, key=lambda one: one.bound)
+    assert best.bound < max(one.bound for one in wholes) < 24
+    assert (found["c",].kind, found["c",].bound) == ("unsupported", best.bound)
+    assert found["c",].round == best.round is not None
+
+
+def test_a_bound_reaches_what_lies_several_attributes_deeper(domain, private):
+    wide = Workload.of(domain, [("a",), ("a", "b", "c")])
+    draws = Draws(ScriptedNoise([0]), UnledgeredAccount(9000.0))
+    made = MwemPgm(rounds=1).run(private, None, wide, draws)
+    found = bounds_of(made, domain, wide)
+    whole = found.pop(("a", "b", "c"))
+    assert found.pop(("a",)).kind == "supported"
+    assert (whole.kind, whole.round) == ("unsupported", 0)
+    assert whole.bound < 24
+    assert len(found) == 5
+    assert {(one.kind, one.bound, one.round) for one in found.values()} == {
+        (whole.kind, whole.bound, whole.round)
+    }
+
+
+def test_measurements_of_the_whole_hand_no_bound_on(domain, private, workload):
+    """Each may fail with all of its share, so the least of several could fail with more."""
+    made = once(private, workload)
+    first = made.transcript.rounds[0]
+    assert first.clique == ("a",)
+    assert first.measurement is not None
+    off = dataclasses.replace(first.measurement, values=[*first.measurement.values, 100, -100])
+    rounds = (dataclasses.replace(first, measurement=off), *made.transcript.rounds[1:])
+    changed = dataclasses.replace(made.transcript, rounds=rounds)
+    bounds = error_bounds(changed, domain, workload, released=made.model).bounds
+    found = {one.clique: one for one in bounds}
+    # The mean of both measurements of a is off by what the first weighs; ab's own is not.
+    assert found["a", "b"].round is None
+    assert found["a", "b"].bound < 1 < found["a",].bound
+
+
 @pytest.mark.parametrize(
     ("neighbours", "l1", "l2"),
     [
@@ -123,7 +166,9 @@ def test_a_lost_measurement_says_nothing(domain, private, workload):
     lost = dataclasses.replace(made.rounds[3], measurement=None)
     transcript = dataclasses.replace(made, rounds=(*made.rounds[:3], lost))
     found = {one.clique: one for one in error_bounds(transcript, domain, workload).bounds}
-    assert (found["a", "b"].kind, found["a", "b"].bound) == ("none", 24.0)
+    # It was chosen from all the same, and nothing came of it.
+    assert (found["a", "b"].kind, found["a", "b"].bound) == ("unsupported", 24.0)
+    assert found["a", "b"].round is None
     assert found["a",].bound == pytest.approx(summed_noise(2, 202.5, 900.0, 0.0225), abs=0.02)
 
 

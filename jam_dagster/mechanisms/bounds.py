@@ -1,0 +1,84 @@
+"""Bounds on the errors of a release's marginals, and the table of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from jam_dagster.tables import Clique
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Kind = Literal["supported", "unsupported", "none"]
+
+
+@dataclass(frozen=True)
+class ErrorBound:
+    """How wrong one marginal can be.
+
+    Attributes
+    ----------
+    clique
+        The marginal.
+    kind
+        ``supported``: it lies within a measured one. ``unsupported``: it lies within a candidate
+        only. ``none``: neither, so nothing better is known than that counts are not below 0.
+    bound
+        Bound on ``||q(D) - q(released)||_1``, in counts.
+    round
+        The round, from 0, whose selection gives the bound, its own or that of a marginal that has
+        it within; None where measurements do, or nothing.
+    """
+
+    clique: Clique
+    kind: Kind
+    bound: float
+    round: int | None = None
+
+
+@dataclass(frozen=True)
+class ErrorBounds:
+    """The bounds of a release.
+
+    Attributes
+    ----------
+    bounds
+        One for each marginal of the downward closure, in its order.
+    confidence
+        The probability, over the noise of the run, with which each bound holds.
+    records
+        n, the number of private records, as in the transcript.
+    """
+
+    bounds: tuple[ErrorBound, ...]
+    confidence: float
+    records: int
+
+    def fractions(self) -> dict[Clique, float]:
+        """Return the bounds as fractions of the records, as workload errors are told."""
+        return {one.clique: one.bound / self.records for one in self.bounds}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a marginal, the loosest bound first.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``marginal`` (names joined by " x "), ``kind``, ``bound`` (a fraction of the
+            records, at most 2 where n is public) and ``round`` (from 1; empty where measurements
+            give the bound).
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "marginal": " x ".join(one.clique),
+                "kind": one.kind,
+                "bound": one.bound / self.records,
+                "round": None if one.round is None else one.round + 1,
+            }
+            for one in self.bounds
+        ]
+        frame = pd.DataFrame(rows).astype({"round": "Int64"})
+        return frame.sort_values("bound", ascending=False, kind="stable", ignore_index=True)
