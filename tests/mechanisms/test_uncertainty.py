@@ -98,7 +98,8 @@ def test_measurements_of_the_whole_hand_no_bound_on(domain, private, workload):
     first = made.transcript.rounds[0]
     assert first.clique == ("a",)
     assert first.measurement is not None
-    off = dataclasses.replace(first.measurement, values=[*first.measurement.values, 100, -100])
+    moved = first.measurement.values + np.array([100, -100])
+    off = dataclasses.replace(first.measurement, values=moved)
     rounds = (dataclasses.replace(first, measurement=off), *made.transcript.rounds[1:])
     changed = dataclasses.replace(made.transcript, rounds=rounds)
     bounds = error_bounds(changed, domain, workload, released=made.model).bounds
