@@ -72,7 +72,8 @@ def _root(
     jam-dagster certificate verify release --ledger ledger.db
     ```
 
-    The exit status is 0; 2 for bad input; 3 where the privacy budget does not allow it.
+    The exit status is 0; 2 for bad input; 3 where the privacy budget does not allow it; 1 for
+    anything else, such as a run of a benchmark that failed.
     """
 
 

@@ -13,7 +13,7 @@ from jam_dagster.mechanisms.support import Support
 from jam_dagster.mechanisms.transcript import Measurement
 
 EXTREME = 1e-6
-"""No step goes nearer to 0 or 1, where it would be infinite; what is nearer already may stay."""
+"""Where noise put a band outside of what weights can say: so far from 0 or 1 is allowed."""
 
 SETTLED = 1e-12
 """Distances from what is allowed that are rounding."""

@@ -171,6 +171,8 @@ def _run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
             "picks_private": picks["private"],
             "picks_public": picks["public"],
         }
+        if picks.get("lost"):
+            shares["picks_lost"] = picks["lost"]
     return {
         "rho_spent": transcript.rho_spent,
         "epsilon_spent": epsilon_from_rho(transcript.rho_spent, delta),

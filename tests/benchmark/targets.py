@@ -16,12 +16,11 @@ def be_killed(run: object, files: object, data: object, to: Connection) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def fill_and_be_killed(run: object, files: object, data: object, to: Connection) -> None:
-    to.send(AT_WORK)
+def fill(run: object, files: object, data: object, to: Connection) -> None:
     held = bytearray(HELD_MB * 2**20)
-    # Long enough to be looked at, and to be seen holding it.
-    time.sleep(0.7)
-    os.kill(os.getpid(), signal.SIGKILL if len(held) else 0)
+    to.send(AT_WORK)
+    time.sleep(600)
+    sys.exit(len(held))
 
 
 def crash(run: object, files: object, data: object, to: Connection) -> None:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -508,11 +507,12 @@ def test_a_release_of_aim_tells_how_wrong_each_marginal_can_be(
     tables = {"synthetic": sampled, "public": release.public}
     bounds = known_bounds(made.transcript, domain, workload, released=sampled)
     assert bounds is not None
-    fractions = Mock(side_effect=bounds.fractions)
-    monkeypatch.setattr(ErrorBounds, "fractions", lambda _: fractions())
+    asked = []
+    fractions = ErrorBounds.fractions
+    monkeypatch.setattr(ErrorBounds, "fractions", lambda one: asked.append(one) or fractions(one))
     told = render_report(FACTS, domain=domain, transcript=made.transcript, bounds=bounds, **tables)
-    # Once for each of table, figure and caption: once a row would be quadratic.
-    assert fractions.call_count <= 3 < len(bounds.bounds)
+    # Once a row would be quadratic.
+    assert 0 < len(asked) < len(bounds.bounds) / 2
     assert 'href="#bounds"' in told
     words = Page(told).words()
     for one in bounds.bounds:
