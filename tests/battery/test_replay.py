@@ -215,4 +215,4 @@ def test_inputs_of_draws_move_as_far_as_their_noise_is_made_for(
 @every_relation
 @every_mechanism
 def test_no_input_moves_further_in_many_pairs(case: Case, relation: Neighbours, short: int) -> None:
-    check_moves(case, relation, short, 20 if case.compiles else 80)
+    check_moves(case, relation, short, 16 if case.compiles else 40)

@@ -23,8 +23,8 @@ from jam_dagster.benchmark.results import COLUMNS, Results, to_parquet
 from jam_dagster.benchmark.worker import why
 from jam_dagster.errors import InputError, SpecificationError
 
-# What a run made again may differ in.
-TIMES = ("seconds", "seconds_by_stage", "peak_memory_mb", "date")
+# What a run made again may differ in; the machine's words name jax where the process has loaded it.
+TIMES = ("seconds", "seconds_by_stage", "peak_memory_mb", "date", "machine")
 
 
 def without_times(row: dict[str, Any]) -> dict[str, Any]:

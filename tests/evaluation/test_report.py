@@ -323,6 +323,11 @@ def test_what_comes_from_other_releases_is_not_under_this_one_s_guarantee(
     assert "whole release becomes" in words
     assert "This page tells of the releases of earlier partitions. They paid for" in words
     assert "The public table is not protected at all" in words
+    assert "Lost picks" not in words
+    # What was lost is neither, and told where there is any.
+    less = replace(earlier.transcript, rounds=tuple(map(lost, earlier.transcript.rounds)))
+    history[1] = replace(history[1], transcript=less)
+    assert "Lost picks" in Page(render(tiny, history=history)).words()
 
 
 def test_a_public_table_that_was_released_before_is_called_so(tiny: SmallRelease) -> None:
