@@ -29,7 +29,7 @@ PYTEST := $(BIN)/python -m pytest --durations=15 --durations-min=1
 # Each worker imports jax and dagster anew: more than four take more memory than they save time.
 WORKERS ?= logical
 
-.PHONY: help demo dev docs test test-all torture mutants lint format bench bench-errors bench-scaling \
+.PHONY: help demo dev docs test test-all gate torture mutants lint format bench bench-errors bench-scaling \
   bench-kernels bench-previous screenshots constraints clean
 
 help: ## list these commands
@@ -64,6 +64,11 @@ test: $(INSTALLED) ## the quick tests, a few minutes
 
 test-all: $(INSTALLED) ## every test, under an hour on two cores
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4 --dist loadgroup
+
+# Hypothesis tries the same examples every time in the two above; here twenty times as many, at random.
+gate: $(INSTALLED) ## the longest: every test on random examples, then torture and mutants; hours
+	$(PYTEST) -n $(WORKERS) --maxprocesses 4 --dist loadgroup --hypothesis-profile=gate
+	$(MAKE) torture mutants
 
 torture: $(INSTALLED) ## kill releases at every point of their runs, and look at what they paid; minutes
 	$(BIN)/python -m tests.torture --sqlite 210 --dagster 10 --steps 4 --postgresql 50

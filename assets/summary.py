@@ -6,7 +6,6 @@ any run, of this process or of another.
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -86,7 +85,7 @@ def _spent(ledger: object, release: str, transcript: Transcript) -> str:
     """Return what the ledger charged for the last edition of the release."""
     if not transcript.releasable or not isinstance(ledger, LedgerResource):
         return f"none: the noise is seeded, and would have cost rho {transcript.rho_spent:.6g}"
-    opened = Ledger(os.path.expanduser(os.path.expandvars(ledger.url)))
+    opened = Ledger(ledger.url)
     charged: Release = [one for one in opened.releases() if one.key.release == release][-1]
     spent = sum(charged.account(share).spent for share in charged.shares)
     balance = opened.balance(charged.key.dataset)

@@ -1,6 +1,5 @@
 """my_project/definitions.py: every release below my_project/defs, and what they run on."""
 
-import os
 from pathlib import Path
 
 import dagster as dg
@@ -14,8 +13,8 @@ def defs() -> dg.Definitions:
     resources = {
         # Budgets are granted by the privacy officer, with `jam-dagster ledger grant`.
         "ledger": LedgerResource(url="${JAM_LEDGER}"),
-        "private_io_manager": ReleaseStoreResource(root=os.environ["JAM_PRIVATE"], private=True),
-        "releasable_io_manager": ReleaseStoreResource(root=os.environ["JAM_RELEASES"]),
+        "private_io_manager": ReleaseStoreResource(root="${JAM_PRIVATE}", private=True),
+        "releasable_io_manager": ReleaseStoreResource(root="${JAM_RELEASES}"),
     }
     releases = dg.load_from_defs_folder(path_within_project=Path(__file__).parent)
     # The steps of a release wait for each other, and each would import for seconds by itself.

@@ -1,12 +1,48 @@
--- Run by the owner of the ledger's database, once `jam-dagster ledger grant` has made the ledger.
+-- Run by the owner of the ledger's database, once `jam-dagster ledger grant` has made the ledger,
+-- and again after each `jam-dagster ledger upgrade` or `ledger move`.
 
--- What the code location logs in as: it reads the journal and appends to it. It can neither change
--- nor remove an event, and it owns no table.
-CREATE ROLE jam_releases LOGIN;
+-- What the code location logs in as: it reads the journals and appends what a release does. It can
+-- neither change nor remove a line, and it owns no table.
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'jam_releases') THEN
+        CREATE ROLE jam_releases LOGIN;
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'jam_auditor') THEN
+        CREATE ROLE jam_auditor LOGIN;
+    END IF;
+END $$;
 GRANT USAGE ON SCHEMA jam_ledger TO jam_releases;
 GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA jam_ledger TO jam_releases;
+REVOKE INSERT ON jam_ledger.alembic_version FROM jam_releases;
 
 -- What `jam-dagster ledger show`, `ledger verify` and `certificate verify` need.
-CREATE ROLE jam_auditor LOGIN;
 GRANT USAGE ON SCHEMA jam_ledger TO jam_auditor;
 GRANT SELECT ON ALL TABLES IN SCHEMA jam_ledger TO jam_auditor;
+
+-- Nobody else reaches the database: whoever does can hold the lock that every writer waits for.
+DO $$ BEGIN
+    EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database());
+    EXECUTE format(
+        'GRANT CONNECT ON DATABASE %I TO jam_releases, jam_auditor', current_database()
+    );
+END $$;
+
+-- Grants, approvals, withdrawals, keys, moves, rebindings and acknowledgements are the owner's alone.
+CREATE OR REPLACE FUNCTION jam_ledger.officer_only() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- What binds no release lets a partition be bound to another source.
+    IF (NEW.kind <> ALL (TG_ARGV) OR NEW.release = '') AND NOT pg_has_role(
+        current_user, (SELECT relowner FROM pg_class WHERE oid = TG_RELID), 'USAGE'
+    ) THEN
+        RAISE EXCEPTION 'an event of the kind % is the owner''s to write', quote_literal(NEW.kind)
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER events_of_releases BEFORE INSERT ON jam_ledger.events FOR EACH ROW
+EXECUTE FUNCTION jam_ledger.officer_only(
+    'reserved', 'charged', 'returned', 'closed', 'stored', 'bound', 'certified'
+);
+CREATE OR REPLACE TRIGGER accesses_of_releases BEFORE INSERT ON jam_ledger.accesses FOR EACH ROW
+EXECUTE FUNCTION jam_ledger.officer_only('attempted', 'ended');

@@ -1,8 +1,16 @@
 """The errors that users meet, one class per cause.
 
 Every message names the thing that is wrong and the remedy, and never holds a value, or a
-statistic, of a private table: what is raised lands in logs that many people read.
+statistic, of a private table: what is raised lands in logs that many people read. A failure that
+depends on values of a private table is an answer about them, so its message names nothing.
 """
+
+DETAILS_LIE = (
+    "Details are written for the owner of the private data alone: in Dagster to the folder "
+    "failures/ of the release in the private store, on the command line to restricted/failures/ "
+    "of the release's folder."
+)
+"""Where the owner of private data finds what an error does not say."""
 
 
 class JamError(Exception):
@@ -29,6 +37,22 @@ class SourceError(InputError):
     """A table cannot be found or read."""
 
 
+class PrivateValuesError(InputError):
+    """Values of a private table do not fit; the message is the same for every such fault.
+
+    `jam_dagster.tables.private_values` raises it, with neither cause nor context. Whatever it is
+    given, such as by a copy of it, is not kept.
+    """
+
+    def __init__(self, *_: object) -> None:
+        super().__init__(
+            "The private table does not fit: a value, a combination of values, a missing value or "
+            "the number of rows is none that the domain, the privacy unit or the source's options "
+            "allow. Which it is depends on private values, so this message is always the same. "
+            f"{DETAILS_LIE} Compare the table with its domain, mend the table, and run again."
+        )
+
+
 class BudgetError(JamError):
     """The privacy budget, or the ledger that keeps it, does not allow what was asked."""
 
@@ -37,12 +61,24 @@ class BudgetExceededError(BudgetError):
     """A release or a draw asks for more than is left."""
 
 
+class NotApprovedError(BudgetError):
+    """A release waits for a privacy officer's approval; nothing was reserved."""
+
+
 class LostDrawError(BudgetError):
     """A draw was charged, but its outcome was never stored; it counts as spent."""
 
 
 class ReleaseClosedError(BudgetError):
     """A release that has ended was asked to draw again."""
+
+
+class AttemptsError(BudgetError):
+    """Too many attempts to open a dataset's private data have not ended well."""
+
+
+class SourceBindingError(BudgetError):
+    """A release would read another source than the one that its reservation is bound to."""
 
 
 class LedgerIntegrityError(BudgetError):

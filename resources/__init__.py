@@ -32,7 +32,12 @@ def build_resources() -> dict[str, LedgerResource | ReleaseStoreResource]:
     return build_release_resources(
         BUDGETS,
         home=home_of(Path(__file__).parents[1] / ".jam"),
-        ledger=os.environ.get("JAM_LEDGER"),
-        private=os.environ.get("JAM_PRIVATE"),
-        releases=os.environ.get("JAM_RELEASES"),
+        ledger=_variable("JAM_LEDGER"),
+        private=_variable("JAM_PRIVATE"),
+        releases=_variable("JAM_RELEASES"),
     )
+
+
+def _variable(name: str) -> str | None:
+    """Return a variable by its name, which errors then show; None where it is not set."""
+    return f"${{{name}}}" if os.environ.get(name) else None

@@ -10,13 +10,28 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from jam_dagster.privacy import Ledger
 from tests.cli_bench import NOISY, RELEASE, Run, run_cli, synthesize, write_tables
 from tests.docs.site import build_site
+from tests.examples import QUICK
 from tests.postgres import PostgresServer, running_server
 
-# How long an example takes depends on what else the machine does.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+# `--hypothesis-profile=gate` comes after this, and before any test is imported.
+settings.load_profile(QUICK)
+
+KEEP = """\
+A property does not hold. Keep the example, so that every later run tries it: copy the arguments
+that the failure shows into a line `@example(...)` above the test, or into a test with a name of
+its own. The line `@reproduce_failure(...)` makes exactly this failure happen again.
+"""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how an example that hypothesis found is kept."""
+    failed = terminalreporter.stats.get("failed", [])
+    if any("@reproduce_failure(" in report.longreprtext for report in failed):
+        terminalreporter.section("how to keep what was found")
+        terminalreporter.write_line(KEEP)
 
 
 @pytest.fixture
@@ -45,6 +60,8 @@ def released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release_folder: Pa
     """Run a command in a folder where a release was made with `RELEASE` and `NOISY`."""
     shutil.copytree(release_folder, tmp_path / "copy")
     monkeypatch.chdir(tmp_path / "copy")
+    # The tables have moved with the folder.
+    Ledger("ledger.db").rebind("people", reason="copied for a test")
     return run_cli
 
 

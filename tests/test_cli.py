@@ -124,7 +124,7 @@ BAD_INPUT = {
         lambda: synthesize(
             *RELEASE, private=_bad("bad.csv", "age,sex,job,income\n1,1,1,1\n1,7777,1,1\n")
         ),
-        "sex",
+        "The private table does not fit",
     ),
     "a password in broken JSON": (
         lambda: synthesize(*RELEASE, private='{"sql": "postgresql://u:7777@h/db", "query"'),
@@ -418,6 +418,7 @@ def test_private_values_enter_a_domain_for_research_only(run: Run) -> None:
     assert accepted.exit_code == 0, accepted.output
     assert "may leave" in accepted.stderr
     assert yaml.safe_load(Path("d.yaml").read_text())["identified_from"] == "private"
+    assert Path("d.yaml").stat().st_mode & 0o777 == 0o600
 
 
 # --- demo

@@ -9,7 +9,8 @@ from tests.cli_bench import RESEARCH, Run, lines, synthesize
 
 
 def test_a_release_verifies(released: Run) -> None:
-    result = released("certificate", "verify", "out", "--ledger", "ledger.db")
+    given = ("--ledger", "ledger.db", "--public", "pub.csv")
+    result = released("certificate", "verify", "out", *given)
     assert result.exit_code == 0, result.output
     told = result.stdout.splitlines()
     assert all(line.startswith("pass  ") for line in told[:-1])

@@ -39,6 +39,19 @@ def test_a_ledger_shows_what_a_release_spent(released: Run) -> None:
     assert "The last 3 of" in result.stdout
 
 
+def test_variables_in_the_ledger_s_place_are_expanded_and_shown_by_name(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An error may suggest a command with the name in it, and that command must work."""
+    monkeypatch.setenv("JAM_T_BOOKS", str(tmp_path / "tok3n"))
+    place = ("--ledger", "${JAM_T_BOOKS}/l.db")
+    refused = run("ledger", "show", *place).stderr
+    assert "grant --ledger ${JAM_T_BOOKS}/l.db" in " ".join(refused.split())
+    assert "tok3n" not in refused
+    run("ledger", "grant", *place, "--dataset", "a", "--epsilon", 1, "--delta", 1e-9)
+    assert (tmp_path / "tok3n" / "l.db").exists()
+
+
 def test_a_renewing_budget_is_granted_and_shown(run: Run) -> None:
     budget = ("--ledger", "l.db", "--dataset", "a", "--epsilon", 1, "--delta", 1e-9)
     disjoint = ("--partitions", "disjoint", "--ground", "membership public and fixed")

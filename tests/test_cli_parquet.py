@@ -57,7 +57,7 @@ def test_a_bad_value_in_the_last_row_group_is_found_before_any_charge(
     result = run(*synthesize(*RELEASE, *NOISY, private=_as_parquet(last_job=73194)))
 
     assert result.exit_code == 2
-    assert "attribute 'job'" in result.stderr
+    assert "this message is always the same" in result.stderr
     assert "73194" not in result.output
     # What was reserved before the table was opened stays, for the same release of a mended table.
     assert Ledger("ledger.db").balance("people").spent == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -25,6 +26,7 @@ from jam_dagster.synthesis import SynthesisRequest
 from jam_dagster.synthesis import run as steps
 from jam_dagster.tables import CsvSource, EncodedTable, decode
 from tests.cli_bench import KEYS, NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, synthesize
+from tests.full_disk import on_a_full_disk
 
 # --- research
 
@@ -209,8 +211,10 @@ def test_a_release_is_checked(run: Run) -> None:
     assert found is not None
     # Columns, rows, and of each attribute its dtype, its values, its nulls and its marginal.
     assert found[1] == found[2] == str(2 + 4 * len(PEOPLE))
-    assert Path(found[3]) == Path("out/data_docs/index.html").resolve()
-    assert Path(found[3]).exists()
+    assert Path(found[3]) == Path("out/checks.html").resolve()
+    assert "expectations are met" in Path(found[3]).read_text()
+    # One suite more where a marginal was measured on the private table.
+    assert len(json.loads(Path("out/checks.json").read_text())) in (2, 3)
     page = Path("out/report.html").read_text()
     assert "No checks were run" not in page
     assert "200 rows, 200 expected" in page
@@ -360,7 +364,10 @@ def test_a_lost_evaluation_does_not_withhold_the_table(released: Run) -> None:
     assert json.loads(result.stdout)["workload_error"]["synthetic"] is None
     assert "lost" in result.stderr
     assert Path("out/synthetic.csv").exists()
-    assert Ledger("ledger.db").events() == events
+    # Without the errors it is another certificate, of which the ledger is told.
+    *same, certified = Ledger("ledger.db").events()
+    assert same == events
+    assert certified.kind == Kind.CERTIFIED
 
 
 def test_a_charged_release_without_its_folder_is_bad_input(released: Run) -> None:
@@ -502,3 +509,129 @@ def test_mechanisms_are_listed_with_their_settings(run: Run) -> None:
     assert told["jam_pgm"]["settings"]["rounds"]["default"] == 30
     assert run("mechanisms", "aim").stdout.startswith("aim: AIM")
     assert "must be one of" in run("mechanisms", "jam").stderr
+
+
+# --- what lies in the folder, and who may read it
+
+
+def _modes(folder: Path) -> dict[str, int]:
+    return {str(path): path.stat().st_mode & 0o777 for path in (folder, *folder.rglob("*"))}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", ["nothing", "what an earlier version left"])
+def test_what_research_makes_is_its_owners_alone(run: Run, before: str) -> None:
+    """With the seed, a transcript tells exact marginals: it is as private as the table."""
+    if before != "nothing":
+        assert run(*synthesize(*RESEARCH)).exit_code == 0
+        for path in (Path("out"), *Path("out").rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+    mask = os.umask(0o022)
+    try:
+        result = run(*synthesize(*RESEARCH, "--evaluate", "exact", "--report", "--checks"))
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(mask)
+    assert result.exit_code == 0, result.output
+    modes = _modes(Path("out"))
+    assert len(modes) > 15
+    assert {"out/transcript/measurements.npz", "out/synthetic.csv"} <= set(modes)
+    assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
+
+
+def test_a_folder_of_other_things_stays_as_open_as_it_is(run: Run) -> None:
+    Path("out").mkdir(mode=0o755)
+    Path("out").chmod(0o755)
+    Path("out/notes.txt").write_text("mine")
+    result = run(*synthesize(*RESEARCH, "--no-report"))
+    assert result.exit_code == 0, result.output
+    modes = _modes(Path("out"))
+    assert modes.pop("out") == 0o755
+    assert modes.pop("out/notes.txt") & 0o044
+    assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
+
+
+def test_a_release_may_be_read_by_others(run: Run) -> None:
+    mask = os.umask(0o022)
+    try:
+        result = run(*synthesize(*RELEASE, *NOISY))
+    finally:
+        os.umask(mask)
+    assert result.exit_code == 0, result.output
+    assert _modes(Path("out"))["out/synthetic.csv"] == 0o644
+
+
+@pytest.mark.slow
+def test_what_leaves_does_not_say_where_the_private_table_lies(run: Run) -> None:
+    Path("ward-nine").mkdir()
+    Path("priv.csv").rename("ward-nine/patients-secret.csv")
+    options = (*RELEASE, *NOISY, "--report", "--checks")
+    result = run(*synthesize(*options, private="ward-nine/patients-secret.csv"))
+    assert result.exit_code == 0, result.output
+    files = [path for path in Path("out").rglob("*") if path.is_file()]
+    assert Path("out/report.html") in files
+    assert Path("out/certificate.html") in files
+    for path in files:
+        content = path.read_bytes()
+        for word in (b"ward-nine", b"patients-secret"):
+            assert word not in content, path
+
+
+# --- a full disk
+
+RELEASE_ON_A_FULL_DISK = """
+import contextlib, io, os
+from pathlib import Path
+from jam_dagster.cli import app
+from tests.cli_bench import NOISY, RELEASE, run_cli, synthesize
+fill()
+arguments = synthesize(*RELEASE, *NOISY, "--out", os.path.join(disk, "out"))
+full = run_cli(*arguments)
+print(full.exit_code, " ".join(full.stderr.split()))
+print(*files())
+(Path(disk) / "filler").unlink()
+again = run_cli(*arguments)
+print(again.exit_code, " ".join(again.stderr.split()))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("room", [0, 12288, 40960])
+def test_a_release_folder_on_a_full_disk_says_so_and_goes_on_with_room(
+    run: Run, tmp_path_factory: pytest.TempPathFactory, room: int
+) -> None:
+    disk = tmp_path_factory.mktemp("disk")
+    said, left, again = on_a_full_disk(RELEASE_ON_A_FULL_DISK, disk, room=room)
+    assert not said.startswith("0 ")
+    assert os.strerror(errno.ENOSPC) in said
+    assert "priv.csv" not in said
+    # Nothing half is there: names that begin with a dot are those of files in the making.
+    assert not [name for name in left.split() if Path(name).name.startswith(".")]
+    assert again.startswith("0 "), again
+    assert Ledger("ledger.db").verify().events > 3
+
+
+def test_a_domain_with_formulas_is_refused_before_it_begins(run: Run) -> None:
+    for name in ("priv", "pub"):
+        rows = 60 if name == "priv" else 40
+        frame = pd.DataFrame({"a": ["=1+1", "x"] * (rows // 2), "b": ["u", "v"] * (rows // 2)})
+        frame.to_csv(f"{name}.csv", index=False)
+    Path("domain.json").write_text(
+        json.dumps({"attributes": {"a": {"values": ["=1+1", "x"]}, "b": {"values": ["u", "v"]}}})
+    )
+    before = Path("ledger.db").read_bytes()
+
+    result = run(*synthesize(*RELEASE, *NOISY))
+
+    assert result.exit_code == 2
+    assert "its value '=1+1' would be run as a formula" in result.stderr
+    assert Path("ledger.db").read_bytes() == before
+    # One that began before such domains were refused goes on, and is the same for nothing.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jam_dagster.synthesis.run.check_cells", lambda domain: None)
+        assert run(*synthesize(*RELEASE, *NOISY)).exit_code == 0
+    spent = Ledger("ledger.db").balance("people").spent_units
+    table = Path("out/synthetic.csv").read_bytes()
+    assert run(*synthesize(*RELEASE, *NOISY)).exit_code == 0
+    assert Ledger("ledger.db").balance("people").spent_units == spent
+    assert Path("out/synthetic.csv").read_bytes() == table

@@ -20,6 +20,7 @@ LAYERS = [
     "mechanisms",
     "privacy",
     "tables",
+    "shown_text",
     "errors",
 ]
 # They sit beside the pipeline: everything below it is theirs, nothing of Dagster, and nobody

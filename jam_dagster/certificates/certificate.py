@@ -9,7 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.certificates.charges import charge_faults, spent_units
+from jam_dagster.certificates.charges import STORED, charge_faults, spent_units
+from jam_dagster.certificates.withdrawal import Withdrawal
 from jam_dagster.certificates.wording import Condition, conditions_of, guarantee_of
 from jam_dagster.errors import InputError
 from jam_dagster.privacy import (
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
     from jam_dagster.privacy import Event
 
 SCHEMA = "jam_dagster certificate"
-VERSION = 1
+VERSION = 2
+"""What is written; those of version 1 have no digests of outcomes, and are read all the same."""
+
+READ_VERSIONS = (1, VERSION)
 
 FILE_NAME = "certificate.json"
 
@@ -63,6 +67,7 @@ class Entry:
     units: int
     hash: str
     previous: str
+    digest: str = ""
 
     @classmethod
     def of(cls, event: Event) -> Entry:
@@ -76,7 +81,17 @@ class Entry:
             event.units,
             event.hash,
             event.previous,
+            event.digest,
         )
+
+    @staticmethod
+    def tells(event: Event) -> bool:
+        """Return whether an event is one that certificates tell of."""
+        return event.moves_amount or event.kind.value == STORED
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; a digest only where there is one."""
+        return {name: value for name, value in asdict(self).items() if name != "digest" or value}
 
 
 @dataclass(frozen=True)
@@ -145,6 +160,25 @@ class FileHash:
     sha256: str
 
 
+@dataclass(frozen=True)
+class Signature:
+    """Who signed a certificate.
+
+    Parameters
+    ----------
+    key
+        The public key: 32 bytes in base64.
+    algorithm
+        ``Ed25519``.
+    value
+        The signature in base64; see `signing.signed_bytes` for what it is of.
+    """
+
+    key: str
+    algorithm: str
+    value: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
     """What a release promises, what it cost, and what it left.
@@ -184,6 +218,12 @@ class Certificate:
         How the table was sampled.
     files
         The files of the release, by what they are.
+    withdrawn
+        That the ledger had withdrawn the release's certificates by then; None where it had not.
+    signature
+        Who signed it; None where nobody did.
+    version
+        Of the document.
     """
 
     key: ReleaseKey
@@ -203,6 +243,9 @@ class Certificate:
     standing: Standing | None
     sampling: Sampling
     files: Mapping[str, FileHash]
+    withdrawn: Withdrawal | None = None
+    signature: Signature | None = None
+    version: int = VERSION
 
     @cached_property
     def conditions(self) -> tuple[Condition, ...]:
@@ -239,12 +282,21 @@ class Certificate:
         """What was spent, as epsilon at the release's delta."""
         return epsilon_from_rho(self.rho_spent, self.asked.delta) if self.draws else 0.0
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what the certificate says of its release, in hexadecimal.
+
+        It names the certificate: one that is made again for nothing has the same, though the
+        ledger has a later head by then.
+        """
+        return digest_of(self.to_dict())
+
     def to_dict(self) -> dict[str, Any]:
-        """Return the document, with all that follows from it and its seal."""
+        """Return the document, with all that follows from it, its signature and its seal."""
         standing = self.standing
         content: dict[str, Any] = {
             "schema": SCHEMA,
-            "version": VERSION,
+            "version": self.version,
             "release": asdict(self.key),
             "made": self.made,
             "made_with": dict(self.made_with),
@@ -270,7 +322,7 @@ class Certificate:
             },
             "ledger": standing
             and {
-                "entries": [asdict(entry) for entry in self.entries],
+                "entries": [entry.to_dict() for entry in self.entries],
                 "events": standing.events,
                 "head": standing.head,
                 "dataset": dict(standing.totals),
@@ -283,8 +335,12 @@ class Certificate:
                 "warnings": list(self.warnings),
             },
         }
+        if self.withdrawn is not None:
+            content["withdrawn"] = asdict(self.withdrawn)
         # As JSON gives it back: lists for tuples.
         content = json.loads(canonical_json(content))
+        if self.signature is not None:
+            content["signature"] = asdict(self.signature)
         return {**content, "seal": seal_of(content)}
 
     @classmethod
@@ -296,10 +352,15 @@ class Certificate:
         InputError
             If it is no certificate, or one of another version.
         """
-        if content.get("schema") != SCHEMA or content.get("version") != VERSION:
+        version = content.get("version")
+        if (
+            content.get("schema") != SCHEMA
+            or type(version) is not int
+            or (version not in READ_VERSIONS)
+        ):
             raise InputError(
-                f"This is no certificate of version {VERSION}: give the {FILE_NAME} of a release, "
-                "or verify it with the version of jam-dagster that made it."
+                f"This is no certificate of version {VERSION} or before: give the {FILE_NAME} of a "
+                "release, or verify it with the version of jam-dagster that made it."
             )
         try:
             certificate = cls._parsed(content)
@@ -338,6 +399,11 @@ class Certificate:
             else None,
             sampling=Sampling(**content["sampling"]),
             files={name: FileHash(**file) for name, file in content["files"].items()},
+            withdrawn=Withdrawal.from_dict(content["withdrawn"])
+            if "withdrawn" in content
+            else None,
+            signature=Signature(**content["signature"]) if "signature" in content else None,
+            version=content["version"],
         )
 
     def save(self, folder: Path | UPath) -> None:
@@ -374,6 +440,20 @@ def read_document(path: Path | UPath) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError(f"{file} is no certificate: give the {FILE_NAME} of a release.")
     return content
+
+
+MOVING = frozenset({"ledger", "releasable", "seal", "signature", "withdrawn"})
+"""The parts of a document that differ where the ledger has a later head, or follow from others."""
+
+
+def digest_of(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of what stays of a document, in canonical JSON; see `Certificate.digest`.
+
+    The guarantee in words is left out too: it quotes the dataset's spending over its lifetime.
+    """
+    stays = {name: value for name, value in content.items() if name not in MOVING}
+    said = {name: value for name, value in stays["privacy"].items() if name != "guarantee"}
+    return canonical_digest({**stays, "privacy": said})
 
 
 def seal_of(content: Mapping[str, Any]) -> str:

@@ -11,6 +11,11 @@ from jam_dagster.privacy import units_down, units_up
 if TYPE_CHECKING:
     from jam_dagster.certificates.certificate import Entry, PaidDraw
 
+MECHANISM_SHARE, EVALUATION_SHARE = "mechanism", "evaluation"
+
+STORED = "stored"
+"""The kind of the entries that hold the digest of an outcome."""
+
 _ROUNDING = 2
 """Units of 1e-15 rho: an amount that went through a float may have lost one."""
 
@@ -69,7 +74,7 @@ def _share_faults(share: str, entries: Sequence[Entry], rho: float | None) -> It
     amounts: dict[str, list[int]] = defaultdict(list)
     for entry in entries:
         amounts[entry.kind].append(entry.units)
-    unknown = amounts.keys() - {"reserved", "charged", "returned", "closed"}
+    unknown = amounts.keys() - {"reserved", "charged", STORED, "returned", "closed"}
     if unknown:
         yield f"share {share} has an entry of an unknown kind"
     if len(amounts["reserved"]) != 1:
@@ -81,6 +86,12 @@ def _share_faults(share: str, entries: Sequence[Entry], rho: float | None) -> It
     charged, returned = sum(amounts["charged"]), sum(amounts["returned"])
     if charged + returned > reserved:
         yield f"share {share} was charged more than it held"
+    paid: set[str] = set()
+    for entry in entries:
+        if entry.kind == "charged":
+            paid.add(entry.step)
+        elif entry.kind == STORED and entry.step not in paid:
+            yield f"the outcome of {entry.step} was stored before it was paid for"
     if amounts["closed"] and charged + returned != reserved:
         yield f"share {share} was closed with something unaccounted for"
     if returned and not amounts["closed"]:

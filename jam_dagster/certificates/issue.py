@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -25,17 +26,21 @@ from jam_dagster.certificates.certificate import (
     Sampling,
     Standing,
 )
+from jam_dagster.certificates.charges import EVALUATION_SHARE, MECHANISM_SHARE
+from jam_dagster.certificates.outcome_faults import compare_outcomes
+from jam_dagster.certificates.withdrawal import withdrawal_in
+from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.mechanisms import kernels
 from jam_dagster.mechanisms.transcript import measurements_hash
+from jam_dagster.privacy.release_key import command_line_run
 
 if TYPE_CHECKING:
     from upath import UPath
 
+    from jam_dagster.certificates.signing import Signer
     from jam_dagster.mechanisms import Transcript
     from jam_dagster.privacy import Balance, Ledger, NoiseCall, ReleaseKey
     from jam_dagster.tables import Domain
-
-MECHANISM_SHARE, EVALUATION_SHARE = "mechanism", "evaluation"
 
 SEED_BYTES = 16
 """How much of the measurements' SHA-256 is the seed of the table."""
@@ -54,8 +59,10 @@ def certify(
     ledger: Ledger | None = None,
     source_restriction: str | None = None,
     seed: int | None = None,
+    run_id: str = "",
+    signer: Signer | None = None,
 ) -> Certificate:
-    """Return the certificate of a release whose files have been written.
+    """Return the certificate of a release whose files have been written; the ledger notes it.
 
     Parameters
     ----------
@@ -77,11 +84,19 @@ def certify(
         Why nothing made from the private table may leave.
     seed
         That the table was sampled with; None where it was derived from the measurements.
+    run_id
+        Written beside the certificate's entry in the ledger: something random, else the entry's
+        hash would tell its time. Unless given, a new one of the command line.
+    signer
+        Signs the certificate; its key must be known to the ledger. Research is not signed.
 
     Raises
     ------
     LedgerIntegrityError
-        If the ledger does not add up: nothing can be certified by it.
+        If the ledger does not add up, or the outcomes are not those that it has the digests of:
+        nothing can be certified then.
+    BudgetError
+        If the ledger does not know the signer's key, or it was revoked.
     OSError
         If a file is not there.
     """
@@ -91,16 +106,23 @@ def certify(
     measured = measurements_hash(transcript).hexdigest()
     made = datetime.now(UTC).isoformat(timespec="seconds")
     entries: tuple[Entry, ...] = ()
-    standing = None
     if ledger is not None:
-        events = [event for event in ledger.events(key.dataset) if event.key == key]
+        events = [
+            event for event in ledger.events(key.dataset) if event.key == key and Entry.tells(event)
+        ]
         entries = tuple(Entry.of(event) for event in events)
-        if events:
+        if moving := [event for event in events if event.moves_amount]:
             # A release that is made again for nothing gets the certificate that it had.
-            made = to_the_second(events[-1].at)
-        proof = ledger.verify()
-        standing = Standing(proof.events, proof.head, _totals(ledger.balance(key.dataset)))
-    return Certificate(
+            made = to_the_second(moving[-1].at)
+        errors = None if "errors" not in files else json.loads(files["errors"].read_bytes())
+        outcomes = compare_outcomes(draws, entries, transcript, errors)
+        if outcomes.faults:
+            raise LedgerIntegrityError(
+                f"nothing is certified, because {outcomes.faults[0]}: a file of the release was "
+                "changed after it was drawn. Remove the transcript and the errors, and run the "
+                "release again, which costs nothing: it is made from the stored draws"
+            )
+    certificate = Certificate(
         key=key,
         made=made,
         made_with=environment(),
@@ -115,7 +137,7 @@ def certify(
         noise=transcript.noise,
         draws=tuple(draws),
         entries=entries,
-        standing=standing,
+        standing=None,
         sampling=Sampling(
             rows=transcript.records,
             measurements=measured,
@@ -123,7 +145,25 @@ def certify(
             derived=seed is None,
         ),
         files=dict(_hashed(folder, files)),
+        withdrawn=None if ledger is None else withdrawal_in(ledger, key),
     )
+    if ledger is None:
+        return certificate
+    if signer is not None:
+        ledger.keys.check(signer.public)
+    certificate = replace(certificate, standing=_standing(ledger, certificate))
+    # Before it is written: what is beside a release must be known to the ledger.
+    ledger.certify(key, certificate.digest, run_id=run_id or command_line_run())
+    return certificate if signer is None else signer.sign(certificate)
+
+
+def _standing(ledger: Ledger, certificate: Certificate) -> Standing:
+    """Return where the ledger stands, or stood when it was told of this very certificate."""
+    proof = ledger.verify()
+    told = ledger.issued(certificate.key, certificate.digest)
+    if told is None or any(entry.seq > told.seq for entry in certificate.entries):
+        return Standing(proof.events, proof.head, _totals(ledger.balance(certificate.key.dataset)))
+    return Standing(told.seq - 1, told.previous, _totals(ledger.balance_after(told)))
 
 
 def to_the_second(at: str) -> str:
@@ -149,6 +189,8 @@ CONTENTS: dict[str, dict[str, str]] = {
     "domain": {"domain": ""},
     "transcript": {"transcript": "transcript.json", "measurements": "measurements.npz"},
     "model": {"model": "model.json"},
+    "report": {"report": ""},
+    "errors": {"errors": ""},
 }
 """The files of a release by what they are, and their names where they lie in a folder.
 
@@ -164,7 +206,9 @@ def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
     ----------
     **places
         ``table``: the published CSV; ``domain``: the domain file; ``transcript``, ``model``:
-        folders that `Transcript.save` and `Model.save` wrote. What is None is left out.
+        folders that `Transcript.save` and `Model.save` wrote; ``report``: the page; ``errors``:
+        the file of errors that were measured with noise, never of exact ones. What is None is
+        left out.
     """
     found = {
         name: place / inside if inside else place
@@ -175,6 +219,10 @@ def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
     if (model := places.get("model")) is not None:
         found |= {path.stem: path for path in arrays_in(model)}
     return found
+
+
+OPTIONAL = frozenset({"report", "errors"})
+"""The files that not every release has."""
 
 
 def arrays_in(model: Path | UPath) -> list[Path | UPath]:
@@ -196,6 +244,8 @@ def environment() -> dict[str, str]:
         "opendp": version("opendp"),
         "jax": version("jax"),
         "kernels": "NumPy" if kernels.library() is None else f"C, interface {kernels.VERSION}",
+        "blas": kernels.blas_architecture(),
+        "simd": " ".join(kernels.simd_extensions()),
     }
 
 

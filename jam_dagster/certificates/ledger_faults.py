@@ -50,9 +50,10 @@ def ledger_faults(certificate: Certificate, ledger: Ledger) -> Iterator[str]:
         yield "the certificate names no ledger"
         return
     journal = ledger.events()
-    events = [event for event in journal if event.key == certificate.key]
+    events = [event for event in journal if event.key == certificate.key and Entry.tells(event)]
     there = tuple(Entry.of(event) for event in events)
-    if events and certificate.made != to_the_second(events[-1].at):
+    moving = [event for event in events if event.moves_amount]
+    if moving and certificate.made != to_the_second(moving[-1].at):
         yield "the release ended at another time"
     known = set(certificate.entries)
     if invented := [one.seq for one in certificate.entries if one not in set(there)]:
@@ -73,6 +74,38 @@ def ledger_faults(certificate: Certificate, ledger: Ledger) -> Iterator[str]:
         )
 
 
+def certified(certificate: Certificate, ledger: Ledger) -> bool | None:
+    """Return whether the ledger has issued a certificate; None if it cannot know.
+
+    Earlier versions journalled neither outcomes nor certificates. A release of theirs that is
+    repeated gets a certificate of this version beside its own, which still holds.
+    """
+    about = [
+        event
+        for event in ledger.events(certificate.key.dataset)
+        if event.key == certificate.key and event.kind.value in ("stored", "certified")
+    ]
+    if any(event.digest == certificate.digest for event in about if event.kind == "certified"):
+        return True
+    outcomes = any(event.kind.value == "stored" for event in about)
+    if not outcomes and (certificate.version == 1 or not about):
+        return None
+    return False
+
+
+def key_faults(certificate: Certificate, public: str, ledger: Ledger) -> Iterator[str]:
+    """Yield why a key's signature does not hold by the ledger.
+
+    A certificate that the ledger lists before the revocation stays signed.
+    """
+    known = {key.public: key for key in ledger.keys.all()}
+    key = known.get(public)
+    if key is None:
+        yield "the ledger does not know its key"
+    elif not key.covers(ledger.issued(certificate.key, certificate.digest)):
+        yield "its key was revoked before the ledger was told of the certificate"
+
+
 def _totals(journal: Sequence[Event], certificate: Certificate) -> dict[str, Any]:
     """Return what the dataset's balance was after a journal, in the period of the certificate."""
     from jam_dagster.privacy.balance import policy_of
@@ -84,7 +117,7 @@ def _totals(journal: Sequence[Event], certificate: Certificate) -> dict[str, Any
     policy = policy_of(grants[-1].period, grants[-1].partitions, grants[-1].ground)
     accounts: dict[tuple[ReleaseKey | None, str, str], dict[str, list[Event]]] = {}
     for event in about:
-        if event.key is not None:
+        if event.key is not None and event.moves_amount:
             kinds = accounts.setdefault((event.key, event.share, event.opening), {})
             kinds.setdefault(event.kind.value, []).append(event)
     holdings = []

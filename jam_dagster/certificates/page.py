@@ -24,6 +24,8 @@ _FILES = {
     "measurements": "what was measured",
     "model": "the model's shape and domain",
     "potentials": "the model's parameters",
+    "report": "the report",
+    "errors": "the workload errors, as they were measured with noise",
 }
 
 

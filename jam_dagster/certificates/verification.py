@@ -9,60 +9,43 @@ looked up in the ledger itself.
 from __future__ import annotations
 
 import math
-import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import yaml
 
-from jam_dagster.certificates.certificate import DAMAGE, Certificate, read_document, seal_of
+from jam_dagster.certificates.certificate import Certificate, read_document, seal_of
+from jam_dagster.certificates.charges import MECHANISM_SHARE
 from jam_dagster.certificates.draw_faults import draw_faults
-from jam_dagster.certificates.issue import (
-    CONTENTS,
-    MECHANISM_SHARE,
-    SEED_BYTES,
-    arrays_in,
-    environment,
-    sha256_of,
+from jam_dagster.certificates.held import UNREADABLE, Held
+from jam_dagster.certificates.issue import SEED_BYTES
+from jam_dagster.certificates.ledger_faults import (
+    certified,
+    chain_faults,
+    key_faults,
+    ledger_faults,
 )
-from jam_dagster.certificates.ledger_faults import chain_faults, ledger_faults
+from jam_dagster.certificates.outcome_faults import Outcomes, compare_outcomes
+from jam_dagster.certificates.public_faults import public_faults, public_rounds
+from jam_dagster.certificates.refitting import REFIT_TOLERANCE
+from jam_dagster.certificates.signing import signature_holds
 from jam_dagster.certificates.table import table_digest
+from jam_dagster.certificates.withdrawal import withdrawal_faults
 from jam_dagster.certificates.wording import setting_fault
-from jam_dagster.errors import DomainError, InputError, JamError
-from jam_dagster.mechanisms import (
-    Model,
-    Transcript,
-    load_model,
-    refit,
-    sampling_generator,
-)
-from jam_dagster.mechanisms.product_mixture import ProductMixture
+from jam_dagster.errors import JamError
+from jam_dagster.mechanisms import sampling_generator
 from jam_dagster.mechanisms.transcript import measurements_hash
 from jam_dagster.privacy import Budget, units_down
-from jam_dagster.tables import Domain, MarginalSource, PublicSources, Workload, decode
-from jam_dagster.tables.public_sources import encode_public, read_public
-from jam_dagster.tables.yaml_text import parse_yaml
+from jam_dagster.privacy.release_key import fingerprint_of
+from jam_dagster.tables import PublicSources, Workload, decode
 
 if TYPE_CHECKING:
     from upath import UPath
 
     from jam_dagster.privacy import Ledger
     from jam_dagster.tables import Source
-
-REFIT_TOLERANCE = 1e-6
-"""How far a refitted model may be from the stored one, in the L1 norm of any measured marginal as
-a fraction of the records, where it is fitted by what the certificate was made with: there, the
-difference is 0."""
-
-FOREIGN_REFIT_TOLERANCE = 0.05
-"""The same on another machine or version. Sums that round otherwise can end a fit a few steps
-earlier or later: 0.014 between the C and the NumPy kernels on the demo's release."""
-
-_UNREADABLE = (*DAMAGE, OSError, zipfile.BadZipFile, yaml.YAMLError)
 
 
 @dataclass(frozen=True)
@@ -93,6 +76,7 @@ def verify(
     files: Mapping[str, Path | UPath] | None = None,
     ledger: Ledger | None = None,
     public: Source | PublicSources | None = None,
+    keys: Collection[str] = (),
 ) -> list[Finding]:
     """Check everything that a certificate says.
 
@@ -107,6 +91,8 @@ def verify(
     public
         The public table of the release, or several by the names that they had. Some mechanisms'
         models are made of them; without, these are not refitted, and the finding says so.
+    keys
+        Public keys that the reader trusts, in base64: one of them must have signed.
 
     Returns
     -------
@@ -121,123 +107,39 @@ def verify(
     document = read_document(path)
     certificate = Certificate.from_dict(document)
     folder = path if path.is_dir() else path.parent
-    held = _Held(certificate, folder, files or {}, public)
+    held = Held(certificate, folder, files or {}, public)
     return [
         _found("the certificate is whole", lambda: _seal_faults(document, certificate)),
-        *(_found(f"file: {name}", _file_check(held, name)) for name in _names(held)),
+        _signed(document, certificate, ledger, keys),
+        *(_found(f"file: {name}", _file_check(held, name)) for name in held.names),
         _found("the domain", lambda: _domain_faults(held)),
         _found("the transcript", lambda: _transcript_faults(held)),
         _found("the settings", lambda: filter(None, [setting_fault(certificate)])),
         _found("the draws", lambda: draw_faults(certificate, held.transcript, held.domain)),
         _found("the budget", lambda: _budget_faults(certificate)),
-        *_paid(certificate, ledger),
+        *_paid(held, ledger),
+        _public(held),
         _refitted(held),
         _found("the table, sampled again", lambda: _table_faults(held)),
     ]
 
 
-def _paid(certificate: Certificate, ledger: Ledger | None) -> Iterator[Finding]:
+def _paid(held: Held, ledger: Ledger | None) -> Iterator[Finding]:
     """Check the charges; research, which says that it is, has none."""
+    certificate = held.certificate
     if certificate.standing is None and certificate.noise != "exact" and ledger is None:
         return
     yield _found("the charges", lambda: iter(certificate.charge_faults))
     yield _found("the chain of entries", lambda: chain_faults(certificate))
+    yield _outcomes(held)
     if ledger is not None:
         yield _found("the ledger", lambda: ledger_faults(certificate, ledger))
-
-
-class _Held:
-    """A certificate and the files that it is about, each read when it is first asked for."""
-
-    def __init__(
-        self,
-        certificate: Certificate,
-        folder: Path | UPath,
-        files: Mapping[str, Path | UPath],
-        public: Source | PublicSources | None,
-    ) -> None:
-        self.certificate = certificate
-        self._folder = folder
-        self._files = files
-        self._public = public
-
-    def path(self, name: str) -> Path | UPath:
-        """Return where a file lies."""
-        if name in self._files:
-            return self._files[name]
-        if name not in self.certificate.files:
-            raise InputError(f"the certificate names no {name}")
-        path = self._folder
-        # Stores that are no file system know no "..".
-        for part in self.certificate.files[name].path.split("/"):
-            path = path.parent if part == ".." else path / part
-        return path
-
-    @cached_property
-    def transcript(self) -> Transcript:
-        return Transcript.load(self.path("transcript").parent)
-
-    @cached_property
-    def domain(self) -> Domain:
-        return Domain.from_dict(parse_yaml(self.path("domain").read_text(encoding="utf-8")))
-
-    @cached_property
-    def public(self) -> MarginalSource | None:
-        """The public tables in codes, where they were given."""
-        if self._public is None:
-            return None
-        return encode_public(read_public(self._public), self.domain)
-
-    @cached_property
-    def refitted(self) -> Model | None:
-        """The model that the transcript gives; None where that takes public data, not given."""
-        try:
-            return refit(self.transcript, self.domain, self.public)
-        except DomainError:
-            if self.public is None and self.domain.digest == self.transcript.domain_digest:
-                return None
-            raise
-
-    @cached_property
-    def model(self) -> Model:
-        return load_model(self.path("model").parent)
-
-    @cached_property
-    def foreign(self) -> tuple[str, ...]:
-        """What the certificate was made with and this process does not have."""
-        here = environment()
-        deciding = ["jam_dagster", "machine", "numpy", "kernels"]
-        by_mbi = self.transcript.parameters.get("estimator") == "mbi"
-        if by_mbi or isinstance(self.model, ProductMixture):
-            deciding.append("jax")
-        made = self.certificate.made_with
-        return tuple(name for name in deciding if made.get(name) != here[name])
-
-    @property
-    def tolerance(self) -> float:
-        return FOREIGN_REFIT_TOLERANCE if self.foreign else REFIT_TOLERANCE
-
-    @cached_property
-    def distance(self) -> float:
-        """How far the refitted model is from the stored one, a fraction of the records."""
-        again = self.refitted
-        if again is None or type(again) is not type(self.model) or again.total != self.model.total:
-            return math.inf
-        if self.model.domain.digest != self.domain.digest:
-            return math.inf
-        if set(again.cliques) != set(self.model.cliques):
-            return math.inf
-        cliques = list(again.cliques)
-        here, there = again.marginals(cliques), self.model.marginals(cliques)
-        apart = [float(np.abs(here[q] - there[q]).sum()) for q in cliques]
-        return max(apart, default=0.0) / self.model.total
-
-    def refit_message(self) -> str:
-        other = f"; made with another {', '.join(self.foreign)}" if self.foreign else ""
-        return (
-            f"at most {self.distance:.2g} of the records apart in any measured marginal, of "
-            f"{self.tolerance:g} allowed{other}"
+        yield _found(
+            "the withdrawals",
+            lambda: withdrawal_faults(certificate, ledger),
+            lambda: "the ledger has withdrawn no certificate of the release",
         )
+        yield _issued(certificate, ledger)
 
 
 def _found(
@@ -249,30 +151,140 @@ def _found(
         return Finding(name, not wrong, "; ".join(wrong) if wrong else said())
     except JamError as error:
         return Finding(name, False, str(error))
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         return Finding(name, False, f"cannot be read ({type(error).__name__})")
 
 
-def _refitted(held: _Held) -> Finding:
+def _not_checked(name: str, why: str) -> Finding:
+    return Finding(name, True, f"NOT CHECKED: {why}", checked=False)
+
+
+def _refitted(held: Held) -> Finding:
     """Check the model, unless that takes a public table that is not there."""
     name = "the model, refitted"
 
     def faults() -> Iterator[str]:
-        if held.refitted is not None:
-            yield from _model_faults(held)
+        if held.refit is not None and not held.refit.closest[0] <= held.tolerance:
+            yield (
+                f"the stored model is not the one that the transcript gives: {said()}"
+                if math.isfinite(held.refit.closest[0])
+                else "the stored model is over other marginals than the transcript's"
+            )
 
     def said() -> str:
-        return "" if held.refitted is None else held.refit_message()
+        if held.refit is None:
+            return ""
+        apart, processor = held.refit.closest
+        here = f"; fitted as on a processor of the kind {processor}" if processor else ""
+        tolerance = REFIT_TOLERANCE if processor else held.tolerance
+        other = f"; made with another {', '.join(held.foreign)}" if held.foreign else ""
+        return (
+            f"at most {apart:.2g} of the records apart in any measured marginal, of "
+            f"{tolerance:g} allowed{here}{'' if processor else other}"
+        )
 
     found = _found(name, faults, said)
     if not found.passed or found.message:
         return found
-    return Finding(
+    return _not_checked(name, "the model is made of public data; verify with --public TABLE")
+
+
+def _public(held: Held) -> Finding:
+    """Check what was measured in public tables, where these were given."""
+    name = "the public measurements"
+    rounds = [0]
+
+    def faults() -> Iterator[str]:
+        rounds[0] = public_rounds(held.transcript)
+        if rounds[0] and held.public is not None:
+            yield from public_faults(held.transcript, held.domain, held.public)
+
+    found = _found(name, faults, lambda: f"{rounds[0]}, as the public table has them")
+    if not found.passed or (rounds[0] and held.public is not None):
+        return found
+    if not rounds[0]:
+        return Finding(name, True, "there are none")
+    return _not_checked(name, "verify with --public TABLE to compare them with the public table")
+
+
+def _issued(certificate: Certificate, ledger: Ledger) -> Finding:
+    """Check that the ledger was told of this very certificate when it was issued."""
+    name = "the certificate, in the ledger"
+    known: list[bool | None] = []
+
+    def faults() -> Iterator[str]:
+        known.append(certified(certificate, ledger))
+        if known[0] is False:
+            yield "the ledger knows another certificate of the release: this one was altered"
+
+    found = _found(name, faults, lambda: "the ledger has its digest")
+    if not found.passed or known[0]:
+        return found
+    return _not_checked(name, "the ledger was told of no certificate of this release")
+
+
+def _signed(
+    document: dict[str, Any],
+    certificate: Certificate,
+    ledger: Ledger | None,
+    keys: Collection[str],
+) -> Finding:
+    """Check who signed the certificate, as far as the reader can know the key."""
+    name = "the signature"
+    signature = certificate.signature
+    if signature is None:
+        if keys:
+            return Finding(name, False, "NOT SIGNED, and it should be by the given key")
+        if ledger is not None:
+            return Finding(name, True, "NOT SIGNED; the ledger is what vouches for it")
+        return _not_checked(name, "NOT SIGNED: nothing tells who made it but the ledger")
+
+    def faults() -> Iterator[str]:
+        if not signature_holds(document, signature):
+            yield "it is not that of its key on this certificate"
+        elif keys and signature.key not in keys:
+            yield "it is of another key than the given one"
+        elif ledger is not None:
+            yield from key_faults(certificate, signature.key, ledger)
+
+    found = _found(name, faults, lambda: f"by the key {fingerprint_of(signature.key)}")
+    if not found.passed or keys or ledger is not None:
+        return found
+    return _not_checked(
         name,
-        True,
-        "NOT CHECKED: the model is made of public data; verify with --public TABLE",
-        checked=False,
+        f"it is of the key {fingerprint_of(signature.key)}, whoever has that: verify with --key "
+        "PUBLIC.pem or --ledger",
     )
+
+
+def _outcomes(held: Held) -> Finding:
+    """Check the outcomes of the draws against the digests that the ledger took of them."""
+    name = "the outcomes"
+    found: list[Outcomes] = []
+
+    def faults() -> Iterator[str]:
+        said = held.certificate
+        found.append(compare_outcomes(said.draws, said.entries, held.transcript, held.errors))
+        yield from found[0].faults
+
+    def said() -> str:
+        gone = f"; {found[0].gone} were stored, and are given as lost" if found[0].gone else ""
+        return f"{found[0].compared} as they were stored{gone}"
+
+    finding = _found(name, faults, said)
+    if not finding.passed or not (found[0].unknown or found[0].untold):
+        return finding
+    why = []
+    if found[0].unknown:
+        why.append(
+            f"{found[0].unknown} were drawn before ledgers kept digests of outcomes, and could "
+            "have been changed since"
+        )
+    if found[0].untold:
+        why.append("the errors' file is not in the certificate")
+    if found[0].compared:
+        why.append(f"{found[0].compared} are as they were stored")
+    return _not_checked(name, "; ".join(why))
 
 
 def _seal_faults(document: dict[str, Any], certificate: Certificate) -> Iterator[str]:
@@ -284,37 +296,11 @@ def _seal_faults(document: dict[str, Any], certificate: Certificate) -> Iterator
             yield f"what it says under {name!r} does not follow from the rest"
 
 
-_FILES = frozenset(name for inside in CONTENTS.values() for name in inside)
+def _file_check(held: Held, name: str) -> Callable[[], Iterator[str]]:
+    return lambda: filter(None, [held.fault_of(name)])
 
 
-def _names(held: _Held) -> list[str]:
-    """Return what a release leaves, and whatever else the certificate names."""
-    try:
-        read = [path.stem for path in arrays_in(held.path("model").parent)]
-    except (JamError, *_UNREADABLE):
-        # The check of the model's file says so.
-        read = []
-    return sorted({*_FILES, *held.certificate.files, *read})
-
-
-def _file_check(held: _Held, name: str) -> Callable[[], Iterator[str]]:
-    def faults() -> Iterator[str]:
-        path = held.path(name)
-        for what, inside in CONTENTS.items():
-            # What is refitted and sampled is read from the folder, and must be what is vouched for.
-            if inside.get(name) and path != held.path(what).parent / inside[name]:
-                yield f"{path} is not the file of the {what} that is verified"
-        if name not in _FILES and path != held.path("model").parent / path.name:
-            yield f"{path} is not the file of the model that is verified"
-        if not path.is_file():
-            yield f"{path} is not there: bring it back, or say where it lies"
-        elif sha256_of(path) != held.certificate.files[name].sha256:
-            yield f"{path} was altered: its SHA-256 is another"
-
-    return faults
-
-
-def _domain_faults(held: _Held) -> Iterator[str]:
+def _domain_faults(held: Held) -> Iterator[str]:
     said, found = held.certificate.domain, held.domain
     if found.digest != said.digest:
         yield "the domain file holds another domain"
@@ -324,7 +310,7 @@ def _domain_faults(held: _Held) -> Iterator[str]:
         yield "the domain has another number of attributes"
 
 
-def _transcript_faults(held: _Held) -> Iterator[str]:
+def _transcript_faults(held: Held) -> Iterator[str]:
     said, found = held.certificate, held.transcript
     same = {
         "mechanism": (said.mechanism, found.mechanism),
@@ -371,16 +357,7 @@ def _budget_faults(certificate: Certificate) -> Iterator[str]:
             yield f"the draws of share {share} cost more than it held"
 
 
-def _model_faults(held: _Held) -> Iterator[str]:
-    if not held.distance <= held.tolerance:
-        yield (
-            f"the stored model is not the one that the transcript gives: {held.refit_message()}"
-            if math.isfinite(held.distance)
-            else "the stored model is over other marginals than the transcript's"
-        )
-
-
-def _table_faults(held: _Held) -> Iterator[str]:
+def _table_faults(held: Held) -> Iterator[str]:
     sampling = held.certificate.sampling
     if sampling.rows != held.transcript.records:
         yield "the table has another number of rows than the transcript says"

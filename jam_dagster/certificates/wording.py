@@ -72,6 +72,12 @@ def conditions_of(certificate: Certificate) -> tuple[Condition, ...]:
             if not faults
             else f"The charges do not add up: {faults[0]}.",
         ),
+        # One that was never withdrawn says nothing of it.
+        *(
+            [Condition("The certificate stands", False, certificate.withdrawn.told)]
+            if certificate.withdrawn is not None
+            else []
+        ),
     )
 
 

@@ -18,6 +18,7 @@ from jam_dagster.cli.domain import app as domain_app
 from jam_dagster.cli.ledger import app as ledger_app
 from jam_dagster.cli.mechanisms import mechanisms
 from jam_dagster.cli.plan import plan
+from jam_dagster.cli.private import app as private_app
 from jam_dagster.cli.synthesize import synthesize
 
 app = typer.Typer(
@@ -83,6 +84,7 @@ app.command()(mechanisms)
 app.add_typer(domain_app, name="domain")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(certificate_app, name="certificate")
+app.add_typer(private_app, name="private")
 app.add_typer(benchmark_app, name="benchmark")
 app.add_typer(demo_app, name="demo")
 

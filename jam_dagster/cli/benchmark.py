@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jam_dagster.cli.benchmark_split import split as split_command
-from jam_dagster.cli.console import stderr
+from jam_dagster.cli.console import echo, stderr
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def run(
         )
         raise
     failed = [row for row in rows if row["status"] == "failed"]
-    typer.echo(f"{out}: {len(rows)} runs, {len(failed)} of them failed")
+    echo(f"{out}: {len(rows)} runs, {len(failed)} of them failed")
     for row in failed:
         console.print(
             f"failed: {row['split']}, {row['label']}, seed {row['seed']}: {row['message']}",
@@ -174,7 +174,7 @@ def _print_plan(grid: Grid, planned: Sequence[Planned], jobs: int) -> None:
     _tell_outdated(stderr(), planned)
     for one in planned:
         state = one.status or f"about {clock(one.seconds)}" + ("" if one.known else " (a guess)")
-        typer.echo(f"{one.run}: {state}")
+        echo(f"{one.run}: {state}")
     seconds = sum(one.seconds for one in todo)
     guessed = sum(not one.known for one in todo)
     note = f", {guessed} of which nothing is known" if guessed else ""
@@ -268,7 +268,7 @@ def figures(
     from jam_dagster.benchmark import read_frame, write_figures
 
     for path in write_figures(read_frame(results), out):
-        typer.echo(str(path))
+        echo(str(path))
 
 
 app.command("split")(split_command)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from jam_dagster.cli.console import source
+from jam_dagster.cli.console import echo, source
 from jam_dagster.errors import InputError
 
 TOLERANCE = 0.005
@@ -158,7 +158,7 @@ def split(
         how |= {"target_error": target_error, "tolerance": tolerance}
     how |= {"degree": degree, "error": reached}
     write_split(out, private, public, how)
-    typer.echo(
+    echo(
         f"{out}: {private.records:,} private and {public.records:,} public rows; the public table "
         f"has error {reached:.4f} (all {degree}-way marginals)"
     )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jam_dagster.cli.console import print_json, public_source, stderr
+from jam_dagster.cli.console import echo, print_json, public_source, stderr
+from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -41,6 +42,7 @@ def show(
     """
     from jam_dagster.certificates import Certificate
     from jam_dagster.privacy import describe_rho
+    from jam_dagster.privacy.release_key import fingerprint_of
 
     certificate = Certificate.load(_path(where))
     if as_json:
@@ -58,14 +60,17 @@ def show(
         if certificate.standing
         else "none was charged",
         "Made": certificate.made,
+        "Signed": "no"
+        if certificate.signature is None
+        else f"with the key {fingerprint_of(certificate.signature.key)}, as it says",
     }
     for name, line in lines.items():
-        typer.echo(f"{name:<12}{line}")
+        echo(f"{name:<12}{line}")
     for condition in certificate.conditions:
-        typer.echo(f"{'yes' if condition.met else 'NO':<12}{condition.condition}")
+        echo(f"{'yes' if condition.met else 'NO':<12}{condition.condition}")
         if not condition.met:
-            typer.echo(f"{'':<12}{condition.because}")
-    typer.echo(f"{'May leave':<12}{'yes' if certificate.releasable else 'no'}")
+            echo(f"{'':<12}{condition.because}")
+    echo(f"{'May leave':<12}{'yes' if certificate.releasable else 'no'}")
 
 
 @app.command()
@@ -86,6 +91,13 @@ def verify(
             help="The public table of the release. Some mechanisms' models are made of it, and "
             "cannot be refitted without. Of several each is NAME=TABLE, in the order that they "
             "had.",
+        ),
+    ] = None,
+    key: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="A public key (PEM) that must have signed the certificate; of several, one.",
         ),
     ] = None,
     table: Annotated[
@@ -120,13 +132,19 @@ def verify(
     """
     from jam_dagster.certificates import Certificate, released_files
     from jam_dagster.certificates import verify as check
+    from jam_dagster.certificates.signing import read_public
     from jam_dagster.privacy import Ledger
 
     path = _path(where)
+    keys = [read_public(one) for one in key or ()]
     moved = released_files(table=table, domain=domain, transcript=transcript, model=model)
     opened = None if ledger is None else Ledger(ledger)
     findings = check(
-        path, files=moved, ledger=opened, public=public_source(public) if public else None
+        path,
+        files=moved,
+        ledger=opened,
+        public=public_source(public) if public else None,
+        keys=keys,
     )
     certificate = Certificate.load(path)
     passed = all(finding.passed for finding in findings)
@@ -137,25 +155,63 @@ def verify(
     else:
         for finding in findings:
             verdict = ("pass" if finding.checked else "----") if finding.passed else "FAIL"
-            typer.echo(f"{verdict}  {finding.name}: {finding.message}")
+            echo(f"{verdict}  {finding.name}: {finding.message}")
         whole = all(finding.checked for finding in findings)
         true = "The certificate is true" + ("" if whole else " as far as it was checked")
         if not passed:
-            typer.echo("The certificate is not to be relied on.")
+            echo("The certificate is not to be relied on.")
         elif certificate.releasable:
-            typer.echo(f"{true}, and the table may leave.")
+            echo(f"{true}, and the table may leave.")
         else:
-            typer.echo(f"{true}, and says that the table may not leave:")
+            echo(f"{true}, and says that the table may not leave:")
             for reason in certificate.reasons:
-                typer.echo(f"  {reason}")
+                echo(f"  {reason}")
         if opened is None and certificate.standing is not None:
             stderr().print(
                 "The entries were not looked up in the ledger: give --ledger to be sure that it "
-                "was charged.",
+                "was charged, and for what.",
                 soft_wrap=True,
             )
     if not passed:
         raise typer.Exit(1)
+
+
+@app.command()
+def withdraw(
+    where: WhereArgument,
+    ledger: Annotated[
+        str, typer.Option(metavar="FILE", help="The ledger that was charged: a file or a URL.")
+    ],
+    reason: Annotated[
+        str,
+        typer.Option(metavar="TEXT", help="Written in the journal, and shown to who verifies it."),
+    ],
+) -> None:
+    r"""Withdraw a certificate: from now on it fails to verify with its ledger.
+
+    ```
+    jam-dagster certificate withdraw release --ledger ledger.db \
+        --reason "the public table was not public"
+    ```
+
+    It holds for every certificate of that release. A release that is made again for nothing says
+    that it was withdrawn and does not count as releasable. What was published is not undone by
+    it, and what was spent stays spent.
+    """
+    from jam_dagster.certificates import Certificate
+    from jam_dagster.privacy import Ledger
+
+    if not reason.strip():
+        raise InputError("--reason must say why: it is all that the journal will know.")
+    certificate = Certificate.load(_path(where))
+    if certificate.standing is None:
+        raise InputError("No ledger was charged for this release: nothing knows of its certificate")
+    event = Ledger(ledger).withdraw(certificate.key, certificate.digest, reason=reason)
+    stderr().print(
+        f"The certificate {event.digest[:12]} of the {certificate.key} of {event.dataset} was "
+        f"withdrawn on {event.at[:10]}: {event.reason}",
+        soft_wrap=True,
+    )
 
 
 def _path(where: str) -> Path | UPath:

@@ -15,17 +15,21 @@ import typer
 from typer.core import TyperGroup
 
 from jam_dagster.errors import (
+    AttemptsError,
     BudgetError,
     BudgetExceededError,
     EmptyCandidateSetError,
     InputError,
     JamError,
     LostDrawError,
+    NotApprovedError,
     ReleaseClosedError,
 )
+from jam_dagster.shown_text import one_line, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
     from jam_dagster.tables import PublicSources, Source
 
@@ -50,11 +54,11 @@ class Commands(TyperGroup):
             status = run(**extra)
         except (JamError, typer.TyperException) as error:
             if line := _line(error):
-                typer.echo(f"jam-dagster: {line}", err=True)
+                echo(f"jam-dagster: {line}", err=True)
             status = _status(error)
         except OSError as error:
             # Private steps keep theirs to themselves; what is left is a file of the user's.
-            typer.echo(f"jam-dagster: {_file_fault(error)}", err=True)
+            echo(f"jam-dagster: {_file_fault(error)}", err=True)
             status = 2
         except typer.Abort:
             status = 1
@@ -62,7 +66,10 @@ class Commands(TyperGroup):
 
 
 def _status(error: Exception) -> int:
-    if isinstance(error, BudgetExceededError | LostDrawError | ReleaseClosedError):
+    if isinstance(
+        error,
+        AttemptsError | BudgetExceededError | LostDrawError | NotApprovedError | ReleaseClosedError,
+    ):
         return 3
     # What else is wrong with a budget is a ledger that is not there, or is no ledger.
     if isinstance(error, InputError | BudgetError | EmptyCandidateSetError):
@@ -90,11 +97,32 @@ def _line(error: Exception) -> str:
     return " ".join(message.split())
 
 
+def stdout() -> Console:
+    """Return the console for results that are tables."""
+    return _console()
+
+
 def stderr() -> Console:
     """Return the console for everything that is no result."""
+    return _console(stderr=True)
+
+
+def _console(**options: Any) -> Console:
+    """Return a console that shows texts of others as they are, and obeys none of them."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False, markup=False)
+    class LiteralConsole(Console):
+        """Shows what is unseen in a text; neither markup nor the codes of emoji are read."""
+
+        def render_str(self, text: str, **options: Any) -> Text:
+            return super().render_str(visible(text), **options)
+
+    return LiteralConsole(highlight=False, markup=False, emoji=False, **options)
+
+
+def echo(line: str, *, err: bool = False) -> None:
+    """Print one line, whatever line breaks and escape sequences the names in it hold."""
+    typer.echo(one_line(line), err=err)
 
 
 def print_json(value: Any) -> None:

@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from jam_dagster.cli.console import print_json, stderr
+from jam_dagster.cli.console import print_json, stderr, stdout
+from jam_dagster.cli.ledger_access import acknowledge, attempts_table, rebind
+from jam_dagster.cli.ledger_approval import approval_lines, approve
+from jam_dagster.cli.ledger_keys import app as key_app
+from jam_dagster.cli.ledger_move import move
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from jam_dagster.privacy import Balance, Event, Policy, Release
+    from jam_dagster.privacy.ledger_schema import Access
 
 app = typer.Typer(
     help="Who spent what on which protected dataset.",
@@ -21,9 +26,16 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
+app.command()(approve)
+app.command()(move)
+app.add_typer(key_app, name="key")
+
 LedgerOption = Annotated[
     str,
-    typer.Option(metavar="FILE", help="The ledger: a file, or postgresql://user@host/database."),
+    typer.Option(
+        metavar="FILE",
+        help="The ledger: a file, or postgresql://user@host/database; ${VARIABLES} are expanded.",
+    ),
 ]
 
 
@@ -59,20 +71,31 @@ def show(
     balances = [
         opened.balance(name) for name in (opened.datasets() if dataset is None else (dataset,))
     ]
+    approved = {balance.dataset: opened.approved(balance.dataset) for balance in balances}
     after = {balance.dataset: _after_another(balance, events) for balance in balances}
+    attempts = {one.dataset: opened.open_attempts(one.dataset) for one in balances}
     if as_json:
         print_json(
             {
                 "datasets": [
-                    _balance_in_json(balance, after[balance.dataset]) for balance in balances
+                    {
+                        **_balance_in_json(balance, after[balance.dataset]),
+                        **_access_in_json(balance, attempts[balance.dataset]),
+                        "approval": balance.approval or "none",
+                        "approved": [_event_in_json(one) for one in approved[balance.dataset]],
+                    }
+                    for balance in balances
                 ],
+                "moved_to": opened.moved_to,
                 "events": [_event_in_json(event) for event in events],
             }
         )
         return
-    from rich.console import Console
-
-    console = Console(highlight=False, markup=False)
+    console = stdout()
+    if place := opened.moved_to:
+        console.print(
+            f"This ledger has moved to {place}: nothing can be written here.", soft_wrap=True
+        )
     console.print(_balances_table(balances, after))
     for balance in balances:
         if told := _policy_told(balance.policy):
@@ -81,6 +104,12 @@ def show(
                 f"{balance.dataset} is granted this{told}; {lifetime} was spent over its lifetime.",
                 soft_wrap=True,
             )
+    if still_open := [one for listed in attempts.values() for one in listed]:
+        title = "Attempts to open private data that have not ended"
+        console.print(attempts_table(still_open, _table(title)))
+    for balance in balances:
+        for line in approval_lines(balance, approved[balance.dataset]):
+            console.print(line, soft_wrap=True)
     if last and events:
         console.print(_events_table(events[-last:], total=len(events)))
 
@@ -119,6 +148,32 @@ def grant(
             "fixed'.",
         ),
     ] = "",
+    attempts: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="How many attempts to open private data may end badly, or be in progress, before "
+            "`acknowledge` is needed.",
+            show_default="what is granted, or 3",
+        ),
+    ] = None,
+    sources: Annotated[
+        str | None,
+        typer.Option(
+            metavar="any",
+            help="any: releases may read several sources of one partition, though replace-one "
+            "neighbours do not hide how many records each has.",
+            show_default="what is granted, or one a partition",
+        ),
+    ] = None,
+    approval: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOW",
+            help="none, or required: releases wait for `ledger approve` before they reserve.",
+            show_default="what is granted, or none",
+        ),
+    ] = None,
     reason: Annotated[str, typer.Option(help="Written in the journal.")] = "",
 ) -> None:
     r"""Grant a protected dataset its whole budget, or replace the budget that it has.
@@ -133,6 +188,7 @@ def grant(
     nothing: it is for data that turn over.
     """
     from jam_dagster.privacy import Ledger, Policy, describe_rho
+    from jam_dagster.privacy.approval import ApprovalName
     from jam_dagster.privacy.policy import PartitionsName, PeriodName
 
     policy = Policy(cast(PeriodName, period), cast(PartitionsName, partitions), ground)
@@ -143,11 +199,15 @@ def grant(
         period=policy.period,
         partitions=policy.partitions,
         ground=ground,
+        attempts=attempts,
+        sources=sources,
+        approval=cast("ApprovalName | None", approval),
         reason=reason,
     )
     stderr().print(
         f"{dataset} is granted {describe_rho(balance.granted, balance.delta)}"
-        f"{_policy_told(policy)}; {describe_rho(balance.remaining, balance.delta)} is left.",
+        f"{_policy_told(policy)}; {describe_rho(balance.remaining, balance.delta)} is left."
+        f"{' Releases wait for approval.' if balance.approval else ''}",
         soft_wrap=True,
     )
 
@@ -248,8 +308,18 @@ def verify(ledger: LedgerOption) -> None:
     from jam_dagster.privacy import Ledger
 
     verification = Ledger(ledger).verify()
+    if (opened := verification.accesses) is not None and opened.lines:
+        stderr().print(
+            f"{opened.attempts} attempts to open private data, {opened.not_ended} of which did not "
+            f"end well, all in order; the last line of their journal has the hash {opened.head}",
+            soft_wrap=True,
+        )
     stderr().print(f"{verification.events} events, all in order; the last has the hash")
     typer.echo(verification.head)
+
+
+app.command()(acknowledge)
+app.command()(rebind)
 
 
 def _policy_told(policy: Policy) -> str:
@@ -297,6 +367,17 @@ def _balance_in_json(balance: Balance, after: int | None) -> dict[str, Any]:
             "remaining": balance.remaining_epsilon,
         },
         "rho_after_another_release": None if after is None or after < 0 else rho_within(after),
+    }
+
+
+def _access_in_json(balance: Balance, attempts: list[Access]) -> dict[str, Any]:
+    return {
+        "attempts": balance.attempts,
+        "sources": balance.sources or "one",
+        "open_attempts": [
+            {name: value for name, value in vars(one).items() if value} | {"kind": one.kind.value}
+            for one in attempts
+        ],
     }
 
 
@@ -359,7 +440,7 @@ def _events_table(events: list[Event], *, total: int) -> Table:
             event.kind.value,
             event.dataset,
             release,
-            event.step or event.share or event.reason,
+            event.step or event.share or event.reason or event.digest[:16],
             f"{event.rho:.4g}" if event.units else "",
         )
     return table

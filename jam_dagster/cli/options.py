@@ -50,6 +50,15 @@ DATASET = typer.Option(
     help="The protected dataset that pays. Needed with exact noise.",
 )
 
+PRIVATE_STORE = typer.Option(
+    metavar="DIR",
+    # As `jam_dagster.privacy.bindings` has it, which a command that needs none must not wait for.
+    envvar="JAM_PRIVATE",
+    rich_help_panel=BUDGET,
+    help="The folder, its owner's alone, of the secret by which the ledger knows a source again.",
+    show_default="beside the ledger's file; for a ledger on a server, restricted/ of --out",
+)
+
 EDITION = typer.Option(
     metavar="NAME",
     rich_help_panel=BUDGET,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jam_dagster.cli.console import print_json, public_source, stderr, stdout_kept_clean
+from jam_dagster.cli.console import print_json, public_source, stderr, stdout, stdout_kept_clean
 from jam_dagster.cli.options import (
     ALPHA,
     BUDGET,
@@ -249,11 +249,9 @@ def _draw(made: Plan, path: Path) -> None:
 
 
 def _print_plan(made: Plan, plot: Path | None) -> None:
-    from rich.console import Console
-
     from jam_dagster.synthesis.plan import NOT_SHOWN
 
-    console = Console(highlight=False, markup=False)
+    console = stdout()
     for name, line in _summary(made).items():
         console.print(f"{name:<18}{line}", soft_wrap=True)
     console.print()
@@ -274,6 +272,7 @@ def _summary(made: Plan) -> dict[str, str]:
     size, cost, noise = made.size, made.cost, made.noise
     assumed = " (assumed)" if made.records_assumed else ""
     lines = {
+        "Specification": made.specification,
         "Budget": describe_rho(sum(made.shares.values()), made.delta),
         "Records": f"{made.records:,} private{assumed}, {made.public_records:,} public",
         **_sizes(size),

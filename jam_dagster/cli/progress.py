@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from jam_dagster.shown_text import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -111,7 +113,7 @@ def progress(
             bar.update(
                 task,
                 completed=outcome.index + 1,
-                chosen=f"{' x '.join(outcome.clique)} from {outcome.origin}",
+                chosen=one_line(f"{' x '.join(outcome.clique)} from {outcome.origin}"),
                 due=time.monotonic() + left if left else None,
             )
 
@@ -172,7 +174,7 @@ def progress_of_trials(
             bar.update(task, total=trials * each)
 
         def show_round(number: int, outcome: Round) -> None:
-            chosen = f"{' x '.join(outcome.clique)} from {outcome.origin}"
+            chosen = one_line(f"{' x '.join(outcome.clique)} from {outcome.origin}")
             done = number * each + (outcome.index + 1 if counted else 0)
             bar.update(task, completed=done, chosen=chosen)
 

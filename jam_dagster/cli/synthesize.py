@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from jam_dagster.cli.console import print_json, public_source, source, stderr, stdout_kept_clean
+from jam_dagster.cli.console import (
+    echo,
+    print_json,
+    public_source,
+    source,
+    stderr,
+    stdout_kept_clean,
+)
 from jam_dagster.cli.options import (
     ALPHA,
     BUDGET,
@@ -29,6 +36,7 @@ from jam_dagster.cli.options import (
     NEIGHBOURS,
     OUTPUT,
     PRIVACY_UNIT,
+    PRIVATE_STORE,
     PUBLIC,
     RECORDS_SHARE,
     ROUNDS,
@@ -83,6 +91,7 @@ def synthesize(
         ),
     ] = None,
     dataset: Annotated[str | None, DATASET] = None,
+    private_store: Annotated[Path | None, PRIVATE_STORE] = None,
     release: Annotated[
         str | None,
         typer.Option(
@@ -93,10 +102,29 @@ def synthesize(
         ),
     ] = None,
     edition: Annotated[str, EDITION] = "1",
+    signing_key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=OUTPUT,
+            help="The private key that signs the certificate, a file that its owner alone may "
+            "read. JAM_SIGNING_KEY in the environment can hold the key, or its path, too.",
+        ),
+    ] = None,
     neighbours: Annotated[NeighboursName, NEIGHBOURS] = "replace_one",
     privacy_unit: Annotated[str | None, PRIVACY_UNIT] = None,
     max_rows: Annotated[int | None, MAX_ROWS] = None,
     records_share: Annotated[float | None, RECORDS_SHARE] = None,
+    retention_days: Annotated[
+        int | None,
+        typer.Option(
+            metavar="DAYS",
+            rich_help_panel=OUTPUT,
+            help="Keep what is in restricted/ for so long after the release has ended; then "
+            "`private remove --due` removes it.",
+            show_default="until somebody removes it",
+        ),
+    ] = None,
     mechanism: Annotated[str, NAME] = DEFAULT_MECHANISM,
     degree: Annotated[int, DEGREE] = 3,
     setting: Annotated[list[str] | None, SETTING] = None,
@@ -162,7 +190,7 @@ def synthesize(
     ```
 
     In the folder lie the synthetic table (synthetic.csv), its domain, its checks
-    (data_docs/index.html), the report (report.html), the certificate (certificate.html, and
+    (checks.html), the report (report.html), the certificate (certificate.html, and
     certificate.json for `certificate verify`), the transcript and the model; in `restricted/`,
     what may not leave. A release that was interrupted goes on where it stopped
     when the same command is given again: no draw is paid
@@ -196,14 +224,17 @@ def synthesize(
                 evaluation_share=evaluation_share,
                 ledger=ledger,
                 dataset=dataset,
+                private_store=private_store,
                 release=release,
                 edition=edition,
                 neighbours=neighbours,
                 privacy_unit=privacy_unit,
                 max_rows=max_rows,
                 records_share=records_share,
+                retention_days=retention_days,
                 checks=checks,
                 report=report,
+                signing_key=None if signing_key is None else str(signing_key),
             )
         )
     if as_json:
@@ -251,12 +282,12 @@ def _print_summary(made: Synthesis, mechanism: str, delta: float) -> None:
             f"a random sample of {errors.sample_equivalent:,} of {made.rows:,} records"
         )
     lines["Rounding to rows"] = f"{made.sampling_error:.4f}, from the model to the table"
-    if made.data_docs is not None:
+    if made.checks_page is not None:
         passed = sum(check.passed for check in made.checks)
-        lines["Checks"] = f"{passed} of {len(made.checks)} passed: {made.data_docs}"
+        lines["Checks"] = f"{passed} of {len(made.checks)} passed: {made.checks_page}"
     lines["May it leave"] = (
         "the synthetic table may leave" if made.releasable else "the synthetic table may not leave"
     )
     lines["Took"] = f"{made.seconds['total']:.1f} s, {made.peak_memory_mb:,.0f} MB"
     for name, line in lines.items():
-        typer.echo(f"{name:<20}{line}")
+        echo(f"{name:<20}{line}")

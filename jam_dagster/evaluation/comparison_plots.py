@@ -12,6 +12,7 @@ from jam_dagster.evaluation import palette
 from jam_dagster.evaluation.cell_groups import CellGroup
 from jam_dagster.evaluation.comparisons import CellShares, one_way_shares, pair_cells
 from jam_dagster.evaluation.plot_style import chart_of, styled
+from jam_dagster.shown_text import shown
 from jam_dagster.tables.attributes import NumericAttribute
 
 if TYPE_CHECKING:
@@ -299,4 +300,4 @@ def _cell_axis(groups: Sequence[CellGroup], *, vertical: bool) -> Any:
 
 def _lookup(labels: Sequence[str]) -> str:
     """Return a Vega expression that turns a place into its label."""
-    return f"{json.dumps(list(labels))}[datum.value]"
+    return f"{json.dumps(shown(list(labels)))}[datum.value]"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from jam_dagster.tables.attributes import CategoricalAttribute, describe
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.expectation_specs import ExpectationSpec
@@ -13,9 +16,64 @@ if TYPE_CHECKING:
 _EXAMPLES = 5
 
 
+@dataclass(frozen=True)
+class Finding:
+    """What an expectation found.
+
+    Parameters
+    ----------
+    message
+        A sentence.
+    metadata
+        The numbers behind it, JSON-serializable.
+    expected
+        What the table should hold, in a few words.
+    checked, unexpected
+        The rows or cells that were looked at, and those of them that fail; None for an expectation
+        of the table as a whole.
+    """
+
+    message: str
+    metadata: dict[str, Any]
+    expected: str
+    checked: int | None = None
+    unexpected: int | None = None
+
+
+def describe_expected(spec: ExpectationSpec, domain: Domain, records: int) -> str:
+    """Return what an expectation wants, in a few words.
+
+    Parameters
+    ----------
+    spec
+        The expectation.
+    domain
+        The domain that the table should follow.
+    records
+        The number of rows that it should have.
+    """
+    match spec.kind:
+        case "columns":
+            return f"{len(domain.names):,} columns, in order"
+        case "row_count":
+            return f"{records:,} rows"
+        case "impossible":
+            return "no such row"
+        case "nulls":
+            return "no null"
+        case "marginal":
+            return "every cell within the tolerance"
+    attribute = domain.attribute(str(spec.subject))
+    if spec.kind == "dtype":
+        return str(attribute.dtype)
+    if isinstance(attribute, CategoricalAttribute):
+        return describe(attribute)
+    return f"{attribute.edges[0]:.10g} to {attribute.edges[-1]:.10g}"
+
+
 def describe_result(
     spec: ExpectationSpec, outcome: Mapping[str, Any], domain: Domain, records: int
-) -> tuple[str, dict[str, Any]]:
+) -> Finding:
     """Put the outcome of an expectation about shape or values into words.
 
     Parameters
@@ -31,37 +89,38 @@ def describe_result(
 
     Returns
     -------
-    tuple of str and dict
-        A sentence, and the numbers behind it.
+    Finding
+        What was found.
     """
+    expected = describe_expected(spec, domain, records)
     raised = _raised(outcome.get("exception_info") or {})
     if raised is not None:
-        return f"cannot be checked: {raised}", {"exception": raised}
+        return Finding(f"cannot be checked: {raised}", {"exception": raised}, expected)
     result: Mapping[str, Any] = outcome["result"]
-    passed = outcome["success"]
     if spec.kind == "columns":
-        return _columns(list(result["observed_value"]), list(domain.names))
+        return Finding(*_columns(list(result["observed_value"]), list(domain.names)), expected)
     if spec.kind == "row_count":
-        observed = result["observed_value"]
-        return f"{observed:,} rows, {records:,} expected", {"rows": observed, "expected": records}
+        rows = result["observed_value"]
+        metadata: dict[str, Any] = {"rows": rows, "expected": records}
+        return Finding(f"{rows:,} rows, {records:,} expected", metadata, expected)
     if spec.kind == "dtype":
-        wanted = domain.attribute(str(spec.subject)).dtype
-        if passed:
-            return f"dtype {wanted}", {"dtype": wanted}
+        if outcome["success"]:
+            return Finding(f"dtype {expected}", {"dtype": expected}, expected)
         found = result["partial_unexpected_list"][0]
-        return f"dtype {found}, expected {wanted}", {"dtype": found, "expected": wanted}
-    unexpected = int(result["unexpected_count"])
+        metadata = {"dtype": found, "expected": expected}
+        return Finding(f"dtype {found}, expected {expected}", metadata, expected)
+    checked, unexpected = int(result["element_count"]), int(result["unexpected_count"])
     metadata = {"rows": result["element_count"], "unexpected": unexpected}
     if unexpected == 0:
-        return f"all {result['element_count']:,} rows", metadata
-    share = _percent(unexpected, result["element_count"])
-    rows = "row" if unexpected == 1 else "rows"
-    message = f"{unexpected:,} {rows} ({share}) {_FAULT[spec.kind]}"
+        return Finding(f"all {checked:,} rows", metadata, expected, checked, unexpected)
+    share = _percent(unexpected, checked)
+    of_rows = "row" if unexpected == 1 else "rows"
+    message = f"{unexpected:,} {of_rows} ({share}) {_FAULT[spec.kind]}"
     if spec.kind in ("values", "bounds"):
         examples = list(dict.fromkeys(map(str, result["partial_unexpected_list"])))[:_EXAMPLES]
         metadata["examples"] = examples
         message += f", such as {', '.join(examples)}"
-    return message, metadata
+    return Finding(message, metadata, expected, checked, unexpected)
 
 
 def _percent(part: int, whole: int) -> str:
@@ -83,8 +142,8 @@ _FAULT = {
 
 
 def describe_agreement(
-    agreement: Agreement, labels: Sequence[str], level: float
-) -> tuple[str, dict[str, Any]]:
+    agreement: Agreement, labels: Sequence[str], level: float, expected: str
+) -> Finding:
     """Put the comparison of a one-way marginal with its released measurement into words.
 
     Parameters
@@ -95,11 +154,13 @@ def describe_agreement(
         The names of the attribute's cells.
     level
         The false-alarm level of all marginals together.
+    expected
+        What `describe_expected` says of it.
 
     Returns
     -------
-    tuple of str and dict
-        A sentence, and the numbers behind it.
+    Finding
+        What was found.
     """
     use = agreement.use_of_tolerance
     worst = int(use.argmax())
@@ -121,20 +182,19 @@ def describe_agreement(
         f"L1 distance {agreement.distance:.4f} to the released measurement "
         f"(noise of {released.sigma:,.0f} records a cell)"
     )
+    message = f"all {use.size} cells within the tolerance; {found}"
     if beyond:
-        return (
+        message = (
             f"{beyond} of {use.size} cells beyond the tolerance; worst {labels[worst]!r}: "
             f"{agreement.synthetic[worst]:,.0f} records, measured {released.counts[worst]:,.0f}, "
-            f"tolerance {agreement.tolerance[worst]:,.0f}; {found}",
-            metadata,
+            f"tolerance {agreement.tolerance[worst]:,.0f}; {found}"
         )
-    message = f"all {use.size} cells within the tolerance; {found}"
-    if agreement.misfit > 0:
+    elif agreement.misfit > 0:
         message += (
             f"; the model itself departs by up to {agreement.misfit:.2%} of the records in a cell "
             "more than noise explains, pulled by other measurements"
         )
-    return message, metadata
+    return Finding(message, metadata, expected, int(use.size), beyond)
 
 
 def _columns(found: list[str], wanted: list[str]) -> tuple[str, dict[str, Any]]:

@@ -66,6 +66,11 @@ class ExpectationResult:
     metadata
         Numbers and examples behind it, JSON-serializable; of the synthetic table and of released
         measurements only.
+    expected
+        What the table should hold, in a few words.
+    checked, unexpected
+        The rows, or cells of a marginal, that were looked at, and those of them that fail; None
+        where the table as a whole is.
     """
 
     name: str
@@ -73,6 +78,14 @@ class ExpectationResult:
     severity: Severity
     message: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    expected: str = ""
+    checked: int | None = None
+    unexpected: int | None = None
+
+    @property
+    def measured(self) -> bool:
+        """Whether there was something to compare: some marginals no private measurement covers."""
+        return bool(self.metadata.get("measured", True))
 
 
 def expectation_names(domain: Domain) -> list[ExpectationSpec]:

@@ -6,17 +6,20 @@ one-way distributions with the measurements that the release made and published 
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from jam_dagster.evaluation.cell_codes import cell_codes, cell_counts
-from jam_dagster.evaluation.expectation_messages import describe_agreement, describe_result
+from jam_dagster.evaluation.expectation_messages import (
+    describe_agreement,
+    describe_expected,
+    describe_result,
+)
 from jam_dagster.evaluation.expectation_specs import (
     ExpectationResult,
     ExpectationSpec,
@@ -38,6 +41,7 @@ __all__ = [
     "FALSE_ALARM_LEVEL",
     "ExpectationResult",
     "ExpectationSpec",
+    "TableChecks",
     "expectation_names",
     "validate",
 ]
@@ -45,9 +49,41 @@ __all__ = [
 FALSE_ALARM_LEVEL = 0.001
 """How often, at most, any one-way marginal of a good table is reported, all of them together."""
 
-_SITE = "data_docs"
-# What Great Expectations writes into its site, and nothing else of the user's.
-_SITE_CONTENT = ("expectations", "validations", "static", "index.html")
+# What differs from run to run, and paths of this machine: of its results they are left out.
+_OF_THE_RUN = (
+    "batch_markers",
+    "checkpoint_id",
+    "exception_traceback",
+    "id",
+    "run_id",
+    "validation_id",
+    "validation_time",
+)
+
+
+@dataclass(frozen=True)
+class TableChecks:
+    """How the expectations of a synthetic table came out.
+
+    Parameters
+    ----------
+    specs
+        What was expected, in the order of `expectation_names`.
+    results
+        One result for each. An attribute that no private measurement covers passes with the message
+        "not measured".
+    validations
+        What Great Expectations itself reports, one validation result a suite; the same for the same
+        table.
+    """
+
+    specs: list[ExpectationSpec]
+    results: list[ExpectationResult]
+    validations: list[dict[str, Any]]
+
+    def to_json(self) -> str:
+        """Return the validation results of Great Expectations as a JSON list."""
+        return json.dumps(self.validations, indent=1) + "\n"
 
 
 @dataclass
@@ -65,9 +101,8 @@ def validate(
     records: int,
     transcript: Transcript,
     model: MarginalSource,
-    docs_dir: Path,
-) -> tuple[list[ExpectationResult], Path]:
-    """Check a synthetic table and write Data Docs about it.
+) -> TableChecks:
+    """Check a synthetic table with Great Expectations.
 
     Parameters
     ----------
@@ -81,38 +116,50 @@ def validate(
         The measurements that its one-way distributions are compared with.
     model
         The fitted model that it was sampled from.
-    docs_dir
-        A local folder for Data Docs; those of an earlier run in it are replaced.
 
     Returns
     -------
-    tuple of list of ExpectationResult and Path
-        One result for every `expectation_names`, in their order, and the page to open. An
-        attribute that no private measurement covers passes with the message "not measured".
+    TableChecks
+        What was found; `render_checks` makes a page of it.
     """
     specs = expectation_names(domain)
     agreements = _agreements(synthetic, domain, transcript, model, records)
     batches = _batches(specs, synthetic, domain, records, agreements)
-    reported = _run_great_expectations(batches, docs_dir)
+    validations = _run_great_expectations(batches)
+    reported: dict[str, Mapping[str, Any]] = {}
+    for validation in validations:
+        reported |= _by_name(validation)
     results = []
     for spec in specs:
         agreement = agreements.get(str(spec.subject)) if spec.kind == "marginal" else None
+        expected = describe_expected(spec, domain, records)
         if spec.name not in reported:
             message = "not measured: no private measurement covers it"
             results.append(
-                ExpectationResult(spec.name, True, spec.severity, message, {"measured": False})
+                ExpectationResult(
+                    spec.name, True, spec.severity, message, {"measured": False}, expected
+                )
             )
             continue
         outcome = reported[spec.name]
         if agreement is None:
-            message, metadata = describe_result(spec, outcome, domain, records)
+            found = describe_result(spec, outcome, domain, records)
         else:
             labels = domain.attribute(agreement.attribute).labels
-            message, metadata = describe_agreement(agreement, labels, FALSE_ALARM_LEVEL)
+            found = describe_agreement(agreement, labels, FALSE_ALARM_LEVEL, expected)
         results.append(
-            ExpectationResult(spec.name, bool(outcome["success"]), spec.severity, message, metadata)
+            ExpectationResult(
+                spec.name,
+                bool(outcome["success"]),
+                spec.severity,
+                found.message,
+                found.metadata,
+                found.expected,
+                found.checked,
+                found.unexpected,
+            )
         )
-    return results, docs_dir / "index.html"
+    return TableChecks(specs, results, validations)
 
 
 def _agreements(
@@ -269,15 +316,13 @@ def _measured_cells(domain: Domain, agreements: Mapping[str, Agreement]) -> pd.D
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def _run_great_expectations(
-    batches: Mapping[str, _Batch], docs_dir: Path
-) -> dict[str, Mapping[str, Any]]:
-    """Run every batch in a context of its own; return what is reported, by expectation name."""
+def _run_great_expectations(batches: Mapping[str, _Batch]) -> list[dict[str, Any]]:
+    """Run every batch; return the validation result of each."""
     import great_expectations as gx
 
-    context = _context(docs_dir)
+    context = _context()
     source = context.data_sources.add_pandas("synthetic")
-    reported: dict[str, Mapping[str, Any]] = {}
+    validations: list[dict[str, Any]] = []
     for name, batch in batches.items():
         suite = gx.ExpectationSuite(name)
         for _, expectation in batch.expectations:
@@ -297,21 +342,33 @@ def _run_great_expectations(
             )
         )
         run = checkpoint.run(batch_parameters={"dataframe": batch.frame})
-        reported.update(_by_name(run.run_results.values()))
-    # Once for all batches: the checkpoints' own action would build the site anew after each.
-    context.build_data_docs(site_names=[_SITE])
-    return reported
+        for result in run.run_results.values():
+            validation = _without_the_run(result.to_json_dict())
+            outcomes = _by_name(validation)
+            # The order of results is not the suite's.
+            validation["results"] = [outcomes[spec.name] for spec, _ in batch.expectations]
+            validations.append(validation)
+    return validations
 
 
-def _by_name(results: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield expectation names and outcomes; the order of results is not the suite's."""
-    for result in results:
-        for outcome in result.results:
-            yield outcome.expectation_config.meta["name"], outcome.to_json_dict()
+def _by_name(validation: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the outcomes of a suite by the names of their expectations."""
+    return {one["expectation_config"]["meta"]["name"]: one for one in validation["results"]}
 
 
-def _context(docs_dir: Path) -> Any:
-    """Return a context in memory: one local site, no progress bars, nothing sent anywhere."""
+def _without_the_run(value: Any) -> Any:
+    """Return what Great Expectations reports without what only tells of its run."""
+    if isinstance(value, dict):
+        return {
+            name: _without_the_run(inner)
+            for name, inner in value.items()
+            if name not in _OF_THE_RUN
+        }
+    return [_without_the_run(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _context() -> Any:
+    """Return a context in memory: no site, no progress bars, nothing sent anywhere."""
     import great_expectations as gx
     from great_expectations.data_context.types.base import (
         DataContextConfig,
@@ -319,25 +376,9 @@ def _context(docs_dir: Path) -> Any:
         ProgressBarsConfig,
     )
 
-    docs_dir.mkdir(parents=True, exist_ok=True)
-    for name in _SITE_CONTENT:
-        stale = docs_dir / name
-        if stale.is_dir():
-            shutil.rmtree(stale)
-        else:
-            stale.unlink(missing_ok=True)
-    site = {
-        "class_name": "SiteBuilder",
-        "show_how_to_buttons": False,
-        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
-        "store_backend": {
-            "class_name": "TupleFilesystemStoreBackend",
-            "base_directory": str(docs_dir.absolute()),
-        },
-    }
+    # Its Data Docs quote names as they are, scripts among them, and load scripts from elsewhere.
     # A bare ephemeral context would make a site in a temporary folder of its own.
     defaults = InMemoryStoreBackendDefaults(init_temp_docs_sites=False)
-    defaults.data_docs_sites = {_SITE: site}
     return gx.get_context(
         mode="ephemeral",
         project_config=DataContextConfig(

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import functools
 import json
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.evaluation.plot_style import svg
+from jam_dagster.evaluation.pages import script_text
+from jam_dagster.evaluation.plot_style import specification, svg
+from jam_dagster.shown_text import shown, visible
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
     from jam_dagster.evaluation.plot_style import Chart
-
-_SCRIPTS = "jam_dagster.evaluation", "templates"
 
 
 def live_chart(chart: Chart, alternative: str) -> Markup:
@@ -46,12 +45,12 @@ def picture(chart: Chart, alternative: str) -> Markup:
     text = svg(chart)
     hidden = text[text.index("<svg") :].replace("<svg", '<svg aria-hidden="true"', 1)
     drawn = Markup(hidden)  # noqa: S704 - Vega escapes what it draws
-    return Markup('<div role="img" aria-label="{}">{}</div>').format(alternative, drawn)
+    return Markup('<div role="img" aria-label="{}">{}</div>').format(visible(alternative), drawn)
 
 
 def description(chart: Chart) -> dict[str, Any]:
     """Return what a page's script draws a chart from, without the address of its grammar."""
-    spec: dict[str, Any] = chart.properties(background="transparent").to_dict()
+    spec = specification(chart)
     del spec["$schema"]
     return spec
 
@@ -60,7 +59,8 @@ def data_block(value: object, name: str) -> Markup:
     """Return data for the page's script; no browser runs it."""
     from markupsafe import Markup
 
-    text = json.dumps(value, separators=(",", ":"), sort_keys=True)
+    # Names in it are found again by what the page shows of them.
+    text = json.dumps(shown(value), separators=(",", ":"), sort_keys=True)
     # Data may hold "</script>".
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -83,8 +83,7 @@ def page_script(*names: str) -> str:
     """
     import vl_convert
 
-    package, folder = _SCRIPTS
-    own = [(files(package) / folder / name).read_text() for name in ("charts.js", *names)]
+    own = [script_text(name) for name in ("charts.js", *names)]
     # Bundled as a module whose names are its own; here a function keeps them so.
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return "\n".join([f"(() => {{{bundle}}})();", *own])

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from jam_dagster.evaluation import palette
+from jam_dagster.shown_text import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
 def environment(package: str = "jam_dagster.evaluation") -> Environment:
     """Return the templates of a package, and with them those that all pages share.
 
-    Importing jinja2 takes a moment, which those who only name a page do not need.
+    What a template is given is escaped, and unseen characters in it are shown. Importing jinja2
+    takes a moment, which those who only name a page do not need.
     """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
@@ -25,12 +28,23 @@ def environment(package: str = "jam_dagster.evaluation") -> Environment:
         loader=ChoiceLoader([PackageLoader(name) for name in packages]),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_seen,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     made.filters["figures"] = figures
     made.globals |= {"content_policy": content_policy, "palette": palette.ALL, "script": ""}
     return made
+
+
+def _seen(value: object) -> object:
+    """Show what is unseen in a text; what is markup already was made by this package."""
+    return visible(value) if type(value) is str else value
+
+
+def script_text(name: str) -> str:
+    """Return a script among the templates, such as ``"sorting.js"``."""
+    return (files("jam_dagster.evaluation") / "templates" / name).read_text()
 
 
 def figures(number: float, digits: int = 4) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.evaluation import palette
+from jam_dagster.shown_text import shown
 
 if TYPE_CHECKING:
     import altair as alt
@@ -18,9 +18,10 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif
 
 def svg(chart: Chart, *, background: str = "transparent") -> str:
     """Render a chart as one ``<svg>`` element; a file of its own needs a background."""
-    text = io.StringIO()
-    chart.properties(background=background).save(text, format="svg")
-    return text.getvalue()
+    import vl_convert
+
+    made: str = vl_convert.vegalite_to_svg(specification(chart, background), _grammar())
+    return made
 
 
 def png(chart: Chart) -> bytes:
@@ -28,9 +29,26 @@ def png(chart: Chart) -> bytes:
 
     Not twice as large: a window of Dagster's UI would cut it off.
     """
-    image = io.BytesIO()
-    chart.properties(background="white").save(image, format="png", scale_factor=1.5)
-    return image.getvalue()
+    import vl_convert
+
+    made: bytes = vl_convert.vegalite_to_png(specification(chart, "white"), _grammar(), scale=1.5)
+    return made
+
+
+def specification(chart: Chart, background: str = "transparent") -> dict[str, Any]:
+    """Return the Vega-Lite specification of a chart, with what is unseen in its texts shown.
+
+    A control character in a text ends the whole process of who draws it.
+    """
+    spec: dict[str, Any] = shown(chart.properties(background=background).to_dict())
+    return spec
+
+
+def _grammar() -> str:
+    """Return the version of Vega-Lite that charts are made for, as its renderer names it."""
+    import altair as alt
+
+    return ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
 
 def chart_of(rows: Sequence[dict[str, Any]]) -> alt.Chart:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -51,8 +52,9 @@ class ReleaseFacts:
         Rho by share, such as ``{"mechanism": 0.014, "evaluation": 0.0007}``.
     partition, edition
         Which of the release's tables this is.
-    private_source, public_source
-        Where the tables came from, without credentials.
+    public_source
+        Where the public table came from, without credentials. Where the private one lies is no
+        reader's business.
     public_released
         Whether what stands as the public table was released from the same dataset before.
     made
@@ -62,6 +64,8 @@ class ReleaseFacts:
         delta; None where no ledger keeps it.
     remarks
         Warnings about how the release was configured.
+    run
+        Digest of the mechanism's run, by which the page is known to be of it; may be empty.
     """
 
     release: str
@@ -71,12 +75,21 @@ class ReleaseFacts:
     reserved: Mapping[str, float]
     partition: str = ""
     edition: str = "1"
-    private_source: str = ""
     public_source: str = ""
     public_released: bool = False
     made: datetime | None = None
     remaining_epsilon: float | None = None
     remarks: Sequence[str] = field(default_factory=tuple)
+    run: str = ""
+
+
+_RUN = re.compile(r'<meta name="jam-run" content="([0-9a-f]*)">')
+
+
+def run_told(page: str) -> str | None:
+    """Return the `ReleaseFacts.run` of a page that `render_report` made; None where it has none."""
+    found = _RUN.search(page)
+    return found[1] if found else None
 
 
 def render_report(

@@ -35,7 +35,7 @@ from jam_dagster.mechanisms.run import (
 from jam_dagster.mechanisms.scores import MEAN_ABSOLUTE_NORMAL, l1_distance, weighted_scores
 from jam_dagster.mechanisms.settings import check_settings, setting
 from jam_dagster.mechanisms.tractability import TractabilityFilter
-from jam_dagster.mechanisms.transcript import Round, Transcript
+from jam_dagster.mechanisms.transcript import Round, Transcript, subject_of
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
@@ -302,7 +302,13 @@ class _Run(GraphicalRun):
             return weighted_scores(current_error, cells, sigma, weights)
 
         sensitivity = self.draws.neighbours.error_score(float(weights.max()))
-        choice = self.choose(index, split, score, sensitivity)
+        choice = self.choose(
+            index,
+            split,
+            score,
+            sensitivity,
+            named=lambda place: subject_of(self.closure[fitting[place]]),
+        )
         if isinstance(choice, str):
             return choice
         clique = self.closure[fitting[choice.index]]

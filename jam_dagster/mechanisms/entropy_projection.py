@@ -57,7 +57,9 @@ class EntropyProjection(HistogramFit):
         self._bands: dict[tuple[object, ...], _Band] = {}
 
     def _fit(self, measurement: Measurement) -> Convergence:
-        band = _Band(self.answers[-1], measurement, self.total, self._gamma)
+        newest = self.answers[-1]
+        movable = newest.movable(np.isfinite(self.logs))
+        band = _Band(newest, measurement, self.total, self._gamma, movable)
         key = (measurement.clique, measurement.cell)
         if key in self._bands:
             self._bands[key].combine(band)
@@ -80,12 +82,21 @@ class EntropyProjection(HistogramFit):
 
 
 class _Band:
-    """Which answers agree with what was measured of a marginal or a cell, as fractions."""
+    """Which answers agree with what was measured of a marginal or a cell, as fractions.
+
+    `movable` tells of which cells the weights can change the answer.
+    """
 
     def __init__(
-        self, answer: Answer, measurement: Measurement, total: float, gamma: float
+        self,
+        answer: Answer,
+        measurement: Measurement,
+        total: float,
+        gamma: float,
+        movable: npt.NDArray[np.bool_],
     ) -> None:
         self.answer = answer
+        self._movable = movable
         self.measured = measurement.values.ravel() / total
         self._sigma = measurement.sigma / total
         self._gamma = gamma
@@ -111,12 +122,13 @@ class _Band:
     def worst(self, weights: npt.NDArray[np.float64]) -> tuple[float, _Band, int, float]:
         """Return the largest distance from what is allowed, in which cell, and what weights say.
 
-        Where weights say 0 or 1 there is no weight that could be moved.
+        Where weights say 0 or 1 there is no weight that could be moved. Of a cell that holds all
+        weight they may say a little less, by rounding.
         """
         said = self.answer.answer(weights)
         low, high = self._edges
         errors = np.maximum(low - said, said - high)
-        errors[(said <= 0.0) | (said >= 1.0)] = 0.0
+        errors[(said <= 0.0) | (said >= 1.0) | ~self._movable] = 0.0
         cell = int(np.argmax(errors))
         return float(errors[cell]), self, cell, float(said[cell])
 

@@ -16,6 +16,10 @@ from jam_dagster.mechanisms.transcript import Measurement
 from jam_dagster.mechanisms.weighted_table import WeightedTable
 from jam_dagster.tables import Clique
 
+LARGEST_STEP = 690.0
+"""Largest step by which weights are multiplied as they are: the exponential of 710 overflows, and
+a weight that so large a factor brings back has lost its digits."""
+
 
 class Answer:
     """What was measured of a marginal or of one of its cells, as fractions of the records.
@@ -62,6 +66,21 @@ class Answer:
         occupied: npt.NDArray[np.bool_] = np.bincount(self.codes, minlength=size)[:size] > 0
         return occupied
 
+    def movable(self, held: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Return of which cells the weights can change the answer, the shape of `wanted`.
+
+        A cell that no record with weight lies in stays at 0, and one that all of them lie in at 1.
+
+        Parameters
+        ----------
+        held
+            Which records have weight, shape ``(support.size,)``.
+        """
+        size = len(self.wanted)
+        inside = np.bincount(self.codes[held], minlength=size)[:size]
+        movable: npt.NDArray[np.bool_] = (inside > 0) & (inside < np.count_nonzero(held))
+        return movable
+
     def error(self, weights: npt.NDArray[np.float64]) -> float:
         """Return the largest absolute difference in a cell that holds records.
 
@@ -96,9 +115,13 @@ class HistogramFit(ABC):
     def _settle(self) -> None:
         """Take the weights from the logarithms, which are shifted so that the largest is 0."""
         self.logs -= self.logs.max()
-        weights = np.exp(self.logs)
-        self.weights = weights / weights.sum()
+        self._weigh()
         self.model = WeightedTable(self.support, self.total, self.logs.copy(), self.cliques)
+
+    def _weigh(self) -> None:
+        """Take the weights from the logarithms as they are."""
+        weights = np.exp(self.logs - self.logs.max())
+        self.weights = weights / weights.sum()
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
@@ -117,11 +140,18 @@ class HistogramFit(ABC):
         """Change the weights; the newest of `answers` is the measurement's."""
 
     def multiply(self, answer: Answer, step: npt.NDArray[np.float64]) -> None:
-        """Multiply the weights of the records of each cell of an answer by ``exp(step)``."""
+        """Multiply the weights of the records of each cell of an answer by ``exp(step)``.
+
+        Steps are finite; those of cells that no record lies in have no effect.
+        """
         codes = answer.codes
         # What a single cell's answer leaves out keeps its weight.
         steps = step if answer.cell is None else np.append(step, 0.0)
         self.logs += steps[codes]
+        if steps.max() > LARGEST_STEP:
+            # The factor is no float, and infinity times a weight of 0 is no number.
+            self._weigh()
+            return
         self.weights *= np.exp(steps)[codes]
         self.weights /= self.weights.sum()
 

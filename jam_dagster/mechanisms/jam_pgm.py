@@ -35,7 +35,7 @@ from jam_dagster.mechanisms.run import (
 )
 from jam_dagster.mechanisms.scores import candidate_scores, l1_distance
 from jam_dagster.mechanisms.settings import check_settings, setting
-from jam_dagster.mechanisms.transcript import Measurement, Origin, Round, Transcript
+from jam_dagster.mechanisms.transcript import Measurement, Origin, Round, Transcript, subject_of
 from jam_dagster.tables import (
     Clique,
     Domain,
@@ -231,14 +231,30 @@ class _Run(GraphicalRun):
             return candidate_scores(current_error, public_error, self.cells[fitting], sigma)
 
         split = self.evenly(self.mechanism.rounds - index, self.mechanism.alpha)
-        choice = self.choose(index, split, score, self.draws.neighbours.jam_score)
+        # Scores of public candidates follow those of the private, table by table.
+        copies = np.argwhere(~np.isnan(public_error))
+
+        def candidate(place: int) -> tuple[Clique, int | None]:
+            if place < len(fitting):
+                return self.closure[fitting[place]], None
+            number, of = copies[place - len(fitting)]
+            return self.closure[fitting[of]], int(number)
+
+        def named(place: int) -> str:
+            clique, table = candidate(place)
+            if table is None:
+                return subject_of(clique)
+            return subject_of(clique, "public", self.tables[table][0])
+
+        sensitivity = self.draws.neighbours.jam_score
+        choice = self.choose(index, split, score, sensitivity, named=named)
         if isinstance(choice, str):
             return choice
         source: Origin = "private"
         name = ""
         measurement: Measurement | None
-        if choice.index < len(fitting):
-            clique = self.closure[fitting[choice.index]]
+        clique, number = candidate(choice.index)
+        if number is None:
             try:
                 measurement = self.measure(index, clique, choice.rho_measure)
             except ReleaseClosedError:
@@ -246,9 +262,7 @@ class _Run(GraphicalRun):
                     raise
                 return "closed"
         else:
-            # Scores of public candidates follow those of the private, table by table.
-            number, place = np.argwhere(~np.isnan(public_error))[choice.index - len(fitting)]
-            source, clique = "public", self.closure[fitting[place]]
+            source = "public"
             name, table = self.tables[number]
             values = table.marginal(clique) * (self.records / table.records)
             measurement = Measurement(clique, "public", values, 0.0, index)

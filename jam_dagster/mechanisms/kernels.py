@@ -130,6 +130,18 @@ def _thread_pools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def blas_architecture() -> str:
+    """Return for which processors NumPy's BLAS computes here, as it says: sums round by it."""
+    found = (one for one in _thread_pools().info() if one.get("user_api") == "blas")
+    return next((str(one.get("architecture", "unknown")) for one in found), "none")
+
+
+def simd_extensions() -> list[str]:
+    """Return the instructions that NumPy found beyond those that it always uses."""
+    config: dict[str, Any] = np.show_config(mode="dicts")  # type: ignore[assignment]
+    return [str(name) for name in config.get("SIMD Extensions", {}).get("found", [])]
+
+
 def one_thread() -> AbstractContextManager[object]:
     """Keep BLAS to one thread: its products here are small, and its idle threads spin."""
     limited: AbstractContextManager[object] = _thread_pools().limit(limits=1, user_api="blas")

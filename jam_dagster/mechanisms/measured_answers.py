@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 ARRAYS = "answers.npz"
 """The file beside ``model.json``."""
 
+LARGEST_VALUE = 2.0**24
+"""Largest value, in totals, that is projected as it is: beside larger ones sums lose the total."""
+
 
 class MeasuredAnswers:
     """Marginals that were measured, and those within them; it samples no rows.
@@ -176,7 +179,11 @@ def _nearest(values: np.ndarray, possible: np.ndarray, total: float) -> np.ndarr
     """Return the table nearest to `values` in L2 that is not negative and sums to `total`.
 
     It is ``max(values - t, 0)`` in the possible cells, with the t that makes it sum to the total.
+    What is added to all values alike changes t and nothing else, so values beside which floats
+    lose the total are brought down first.
     """
+    if np.abs(values[possible]).max() > LARGEST_VALUE * total:
+        values = values - values[possible].max()
     descending = -np.sort(-values[possible])
     excess = (np.cumsum(descending) - total) / np.arange(1, descending.size + 1)
     # The last that stays positive: those before it do.

@@ -171,12 +171,18 @@ class MixtureTrainer:
         return self._programs.begin(self.weights)
 
     def step(self, state: Any, gradient: np.ndarray, rate: float) -> Any:
-        """Move the weights by one step of Adam, given `gradient`; return Adam's state."""
-        self.weights, state, side_by_side = self._programs.advance(
+        """Move the weights by one step of Adam, given `gradient`; return Adam's state.
+
+        A step after which single precision has no probabilities is not taken.
+        """
+        weights, moved, side_by_side = self._programs.advance(
             self.weights, state, gradient, np.float32(rate), self.domain.shape
         )
-        self._side_by_side = np.asarray(side_by_side)
-        return state
+        probabilities = np.asarray(side_by_side)
+        if not np.isfinite(probabilities).all():
+            return state
+        self.weights, self._side_by_side = weights, probabilities
+        return moved
 
     def gradient(
         self, targets: Sequence[Target], threshold: float = 0.0
@@ -202,8 +208,13 @@ class MixtureTrainer:
 
     def squares(self, targets: Sequence[Target]) -> float:
         """Return the sum of squared errors of targets."""
-        with one_thread():
-            return float(sum(np.vdot(error, error) for error in map(self._error, targets)))
+        with one_thread(), np.errstate(over="ignore"):
+            squares = float(sum(np.vdot(error, error) for error in map(self._error, targets)))
+            if math.isfinite(squares):
+                return squares
+            # Single precision ends at 3e38, which the square of a count of 2^64 passes.
+            errors = (self._error(target).astype(np.float64) for target in targets)
+            return float(sum(np.vdot(error, error) for error in errors))
 
     def _error(self, target: Target) -> np.ndarray:
         """Return answer less target, of the target's shape, single precision."""

@@ -33,7 +33,7 @@ from jam_dagster.mechanisms.run import (
     in_rounds,
 )
 from jam_dagster.mechanisms.settings import check_settings, setting, told_settings
-from jam_dagster.mechanisms.transcript import Measurement, Round, Transcript
+from jam_dagster.mechanisms.transcript import Measurement, Round, Transcript, subject_of
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
@@ -302,4 +302,10 @@ class _Run(GraphicalRun):
         scores = self.pair_errors[np.array(joining) - self.singles]
         sensitivity = self.draws.neighbours.error_score()
         split = self.evenly(2 * self.singles - 1 - index, 0.5)
-        return self.choose(index, split, lambda sigma: scores, sensitivity)
+        return self.choose(
+            index,
+            split,
+            lambda sigma: scores,
+            sensitivity,
+            named=lambda place: subject_of(self.closure[joining[place]]),
+        )

@@ -34,7 +34,7 @@ from jam_dagster.mechanisms.run import (
 )
 from jam_dagster.mechanisms.scores import penalized_scores
 from jam_dagster.mechanisms.settings import check_settings, setting
-from jam_dagster.mechanisms.transcript import Round, Transcript
+from jam_dagster.mechanisms.transcript import Round, Transcript, subject_of
 from jam_dagster.tables import Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
@@ -181,7 +181,13 @@ class _Run(GraphicalRun):
             return penalized_scores(current_error, self.cells[fitting])
 
         split = self.evenly(self.rounds_planned - index, self.mechanism.alpha)
-        choice = self.choose(index, split, score, self.draws.neighbours.error_score())
+        choice = self.choose(
+            index,
+            split,
+            score,
+            self.draws.neighbours.error_score(),
+            named=lambda place: subject_of(self.closure[fitting[place]]),
+        )
         if isinstance(choice, str):
             return choice
         return self.complete(

@@ -21,7 +21,7 @@ from jam_dagster.mechanisms.run import (
 )
 from jam_dagster.mechanisms.scores import MEAN_ABSOLUTE_NORMAL
 from jam_dagster.mechanisms.settings import check_settings, setting
-from jam_dagster.mechanisms.transcript import Round, Transcript
+from jam_dagster.mechanisms.transcript import Round, Transcript, subject_of
 from jam_dagster.privacy.noise_calls import SelectionKind
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
@@ -177,11 +177,16 @@ class QueryRun(MechanismRun):
                 return errors
             return errors - MEAN_ABSOLUTE_NORMAL * sigma * self.cells[numbers]
 
+        def named(place: int) -> str:
+            clique, cell = self.query_of(int(numbers[place]))
+            return subject_of(clique, cell=cell)
+
         choice = self.choose(
             index,
             self.evenly(self.rounds_planned - index, self.alpha),
             score,
             _sensitivity(self.draws.neighbours, single=self.single),
+            named=named,
             kind=self.kind,
         )
         if isinstance(choice, str):

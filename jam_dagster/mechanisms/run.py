@@ -18,7 +18,7 @@ from jam_dagster.mechanisms.estimation import Convergence
 from jam_dagster.mechanisms.model import possible_sizes
 from jam_dagster.mechanisms.protocol import Described, MechanismResult, Model, OnRound
 from jam_dagster.mechanisms.scores import l1_distance, representable
-from jam_dagster.mechanisms.transcript import Measurement, Origin, Round, Transcript
+from jam_dagster.mechanisms.transcript import Measurement, Origin, Round, Transcript, subject_of
 from jam_dagster.privacy.accounting import gaussian_sigma
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
 
@@ -271,6 +271,7 @@ class MechanismRun(ABC):
         score: Callable[[float], np.ndarray],
         sensitivity: float,
         *,
+        named: Callable[[int], str],
         kind: SelectionKind = "exponential mechanism",
     ) -> Choice | str:
         """Choose a candidate in one draw, once more where it was lost.
@@ -286,6 +287,8 @@ class MechanismRun(ABC):
             counts.
         sensitivity
             Of a score, in counts.
+        named
+            Returns the `subject_of` the candidate at an index.
         kind
             By which mechanism.
 
@@ -314,6 +317,7 @@ class MechanismRun(ABC):
                         rho=selecting,
                         sensitivity=sensitivity,
                         kind=kind,
+                        named=named,
                     )
             except LostDrawError:
                 # It counts as spent; this round starts again with what is left.
@@ -339,13 +343,15 @@ class MechanismRun(ABC):
         counts = self.private.marginal(clique) if self.counts is None else self.counts[clique]
         # The charge for the selection was rounded up: the last round may be a unit short.
         rho = min(rho, self.draws.remaining)
-        step = step_of(index, "measure")
+        step, subject = step_of(index, "measure"), subject_of(clique, cell=cell)
         try:
             with self.stage("measure"):
                 if cell is None:
-                    noisy, sigma = self.draws.measure(step, counts, rho=rho)
+                    noisy, sigma = self.draws.measure(step, counts, rho=rho, subject=subject)
                 else:
-                    noisy, sigma = self.draws.measure_cell(step, counts.ravel()[cell], rho=rho)
+                    noisy, sigma = self.draws.measure_cell(
+                        step, counts.ravel()[cell], rho=rho, subject=subject
+                    )
         except LostDrawError:
             # Charged and gone: the round closes without a measurement.
             return None

@@ -17,7 +17,9 @@ import numpy as np
 
 from jam_dagster.errors import InputError
 from jam_dagster.privacy.noise_calls import NoiseCall
+from jam_dagster.privacy.release_key import canonical_json
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
+from jam_dagster.shown_text import one_line
 from jam_dagster.tables import Clique
 from jam_dagster.tables.files import write_whole
 
@@ -122,7 +124,7 @@ class Round:
         if self.measurement is None:
             cost = "measurement lost"
         return (
-            f"round {self.index + 1}{of}: {' x '.join(self.clique)} from {self.origin} "
+            f"round {self.index + 1}{of}: {one_line(' x '.join(self.clique))} from {self.origin} "
             f"({cost}); {self.candidates} candidates, model {self.model_mb:.2f} MB, "
             f"{self.iterations} steps, rho spent {self.rho_spent:.4g}, {self.seconds:.1f} s"
         )
@@ -315,6 +317,13 @@ class Transcript:
         neighbours = Neighbours(**description.pop("neighbours", {}))
         calls = tuple(NoiseCall(**call) for call in description.pop("calls", ()))
         return cls(rounds=tuple(rounds), neighbours=neighbours, calls=calls, **description)
+
+
+def subject_of(
+    clique: Clique, source: Origin = "private", table: str = "", cell: int | None = None
+) -> str:
+    """Return the name of what a round chose or measured, as the digests of outcomes have it."""
+    return canonical_json([list(clique), source, table, cell])
 
 
 def sampling_generator(transcript: Transcript) -> np.random.Generator:

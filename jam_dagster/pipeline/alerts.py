@@ -23,12 +23,13 @@ _AT_ONCE = 100
 
 @dataclass(frozen=True)
 class BudgetAlert:
-    """A release was refused for want of budget, or one soon will be.
+    """A release was refused, for want of budget or of approval, or one soon will be.
 
     Parameters
     ----------
     kind
-        ``refused``: it did not fit, and nothing was opened. ``low``: it fits, and few after it.
+        ``refused``: it did not fit, and nothing was opened. ``not approved``: it waits for the
+        privacy officer. ``low``: it fits, and few after it.
     release, dataset, partition, edition
         Which; the partition is empty where there are none.
     asked_rho, asked_epsilon
@@ -46,7 +47,7 @@ class BudgetAlert:
         All of it in words.
     """
 
-    kind: Literal["refused", "low"]
+    kind: Literal["refused", "not approved", "low"]
     release: str
     dataset: str
     partition: str
@@ -66,6 +67,8 @@ class BudgetAlert:
         which = f"{self.release} {self.partition}".strip()
         if self.kind == "refused":
             return f"{which} was refused: the privacy budget of {self.dataset} does not suffice"
+        if self.kind == "not approved":
+            return f"{which} waits for approval: it would be paid by {self.dataset}"
         return f"{which} was released: the privacy budget of {self.dataset} is running out"
 
     @property
@@ -91,9 +94,9 @@ def build_budget_sensor(
 ) -> dg.SensorDefinition:
     """Build a sensor that passes on what the releases of a code location tell of their budgets.
 
-    An alert is left where a release is refused for want of budget, and where it fits but few
-    partitions after it will. Alerts that were there when the sensor first runs are not passed on.
-    An alert whose `notify` fails is tried again at the next tick.
+    An alert is left where a release is refused for want of budget, where it waits for approval,
+    and where it fits but few partitions after it will. Alerts that were there when the sensor
+    first runs are not passed on. An alert whose `notify` fails is tried again at the next tick.
 
     Parameters
     ----------

@@ -81,11 +81,17 @@ class ReleaseArchive:
         not releasable.
     key
         The release.
+    private
+        The private store, which keeps the number of private records: it is shown nowhere before a
+        draw is paid. None for whoever only reads outcomes.
     """
 
-    def __init__(self, store: ReleaseStore, key: ReleaseKey) -> None:
+    def __init__(
+        self, store: ReleaseStore, key: ReleaseKey, private: ReleaseStore | None = None
+    ) -> None:
         self._store = store
         self._key = key
+        self._private = private
         self._parts = (key.release, "archive", archive_name(key))
         self._directory: UPath = store.root.joinpath(*self._parts)
 
@@ -116,6 +122,10 @@ class ReleaseArchive:
         now = json.loads(json.dumps(asdict(data)))
         if self.has_draws:
             before = json.loads(self._fingerprint.read_text())
+            # Earlier versions kept the number beside the rest; a private store can be lost.
+            rows = before["private_rows"]
+            rows = self._kept_rows() if rows is None else rows
+            before["private_rows"] = now["private_rows"] if rows is None else rows
             changed = [_MEANINGS[name] for name in now if now[name] != before[name]]
             if changed:
                 raise InputError(
@@ -125,7 +135,19 @@ class ReleaseArchive:
                 )
         key = json.dumps(asdict(self._key), sort_keys=True)
         self._store.write(self._directory / _KEY_FILE, key.encode())
-        self._store.write(self._fingerprint, json.dumps(now).encode())
+        if self._private is not None and data.private_rows is not None:
+            self._private.write(self._rows(self._private), json.dumps(data.private_rows).encode())
+        self._store.write(self._fingerprint, json.dumps({**now, "private_rows": None}).encode())
+
+    def _kept_rows(self) -> int | None:
+        if self._private is None or not self._rows(self._private).exists():
+            return None
+        rows: int = json.loads(self._rows(self._private).read_text())
+        return rows
+
+    def _rows(self, private: ReleaseStore) -> UPath:
+        name = archive_name(self._key)
+        return private.root.joinpath(self._key.release, "records", f"{name}.json")
 
     def keep_public(self, public: EncodedTable) -> None:
         """Keep the public table that the release draws on, once nothing can change it any more.

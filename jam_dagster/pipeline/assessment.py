@@ -32,11 +32,19 @@ from jam_dagster.pipeline.identity import (
     check_ingestion,
     check_tables,
 )
-from jam_dagster.pipeline.ingestion import private_step, spending
+from jam_dagster.pipeline.ingestion import STORES, check_places, reading_on, spending
+from jam_dagster.pipeline.markdown import text_of
 from jam_dagster.pipeline.metadata import pictures, tidy
+from jam_dagster.pipeline.opening import (
+    check_fits,
+    opening,
+    private_step,
+    source_of,
+    stored_codes,
+)
 from jam_dagster.pipeline.previous import drawn_on
 from jam_dagster.pipeline.spending import ResearchSpending
-from jam_dagster.tables import EncodedTable, MarginalSource, encode
+from jam_dagster.tables import MarginalSource, encode
 
 RESTRICTED = "restricted: exact statistics of private data"
 
@@ -59,53 +67,56 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
     @release_asset(
         graph,
         "workload_error",
-        ins=graph.ins(
-            "private_discretized", *graph.public_codes, "synthetic_records", MECHANISM_RUN
-        ),
-        resources=graph.spending_resources if from_ledger else (),
+        ins=graph.ins(*graph.public_codes, "synthetic_records", MECHANISM_RUN),
+        deps=[graph.key("private_discretized")],
+        resources={*graph.spending_resources, *STORES},
     )
     def error(
         context: dg.AssetExecutionContext,
-        private_discretized: EncodedTable,
         synthetic_records: pd.DataFrame,
         mechanism_run: ReleaseRun,
         **inputs: MarginalSource,
     ) -> ReleaseError:
         public = inputs.get(PUBLIC_CODES)
         partition = graph.partition_of(context)
-        domain = check_domains(graph, public, private_discretized)
-        check_ingestion(graph, private_discretized, partition)
+        check_places(context)
+        stored = stored_codes(graph, context, rows=False)
+        domain = check_domains(graph, public, stored)
+        check_ingestion(graph, stored, partition)
         check_tables(graph, mechanism_run, partition, synthetic=synthetic_records, public=public)
         draws = None
         modes: AbstractContextManager[None] = nullcontext()
         alone: AbstractContextManager[None] = nullcontext()
-        if from_ledger:
-            spends = spending(graph, context, domain)
+        spends = reading_on(graph, context, domain, source_of(stored))
+        if from_ledger and spends is not None:
             spends.check_drawn()
-            spends.archive.begin(
-                DataFingerprint.of(private_discretized, public, neighbours=graph.neighbours)
-            )
             draws = spends.draws(EVALUATION_SHARE, run_id=context.run.run_id)
             modes, alone = spends.store.modes(), spends.alone()
         elif mode == "private":
             draws = ResearchSpending(graph).draws(EVALUATION_SHARE)
-        try:
-            with alone, private_step("measuring the workload error"), modes:
-                measured = workload_error(
-                    private_discretized,
-                    encode(synthetic_records, domain, private=False),
-                    public,
-                    spec.workload.build(domain),
-                    mode=mode,
-                    draws=draws,
-                    records=mechanism_run.transcript.records,
-                )
-        except (LostDrawError, ReleaseClosedError) as lost:
-            # The synthetic table is there and paid for; that its error is unknown is no reason to
-            # withhold it.
-            context.log.warning(f"The workload error stays unknown: {lost}")
-            measured = WorkloadError.unknown(draws)
-        if from_ledger:
+        with alone, opening(graph, context, spends, "measuring the workload error"):
+            private = stored_codes(graph, context, rows=True)
+            check_fits(private)
+            if from_ledger and spends is not None:
+                data = DataFingerprint.of(private, public, neighbours=graph.neighbours)
+                spends.archive.begin(data)
+            try:
+                with private_step("measuring the workload error"), modes:
+                    measured = workload_error(
+                        private,
+                        encode(synthetic_records, domain, private=False),
+                        public,
+                        spec.workload.build(domain),
+                        mode=mode,
+                        draws=draws,
+                        records=mechanism_run.transcript.records,
+                    )
+            except (LostDrawError, ReleaseClosedError) as lost:
+                # The synthetic table is there and paid for; that its error is unknown is no reason
+                # to withhold it.
+                context.log.warning(f"The workload error stays unknown: {lost}")
+                measured = WorkloadError.unknown(draws)
+        if from_ledger and spends is not None:
             spends.close(EVALUATION_SHARE, "evaluation ended")
         context.add_output_metadata(tidy(_error_metadata(graph, measured)))
         known = {one.name: getattr(measured, one.name) for one in fields(measured)}
@@ -213,10 +224,13 @@ def _page(
     if error is not None and error.synthetic is None:
         error = None
     spec, domain, key = graph.spec, run.model.domain, run.release.key
-    remaining = None
+    made, remaining = datetime.now(UTC), None
     if spec.privacy.noise == "exact":
-        balance = spending(graph, context, domain).ledger.balance(spec.dataset)
-        remaining = balance.remaining_epsilon
+        # A page that is made again says what it said, and is the one that was certified.
+        ledger = spending(graph, context, domain).ledger
+        last = ledger.ended(key)
+        made = datetime.fromisoformat(last.at)
+        remaining = ledger.balance_after(last).remaining_epsilon
     public_source, public_released = drawn_on(graph, context, domain)
     checks = _check_results(graph, context, partition)
     encoded = encode(synthetic, domain, private=False)
@@ -230,10 +244,10 @@ def _page(
             reserved=run.release.shares,
             partition=key.partition,
             edition=key.edition,
-            private_source=graph.source("private_records", partition).describe(),
             public_source=public_source,
             public_released=public_released,
-            made=datetime.now(UTC),
+            made=made,
+            run=run.digest,
             remaining_epsilon=remaining,
         ),
         domain=domain,
@@ -292,7 +306,7 @@ def _check_results(
                     name=name,
                     passed=evaluation.passed,
                     severity="ERROR" if evaluation.severity.value == "ERROR" else "WARN",
-                    message=evaluation.description or "",
+                    message=text_of(evaluation.description or ""),
                 )
             )
     return found

@@ -19,6 +19,7 @@ from jam_dagster.pipeline.labels import (
     RESERVES_TAG,
     built,
 )
+from jam_dagster.pipeline.launch import NO_CONFIG
 from jam_dagster.pipeline.metadata import column_lineage, column_schema
 from jam_dagster.tables import Domain
 
@@ -58,6 +59,7 @@ def release_asset(
         ins=dict(ins or {}),
         deps=list(deps),
         required_resource_keys=set(resources),
+        config_schema=NO_CONFIG,
         check_specs=list(check_specs),
     )
     return decorate

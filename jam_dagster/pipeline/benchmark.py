@@ -17,9 +17,11 @@ from jam_dagster.benchmark.results import Row, gather, to_parquet
 from jam_dagster.benchmark.run_process import RunProcess, was_killed
 from jam_dagster.benchmark.trial import describe
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.pipeline.configuration import Configured, described, expanded, told_where
+from jam_dagster.pipeline.configuration import NOTHING_DONE, Configured, described, told_where
 from jam_dagster.pipeline.labels import LABEL_TAG, PrivacyLabel
+from jam_dagster.pipeline.launch import NO_CONFIG
 from jam_dagster.tables.files import OWNER_ONLY, write_whole
+from jam_dagster.tables.variables import expanded
 
 RUNS, FIGURES = "benchmark_runs", "benchmark_figures"
 POOL = "jam_benchmark"
@@ -94,6 +96,7 @@ def build_benchmark(
         tags=_TAGS,
         group_name=name,
         pool=POOL,
+        config_schema=NO_CONFIG,
         kinds={"parquet"},
         description="A mechanism with seeded noise on a split, its errors measured exactly. "
         + grid.description
@@ -109,6 +112,7 @@ def build_benchmark(
         tags=_TAGS,
         group_name=name,
         kinds={"parquet", "html"},
+        config_schema=NO_CONFIG,
         description="Every run that was made, in one file, and the papers' figures of them.",
     )
     def benchmark_figures() -> dg.MaterializeResult[None]:
@@ -131,7 +135,7 @@ def _folder(key: str, place: str | Path, beside: Path = Path()) -> Path:
             f"{key} must be a folder that every step reaches, such as a mounted volume, and no "
             f"URL: got {str(place)!r}."
         )
-    return beside / expanded(str(place), key)
+    return beside / expanded(str(place), key, note=NOTHING_DONE)
 
 
 def _path(folder: Path, partition: str) -> Path:

@@ -5,10 +5,17 @@ from typing import Any
 
 import dagster as dg
 
-from jam_dagster.errors import BudgetExceededError
+from jam_dagster.errors import BudgetExceededError, NotApprovedError
 from jam_dagster.pipeline.asset_options import release_asset
 from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
-from jam_dagster.pipeline.ingestion import STORES, check_places, spending
+from jam_dagster.pipeline.ingestion import (
+    STORES,
+    check_places,
+    check_public,
+    check_released_cells,
+    spending_on_source,
+)
+from jam_dagster.pipeline.markdown import literal
 from jam_dagster.pipeline.metadata import tidy
 from jam_dagster.pipeline.outlook import BudgetOutlook, leave, told_if_refused
 from jam_dagster.pipeline.previous import check_release_before
@@ -49,6 +56,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         context: dg.AssetExecutionContext, **inputs: Domain
     ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
         check_places(context)
+        check_public(graph, context)
         # Nothing is read here: what is wrong with it is said before anything is reserved.
         reading(graph, "private_records", context)
         domain = inputs.get("domain")
@@ -61,6 +69,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             # As text: a plot over time of what never changes tells nothing.
             "delta": f"{spec.privacy.delta:g}",
             "rho": graph.budget.rho,
+            "specification": spec.digest(domain),
             "neighbours": graph.neighbours.describe(),
         }
         if spec.privacy.noise != "exact":
@@ -69,13 +78,14 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             yield _result(passed=True, description="Nothing is charged for seeded noise.")
             return
         check_release_before(graph, context, domain)
-        spends = spending(graph, context, domain)
+        spends = spending_on_source(graph, context, domain)
+        check_released_cells(spends, domain)
         before = spends.ledger.release(spends.key)
         try:
             with told_if_refused(graph, context, spends):
                 spends.reserve(run_id=context.run.run_id)
-        except BudgetExceededError as refused:
-            yield _result(passed=False, description=str(refused))
+        except (BudgetExceededError, NotApprovedError) as refused:
+            yield _result(passed=False, description=literal(str(refused)))
             raise
         outlook = BudgetOutlook.of(graph, spends)
         if outlook.low and before is None:
@@ -85,7 +95,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         yield _result(
             passed=not outlook.low,
             severity=dg.AssetCheckSeverity.WARN if outlook.low else dg.AssetCheckSeverity.ERROR,
-            description=outlook.text,
+            description=literal(outlook.text),
         )
 
     return [privacy_budget]

@@ -9,10 +9,12 @@ from jam_dagster.certificates import Asked, Certificate, certify, released_files
 from jam_dagster.evaluation import WorkloadError
 from jam_dagster.pipeline.asset_options import release_asset
 from jam_dagster.pipeline.descriptions import MECHANISM_RUN
-from jam_dagster.pipeline.formats import CertificateFormat, RunFormat
+from jam_dagster.pipeline.formats import CertificateFormat, ErrorFormat, PageFormat, RunFormat
 from jam_dagster.pipeline.graph import ReleaseGraph
-from jam_dagster.pipeline.identity import ReleaseRun, check_tables
+from jam_dagster.pipeline.identity import ReleaseRun, check_report, check_tables
 from jam_dagster.pipeline.ingestion import spending
+from jam_dagster.pipeline.launch import NO_CONFIG
+from jam_dagster.pipeline.markdown import literal
 from jam_dagster.pipeline.metadata import tidy
 from jam_dagster.tables.yaml_text import write_yaml
 
@@ -32,6 +34,8 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         graph,
         NAME,
         ins=graph.ins(MECHANISM_RUN, "synthetic_records", *paid),
+        # The page is made first, and sealed where it is there.
+        deps=[graph.key("release_report")],
         resources={*graph.spending_resources, store_key},
     )
     def release_certificate(
@@ -46,11 +50,15 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         store: ReleaseStore = getattr(context.resources, store_key)
         folder = store.beside(context.asset_key, partition, CertificateFormat.suffix)
         run = store.beside(graph.key(MECHANISM_RUN), partition, RunFormat.suffix)
+        report = store.beside(graph.key("release_report"), partition, PageFormat.suffix)
+        check_report(graph, mechanism_run, report)
+        noisy = store.beside(graph.key("workload_error"), partition, ErrorFormat.suffix)
         domain = mechanism_run.model.domain
         # The domain asset may move on while this certificate stays.
         kept = folder / "domain.yaml"
         store.write(kept, write_yaml(domain.to_dict()).encode())
         exact = graph.spec.privacy.noise == "exact"
+        spends = spending(graph, context, domain) if exact else None
         released = mechanism_run.release
         certificate = certify(
             folder,
@@ -59,6 +67,8 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
                 domain=kept,
                 transcript=run / "transcript",
                 model=run / "model",
+                report=report if report.exists() else None,
+                errors=None if error is None else noisy,
             ),
             key=released.key,
             specification=graph.spec.specified(domain),
@@ -66,18 +76,20 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             transcript=mechanism_run.transcript,
             domain=domain,
             evaluation=None if error is None else error.call,
-            ledger=spending(graph, context, domain).ledger if exact else None,
+            ledger=None if spends is None else spends.ledger,
             source_restriction=graph.spec.private.restricted_because,
+            run_id=context.run.run_id,
+            signer=None if spends is None else spends.resource.signer(),
         )
         metadata: dict[str, Any] = {
-            "page": dg.MetadataValue.path(str(folder / CertificateFormat.page)),
+            "page": dg.MetadataValue.path(store.shown(folder / CertificateFormat.page)),
             "releasable": certificate.releasable,
         }
         if graph.tells_data(NAME):
             metadata["draws"] = len(certificate.draws)
             metadata["rho_spent"] = certificate.rho_spent
             metadata["epsilon_spent"] = certificate.epsilon_spent
-            metadata["verify"] = f"jam-dagster certificate verify {folder}"
+            metadata["verify"] = f"jam-dagster certificate verify {store.shown(folder)}"
         else:
             metadata |= graph.withheld_note()
         context.add_output_metadata(tidy(metadata))
@@ -94,6 +106,7 @@ def certification_checks(graph: ReleaseGraph) -> list[dg.AssetChecksDefinition]:
         asset=graph.key(NAME),
         description="The certificate says that the table may leave: exact and unseeded noise, a"
         " domain and settings that owe nothing to private data, and every draw charged.",
+        config_schema=NO_CONFIG,
         partitions_def=graph.partitions_def,
     )
     def certified_releasable(release_certificate: Certificate) -> dg.AssetCheckResult:
@@ -101,7 +114,9 @@ def certification_checks(graph: ReleaseGraph) -> list[dg.AssetChecksDefinition]:
         return dg.AssetCheckResult(
             passed=not reasons,
             severity=dg.AssetCheckSeverity.ERROR,
-            description="Not releasable: " + " ".join(reasons) if reasons else "It may leave.",
+            description="Not releasable: " + literal(" ".join(reasons))
+            if reasons
+            else "It may leave.",
             metadata={"noise": release_certificate.noise},
         )
 

@@ -17,6 +17,8 @@ from jam_dagster.evaluation import (
 from jam_dagster.pipeline.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.identity import ReleaseRun, check_tables
+from jam_dagster.pipeline.launch import NO_CONFIG
+from jam_dagster.pipeline.markdown import literal
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.storage import ReleaseStore
@@ -75,7 +77,7 @@ def _checks_of(graph: ReleaseGraph) -> tuple[list[_Check], bool]:
     if domain.declared is None or domain.restricted:
         return list(_BY_KIND.values()), False
     specs = expectation_names(domain.declared)
-    return [_Check(one.name, one.description, one.blocking) for one in specs], True
+    return [_Check(one.name, literal(one.description), one.blocking) for one in specs], True
 
 
 def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
@@ -87,6 +89,7 @@ def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
     @dg.multi_asset_check(
         name=f"{spec.release}__expectations",
         description="Great Expectations on the synthetic table.",
+        config_schema=NO_CONFIG,
         specs=[
             dg.AssetCheckSpec(
                 check.name,
@@ -108,24 +111,35 @@ def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         mechanism_run: ReleaseRun,
     ) -> Iterator[dg.AssetCheckResult]:
         # It takes seconds to import, and a code location should load in less.
+        from jam_dagster.evaluation.checks_page import remove_data_docs, render_checks
         from jam_dagster.evaluation.expectations import validate
 
         domain = mechanism_run.model.domain
         store: ReleaseStore = getattr(context.resources, store_key)
         partition = graph.partition_of(context)
         check_tables(graph, mechanism_run, partition, synthetic=synthetic_records)
-        with store.modes():
-            results, data_docs = validate(
-                synthetic_records,
-                domain,
-                records=mechanism_run.transcript.records,
-                transcript=mechanism_run.transcript,
-                model=mechanism_run.model,
-                docs_dir=store.local_directory(
-                    *filter(None, (spec.release, "data_docs", partition))
-                ),
-            )
-        found = {one.name: one for one in results}
+        validated = validate(
+            synthetic_records,
+            domain,
+            records=mechanism_run.transcript.records,
+            transcript=mechanism_run.transcript,
+            model=mechanism_run.model,
+        )
+        page = render_checks(
+            validated,
+            release=spec.release,
+            domain=domain,
+            partition=partition,
+            not_releasable_because=_reasons(graph, mechanism_run),
+        )
+        path = store.beside(synthetic, partition, ".checks.html")
+        store.write(path, page.encode())
+        store.write(path.with_suffix(".json"), validated.to_json().encode())
+        if store.is_local:
+            former = Path((store.root / spec.release / "data_docs").path)
+            remove_data_docs(former / partition)
+            remove_data_docs(former)
+        found = {one.name: one for one in validated.results}
         selected = {key.name for key in context.selected_asset_check_keys}
         for check in checks:
             if check.name in selected:
@@ -138,7 +152,7 @@ def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
                     synthetic,
                     check,
                     behind,
-                    data_docs,
+                    store.shown(path),
                     told=graph.tells_data("synthetic_records"),
                 )
 
@@ -149,13 +163,13 @@ def _result(
     key: dg.AssetKey,
     check: _Check,
     behind: list[ExpectationResult],
-    data_docs: Path,
+    page: str,
     *,
     told: bool,
 ) -> dg.AssetCheckResult:
     """Sum up the expectations behind a check; of what may not leave tell the outcome only."""
     failed = [one for one in behind if not one.passed]
-    metadata: dict[str, Any] = {"data_docs": dg.MetadataValue.path(str(data_docs))}
+    metadata: dict[str, Any] = {"page": dg.MetadataValue.path(page)}
     description = f"{len(behind) - len(failed)} of {len(behind)} expectations met"
     if not told:
         # Not even how many there are: that depends on the domain, which may be private.
@@ -163,12 +177,13 @@ def _result(
     elif not behind:
         description = "the domain has nothing to which this applies"
     elif len(behind) == 1:
-        description = behind[0].message
+        description = literal(behind[0].message)
         metadata |= _shown(behind[0].metadata)
     else:
         metadata["details"] = dg.MetadataValue.md(
             "\n".join(
-                f"- {'met' if one.passed else '**not met**'}: {one.message}" for one in behind
+                f"- {'met' if one.passed else '**not met**'}: {literal(one.message)}"
+                for one in behind
             )
         )
     return dg.AssetCheckResult(
@@ -190,15 +205,22 @@ def _shown(metadata: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _releasable(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
-    reasons = graph.spec.not_releasable_because
+def _reasons(graph: ReleaseGraph, run: ReleaseRun) -> list[str]:
+    """Return why the table may not leave; empty where it may."""
+    reasons = list(graph.spec.not_releasable_because)
+    if not run.transcript.releasable and not reasons:
+        reasons.append(f"the transcript was drawn with {run.transcript.noise} noise")
+    return reasons
 
+
+def _releasable(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
     @dg.asset_check(
         name="releasable",
         asset=graph.key("synthetic_records"),
         description="The table may leave: its noise is exact and unseeded, and its domain owes"
         " nothing to private values.",
         additional_ins=graph.ins(MECHANISM_RUN),
+        config_schema=NO_CONFIG,
         partitions_def=graph.partitions_def,
     )
     def releasable(
@@ -207,12 +229,12 @@ def _releasable(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         mechanism_run: ReleaseRun,
     ) -> dg.AssetCheckResult:
         check_tables(graph, mechanism_run, graph.partition_of(context), synthetic=synthetic_records)
-        told = list(reasons)
-        if not mechanism_run.transcript.releasable and not told:
-            told.append(f"the transcript was drawn with {mechanism_run.transcript.noise} noise")
+        reasons = _reasons(graph, mechanism_run)
         return dg.AssetCheckResult(
-            passed=not told,
-            description="Not releasable: " + "; ".join(told) + "." if told else "It may leave.",
+            passed=not reasons,
+            description="Not releasable: " + "; ".join(map(literal, reasons)) + "."
+            if reasons
+            else "It may leave.",
             metadata={"noise": mechanism_run.transcript.noise},
         )
 
@@ -226,6 +248,7 @@ def _no_worse_than_public(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         description="The synthetic table answers the workload no worse than the public table does,"
         " beyond what the noise of the two errors explains.",
         additional_ins=graph.ins(MECHANISM_RUN),
+        config_schema=NO_CONFIG,
         partitions_def=graph.partitions_def,
     )
     def synthetic_no_worse_than_public(

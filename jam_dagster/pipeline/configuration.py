@@ -1,7 +1,5 @@
 """What configuration classes share: what does not fit is refused with the keys that there are."""
 
-import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +11,7 @@ from dagster_shared.yaml_utils import parse_yamls_with_source_position
 from pydantic import BaseModel, GetJsonSchemaHandler, create_model, model_validator
 from pydantic_core import CoreSchema
 
-from jam_dagster.errors import JamError, SpecificationError
+from jam_dagster.errors import JamError
 
 NOTHING_DONE = "Nothing was read or charged."
 
@@ -187,20 +185,3 @@ def _place_of(folder: Path, key: str) -> str:
         if len(found) == 1:
             return f"{file}:{found[0].start.line}"
     return str(file)
-
-
-def expanded(place: str, what: str) -> str:
-    """Return a path or URL with ``~`` and ``${VARIABLES}`` replaced.
-
-    Raises
-    ------
-    SpecificationError
-        If a variable is not set: what it stands for would lie somewhere else, under its name.
-    """
-    found = os.path.expanduser(os.path.expandvars(place))
-    if missing := re.search(r"\$\{\w+\}", found):
-        raise SpecificationError(
-            f"{what} names {missing.group()}, which is not set in the environment of this"
-            f" process: set it, or write the place out. {NOTHING_DONE}"
-        )
-    return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jam_dagster.mechanisms.titles import title_of
 from jam_dagster.pipeline.labels import PrivacyLabel
+from jam_dagster.pipeline.markdown import code, literal
 from jam_dagster.privacy import epsilon_from_rho
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ ASSETS = {
         ("pandas", "parquet"),
         "`preview` shows its first rows, `csv` and `path` say where the files are,"
         " {pictured} pictures some attributes. Its checks are Great Expectations; the"
-        " path to their Data Docs stands in each. Every column comes from {columns} table,"
+        " path to the page of all of them stands in each. Every column comes from {columns} table,"
         " through the mechanism.",
     ),
     "workload_error": Described(
@@ -95,17 +96,17 @@ ASSETS = {
         "{finding}The plots show the errors from run to run.",
         spends=True,
     ),
-    "release_certificate": Described(
-        "What the release promises, every draw that it made, what it was charged, and whether the"
-        " table may leave; `jam-dagster certificate verify` checks it without private data.",
-        ("json", "html"),
-        "`page` is what a privacy officer reads; `verify` is the command that proves it.",
-    ),
     "release_report": Described(
         "The release, told on one page that opens offline: budget, choices, comparisons, checks,"
         " the guarantee in words.",
         ("html",),
         "`path` says where it is; copy it, and open it in a browser.",
+    ),
+    "release_certificate": Described(
+        "What the release promises, every draw that it made, what it was charged, and whether the"
+        " table may leave; `jam-dagster certificate verify` checks it without private data.",
+        ("json", "html"),
+        "`page` is what a privacy officer reads; `verify` is the command that proves it.",
     ),
     "release_report_restricted": Described(
         "The report with exact errors, marginal by marginal. Restricted: exact statistics of"
@@ -166,7 +167,8 @@ def describe_asset(name: str, spec: ReleaseSpec, label: PrivacyLabel, price: str
         if name == "workload_error" and spec.evaluation_mode == "exact":
             text += " Restricted: exact statistics of private data."
         elif not spec.releasable:
-            text += f" Not releasable: {'; '.join(spec.not_releasable_because)}."
+            reasons = map(literal, spec.not_releasable_because)
+            text += f" Not releasable: {'; '.join(reasons)}."
     if name == "privacy_budget" and price:
         text += f" {price}"
     if name == "public_discretized" and spec.previous is not None:
@@ -224,7 +226,7 @@ def _cost(name: str, spec: ReleaseSpec) -> str:
     whole += f" (rho {spec.budget.rho:.6g})"
     if name == "privacy_budget":
         return (
-            f"it reserves {whole} of the dataset `{spec.dataset}`; what is not spent returns. A"
+            f"it reserves {whole} of the dataset {code(spec.dataset)}; what is not spent returns. A"
             " release that was reserved is not reserved again."
         )
     if name == "private_records":
@@ -234,6 +236,6 @@ def _cost(name: str, spec: ReleaseSpec) -> str:
         return f"{_FREE}, which is why it must not leave."
     epsilon = epsilon_from_rho(share, spec.privacy.delta)
     return (
-        f"up to rho {share:.6g} (by itself epsilon {epsilon:.3g}) of the dataset `{spec.dataset}`,"
-        " charged before each draw. Made again, it costs nothing."
+        f"up to rho {share:.6g} (by itself epsilon {epsilon:.3g}) of the dataset"
+        f" {code(spec.dataset)}, charged before each draw. Made again, it costs nothing."
     )

@@ -65,6 +65,10 @@ class Format(ABC):
     def read(self, path: UPath) -> object:
         """Read what `write` wrote."""
 
+    def read_columns(self, path: UPath) -> object:
+        """Read a table without its rows; None for what is no table."""
+        return None
+
 
 class CodesFormat(Format):
     """An encoded table: Parquet, with its domain, and what it was read for, in the schema."""
@@ -92,7 +96,14 @@ class CodesFormat(Format):
         """Read codes and domain."""
         import pyarrow.parquet as pq
 
-        table = pq.read_table(io.BytesIO(path.read_bytes()))
+        return self._encoded(pq.read_table(io.BytesIO(path.read_bytes())))
+
+    def read_columns(self, path: UPath) -> EncodedTable:
+        """Read the domain, and what the table was read for."""
+        return self._encoded(_columns(path))
+
+    @staticmethod
+    def _encoded(table: Any) -> EncodedTable:
         domain = Domain.from_dict(json.loads(table.schema.metadata[_DOMAIN_KEY]))
         frame = table.to_pandas()
         encoded = EncodedTable.from_frame(domain, frame)
@@ -156,6 +167,11 @@ class TableFormat(Format):
         import pyarrow.parquet as pq
 
         frame: pd.DataFrame = pq.read_table(io.BytesIO(path.read_bytes())).to_pandas()
+        return frame
+
+    def read_columns(self, path: UPath) -> pd.DataFrame:
+        """Read the columns, and what the table was read for."""
+        frame: pd.DataFrame = _columns(path).to_pandas()
         return frame
 
 
@@ -290,6 +306,14 @@ class CertificateFormat(Format):
     def read(self, path: UPath) -> Certificate:
         """Read the document."""
         return Certificate.load(path)
+
+
+def _columns(path: UPath) -> Any:
+    """Return a Parquet file without its rows, by its schema."""
+    import pyarrow.parquet as pq
+
+    with path.open("rb") as file:
+        return pq.read_schema(file).empty_table()
 
 
 def _write_parquet(table: Any, path: UPath) -> None:

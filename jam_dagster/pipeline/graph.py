@@ -199,7 +199,8 @@ class ReleaseGraph:
         Raises
         ------
         InputError
-            If the step runs for several partitions at once, each of which must be paid for alone.
+            If the step runs for several partitions at once, each of which must be paid for alone,
+            or for one that the release does not have.
         """
         if self.partitions_def is None:
             # A job may have partitions for the sake of other assets in it.
@@ -209,7 +210,15 @@ class ReleaseGraph:
                 f"Release {self.spec.release} is made one partition at a time: launch a run for"
                 f" each, as its backfill does. Nothing was charged."
             )
-        return str(context.partition_key)
+        partition = str(context.partition_key)
+        # A tag of the run says which, and Dagster does not compare it with those there are before
+        # the step's body has run.
+        if not self.partitions_def.has_partition_key(partition):
+            raise InputError(
+                f"Release {self.spec.release} has no partition {partition!r}: launch one that it"
+                f" has. Nothing was charged."
+            )
+        return partition
 
     def ins(self, *names: str) -> dict[str, dg.AssetIn]:
         """Return inputs that load assets of this release."""
@@ -284,6 +293,11 @@ class ReleaseGraph:
     def open_store(self) -> str:
         """Return the resource key of the store of what may leave."""
         return RELEASABLE_STORE
+
+    @property
+    def closed_store(self) -> str:
+        """Return the resource key of the store of what is private."""
+        return PRIVATE_STORE
 
     def store(self, name: str) -> str:
         """Return the resource key of the store that keeps an asset."""

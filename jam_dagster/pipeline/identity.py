@@ -9,25 +9,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import DomainError, InputError
 from jam_dagster.evaluation import WorkloadError
+from jam_dagster.evaluation.report import run_told
 from jam_dagster.mechanisms import MechanismResult
 from jam_dagster.mechanisms.transcript import measurements_hash
 from jam_dagster.privacy import ReleaseKey
+from jam_dagster.privacy.private_copies import INGESTION_ATTRIBUTE
 from jam_dagster.tables import EncodedTable, MarginalSource
 
 if TYPE_CHECKING:
     import pandas as pd
+    from upath import UPath
 
     from jam_dagster.pipeline.graph import ReleaseGraph
     from jam_dagster.tables import Domain
 
-# Attributes of data frames; they stay with a table in its Parquet file.
-INGESTION_ATTRIBUTE = "jam_dagster.ingested"
+# Attributes of data frames stay with a table in its Parquet file.
 RUN_ATTRIBUTE = "jam_dagster.run"
 
 
@@ -35,7 +37,7 @@ RUN_ATTRIBUTE = "jam_dagster.run"
 class Ingestion:
     """For which edition and partition a private table was read, and how its rows were limited.
 
-    Nothing in it follows from the table's values.
+    Nothing in it but `fits` follows from the table's values.
 
     Parameters
     ----------
@@ -43,19 +45,45 @@ class Ingestion:
         Of the release.
     limit
         The rows of one person that were kept, in words; empty where every record is a person.
+    dataset, release, noise, retention_days
+        Whose copy it is and how long it is kept, for `private_copies`; a table that says nothing
+        of them is as good.
+    source
+        What it was read from, as a keyed digest (see `source_binding`); empty in tables that
+        earlier versions stored, and in research.
+    fits
+        Whether its values are such as the release allows. Where they are not, the table is stored
+        without rows: that it fits is an answer as well, so only the mechanism's run, which pays
+        for going on, says so.
     """
 
     edition: str = ""
     partition: str = ""
     limit: str = ""
+    dataset: str = field(default="", compare=False)
+    release: str = field(default="", compare=False)
+    noise: str = field(default="", compare=False)
+    retention_days: int | None = field(default=None, compare=False)
+    # The ledger knows which one a release is bound to.
+    source: str = field(default="", compare=False)
+    fits: bool = field(default=True, compare=False)
 
     @classmethod
-    def wanted(cls, graph: ReleaseGraph, partition: str) -> Ingestion:
+    def wanted(cls, graph: ReleaseGraph, partition: str, *, source: str = "") -> Ingestion:
         """Return what a release asks for now."""
         privacy = graph.spec.privacy
         unit = privacy.unit
         limit = "" if unit is None else f"at most {unit.max_rows} rows for each {unit.column}"
-        return cls(str(privacy.edition), partition, limit)
+        return cls(
+            str(privacy.edition),
+            partition,
+            limit,
+            dataset=graph.spec.dataset,
+            release=graph.spec.release,
+            noise=privacy.noise,
+            retention_days=privacy.retention_days,
+            source=source,
+        )
 
     def mark(self, table: pd.DataFrame) -> None:
         """Write it on a table."""
@@ -187,11 +215,29 @@ def check_ingestion(graph: ReleaseGraph, private: EncodedTable, partition: str) 
     """
     wanted = Ingestion.wanted(graph, partition)
     found = private.ingestion if isinstance(private, IngestedTable) else Ingestion()
+    check_bound(graph, found)
     if found != wanted:
         raise InputError(
             f"private_discretized of release {graph.spec.release} was read for"
             f" {_named(found)}, not for {_named(wanted)}. Materialize private_records and"
             f" private_discretized. Nothing was charged."
+        )
+
+
+def check_bound(graph: ReleaseGraph, found: Ingestion) -> None:
+    """Make sure that a table which pays was read from a source that a reservation can be bound to.
+
+    Raises
+    ------
+    InputError
+        If it was read for research, which binds no source. Tables of the first version, which say
+        nothing of their release, pass.
+    """
+    if graph.spec.privacy.noise == "exact" and found.dataset and not found.source:
+        raise InputError(
+            f"The private table of release {graph.spec.release} was read for research, with seeded"
+            " noise. Materialize private_records and private_discretized for exact noise. Nothing"
+            " was charged."
         )
 
 
@@ -218,6 +264,15 @@ def check_run(graph: ReleaseGraph, run: ReleaseRun, partition: str) -> None:
             f" {run.release.key.edition} with epsilon {run.release.epsilon:g} at delta"
             f" {run.release.delta:g}, and the configuration has changed since. Materialize {name}"
             f" first, or set the configuration back. Nothing was charged."
+        )
+
+
+def check_report(graph: ReleaseGraph, run: ReleaseRun, path: UPath) -> None:
+    """Raise InputError unless the report at `path`, if there is one, tells of the run."""
+    if path.exists() and run_told(path.read_text(encoding="utf-8")) != run.digest:
+        raise InputError(
+            f"release_report of release {graph.spec.release} belongs to another run than"
+            f" {graph.spec.mechanism.name}. Materialize release_report first. Nothing was charged."
         )
 
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from jam_dagster.pipeline.markdown import literal
+from jam_dagster.shown_text import one_line
 from jam_dagster.tables import Domain
 from jam_dagster.tables.attributes import describe
 
@@ -33,7 +35,7 @@ def column_schema(domain: Domain, *, coded: bool = False) -> dg.TableSchema:
             dg.TableColumn(
                 name=attribute.name,
                 type=f"code 0 to {attribute.size - 1}" if coded else str(attribute.dtype),
-                description=describe(attribute),
+                description=literal(describe(attribute)),
                 constraints=dg.TableColumnConstraints(nullable=attribute.nullable and not coded),
             )
             for attribute in domain.attributes
@@ -71,8 +73,8 @@ def domain_table(domain: Domain) -> dg.TableMetadataValue:
         records=[
             dg.TableRecord(
                 {
-                    "attribute": attribute.name,
-                    "values": f"{attribute.size} cells: {describe(attribute)}",
+                    "attribute": one_line(attribute.name),
+                    "values": one_line(f"{attribute.size} cells: {describe(attribute)}"),
                 }
             )
             for attribute in domain.attributes
@@ -94,7 +96,7 @@ def rounds_table(transcript: Transcript) -> dg.TableMetadataValue:
                         100 * (one.rho_select + one.rho_measure) / transcript.rho_budget, 2
                     ),
                     "measured": _measured(one),
-                    "clique": " x ".join(one.clique),
+                    "clique": one_line(" x ".join(one.clique)),
                 }
             )
             for one in transcript.rounds
@@ -141,7 +143,7 @@ def preview(frame: pd.DataFrame, rows: int = PREVIEW_ROWS) -> dg.MarkdownMetadat
     """Return the first rows of a releasable table as Markdown."""
     head = frame.head(rows).astype("object")
     head = head.where(head.notna(), "")
-    lines = [_row(head.columns), _row(["---"] * len(head.columns))]
+    lines = [_row(head.columns), "| " + " | ".join(["---"] * len(head.columns)) + " |"]
     lines += [_row(values) for values in head.itertuples(index=False)]
     return dg.MetadataValue.md("\n".join(lines))
 
@@ -150,15 +152,15 @@ def pictures(images: Mapping[str, bytes]) -> dg.MarkdownMetadataValue:
     """Return PNG images, by title, that need no server: data URIs in Markdown."""
     return dg.MetadataValue.md(
         "\n\n".join(
-            (f"**{title}**\n\n" if len(images) > 1 else "")
-            + f"![{title}](data:image/png;base64,{base64.b64encode(_packed(png)).decode()})"
+            (f"**{literal(title)}**\n\n" if len(images) > 1 else "")
+            + f"![{literal(title)}](data:image/png;base64,{_packed(png)})"
             for title, png in images.items()
         )
     )
 
 
-def _packed(png: bytes) -> bytes:
-    """Return the same image with its pixels compressed well.
+def _packed(png: bytes) -> str:
+    """Return the same image with its pixels compressed well, in base64.
 
     The renderer compresses fast, not well; the event log keeps what it is given, a fifth of it
     this way.
@@ -173,11 +175,11 @@ def _packed(png: bytes) -> bytes:
             packed.append(chunk)
     body = b"IDAT" + zlib.compress(zlib.decompress(pixels), 9)
     packed.insert(-1, struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body)))
-    return b"".join(packed)
+    return base64.b64encode(b"".join(packed)).decode()
 
 
 def _row(cells: Iterable[Any]) -> str:
-    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(literal(str(cell)) for cell in cells) + " |"
 
 
 def tidy(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import dagster as dg
 
-from jam_dagster.errors import BudgetExceededError
+from jam_dagster.errors import BudgetExceededError, NotApprovedError
 from jam_dagster.pipeline.alerts import BudgetAlert
+from jam_dagster.pipeline.markdown import literal
 from jam_dagster.pipeline.spending import LedgerSpending
 from jam_dagster.privacy import rho_within, units_down
 from jam_dagster.privacy.balance import ANOTHER
@@ -147,7 +148,7 @@ class BudgetOutlook:
             ),
         }
 
-    def alert(self, kind: Literal["refused", "low"], text: str) -> BudgetAlert:
+    def alert(self, kind: Literal["refused", "not approved", "low"], text: str) -> BudgetAlert:
         """Return what to tell people."""
         key, seen = self.spends.key, self.forecast
         refused = None if seen is None else seen.refused
@@ -172,9 +173,13 @@ class BudgetOutlook:
 def told_if_refused(
     graph: "ReleaseGraph", context: dg.AssetExecutionContext, spends: LedgerSpending
 ) -> Iterator[None]:
-    """Where a release does not fit, add to the refusal how long, and leave an alert of it."""
+    """Leave an alert where a release is refused; where it does not fit, add until when."""
     try:
         yield
+    except NotApprovedError as error:
+        outlook = BudgetOutlook.of(graph, spends, refused=True)
+        leave(context, outlook.alert("not approved", str(error)))
+        raise
     except BudgetExceededError as error:
         outlook = BudgetOutlook.of(graph, spends, refused=True)
         refusal = BudgetExceededError(f"{error}. {outlook.refusal}")
@@ -187,7 +192,7 @@ def leave(context: dg.AssetExecutionContext, alert: BudgetAlert) -> None:
     context.log_event(
         dg.AssetObservation(
             context.asset_key,
-            description=alert.title,
+            description=literal(alert.title),
             metadata=alert.metadata,
             partition=alert.partition or None,
         )

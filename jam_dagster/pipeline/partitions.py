@@ -117,6 +117,17 @@ class PartitionsSpec:
             return dg.WeeklyPartitionsDefinition(start_date=self._begin, day_offset=_MONDAY)
         return dg.MonthlyPartitionsDefinition(start_date=self._begin, fmt="%Y-%m")
 
+    def holds(self, name: str) -> bool:
+        """Whether there is such a partition, or will be."""
+        if self.every is None:
+            return name in self.static
+        try:
+            begin = self._moment(name)
+        except ValueError:
+            return False
+        weekly = self.every == "weekly"
+        return begin >= self._first and not (weekly and begin.weekday() != 0)
+
     def before(self, partition: str) -> str | None:
         """Return the partition before another one, None for the first."""
         definition = self.definition

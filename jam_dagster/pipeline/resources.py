@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import dagster as dg
 from dagster.components.scaffold.scaffold import scaffold_with
@@ -18,6 +18,9 @@ from jam_dagster.pipeline.ledger import DatasetBudget, LedgerResource
 from jam_dagster.pipeline.scaffold import ReleaseResourcesScaffolder
 from jam_dagster.pipeline.storage import ReleaseStoreResource
 from jam_dagster.privacy import Budget
+from jam_dagster.privacy.approval import ApprovalName, check_approval
+from jam_dagster.privacy.attempts import check_attempts
+from jam_dagster.privacy.bindings import check_sources
 from jam_dagster.privacy.policy import PartitionsName, PeriodName
 
 
@@ -28,6 +31,7 @@ def build_release_resources(
     ledger: str | None = None,
     private: str | None = None,
     releases: str | None = None,
+    signing_key: str = "",
 ) -> dict[str, LedgerResource | ReleaseStoreResource]:
     """Return the three resources that releases run on: the ledger and the two stores.
 
@@ -42,6 +46,9 @@ def build_release_resources(
         A file on a local disk, or a PostgreSQL URL.
     private, releases
         Folders or fsspec URLs, neither inside the other.
+    signing_key
+        The file of the private key that signs certificates, or a ``${VARIABLE}`` with the key;
+        unless given, ``JAM_SIGNING_KEY`` of the environment, if it is set.
 
     Examples
     --------
@@ -51,7 +58,9 @@ def build_release_resources(
     ['ledger', 'private_io_manager', 'releasable_io_manager']
     """
     return {
-        LEDGER: LedgerResource(url=ledger or f"{home}/ledger.sqlite", budgets=dict(budgets)),
+        LEDGER: LedgerResource(
+            url=ledger or f"{home}/ledger.sqlite", budgets=dict(budgets), signing_key=signing_key
+        ),
         PRIVATE_STORE: ReleaseStoreResource(root=private or f"{home}/private", private=True),
         RELEASABLE_STORE: ReleaseStoreResource(root=releases or f"{home}/releases"),
     }
@@ -81,6 +90,23 @@ class BudgetSpec(Configured):
     ground: Annotated[
         str, described("why partitions are disjoint", "membership public and fixed")
     ] = ""
+    approval: Annotated[
+        ApprovalName,
+        described("none, or required: releases wait for `ledger approve` before they reserve"),
+    ] = "none"
+    attempts: Annotated[
+        int | None,
+        described(
+            "how many attempts to open private data may end badly, or be in progress, before"
+            " `jam-dagster ledger acknowledge`; 3 if not given",
+            3,
+            minimum=1,
+        ),
+    ] = None
+    sources: Annotated[
+        Literal["", "any"],
+        described("any: a partition may have several sources, which replace_one tells apart"),
+    ] = ""
 
     def build(self, dataset: str) -> DatasetBudget:
         """Return the budget, or raise for one that is none."""
@@ -91,8 +117,14 @@ class BudgetSpec(Configured):
                 period=self.period,
                 partitions=self.partitions,
                 ground=self.ground,
+                approval=self.approval,
+                attempts=self.attempts,
+                sources=self.sources,
             )
             _ = made.policy
+            check_approval(made.approval)
+            check_attempts(made.attempts)
+            check_sources(made.sources)
             Budget(made.epsilon, made.delta)
         except ValueError as error:
             raise SpecificationError(f"budgets.{dataset}: {error}") from None
@@ -141,6 +173,14 @@ class ReleaseResources(dg.Component, Configured):
         str | None,
         described("store of what may leave, where that is not home/releases", "s3://open/releases"),
     ] = None
+    signing_key: Annotated[
+        str | None,
+        described(
+            "file of the private key that signs certificates, or a ${VARIABLE} with the key; unless"
+            " given, JAM_SIGNING_KEY of the environment",
+            "${JAM_SIGNING_KEY}",
+        ),
+    ] = None
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
@@ -166,5 +206,6 @@ class ReleaseResources(dg.Component, Configured):
                 ledger=self.ledger,
                 private=self.private,
                 releases=self.releases,
+                signing_key=self.signing_key or "",
             )
         )

@@ -108,6 +108,10 @@ class PrivacySpec(Configured):
     records_share
         The share of the mechanism's rho that measures the number of private records where that is
         private: with ``add_remove``, or with more than one row a person.
+    retention_days
+        For how many days after the release has ended the private copies are kept that it left in
+        the private store; None: until somebody removes them. ``jam-dagster private remove --due``
+        removes them then.
     """
 
     epsilon: Annotated[float, described("epsilon of the guarantee, > 0", exclusiveMinimum=0)]
@@ -142,8 +146,18 @@ class PrivacySpec(Configured):
             exclusiveMaximum=1,
         ),
     ] = RECORDS_SHARE
+    retention_days: Annotated[
+        int | None,
+        described(
+            "days after the release's end for which its private copies are kept; unless given,"
+            " until somebody removes them",
+            minimum=0,
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
+        if self.retention_days is not None:
+            _whole(self, "retention_days", "privacy.retention_days", least=0)
         if _number(self, "epsilon", "privacy.epsilon") <= 0:
             raise SpecificationError(
                 f"privacy.epsilon must be more than 0, got {self.epsilon}. Nothing was charged."

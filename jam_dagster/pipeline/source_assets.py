@@ -23,6 +23,7 @@ from jam_dagster.errors import (
     SpecificationError,
 )
 from jam_dagster.pipeline.labels import PRIVATE_SOURCE, check_privacy_labels
+from jam_dagster.pipeline.launch import check_launch
 from jam_dagster.tables import AssetSource, Source, withheld
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ def reading(graph: ReleaseGraph, name: str, context: dg.AssetExecutionContext) -
         If an asset is not there, or its partitions are not those of the release.
     PrivacyLabelError
         If the labels of the code location do not allow it.
+    SpecificationError
+        If the launch configures the IO manager that keeps the asset.
     """
     partition = graph.partition_of(context)
     source = graph.source(name, partition)
@@ -73,6 +76,14 @@ def reading(graph: ReleaseGraph, name: str, context: dg.AssetExecutionContext) -
             f"Asset {key.to_user_string()} is the private table of release {graph.spec.release},"
             f" and is kept by {open_store}, the store of what may leave. Keep it elsewhere,"
             f" for instance by private_io_manager, and delete what lies there. Nothing was charged."
+        )
+    # A launch that moves what keeps the asset gives the release another table.
+    check_launch(context, (_kept_by(asset),))
+    if name != "private_records" and _kept_by(asset) == graph.closed_store:
+        raise PrivacyLabelError(
+            f"Asset {key.to_user_string()} is a public table of release {graph.spec.release}, and"
+            f" is kept by {graph.closed_store}, the store of private tables. Name a table that"
+            f" everybody may see, or keep it elsewhere. Nothing was charged."
         )
     # What else is labelled is known only here, where the release meets the project.
     check_privacy_labels(spec for one in project.assets_defs for spec in one.specs)
@@ -157,6 +168,9 @@ class _LoadedSource:
 
     def describe(self) -> str:
         return f"asset {self.key.to_user_string()}"
+
+    def identity(self) -> str:
+        return AssetSource(self.key.to_user_string()).identity()
 
     def to_dict(self) -> dict[str, Any]:
         return {"asset": self.key.to_user_string()}

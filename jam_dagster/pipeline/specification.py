@@ -24,9 +24,11 @@ from jam_dagster.tables import (
     PreviousRelease,
     PublicSources,
     Source,
+    at_partition,
     check_not_split,
     is_partitioned,
 )
+from jam_dagster.tables.public_apart import check_apart, snapshot_of
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -112,6 +114,7 @@ class ReleaseSpec:
         check_public(self.mechanism.build(), self.public, declared=self.domain.declared is not None)
         if self.previous is not None:
             self._check_previous()
+        self._check_apart()
         for side in ("private", "public"):
             source = getattr(self, side)
             if self.partitions is None and source is not None and is_partitioned(source):
@@ -119,6 +122,22 @@ class ReleaseSpec:
                     f"The {side} source of release {self.release} has a {{partition}}, but the"
                     f" release no partitions: set partitions (monthly with a start, or {{static:"
                     f" [names]}}), or name one table."
+                )
+
+    def _check_apart(self) -> None:
+        """Raise where a public table is the private one, as far as that is seen before a run."""
+        check_apart(self.private, self.public)
+        if self.partitions is None or self.public is None:
+            return
+        for name in self.partitions.static:
+            check_apart(at_partition(self.private, name), at_partition(self.public, name))
+        for table, one in self.public_tables.items():
+            snapshot = snapshot_of(self.private, one)
+            if snapshot is not None and self.partitions.holds(snapshot):
+                raise SpecificationError(
+                    f"The public table {table} of release {self.release} ({one.describe()}) is its"
+                    f" private table of partition {snapshot}. Nothing was opened and nothing"
+                    f" charged: name a table that everybody may see."
                 )
 
     def _check_previous(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import BudgetError
@@ -36,6 +37,9 @@ class LedgerSpending:
     stores
         Where draws of the dataset's releases may lie: a ledger that knows nothing of a dataset
         that was drawn from has lost its memory.
+    source
+        What the release reads, as a keyed digest; empty where the step reads nothing of it, or
+        its private table does not say.
     """
 
     graph: ReleaseGraph
@@ -43,16 +47,18 @@ class LedgerSpending:
     store: ReleaseStore
     key: ReleaseKey
     stores: tuple[ReleaseStore, ...]
+    source: str = ""
 
-    @property
+    @cached_property
     def ledger(self) -> Ledger:
-        """The ledger, which knows the dataset."""
+        """The ledger, which knows the dataset; one object, which knows what it has claimed."""
         return self.resource.open(self.key.dataset, stores=self.stores)
 
     @property
     def archive(self) -> ReleaseArchive:
         """The release's draws so far."""
-        return ReleaseArchive(self.store, self.key)
+        private = next((store for store in self.stores if store.private), None)
+        return ReleaseArchive(self.store, self.key, private)
 
     def check(self) -> None:
         """Raise if the release could not be paid for; write nothing.
@@ -62,24 +68,31 @@ class LedgerSpending:
         BudgetExceededError
             If it asks for more than is left, with what it asks for, what is left and what is
             missing.
+        SourceBindingError
+            If it reads another source than it was reserved for.
         BudgetError
             If it was paid for and its draws are not in the store, or they are there and the
             ledger does not know of them.
         """
+        # What could not sign the certificate in the end is refused before anything is drawn.
+        if (signer := self.resource.signer()) is not None:
+            self.ledger.keys.check(signer.public)
         # What is stored is listed first: another run of this release charges, and then stores.
         stored = self.archive.outcomes.files
         release = self.ledger.release(self.key)
         charged = frozenset() if release is None else release.charged_steps
         if uncharged(stored, charged):
             raise BudgetError(
-                f"The store ({self.store.root}) holds draws of release {self.key.release},"
+                f"The store ({self.store.place}) holds draws of release {self.key.release},"
                 f" edition {self.key.edition}, that this ledger never charged: it is another"
                 f" ledger, or an older copy of the one that did. Use the ledger that did, or raise"
                 f" privacy.edition to draw, and pay, anew."
             )
         if release is None or not charged:
             self._check_memory()
-            self.ledger.check(self.key, self.graph.shares, neighbours=self.graph.neighbours)
+            self.ledger.check(
+                self.key, self.graph.shares, neighbours=self.graph.neighbours, source=self.source
+            )
         elif not self.archive.exists:
             by_hand = (
                 f" `{COMMAND_LINE}` charged it: its folder holds them."
@@ -88,9 +101,19 @@ class LedgerSpending:
             )
             raise BudgetError(
                 f"The ledger has charged release {self.key.release}, edition {self.key.edition},"
-                f" but its draws are not in the store ({self.store.root}).{by_hand} Bring the store"
-                f" back, or raise privacy.edition to draw, and pay, anew."
+                f" but its draws are not in the store ({self.store.place}).{by_hand} Bring the"
+                f" store back, or raise privacy.edition to draw, and pay, anew."
             )
+
+    def check_source(self) -> None:
+        """Raise if the private table was read from another source than the release is bound to.
+
+        Raises
+        ------
+        SourceBindingError
+            With how to bind it once more.
+        """
+        self.ledger.check_source(self.key, self.source, neighbours=self.graph.neighbours)
 
     def _check_memory(self) -> None:
         """Raise if the ledger has forgotten draws of any release of the dataset.
@@ -100,25 +123,26 @@ class LedgerSpending:
         from jam_dagster.privacy import Kind
 
         # Listed before the ledger is read: a run that goes on meanwhile charges, and then stores.
-        stored = [draws for store in self.stores for draws in stored_draws(store)]
+        stored = [(store, draws) for store in self.stores for draws in stored_draws(store)]
         charged: dict[ReleaseKey, set[str]] = {}
         for event in self.ledger.events(self.key.dataset) if stored else ():
             if event.key is not None and event.kind == Kind.CHARGED:
                 charged.setdefault(event.key, set()).add(event.step)
         # An archive's name says whose it is, where the ledger knows the release.
         known = {archive_name(key): key for key in charged}
-        for draws in stored:
+        for store, draws in stored:
             key = known.get(draws.directory.name) or draws.read_key()
             if key is None or key.dataset != self.key.dataset:
                 continue
             forgotten = uncharged(draws.files, charged.get(key, ()))
             if forgotten:
+                where = store.shown(draws.directory)
                 raise BudgetError(
                     f"The store holds {len(forgotten)} draws of {key} of protected dataset"
-                    f" {key.dataset!r} that this ledger never charged ({draws.directory}):"
+                    f" {key.dataset!r} that this ledger never charged ({where}):"
                     f" it is an older copy of the ledger that did. Restore the newer one. If that"
                     f" is gone for good, lower the dataset's budget by what it spent, then move"
-                    f" {draws.directory} out of the store."
+                    f" {where} out of the store."
                 )
 
     def reserve(self, *, run_id: str) -> None:
@@ -174,7 +198,11 @@ class LedgerSpending:
 
     def _open(self, run_id: str) -> Release:
         return self.ledger.open_release(
-            self.key, self.graph.shares, neighbours=self.graph.neighbours, run_id=run_id
+            self.key,
+            self.graph.shares,
+            neighbours=self.graph.neighbours,
+            source=self.source,
+            run_id=run_id,
         )
 
     def close(self, share: str, reason: str) -> None:

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from dagster._core.storage.upath_io_manager import escape_dotdot_segments, escape_leading_slash
-from pydantic import Field
 
-from jam_dagster.errors import SourceError, SpecificationError
-from jam_dagster.pipeline.configuration import NOTHING_DONE, expanded
+from jam_dagster.errors import JamError, SourceError, SpecificationError
+from jam_dagster.pipeline.configuration import NOTHING_DONE
 from jam_dagster.pipeline.formats import FORMATS, Format
+from jam_dagster.pipeline.launch import NO_CONFIG, is_variable, place_of, value_of_variable
 from jam_dagster.tables import secret_key, withheld
 from jam_dagster.tables.files import write_once, write_whole
+from jam_dagster.tables.variables import expanded, names_variables, with_names
 
 if TYPE_CHECKING:
     from upath import UPath
 
 PRIVATE_DIRECTORY = 0o700
 PRIVATE_FILE = 0o600
+
+FAILURES = "failures"
+"""The folder of a release, in a private store, that says why attempts to open its data failed."""
 
 
 class ReleaseStore(dg.UPathIOManager):
@@ -39,12 +42,37 @@ class ReleaseStore(dg.UPathIOManager):
     private
         Whether nobody but the owner may read. On a local disk folders get mode 0700 and files
         mode 0600, and errors are stripped of what they quote.
+    configured
+        The root as it is configured, where that names environment variables: messages, metadata
+        and logs show their names.
     """
 
-    def __init__(self, root: UPath, *, private: bool) -> None:
+    def __init__(self, root: UPath, *, private: bool, configured: str = "") -> None:
         super().__init__(base_path=root)
         self.root = root
         self.private = private
+        self._configured = configured
+
+    @property
+    def place(self) -> str:
+        """The root as messages show it."""
+        return self._configured or str(self.root)
+
+    def shown(self, text: object) -> str:
+        """Return a path, or a message, with the names of the variables that the root names."""
+        return with_names(str(text), self._configured)
+
+    def get_loading_input_log_message(self, path: UPath) -> str:
+        """Return what the debug log says of a file that is read."""
+        return self.shown(super().get_loading_input_log_message(path))
+
+    def get_loading_input_partition_log_message(self, path: UPath, partition_key: str) -> str:
+        """Return what the debug log says of a partition's file that is read."""
+        return self.shown(super().get_loading_input_partition_log_message(path, partition_key))
+
+    def get_writing_output_log_message(self, path: UPath) -> str:
+        """Return what the debug log says of a file that is written."""
+        return self.shown(super().get_writing_output_log_message(path))
 
     @property
     def is_local(self) -> bool:
@@ -57,15 +85,6 @@ class ReleaseStore(dg.UPathIOManager):
         self.make_directory(path)
         return path
 
-    def local_directory(self, *parts: str) -> Path:
-        """Return a folder on a local disk, below the root if that is on one.
-
-        For tools that write files by themselves; beside a remote store they write to a temporary
-        folder of the machine.
-        """
-        folder = self.directory(*parts) if self.is_local else None
-        return Path(folder.path) if folder is not None else Path(tempfile.mkdtemp(prefix="jam-"))
-
     def beside(self, key: dg.AssetKey, partition: str, suffix: str) -> UPath:
         """Return the path of a further file of an asset, which lies beside the asset's own."""
         base = self.root.joinpath(*(_safe(part) for part in key.path))
@@ -75,9 +94,10 @@ class ReleaseStore(dg.UPathIOManager):
 
     def write(self, path: UPath, content: bytes) -> None:
         """Write a further file, whole or not at all, with the modes of this store."""
-        self.make_directory(path.parent)
-        with self.modes():
-            write_whole(path, content)
+        with self.guarded(f"writing {path.name}"):
+            self.make_directory(path.parent)
+            with self.modes():
+                write_whole(path, content)
         if self.private and self.is_local:
             self._close_to_others(path)
 
@@ -94,17 +114,76 @@ class ReleaseStore(dg.UPathIOManager):
             self.make_directory(path.parent)
             with self.modes():
                 write_once(path, secret_key())
-        return bytes(path.read_bytes())
+        with self._named("reading a secret"):
+            found = bytes(path.read_bytes())
+        if len(found) != len(secret_key()):
+            raise SourceError(
+                f"The secret {'/'.join(parts)} of the private store is damaged: restore it from a"
+                f" copy. {NOTHING_DONE}"
+            )
+        return found
+
+    def keep_failure(self, release: str, name: str, text: str) -> None:
+        """Keep why an attempt to open private data failed, below a private root.
+
+        Parameters
+        ----------
+        release
+            The release.
+        name
+            Of the attempt; what is kept under it before stays.
+        text
+            What the errors withhold.
+        """
+        path = self.root.joinpath(_safe(release), FAILURES, f"{_safe(name)}.txt")
+        before = path.read_text(encoding="utf-8") if path.exists() else ""
+        self.write(path, (before + text).encode("utf-8", "backslashreplace"))
+
+    def columns_of(self, key: dg.AssetKey, partition: str) -> object:
+        """Return a stored table without its rows: its columns, and what it was made for.
+
+        Of a Parquet file the schema alone is read. What lies there as something else is None.
+
+        Raises
+        ------
+        SourceError
+            If the asset is not in the store.
+        """
+        found, path = self._stored(key, partition)
+        with self.guarded(f"looking at {key.to_user_string()}"):
+            return found.read_columns(path)
+
+    def table(self, key: dg.AssetKey, partition: str) -> object:
+        """Return a stored asset, as the step that depends on it would be given it.
+
+        A step that must do something before its private input is opened does not declare it.
+
+        Raises
+        ------
+        SourceError
+            If the asset is not in the store.
+        """
+        found, path = self._stored(key, partition)
+        with self.guarded(f"reading {key.to_user_string()}"):
+            return found.read(path)
+
+    def _stored(self, key: dg.AssetKey, partition: str) -> tuple[Format, UPath]:
+        base = self.beside(key, partition, "")
+        found = next((f for f in FORMATS if self._mark(f, base).exists()), None)
+        if found is None:
+            raise _not_stored(key, self.shown(base))
+        return found, found.path(base)
 
     def make_directory(self, path: UPath) -> None:
         """Make a folder; a private one is closed to others from the root down."""
-        if not (self.private and self.is_local):
-            path.mkdir(parents=True, exist_ok=True)
-            return
-        below = [path, *path.parents]
-        for folder in reversed(below[: below.index(self.root) + 1]):
-            folder.mkdir(parents=True, exist_ok=True)
-            folder.chmod(PRIVATE_DIRECTORY)
+        with self._named("making a folder"):
+            if not (self.private and self.is_local):
+                path.mkdir(parents=True, exist_ok=True)
+                return
+            below = [path, *path.parents]
+            for folder in reversed(below[: below.index(self.root) + 1]):
+                folder.mkdir(parents=True, exist_ok=True)
+                folder.chmod(PRIVATE_DIRECTORY)
 
     @contextmanager
     def modes(self) -> Iterator[None]:
@@ -150,7 +229,7 @@ class ReleaseStore(dg.UPathIOManager):
         else:
             base = self._get_path(context)
         chosen = next(f for f in FORMATS if f.holds(obj))
-        return {"path": dg.MetadataValue.path(str(chosen.path(base)))}
+        return {"path": dg.MetadataValue.path(self.shown(chosen.path(base)))}
 
     def load_from_path(self, context: dg.InputContext, path: UPath) -> object:
         """Read an asset in whichever format it lies there."""
@@ -158,7 +237,7 @@ class ReleaseStore(dg.UPathIOManager):
         if found is None:
             raise SourceError(
                 f"Asset {context.asset_key.to_user_string()} is not in the store"
-                f" ({path}.*): materialize it first."
+                f" ({self.shown(path)}.*): materialize it first."
             )
         with self.guarded(f"reading {context.asset_key.to_user_string()}"):
             return found.read(found.path(path))
@@ -176,13 +255,31 @@ class ReleaseStore(dg.UPathIOManager):
 
     @contextmanager
     def guarded(self, what: str) -> Iterator[None]:
-        """Withhold what errors say while something of a private store is in hand."""
+        """Withhold what errors say while something of a private store is in hand.
+
+        Of a releasable one they show the names of variables, not what these stand for.
+        """
         # What Arrow says of a column that it cannot write quotes a value of it.
         if self.private:
             with withheld(what):
                 yield
-        else:
+            return
+        with self._named(what):
             yield
+
+    @contextmanager
+    def _named(self, what: str) -> Iterator[None]:
+        """Let errors show the names of the root's variables, not what these stand for."""
+        try:
+            yield
+        except JamError:
+            raise
+        except Exception as error:
+            said = self.shown(error)
+            if said == str(error):
+                raise
+            # The original, with the place in it, is not chained.
+            raise SourceError(f"{what} failed: {said}") from None
 
     @staticmethod
     def _close_to_others(path: UPath) -> None:
@@ -225,7 +322,7 @@ def check_stores(private: object, releasable: object) -> None:
     shorter = min(len(one[1]), len(other[1]))
     if one[0] == other[0] and one[1][:shorter] == other[1][:shorter]:
         raise SpecificationError(
-            f"private_io_manager ({closed.root}) and releasable_io_manager ({open_.root})"
+            f"private_io_manager ({closed.place}) and releasable_io_manager ({open_.place})"
             " share a place: give each a root that does not lie within the other's, such as"
             f" .../private and .../releases. {NOTHING_DONE}"
         )
@@ -253,12 +350,37 @@ def _place(store: ReleaseStore) -> tuple[str, tuple[str, ...]]:
     return f"{system.__module__}.{system.__qualname__}", folders
 
 
+def _not_stored(key: dg.AssetKey, path: str) -> SourceError:
+    return SourceError(
+        f"Asset {key.to_user_string()} is not in the store ({path}.*): materialize it first."
+    )
+
+
 def _safe(segment: str) -> str:
     return escape_dotdot_segments(escape_leading_slash(segment))
 
 
-class ReleaseStoreResource(dg.ConfigurableIOManagerFactory[ReleaseStore]):
+class ReleaseStoreResource(dg.IOManagerDefinition):
     """The IO manager of a release's assets; a code location has a private and a releasable one.
+
+    Only the definitions configure it. The resource takes no run config: a launch that gives it any
+    is refused.
+
+    Parameters
+    ----------
+    root
+        A folder or fsspec URL; ``~`` and ``${VARIABLES}`` are expanded. Messages, metadata and
+        logs show the variables' names.
+    private
+        Whether this store holds private values: then folders are mode 0700, files 0600, and errors
+        quote nothing.
+    options
+        Options of the fsspec file system, such as a profile.
+
+    Raises
+    ------
+    SpecificationError
+        If one of them is of another type.
 
     Examples
     --------
@@ -270,26 +392,50 @@ class ReleaseStoreResource(dg.ConfigurableIOManagerFactory[ReleaseStore]):
     ... }
     """
 
-    root: str = Field(description="A folder or fsspec URL; ~ and ${VARIABLES} are expanded.")
-    private: bool = Field(
-        default=False,
-        description="Whether this store holds private values: then folders are mode 0700, files"
-        " 0600, and errors quote nothing.",
-    )
-    options: dict[str, Any] = Field(
-        default_factory=dict, description="Options of the fsspec file system, such as a profile."
-    )
+    def __init__(
+        self, *, root: str, private: bool = False, options: Mapping[str, Any] | None = None
+    ) -> None:
+        self.root = place_of("the store's root", root)
+        # What a template or a variable gives need not be what the annotations say.
+        if not isinstance(private, bool):
+            raise SpecificationError(f"the store's private must be True or False, got {private!r}.")
+        if not isinstance(options, Mapping | None):
+            raise SpecificationError(f"the store's options must be a mapping, got {options!r}.")
+        self.private = private
+        self.options = dict(options or {})
+        super().__init__(
+            self._given,
+            config_schema=NO_CONFIG,
+            description=f"The {'private' if private else 'releasable'} store. Only the definitions"
+            " configure it.",
+        )
 
-    def create_io_manager(self, context: dg.InitResourceContext) -> ReleaseStore:
-        """Return the store."""
+    def _given(self, _: dg.InitResourceContext) -> ReleaseStore:
         return self.open()
 
     def open(self) -> ReleaseStore:
-        """Return the store, outside a run too."""
+        """Return the store, outside a run too.
+
+        Raises
+        ------
+        SpecificationError
+            If the root or an option names a variable that is not set.
+        """
         from upath import UPath
 
-        root = UPath(expanded(self.root, "the store's root"), **self.options)
+        place = expanded(self.root, "the store's root", note=NOTHING_DONE)
+        root = UPath(place, **_resolved(self.options))
         if root.protocol in ("", "file", "local"):
             # A file: URL is a local disk too, and must get its modes.
             root = UPath(root.path).absolute()
-        return ReleaseStore(root, private=self.private)
+        configured = self.root if names_variables(self.root) else ""
+        return ReleaseStore(root, private=self.private, configured=configured)
+
+
+def _resolved(option: Any) -> Any:
+    """Return an option, or what is in it, with the values of variables."""
+    if isinstance(option, dict):
+        return {name: _resolved(one) for name, one in option.items()}
+    if isinstance(option, list):
+        return [_resolved(one) for one in option]
+    return value_of_variable("the store's options", option) if is_variable(option) else option

@@ -27,7 +27,6 @@ from jam_dagster.pipeline.identity import (
 from jam_dagster.pipeline.ingestion import (
     STORES,
     check_places,
-    private_step,
     spending,
 )
 from jam_dagster.pipeline.metadata import (
@@ -36,6 +35,13 @@ from jam_dagster.pipeline.metadata import (
     rounds_table,
     sampling_error_metadata,
     tidy,
+)
+from jam_dagster.pipeline.opening import (
+    check_fits,
+    opening,
+    private_step,
+    source_of,
+    stored_codes,
 )
 from jam_dagster.pipeline.previous import report_release
 from jam_dagster.pipeline.spending import ResearchSpending
@@ -63,26 +69,26 @@ def _mechanism_run(graph: ReleaseGraph) -> dg.AssetsDefinition:
     @release_asset(
         graph,
         MECHANISM_RUN,
-        ins=graph.ins("private_discretized", *graph.public_codes),
+        ins=graph.ins(*graph.public_codes),
+        deps=[graph.key("private_discretized")],
         resources={*graph.spending_resources, *STORES},
     )
-    def mechanism_run(
-        context: dg.AssetExecutionContext,
-        private_discretized: EncodedTable,
-        **inputs: MarginalSource,
-    ) -> ReleaseRun:
+    def mechanism_run(context: dg.AssetExecutionContext, **inputs: MarginalSource) -> ReleaseRun:
         public = inputs.get(PUBLIC_CODES)
         check_places(context)
         partition = graph.partition_of(context)
-        domain = check_domains(graph, public, private_discretized)
-        check_ingestion(graph, private_discretized, partition)
+        stored = stored_codes(graph, context, rows=False)
+        domain = check_domains(graph, public, stored)
+        check_ingestion(graph, stored, partition)
         mechanism = spec.mechanism.build()
         workload = spec.workload.build(domain)
         _check_can_start(mechanism, domain, workload, graph.shares[MECHANISM_SHARE])
 
-        def made(draws: Draws, modes: AbstractContextManager[None]) -> ReleaseRun:
+        def made(
+            private: EncodedTable, draws: Draws, modes: AbstractContextManager[None]
+        ) -> ReleaseRun:
             with private_step("running the mechanism"), modes:
-                result = mechanism.run(private_discretized, public, workload, draws, on_round=tell)
+                result = mechanism.run(private, public, workload, draws, on_round=tell)
             identity = ReleaseIdentity.of(graph, domain, partition)
             return ReleaseRun(result.model, result.transcript, identity)
 
@@ -97,17 +103,18 @@ def _mechanism_run(graph: ReleaseGraph) -> dg.AssetsDefinition:
 
         kept: ReleaseRun | None = None
         if exact:
-            spends = spending(graph, context, domain)
+            spends = spending(graph, context, domain, source=source_of(stored))
             spends.check()
             draws = spends.draws(MECHANISM_SHARE, run_id=context.run.run_id)
             archive = spends.archive
-            data = DataFingerprint.of(private_discretized, public, neighbours=graph.neighbours)
-            with spends.alone():
-                archive.begin(data)
+            with spends.alone(), opening(graph, context, spends, "running the mechanism"):
+                private = stored_codes(graph, context, rows=True)
+                check_fits(private)
+                archive.begin(DataFingerprint.of(private, public, neighbours=graph.neighbours))
                 if spec.previous is not None and public is not None:
                     archive.keep_public(encoded_tables(public)[""])
                 kept = archive.run()
-                run = kept or made(draws, spends.store.modes())
+                run = kept or made(private, draws, spends.store.modes())
                 if kept is None:
                     archive.keep(run)
             if kept is not None:
@@ -118,7 +125,10 @@ def _mechanism_run(graph: ReleaseGraph) -> dg.AssetsDefinition:
                 )
             spends.close(MECHANISM_SHARE, f"run ended: {run.transcript.ended}")
         else:
-            run = made(ResearchSpending(graph).draws(MECHANISM_SHARE), nullcontext())
+            with opening(graph, context, None, "running the mechanism"):
+                private = stored_codes(graph, context, rows=True)
+                check_fits(private)
+                run = made(private, ResearchSpending(graph).draws(MECHANISM_SHARE), nullcontext())
         told = {**_run_metadata(graph, run), "made_again": kept is not None}
         context.add_output_metadata(tidy(told))
         return run
@@ -173,7 +183,9 @@ def _run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
         }
         if picks.get("lost"):
             shares["picks_lost"] = picks["lost"]
+    # Now that a draw is paid for; where the number is private, this is the one that was measured.
     return {
+        "records": transcript.records,
         "rho_spent": transcript.rho_spent,
         "epsilon_spent": epsilon_from_rho(transcript.rho_spent, delta),
         **shares,
@@ -214,7 +226,7 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
         csv = store.beside(context.asset_key, graph.partition_of(context), ".csv")
         store.write(csv, table_csv(table))
         metadata: dict[str, Any] = {
-            "csv": dg.MetadataValue.path(str(csv)),
+            "csv": dg.MetadataValue.path(store.shown(csv)),
             "releasable": graph.spec.releasable,
         }
         if not mechanism_run.model.domain.restricted:

@@ -37,6 +37,7 @@ attributes:
     edition: "1"  # raise it to draw, and pay for, the release once more, on new data
     neighbours: replace_one  # or add_remove: nor can anybody tell who is in the table at all
     # unit: {column: person_id, max_rows: 3}  # where a person may have several rows
+    # retention_days: 30  # after its end, until `jam-dagster private remove` takes private copies
     records_share: 0.05  # pays for measuring the number of rows, where that is private
 
   mechanism:

@@ -74,6 +74,25 @@ class Account(Protocol):
         """
         ...
 
+    def confirm(self, step: str, digest: str) -> None:
+        """Note that the outcome of `step` is stored, once; on return it will not be forgotten.
+
+        Parameters
+        ----------
+        step : str
+            A draw that was charged.
+        digest : str
+            Of its outcome; see `outcome_digest`.
+
+        Raises
+        ------
+        LedgerIntegrityError
+            If another outcome of the step was noted, or the step was never charged.
+        ReleaseClosedError
+            If the account was closed between the charge and this.
+        """
+        ...
+
     def close(self, reason: str = "") -> float:
         """End the account and return the rho that it did not spend; 0.0 if it had ended."""
         ...
@@ -142,6 +161,9 @@ class UnledgeredAccount:
             step, units, left=self._left, already=step in self._charges, closed=self._closed
         )
         self._charges[step] = units
+
+    def confirm(self, step: str, digest: str) -> None:
+        """Do nothing: what nobody vouches for need not be noted."""
 
     def close(self, reason: str = "") -> float:
         """End the account; see `Account.close`."""

@@ -11,10 +11,13 @@ import sqlalchemy as sa
 from jam_dagster.errors import BudgetError, LedgerIntegrityError, SpecificationError
 from jam_dagster.privacy.accounting import epsilon_from_rho, rho_within
 from jam_dagster.privacy.ledger_backend import grant_command
-from jam_dagster.privacy.ledger_schema import Kind, events
+from jam_dagster.privacy.ledger_schema import Kind, events, moves_an_amount
 from jam_dagster.privacy.policy import Holding, PartitionsName, PeriodName, Policy, Use, use
 
 _DUST_UNITS = 1000
+
+DEFAULT_ATTEMPTS = 3
+"""How many attempts to open private data may end badly where a grant does not say."""
 
 
 ANOTHER = "*"
@@ -44,6 +47,12 @@ class Balance:
         The current period, such as ``"2026-11"``, or ``"lifetime"``.
     used_by_partition : mapping of str to int
         Spent and reserved of each partition in the period, ``""`` for none.
+    attempts : int
+        How many attempts to open private data may end badly in the period.
+    sources : str
+        ``"any"`` where a partition may have several sources, else empty.
+    approval : str
+        ``"required"`` where releases wait for approval before they reserve; else empty.
     """
 
     dataset: str
@@ -56,6 +65,9 @@ class Balance:
     policy: Policy = field(default_factory=Policy)
     period: str = "lifetime"
     used_by_partition: Mapping[str, int] = field(default_factory=dict, repr=False)
+    attempts: int = DEFAULT_ATTEMPTS
+    sources: str = ""
+    approval: str = ""
 
     def _repr_html_(self) -> str:
         from jam_dagster.tables.notebook import card
@@ -153,9 +165,10 @@ def known_balance(
     at: str,
     *,
     without: Collection[str] = (),
+    through: int | None = None,
 ) -> Balance:
     """Return the balance of a dataset, or raise BudgetError with how to grant it a budget."""
-    balance = balance_of(connection, dataset, at, without=without)
+    balance = balance_of(connection, dataset, at, without=without, through=through)
     if balance is None:
         raise BudgetError(
             f"dataset {dataset!r} has no budget in the ledger {location}; grant it one: "
@@ -165,7 +178,12 @@ def known_balance(
 
 
 def balance_of(
-    connection: sa.Connection, dataset: str, at: str, *, without: Collection[str] = ()
+    connection: sa.Connection,
+    dataset: str,
+    at: str,
+    *,
+    without: Collection[str] = (),
+    through: int | None = None,
 ) -> Balance | None:
     """Return the balance of a dataset, or None if it was granted nothing.
 
@@ -179,17 +197,23 @@ def balance_of(
         The instant whose period counts, ISO 8601.
     without : collection of str
         Hashes of reservations to leave out, as if they had been returned.
+    through : int, optional
+        The last event that counts; unless given, all do.
     """
     grant = connection.execute(
         sa.select(events)
-        .where(events.c.dataset == dataset, events.c.kind == Kind.GRANTED.value)
+        .where(
+            events.c.dataset == dataset,
+            events.c.kind == Kind.GRANTED.value,
+            *_up_to(through),
+        )
         .order_by(events.c.seq.desc())
         .limit(1)
     ).first()
     if grant is None:
         return None
     policy = policy_of(grant.period, grant.partitions, grant.ground)
-    all_held = holdings(connection, dataset, without=without)
+    all_held = holdings(connection, dataset, without=without, through=through)
     period = policy.period_of(at)
     now = use(policy, all_held, period)
     return Balance(
@@ -203,6 +227,9 @@ def balance_of(
         policy,
         period or "lifetime",
         now.by_partition,
+        DEFAULT_ATTEMPTS if grant.attempts is None else grant.attempts,
+        grant.sources,
+        grant.approval,
     )
 
 
@@ -229,8 +256,16 @@ def policy_of(period: str, partitions: str, ground: str) -> Policy:
         raise LedgerIntegrityError(f"a grant was altered: {error}") from error
 
 
+def _up_to(through: int | None) -> list[sa.ColumnElement[bool]]:
+    return [] if through is None else [events.c.seq <= through]
+
+
 def holdings(
-    connection: sa.Connection, dataset: str, *, without: Collection[str] = ()
+    connection: sa.Connection,
+    dataset: str,
+    *,
+    without: Collection[str] = (),
+    through: int | None = None,
 ) -> list[Holding]:
     """Return every reservation of a dataset, with what became of it; see `balance_of`."""
 
@@ -254,7 +289,7 @@ def holdings(
             reserved(events.c.hash),
             reserved(events.c.protects),
         )
-        .where(events.c.dataset == dataset, events.c.kind != Kind.GRANTED.value)
+        .where(events.c.dataset == dataset, moves_an_amount(), *_up_to(through))
         .group_by(*account)
     )
     found = []
@@ -262,6 +297,12 @@ def holdings(
         if at is None:
             raise LedgerIntegrityError(
                 f"the ledger holds charges of dataset {dataset!r} without a reservation; run "
+                "`jam-dagster ledger verify`"
+            )
+        if held < 0:
+            # Less is never held than nothing: somebody returned what had been spent.
+            raise LedgerIntegrityError(
+                f"the ledger returns or charges more of dataset {dataset!r} than was reserved; run "
                 "`jam-dagster ledger verify`"
             )
         if mark not in without:

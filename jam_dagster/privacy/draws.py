@@ -1,8 +1,8 @@
 """Draws that are charged before they are made and stored before they are used.
 
 A mechanism never holds a noise generator. It holds `Draws`, and through it every random draw on
-private data goes the same way: charge the account, draw, store the outcome. A draw whose outcome
-is stored is post-processing and is handed out again for nothing.
+private data goes the same way: charge the account, draw, store the outcome, journal its digest. A
+draw whose outcome is stored is post-processing and is handed out again for nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from jam_dagster.errors import LostDrawError, SpecificationError
+from jam_dagster.errors import LedgerIntegrityError, LostDrawError, SpecificationError
 from jam_dagster.privacy.accounting import (
     UNITS_PER_RHO,
     exponential_epsilon,
@@ -29,6 +29,7 @@ from jam_dagster.privacy.accounting import (
 )
 from jam_dagster.privacy.noise import check_counts, check_sensitivity, check_values
 from jam_dagster.privacy.noise_calls import DrawKind, NoiseCall, SelectionKind
+from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 from jam_dagster.tables.files import write_whole
 
@@ -128,7 +129,7 @@ def _file_of(step: str) -> str:
 
 
 class Draws:
-    """The only way from private data to an outcome: charge, draw, store.
+    """The only way from private data to an outcome: charge, draw, store, confirm.
 
     Parameters
     ----------
@@ -223,6 +224,7 @@ class Draws:
         rho: float,
         sensitivity: float,
         kind: SelectionKind = "exponential mechanism",
+        named: Callable[[int], str] = str,
     ) -> int:
         """Choose an index by the exponential mechanism, or by permute-and-flip.
 
@@ -239,6 +241,8 @@ class Draws:
             How far one person's replacement moves any score.
         kind
             Which of the two.
+        named
+            Returns the name of the candidate at an index, which the ledger's digest covers.
 
         Returns
         -------
@@ -252,6 +256,10 @@ class Draws:
         LostDrawError
             If the draw was charged by an earlier run that never stored it, unless the noise
             repeats it.
+        LedgerIntegrityError
+            If the stored outcome is not the one that the ledger has the digest of.
+        ReleaseClosedError
+            If the account is closed, or was before the outcome was journalled.
         """
         # What cannot be drawn from must fail before it is charged.
         scores = check_values(scores, name="scores")
@@ -263,10 +271,19 @@ class Draws:
             index = choose(scores, rho, sensitivity, step)
             stored = {"index": int(index), "rho": rho}
             self._store.put(step, stored)
+        chosen = int(stored["index"])
+        if not 0 <= chosen < scores.size:
+            raise LedgerIntegrityError(
+                f"the stored outcome of {step} chooses a candidate that there is not: it was "
+                "changed after it was drawn. Restore the stored outcomes from a copy"
+            )
+        self._account.confirm(step, choice_digest(named(chosen), float(stored["rho"])))
         self._note(step, (permute_and_flip_epsilon if flips else exponential_epsilon)(rho))
-        return int(stored["index"])
+        return chosen
 
-    def measure(self, step: str, counts: np.ndarray, *, rho: float) -> tuple[np.ndarray, float]:
+    def measure(
+        self, step: str, counts: np.ndarray, *, rho: float, subject: str = ""
+    ) -> tuple[np.ndarray, float]:
         """Measure a marginal with discrete Gaussian noise.
 
         Parameters
@@ -278,6 +295,8 @@ class Draws:
         rho
             What the measurement may cost; with replace-one neighbours, where a marginal moves by
             sqrt 2 in L2, the noise has ``sigma^2 = 1 / rho``.
+        subject
+            What is measured, which the ledger's digest covers.
 
         Returns
         -------
@@ -286,13 +305,15 @@ class Draws:
 
         Raises
         ------
-        BudgetExceededError, LostDrawError
+        BudgetExceededError, LostDrawError, LedgerIntegrityError, ReleaseClosedError
             As for `select`.
         """
         counts = check_counts(counts)
-        return self._measure(step, counts, self.neighbours.marginal_l2, rho)
+        return self._measure(step, counts, self.neighbours.marginal_l2, rho, subject)
 
-    def measure_cell(self, step: str, count: Any, *, rho: float) -> tuple[np.ndarray, float]:
+    def measure_cell(
+        self, step: str, count: Any, *, rho: float, subject: str = ""
+    ) -> tuple[np.ndarray, float]:
         """Measure one cell of a marginal with discrete Gaussian noise.
 
         Parameters
@@ -303,6 +324,8 @@ class Draws:
             The cell's integer count.
         rho
             What the measurement may cost; with one row a person ``sigma^2 = 1 / (2 rho)``.
+        subject
+            What is measured, which the ledger's digest covers.
 
         Returns
         -------
@@ -311,11 +334,11 @@ class Draws:
 
         Raises
         ------
-        BudgetExceededError, LostDrawError
+        BudgetExceededError, LostDrawError, LedgerIntegrityError, ReleaseClosedError
             As for `select`.
         """
         counts = check_counts(np.atleast_1d(count))
-        return self._measure(step, counts, self.neighbours.cell, rho)
+        return self._measure(step, counts, self.neighbours.cell, rho, subject)
 
     def records(self, records: int) -> int:
         """Return the number of rows, measured where it is private.
@@ -336,6 +359,8 @@ class Draws:
         ------
         BudgetExceededError
             If the account does not hold what it says.
+        LedgerIntegrityError, ReleaseClosedError
+            As for `select`.
         """
         if self.neighbours.records_public:
             return records
@@ -344,23 +369,32 @@ class Draws:
             step = "records" if attempt == 1 else f"records-{attempt}"
             rho = self.records_share * self.remaining
             try:
-                noisy, _ = self._measure(step, counts, self.neighbours.records, rho)
+                noisy, _ = self._measure(step, counts, self.neighbours.records, rho, least=1.0)
             except LostDrawError:
                 continue
-            return max(1, int(noisy[0]))
+            return int(noisy[0])
         raise AssertionError("unreachable")
 
     def _measure(
-        self, step: str, counts: np.ndarray, l2_sensitivity: float, rho: float
+        self,
+        step: str,
+        counts: np.ndarray,
+        l2_sensitivity: float,
+        rho: float,
+        subject: str = "",
+        *,
+        least: float = -math.inf,
     ) -> tuple[np.ndarray, float]:
         stored = self._open(step, rho, "discrete Gaussian", l2_sensitivity, counts.size)
         if stored is None:
             values, sigma = self._noise.gaussian_counts(counts, l2_sensitivity, rho, step)
             stored = {"values": values, "sigma": float(sigma), "rho": rho}
             self._store.put(step, stored)
+        # The digest is of what leaves.
+        released = np.maximum(np.asarray(stored["values"], dtype=np.float64), least)
         sigma = float(stored["sigma"])
-        self._note(step, sigma)
-        return np.asarray(stored["values"], dtype=np.float64), sigma
+        self._confirm(step, released, sigma, stored, subject)
+        return released, sigma
 
     def means(
         self, step: str, values: np.ndarray, *, l2_sensitivity: float, rho: float
@@ -385,7 +419,7 @@ class Draws:
 
         Raises
         ------
-        BudgetExceededError, LostDrawError
+        BudgetExceededError, LostDrawError, LedgerIntegrityError, ReleaseClosedError
             As for `select`.
         """
         values = check_values(values, name="values")
@@ -395,9 +429,16 @@ class Draws:
             noisy, sigma = self._noise.gaussian_values(values, l2_sensitivity, rho, step)
             stored = {"values": noisy, "sigma": float(sigma), "rho": rho}
             self._store.put(step, stored)
-        sigma = float(stored["sigma"])
+        released, sigma = np.asarray(stored["values"]), float(stored["sigma"])
+        self._confirm(step, released, sigma, stored)
+        return released, sigma
+
+    def _confirm(
+        self, step: str, values: np.ndarray, sigma: float, stored: Outcome, subject: str = ""
+    ) -> None:
+        paid = float(stored["rho"])
+        self._account.confirm(step, values_digest(values, sigma, paid, subject))
         self._note(step, sigma)
-        return np.asarray(stored["values"]), sigma
 
     def _note(self, step: str, scale: float) -> None:
         self._calls[step] = replace(self._calls[step], scale=scale, lost=False)

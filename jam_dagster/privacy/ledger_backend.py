@@ -29,6 +29,11 @@ class LedgerBackend(Protocol):
         ...
 
     @property
+    def place(self) -> str:
+        """Where it lies, with what variables hold; no password. Its own journal may say it."""
+        ...
+
+    @property
     def exists(self) -> bool:
         """Whether there is a ledger."""
         ...
@@ -97,13 +102,13 @@ class LedgerBackend(Protocol):
         ...
 
 
-def wait_for(take: Callable[[], bool], seconds: float) -> bool:
+def wait_for(take: Callable[[], bool], seconds: float, *, pause: float = 0.05) -> bool:
     """Try to take something until it is taken or the time is over; return whether it was."""
     end = time.monotonic() + seconds
     while not take():
         if time.monotonic() > end:
             return False
-        time.sleep(0.05)
+        time.sleep(pause)
     return True
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import sqlite3
 import uuid
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,6 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
 from jam_dagster.errors import BudgetError
+from jam_dagster.privacy.file_locks import FileId, file_id, in_use, lockable
 from jam_dagster.privacy.ledger_backend import (
     BUSY_SECONDS,
     CLAIM_SECONDS,
@@ -24,9 +26,13 @@ from jam_dagster.privacy.ledger_backend import (
 )
 from jam_dagster.privacy.migrations import REVISION, upgrade, version_fault
 from jam_dagster.tables.files import check_folder
+from jam_dagster.tables.variables import with_names
 
 APPLICATION_ID = 0x4A414D4C
 """What marks a SQLite file as a ledger: "JAML" in its header."""
+
+_MOUNTS = Path("/proc/self/mountinfo")
+_WRITING = "writing"
 
 _MEANINGS = {
     "SQLITE_NOTADB": "is not a ledger, nor any SQLite file",
@@ -38,6 +44,10 @@ _MEANINGS = {
     "SQLITE_FULL": "cannot be written, the disk is full; nothing was recorded",
     "SQLITE_IOERR": "could not be read or written; check the disk",
 }
+_FULL = "cannot be used, its disk is full: free some space and run again"
+# What SQLite says when it finds no room for its log or for the shared memory of its connections.
+_WITHOUT_ROOM = ("SQLITE_IOERR", "SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CANTOPEN")
+_ROOM_BYTES = 1 << 17
 
 
 class LedgerFile:
@@ -47,25 +57,46 @@ class LedgerFile:
     transaction to its commit. Connections live as long as one transaction, so the object can be
     pickled and used after a fork.
 
+    SQLite calls its log, and the memory by which writers exclude each other, after the file's
+    name. So a file of two names is refused at every transaction, and writers and claims lock the
+    file itself besides.
+
     Parameters
     ----------
     path : Path
         The file; it need not exist.
+    shown : str, optional
+        How messages call it, where its configured path names environment variables.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, shown: str = "") -> None:
         self.path = path
+        self._shown = shown
+        self._claimed: list[FileId] = []
         self._engine: sa.Engine | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "_engine": None}
+        return {"path": self.path, "_shown": self._shown, "_claimed": [], "_engine": None}
 
     def __repr__(self) -> str:
         return f"LedgerFile({self.location!r})"
 
     @property
     def location(self) -> str:
-        """The path."""
+        """The path, with the names of variables in place of what they stand for."""
+        return self._shown or str(self.path)
+
+    def _refused(self, error: OSError) -> str:
+        """Return what the system says of a file or folder."""
+        return with_names(f"{error.strerror} ({error.filename})", self._shown)
+
+    def _cause(self, error: OSError) -> OSError | None:
+        """Return the cause to keep: none that shows what variables stand for."""
+        return None if self._shown else error
+
+    @property
+    def place(self) -> str:
+        """The path, with what variables hold; see `LedgerBackend`."""
         return str(self.path)
 
     @property
@@ -92,9 +123,10 @@ class LedgerFile:
         Raises
         ------
         BudgetError
-            If the file is missing, is no ledger, or cannot be written.
+            If the file is missing, is no ledger, or cannot be written. Where it was replaced by
+            another one meanwhile, that one holds nothing of what was written.
         """
-        with self._transaction("BEGIN IMMEDIATE") as connection:
+        with self._alone(), self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
 
     def check_writable(self) -> None:
@@ -112,37 +144,24 @@ class LedgerFile:
             check_folder(self.path.parent)
         except OSError as error:
             raise BudgetError(
-                f"the ledger {self.path} cannot be made: {error.strerror} ({error.filename}); "
+                f"the ledger {self.location} cannot be made: {self._refused(error)}; "
                 "name another file"
-            ) from error
+            ) from self._cause(error)
 
     @contextmanager
     def claim(self, name: str) -> Iterator[bool]:
-        """Hold a name, by a lock on a file beside the ledger; see `LedgerBackend`."""
-        # Beside the file itself: whoever comes by a link must meet the same lock.
-        path = self.path.resolve()
-        folder = path.with_name(f"{path.name}-claims")
-        try:
-            folder.mkdir(mode=0o700, exist_ok=True)
-            # Never removed: whoever opened it before would lock a file that is not there.
-            held = os.open(folder / name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise BudgetError(
-                f"the ledger {self.path} cannot be locked: {error.strerror} ({error.filename}); "
-                "check the permissions of its folder"
-            ) from error
+        """Hold a name, by a lock on the file itself; see `LedgerBackend`.
 
-        def take() -> bool:
+        Until the end, this object reaches no other file than the one that is locked.
+        """
+        with self._lockable() as (file, lock):
+            taken = wait_for(lambda: lock(f"claim {name}"), CLAIM_SECONDS)
+            self._check_still(file)
+            self._claimed.append(file)
             try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return False
-            return True
-
-        try:
-            yield wait_for(take, CLAIM_SECONDS)
-        finally:
-            os.close(held)
+                yield taken
+            finally:
+                self._claimed.remove(file)
 
     def create(self) -> None:
         """Make an empty ledger, readable by its owner alone, if there is no file yet.
@@ -157,28 +176,102 @@ class LedgerFile:
         """
         if self.exists:
             return
-        draft = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}")
+        # A link that leads nowhere yet stays a link.
+        path = self.path.resolve()
+        draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             try:
                 self._fill(draft)
-                # Another process may have been faster; its ledger is as good.
-                with suppress(FileExistsError):
-                    os.link(draft, self.path)
-                _sync_folder(self.path.parent)
+                # A hard link would not replace what another process made meanwhile, but would
+                # give the file two names for a moment, and for good if this process died in it.
+                with _locked_folder(path.parent):
+                    if not path.exists():
+                        draft.rename(path)
+                _sync_folder(path.parent)
             finally:
-                draft.unlink()
+                for made in path.parent.glob(f"{draft.name}*"):
+                    made.unlink()
         except OSError as error:
             raise BudgetError(
-                f"the ledger {self.path} cannot be made: {error.strerror} ({error.filename})"
-            ) from error
+                f"the ledger {self.location} cannot be made: {self._refused(error)}"
+            ) from self._cause(error)
 
     def upgrade(self) -> None:
         """Bring the schema up to date and keep the events; see `LedgerBackend`."""
-        with self._transaction("BEGIN IMMEDIATE", any_version=True) as connection:
+        with (
+            self._alone(),
+            self._transaction("BEGIN IMMEDIATE", any_version=True) as connection,
+        ):
             if _revision(connection) < REVISION:
                 upgrade(connection)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let no other process write, by whichever name it has the file."""
+        with self._lockable() as (file, lock):
+            if not wait_for(lambda: lock(_WRITING), BUSY_SECONDS, pause=0.005):
+                raise BudgetError(f"the ledger {self.location} {_MEANINGS['SQLITE_BUSY']}")
+            yield
+            self._check_still(file)
+
+    @contextmanager
+    def _lockable(self) -> Iterator[tuple[FileId, Callable[[str], bool]]]:
+        with ExitStack() as closing_again:
+            try:
+                opened = closing_again.enter_context(lockable(self._own_file()))
+            except OSError as error:
+                raise BudgetError(
+                    f"the ledger {self.location} cannot be locked: {self._refused(error)}; check "
+                    "the permissions of the file and its folder"
+                ) from self._cause(error)
+            yield opened
+
+    def _own_file(self) -> Path:
+        """Return the path of the file, links followed, once it is known to be its only one."""
+        try:
+            path = self.path.resolve()
+            found = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            raise BudgetError(no_ledger(self.location)) from None
+        except (OSError, RuntimeError):
+            # A link that leads to itself is a RuntimeError.
+            raise BudgetError(
+                f"the ledger {self.location} {_MEANINGS['SQLITE_CANTOPEN']}"
+            ) from None
+        if found.st_nlink > 1:
+            raise BudgetError(
+                f"the ledger {self.location} has {found.st_nlink} names (hard links), and what is "
+                "spent by one is not seen by another. Find them with `find FOLDER -xdev -samefile "
+                f"{self.location}`, in its folder or those around it, and remove the other ones; a "
+                "copy is made by `cp` without -l, or sqlite3's `.backup`"
+            )
+        if _is_mounted(path):
+            raise BudgetError(
+                f"the ledger {self.location} is mounted by itself, and what is spent here is not "
+                "seen where it comes from: mount its folder"
+            )
+        if any(claimed != (found.st_dev, found.st_ino) for claimed in self._claimed):
+            raise BudgetError(
+                f"the ledger {self.location} was replaced by another file while a run was drawing; "
+                "nothing was written to that one. Put the ledger back that the run began with, or "
+                "run again"
+            )
+        return path
+
+    def _check_still(self, file: FileId) -> None:
+        """Raise unless the ledger's name leads to the file that was opened."""
+        try:
+            same = file_id(self.path) == file
+        except OSError:
+            same = False
+        if not same:
+            raise BudgetError(
+                f"the ledger {self.location} was replaced by another file, or taken away, while it "
+                "was used: that one does not hold what was written, and nothing was drawn on it. "
+                "Put the ledger back"
+            )
 
     def _fill(self, draft: Path) -> None:
         with self._told(), closing(_connect(draft)) as raw:
@@ -189,11 +282,11 @@ class LedgerFile:
 
     @contextmanager
     def _transaction(self, begin: str, *, any_version: bool = False) -> Iterator[sa.Connection]:
-        if not self.exists:
-            raise BudgetError(no_ledger(self.location))
+        path = self._own_file()
         if self._engine is None:
             self._engine = _engine(self.path)
         with (
+            in_use(file_id(path)),
             self._told(),
             self._engine.connect().execution_options(ledger_begin=begin) as connection,
             connection.begin(),
@@ -203,7 +296,7 @@ class LedgerFile:
 
     def _check_identity(self, connection: sa.Connection, any_version: bool) -> None:
         if connection.exec_driver_sql("PRAGMA application_id").scalar() != APPLICATION_ID:
-            raise BudgetError(f"{self.path} is not a ledger; name another file")
+            raise BudgetError(f"{self.location} is not a ledger; name another file")
         fault = version_fault(self.location, _revision(connection))
         if fault and not any_version:
             raise BudgetError(fault)
@@ -220,16 +313,49 @@ class LedgerFile:
                 (text for code, text in _MEANINGS.items() if name.startswith(code)),
                 f"failed: {original}",
             )
-            raise BudgetError(f"the ledger {self.path} {meaning}") from error
+            if name.startswith(_WITHOUT_ROOM) and _is_full(self.path.parent):
+                meaning = _FULL
+            if name.startswith((*_WITHOUT_ROOM, "SQLITE_FULL")):
+                _tidy(self.path.resolve())
+            raise BudgetError(f"the ledger {self.location} {meaning}") from error
+
+
+def _opened(path: Path, wait: float) -> sqlite3.Connection:
+    # mode=rw never creates; isolation_level=None leaves BEGIN to us.
+    uri = f"file:{quote(str(path))}?mode=rw"
+    return sqlite3.connect(uri, uri=True, timeout=wait, isolation_level=None)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # mode=rw never creates; isolation_level=None leaves BEGIN to us.
-    raw = sqlite3.connect(
-        f"file:{quote(str(path))}?mode=rw", uri=True, timeout=BUSY_SECONDS, isolation_level=None
-    )
-    raw.execute("PRAGMA synchronous = FULL")
+    raw = _opened(path, BUSY_SECONDS)
+    try:
+        raw.execute("PRAGMA synchronous = FULL")
+    except sqlite3.Error:
+        raw.close()
+        raise
     return raw
+
+
+def _is_full(folder: Path) -> bool:
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < _ROOM_BYTES
+
+
+def _tidy(path: Path) -> None:
+    """Remove the log and the shared memory that a connection made before it failed.
+
+    SQLite removes them when the last connection closes, unless that one never came to its end. The
+    log goes only by SQLite itself, once what it holds is in the file.
+    """
+    with suppress(sqlite3.Error, OSError), closing(_opened(path, 0.0)) as raw:
+        # Set before the first access: shared memory is not used, and others cannot be connected.
+        raw.execute("PRAGMA locking_mode = EXCLUSIVE")
+        raw.execute("BEGIN IMMEDIATE")
+        path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
+        raw.execute("ROLLBACK")
 
 
 def _engine(path: Path) -> sa.Engine:
@@ -245,6 +371,31 @@ def _engine(path: Path) -> sa.Engine:
 
 def _revision(connection: sa.Connection) -> str:
     return f"{connection.exec_driver_sql('PRAGMA user_version').scalar():04}"
+
+
+@contextmanager
+def _locked_folder(folder: Path) -> Iterator[None]:
+    """Let one process at a time make a ledger in a folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_mounted(path: Path) -> bool:
+    """Whether something is mounted on this very file, as containers do that are given one."""
+    try:
+        mounts = _MOUNTS.read_text(errors="surrogateescape")
+    except OSError:
+        return False
+    # The fifth field is the place; blanks and the like stand as octal numbers.
+    places = (line.split(" ")[4] for line in mounts.splitlines())
+    return any(
+        re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), place) == str(path)
+        for place in places
+    )
 
 
 def _sync_folder(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -11,6 +12,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.privacy.ledger_backend import LedgerBackend
 from jam_dagster.privacy.ledger_file import LedgerFile
 from jam_dagster.privacy.ledger_server import LedgerServer
+from jam_dagster.tables.variables import expanded, names_variables
 
 _URLS = "sqlite:////path/to/ledger.db or postgresql://user@host/database"
 
@@ -21,16 +23,20 @@ def backend_at(location: str | os.PathLike[str]) -> LedgerBackend:
     Parameters
     ----------
     location : str or path
-        A path, a ``sqlite:///`` URL or a ``postgresql://`` URL.
+        A path, a ``sqlite:///`` URL or a ``postgresql://`` URL; ``~`` and ``${VARIABLES}`` are
+        expanded, and messages show the variables' names.
 
     Raises
     ------
     SpecificationError
-        If the location is neither, or names no file and no database.
+        If the location is neither, or names no file and no database, or a variable that is not
+        set.
     """
-    text = os.fspath(location)
+    given = os.fspath(location)
+    text = expanded(given, "the ledger's location")
+    shown = _without_password(given) if names_variables(given) else ""
     if "://" not in text:
-        return LedgerFile(_file_of(text))
+        return LedgerFile(_file_of(text, shown), shown)
     try:
         url = sa.make_url(text)
     except (sa.exc.ArgumentError, ValueError):
@@ -39,23 +45,30 @@ def backend_at(location: str | os.PathLike[str]) -> LedgerBackend:
             f"the ledger's location is neither a path nor a URL; give a path, {_URLS}"
         ) from None
     if url.drivername in ("postgresql", "postgresql+psycopg"):
-        return LedgerServer(url)
+        return LedgerServer(url, shown)
     if url.drivername in ("sqlite", "sqlite+pysqlite"):
-        return LedgerFile(_file_of(url.database or ""))
+        return LedgerFile(_file_of(url.database or "", shown), shown)
     raise SpecificationError(
         f"the ledger is kept in SQLite or in PostgreSQL (by psycopg), got a URL of "
         f"{url.drivername!r}; give a path, {_URLS}"
     )
 
 
-def _file_of(location: str) -> Path:
+def _file_of(location: str, shown: str) -> Path:
     if not location or location == ":memory:":
         raise SpecificationError(
-            f"the ledger must be a file, got {location!r}: a budget in memory would be forgotten"
+            f"the ledger must be a file, got {shown or location!r}: a budget in memory would be"
+            " forgotten"
         )
     path = Path(location).expanduser().absolute()
     if path.is_dir():
         raise SpecificationError(
-            f"the ledger must be a file, {path} is a folder; name a file in it"
+            f"the ledger must be a file, {shown or path} is a folder; name a file in it"
         )
     return path
+
+
+def _without_password(url: str) -> str:
+    """Return a URL that names variables without a password that is written out in it."""
+    url = re.sub(r"(://[^:/@]*):(?!\$\{\w+\}@)[^@]*@", r"\1@", url)
+    return re.sub(r"([?&][^=&]*password[^=&]*=)(?!\$\{)[^&]*", r"\1***", url)

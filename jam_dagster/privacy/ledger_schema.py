@@ -1,17 +1,25 @@
-"""What the ledger writes down: one append-only table of events, each sealed to the one before."""
+"""What the ledger writes down: two append-only tables, each row sealed to the one before.
+
+`events` is the journal of budgets, releases, certificates and keys. `accesses` is the journal of
+attempts to open private data: whether one ended well can depend on the data, so nothing of it
+stands in `events`, whose numbers and hashes leave with certificates.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from jam_dagster.errors import LedgerIntegrityError
+from jam_dagster.errors import BudgetError, LedgerIntegrityError
 from jam_dagster.privacy.accounting import rho_within
 from jam_dagster.privacy.release_key import ReleaseKey, canonical_digest, key_fields
+
+_AnyKind = TypeVar("_AnyKind", bound=StrEnum)
 
 GENESIS = "0" * 64
 """What the first event names as the hash of the event before it."""
@@ -30,6 +38,41 @@ class Kind(StrEnum):
     """`units` of a share were not spent and go back to the dataset."""
     CLOSED = "closed"
     """A share has ended; nothing more can be charged to it."""
+    STORED = "stored"
+    """The outcome of a charged draw is stored, and has the digest `digest`."""
+    BOUND = "bound"
+    """A release that is open reads the source `source` from now on."""
+    APPROVED = "approved"
+    """A release of exactly this specification may be reserved; `units` limit how much, if any."""
+    APPROVAL_WITHDRAWN = "approval withdrawn"
+    """The approval of exactly this specification stands no longer."""
+    CERTIFIED = "certified"
+    """A certificate with the digest `digest` was issued for a release."""
+    WITHDRAWN = "withdrawn"
+    """The certificate with the digest `digest` holds no longer."""
+    KEY_ADDED = "key added"
+    """Certificates may be signed with the private half of the public key `digest`."""
+    KEY_REVOKED = "key revoked"
+    """What the private half of the public key `digest` signs after this holds no longer."""
+    MOVED = "moved"
+    """The ledger goes on at `step`; nothing can be written here until it arrives here again."""
+    ARRIVED = "arrived"
+    """The ledger that moved to `step` goes on here."""
+
+
+SHARE_KINDS = frozenset({Kind.RESERVED, Kind.CHARGED, Kind.RETURNED, Kind.CLOSED})
+"""What moves an amount between a dataset's budget, a share of a release, and its draws."""
+
+
+class AccessKind(StrEnum):
+    """What can happen to an attempt to open private data."""
+
+    ATTEMPTED = "attempted"
+    """Private data of a dataset are about to be opened."""
+    ENDED = "ended"
+    """The attempt `attempt` ended well."""
+    ACKNOWLEDGED = "acknowledged"
+    """An operator has looked at all attempts before that did not end well."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +105,16 @@ class Event:
         Empty, or the number of the opening, from 2, of a release that was opened again.
     protects : str
         The neighbours that a reservation's release protects, as `Neighbours.code` has them.
+    source : str
+        Keyed digest of the source that a release reads; empty where none was bound.
+    digest : str
+        SHA-256 of a stored outcome or of a certificate, or a public key.
+    attempts : int or None
+        How many attempts to open private data may end badly in a period, as a grant says.
+    sources : str
+        How many sources a partition may have, as a grant says; empty: one.
+    approval : str
+        Whether releases wait for approval, as a grant says; empty: they do not.
     previous, hash : str
         Hash of the event before, and of this one.
     """
@@ -88,6 +141,11 @@ class Event:
     counts_in: str = ""
     opening: str = ""
     protects: str = ""
+    source: str = ""
+    digest: str = ""
+    attempts: int | None = None
+    sources: str = ""
+    approval: str = ""
     previous: str = GENESIS
     hash: str = ""
 
@@ -97,9 +155,14 @@ class Event:
         return rho_within(self.units)
 
     @property
+    def moves_amount(self) -> bool:
+        """Whether it is of one of the `SHARE_KINDS`."""
+        return self.kind in SHARE_KINDS
+
+    @property
     def key(self) -> ReleaseKey | None:
-        """The release's key, or None for a grant."""
-        if self.kind == Kind.GRANTED:
+        """The key of the release that the event is about, or None where it is about none."""
+        if not self.release:
             return None
         return ReleaseKey(
             self.dataset, self.release, self.specification, self.partition, self.edition
@@ -111,12 +174,57 @@ class Event:
         Empty fields are left out, so that a later version of the ledger can add fields without
         breaking the seals of what was written before.
         """
-        said = {
-            field.name: value
-            for field in fields(self)
-            if field.name != "hash" and (value := getattr(self, field.name)) not in ("", None)
-        }
-        return canonical_digest(said)
+        return _seal(self)
+
+
+@dataclass(frozen=True)
+class Access:
+    """One line of the journal of attempts to open private data; it holds no cause.
+
+    Parameters
+    ----------
+    seq : int
+        Its number, from 1, without gaps.
+    at : str
+        When, in UTC, ISO 8601.
+    kind : AccessKind
+        What happened.
+    dataset, release, partition, edition : str
+        For which release of which protected dataset; an acknowledgement names the dataset alone.
+    attempt : str
+        The attempt's random name.
+    run_id, by, reason : str
+        Which run, who, and why it was acknowledged.
+    previous, hash : str
+        Hash of the line before, and of this one.
+    """
+
+    seq: int
+    at: str
+    kind: AccessKind
+    dataset: str
+    release: str = ""
+    partition: str = ""
+    edition: str = ""
+    attempt: str = ""
+    run_id: str = ""
+    by: str = ""
+    reason: str = ""
+    previous: str = GENESIS
+    hash: str = ""
+
+    def seal(self) -> str:
+        """Return the hash that this line must carry; see `Event.seal`."""
+        return _seal(self)
+
+
+def _seal(line: Event | Access) -> str:
+    said = {
+        field.name: value
+        for field in fields(line)
+        if field.name != "hash" and (value := getattr(line, field.name)) not in ("", None)
+    }
+    return canonical_digest(said)
 
 
 metadata = sa.MetaData()
@@ -142,16 +250,35 @@ events = sa.Table(
     sa.Column("previous", sa.Text, nullable=False, unique=True),
     sa.Column("hash", sa.Text, nullable=False, unique=True),
     sa.CheckConstraint("units >= 0", name="units_not_negative"),
-    sa.CheckConstraint(
-        "kind IN ({})".format(", ".join(f"'{kind.value}'" for kind in Kind)), name="known_kind"
-    ),
     *(
         sa.Column(name, sa.Text, nullable=False, server_default="")
         for name in ("period", "partitions", "ground", "counts_in", "opening", "protects")
     ),
+    *(
+        sa.Column(name, sa.Text, nullable=False, server_default="")
+        for name in ("source", "digest", "sources", "approval")
+    ),
+    sa.Column("attempts", _WHOLE),
     sqlite_strict=True,
 )
-"""The table as it is now; `migrations` makes it."""
+"""The journal as it is now; `migrations` makes it."""
+
+accesses = sa.Table(
+    "accesses",
+    metadata,
+    sa.Column("seq", _WHOLE, primary_key=True),
+    *(
+        sa.Column(name, sa.Text, nullable=False)
+        for name in ("at", "kind", "dataset", "release", "partition", "edition", "attempt")
+    ),
+    *(sa.Column(name, sa.Text, nullable=False) for name in ("run_id", "by", "reason")),
+    sa.Column("previous", sa.Text, nullable=False, unique=True),
+    sa.Column("hash", sa.Text, nullable=False, unique=True),
+    sqlite_strict=True,
+)
+"""The journal of attempts to open private data; `migrations` makes it."""
+
+sa.Index("accesses_by_dataset", accesses.c.dataset)
 
 sa.Index("events_by_account", *(events.c[name] for name in _ACCOUNT_COLUMNS))
 
@@ -172,6 +299,7 @@ _once("one_charge_a_step", Kind.CHARGED, *_ACCOUNT_COLUMNS, "step")
 _once("one_reservation_a_share", Kind.RESERVED, *_ACCOUNT_COLUMNS, "opening")
 _once("one_return_a_share", Kind.RETURNED, *_ACCOUNT_COLUMNS, "opening")
 _once("one_closure_a_share", Kind.CLOSED, *_ACCOUNT_COLUMNS, "opening")
+_once("one_outcome_a_step", Kind.STORED, *_ACCOUNT_COLUMNS, "step")
 
 
 def utc_now() -> datetime:
@@ -201,16 +329,95 @@ def append(
         When; empty means now.
     **said
         The other fields of `Event`.
+
+    Raises
+    ------
+    BudgetError
+        If the ledger has moved elsewhere.
     """
-    last = connection.execute(
-        sa.select(events.c.seq, events.c.hash).order_by(events.c.seq.desc()).limit(1)
-    ).first()
-    seq, previous = (last.seq + 1, last.hash) if last else (1, GENESIS)
+    if kind != Kind.ARRIVED:
+        check_not_moved(connection)
+    seq, previous = _next(connection, events)
     at = at or instant(utc_now())
     draft = Event(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **said)
-    event = Event(**{**_row(draft), "kind": kind, "hash": draft.seal()})
+    event = replace(draft, hash=draft.seal())
     connection.execute(sa.insert(events), _row(event))
     return event
+
+
+def append_access(
+    connection: sa.Connection, kind: AccessKind, dataset: str, *, at: str = "", **said: str
+) -> Access:
+    """Append one line to the journal of attempts; see `append`."""
+    check_not_moved(connection)
+    seq, previous = _next(connection, accesses)
+    at = at or instant(utc_now())
+    draft = Access(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **said)
+    access = replace(draft, hash=draft.seal())
+    connection.execute(sa.insert(accesses), _row(access))
+    return access
+
+
+def _next(connection: sa.Connection, table: sa.Table) -> tuple[int, str]:
+    """Return the number of a table's next row, and the hash of the row before it.
+
+    Raises
+    ------
+    LedgerIntegrityError
+        If the last row is not one that this package wrote: who may insert could have, and whatever
+        followed would carry its hash.
+    """
+    rows = connection.execute(sa.select(table).order_by(table.c.seq.desc()).limit(2)).mappings()
+    lines = [_line(table, row) for row in rows]
+    if not lines:
+        return 1, GENESIS
+    last, before = lines[0], lines[1] if len(lines) > 1 else None
+    follows = (1, GENESIS) if before is None else (before.seq + 1, before.hash)
+    if (last.seq, last.previous) != follows or last.hash != last.seal():
+        raise LedgerIntegrityError(
+            f"the last line {last.seq} of the table {table.name} was not written by jam-dagster: "
+            "nothing is added to it. Run `jam-dagster ledger verify`; only the ledger's owner can "
+            "mend it, from a backup"
+        )
+    return last.seq + 1, last.hash
+
+
+def _line(table: sa.Table, row: sa.RowMapping) -> Event | Access:
+    if table is events:
+        return Event(**{**row, "kind": _kind(row, Kind)})
+    return Access(**{**row, "kind": _kind(row, AccessKind)})
+
+
+def moved_to(connection: sa.Connection) -> str:
+    """Return where the ledger goes on, without a password; empty where it goes on here."""
+    last = connection.execute(
+        sa.select(events.c.kind, events.c.step).order_by(events.c.seq.desc()).limit(1)
+    ).first()
+    return str(last.step) if last is not None and last.kind == Kind.MOVED.value else ""
+
+
+def check_not_moved(connection: sa.Connection) -> None:
+    """Raise where the ledger goes on elsewhere.
+
+    Raises
+    ------
+    BudgetError
+        With the place to name.
+    """
+    if place := moved_to(connection):
+        raise BudgetError(
+            f"this ledger has moved to {place}: name that one, nothing can be written here. If the "
+            "move was interrupted, run `jam-dagster ledger move` again"
+        )
+
+
+def copy_rows(
+    connection: sa.Connection, journal: Sequence[Event], attempts: Sequence[Access]
+) -> None:
+    """Insert events and lines of the journal of attempts as they are, seals and all."""
+    for table, lines in ((events, journal), (accesses, attempts)):
+        if lines:
+            connection.execute(sa.insert(table), [_row(line) for line in lines])
 
 
 def read(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[Event]:
@@ -222,7 +429,13 @@ def read(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list
         If an event is of a kind that nobody writes.
     """
     rows = connection.execute(sa.select(events).where(*conditions).order_by(events.c.seq))
-    return [Event(**{**row, "kind": _kind(row)}) for row in rows.mappings()]
+    return [Event(**{**row, "kind": _kind(row, Kind)}) for row in rows.mappings()]
+
+
+def read_accesses(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[Access]:
+    """Return the lines of the journal of attempts that meet all conditions; see `read`."""
+    rows = connection.execute(sa.select(accesses).where(*conditions).order_by(accesses.c.seq))
+    return [Access(**{**row, "kind": _kind(row, AccessKind)}) for row in rows.mappings()]
 
 
 def of_release(key: ReleaseKey) -> sa.ColumnElement[bool]:
@@ -230,15 +443,26 @@ def of_release(key: ReleaseKey) -> sa.ColumnElement[bool]:
     return sa.and_(*(events.c[name] == value for name, value in key_fields(key).items()))
 
 
-def _kind(row: sa.RowMapping) -> Kind:
+def issued(connection: sa.Connection, key: ReleaseKey, digest: str) -> list[Event]:
+    """Return the event of a release's certificate with a digest, if there is one."""
+    certified = events.c.kind == Kind.CERTIFIED.value
+    return read(connection, of_release(key), certified, events.c.digest == digest)
+
+
+def moves_an_amount() -> sa.ColumnElement[bool]:
+    """Return the condition that an event is of one of the `SHARE_KINDS`."""
+    return events.c.kind.in_(sorted(kind.value for kind in SHARE_KINDS))
+
+
+def _kind(row: sa.RowMapping, kinds: type[_AnyKind]) -> _AnyKind:
     try:
-        return Kind(row["kind"])
+        return kinds(row["kind"])
     except ValueError:
         raise LedgerIntegrityError(
             f"event {row['seq']} of the ledger is of the unknown kind {row['kind']!r}"
         ) from None
 
 
-def _row(event: Event) -> dict[str, Any]:
-    row = {field.name: getattr(event, field.name) for field in fields(event)}
-    return {**row, "kind": event.kind.value}
+def _row(line: Event | Access) -> dict[str, Any]:
+    row = {field.name: getattr(line, field.name) for field in fields(line)}
+    return {**row, "kind": line.kind.value}

@@ -19,6 +19,7 @@ from jam_dagster.privacy.ledger_backend import (
     wait_for,
 )
 from jam_dagster.privacy.migrations import REVISION, upgrade, version_fault
+from jam_dagster.tables.variables import with_names
 
 SCHEMA = "jam_ledger"
 """The schema that holds the journal; a database holds one ledger."""
@@ -28,7 +29,8 @@ _LOCK = 0x4A414D4C
 _CONNECT_SECONDS = 10
 
 _MEANINGS = {
-    "55P03": f"was held by another process for more than {BUSY_SECONDS:g} seconds; try again",
+    "55P03": f"was held by another process for more than {BUSY_SECONDS:g} seconds; try again, and "
+    "let its owner see in pg_locks who holds it",
     "25P03": f"waited for this process for more than {BUSY_SECONDS:g} seconds; try again",
     "25006": "cannot be written: its server is read-only; name the primary server",
     "42501": "cannot be used by this role; grant it the schema and its tables",
@@ -53,6 +55,8 @@ class LedgerServer:
     ----------
     url : sqlalchemy.URL
         Of the database.
+    shown : str, optional
+        How messages call it, where its configured URL names environment variables.
 
     Raises
     ------
@@ -60,16 +64,17 @@ class LedgerServer:
         If it names no database.
     """
 
-    def __init__(self, url: sa.URL) -> None:
+    def __init__(self, url: sa.URL, shown: str = "") -> None:
         if not url.database:
             raise SpecificationError(
                 "the ledger's URL names no database; give postgresql://user@host/database"
             )
         self._url = url.set(drivername="postgresql+psycopg")
-        shown = {name: value for name, value in url.query.items() if "password" not in name}
-        self._shown = sa.URL.create(
-            "postgresql", url.username, None, url.host, url.port, url.database, shown
-        )
+        public = {name: value for name, value in url.query.items() if "password" not in name}
+        self._without_password = sa.URL.create(
+            "postgresql", url.username, None, url.host, url.port, url.database, public
+        ).render_as_string(hide_password=True)
+        self._shown = shown
         self._secrets = [
             str(secret)
             for secret in (
@@ -80,18 +85,23 @@ class LedgerServer:
         ]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"url": self.location}
+        return {"url": self._without_password, "shown": self._shown}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(sa.make_url(state["url"]))  # type: ignore[misc]
+        self.__init__(sa.make_url(state["url"]), state["shown"])  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"LedgerServer({self.location!r})"
 
     @property
     def location(self) -> str:
-        """The URL without its password."""
-        return self._shown.render_as_string(hide_password=True)
+        """The URL without its password; the names of variables, not what they stand for."""
+        return self._shown or self._without_password
+
+    @property
+    def place(self) -> str:
+        """The URL without its password, with what variables hold; see `LedgerBackend`."""
+        return self._without_password
 
     @property
     def exists(self) -> bool:
@@ -126,6 +136,7 @@ class LedgerServer:
                 self._check_identity(connection)
                 allowed = connection.exec_driver_sql(
                     f"SELECT has_table_privilege('{SCHEMA}.events', 'INSERT')"
+                    f" AND has_table_privilege('{SCHEMA}.accesses', 'SELECT, INSERT')"
                 )
             else:
                 allowed = connection.exec_driver_sql(
@@ -159,9 +170,19 @@ class LedgerServer:
     def create(self) -> None:
         """Make an empty ledger if there is none yet; see `LedgerBackend`."""
         with self._transaction(write=True) as connection:
+            owner = _other_owner(connection)
             if not _has_journal(connection):
-                connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
-                upgrade(connection)
+                if not owner:
+                    connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+                    upgrade(connection)
+                    return
+            elif not owner or not _is_empty(connection):
+                return
+            # Its owner could alter and remove whatever is written there.
+            raise BudgetError(
+                f"the schema {SCHEMA} of {self.location} belongs to the role {owner!r} and holds "
+                f"no ledger of yours: drop it, or log in as {owner!r}"
+            )
 
     def upgrade(self) -> None:
         """Bring the schema up to date and keep the events; see `LedgerBackend`."""
@@ -222,6 +243,7 @@ class LedgerServer:
             said = " ".join(str(error.orig).split())
             for secret in self._secrets:
                 said = said.replace(secret, "***")
+            said = with_names(said, self._shown)
             unreachable = not state or state.startswith(("08", "28", "3D"))
             meaning = f"cannot be reached: {said}" if unreachable else f"failed: {said}"
         return BudgetError(f"the ledger {self.location} {meaning}")
@@ -232,7 +254,7 @@ class LedgerServer:
 # lock, everything that earlier writers did.
 _WRITE = f"""
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
-SET LOCAL search_path TO {SCHEMA};
+SET LOCAL search_path TO {SCHEMA}, pg_temp;
 SET LOCAL synchronous_commit TO on;
 SET LOCAL lock_timeout TO '{{milliseconds}}ms';
 SET LOCAL idle_in_transaction_session_timeout TO '{{milliseconds}}ms';
@@ -240,13 +262,34 @@ SELECT pg_advisory_xact_lock({_LOCK});
 """
 _READ = f"""
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
-SET LOCAL search_path TO {SCHEMA};
+SET LOCAL search_path TO {SCHEMA}, pg_temp;
 """
+
+
+_OTHERS = sa.text("""
+SELECT pg_get_userbyid(owner) FROM (
+    SELECT nspowner AS owner FROM pg_namespace WHERE nspname = :schema
+    UNION ALL
+    SELECT relowner FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE nspname = :schema
+) AS owners
+WHERE NOT pg_has_role(owner, 'USAGE')
+""")
 
 
 def _has_journal(connection: sa.Connection) -> bool:
     found = connection.exec_driver_sql(f"SELECT to_regclass('{SCHEMA}.events')")
     return found.scalar() is not None
+
+
+def _is_empty(connection: sa.Connection) -> bool:
+    journal = sa.table("events", sa.column("seq"), schema=SCHEMA)
+    return connection.execute(sa.select(journal.c.seq).limit(1)).first() is None
+
+
+def _other_owner(connection: sa.Connection) -> str:
+    """Return who owns the ledger's schema, or one of its tables, if it is another role."""
+    return str(connection.execute(_OTHERS, {"schema": SCHEMA}).scalar() or "")
 
 
 def _revision(connection: sa.Connection) -> str:

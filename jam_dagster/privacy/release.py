@@ -8,17 +8,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from jam_dagster.errors import SpecificationError
+from jam_dagster.errors import LedgerIntegrityError, ReleaseClosedError, SpecificationError
 from jam_dagster.privacy.account import check_charge
 from jam_dagster.privacy.accounting import check_rho, rho_within, units_up
 from jam_dagster.privacy.ledger_backend import LedgerBackend
+from jam_dagster.privacy.ledger_clock import Clock, ledger_time
 from jam_dagster.privacy.ledger_schema import (
     Event,
     Kind,
     append,
     events,
+    moves_an_amount,
     of_release,
     read,
+    utc_now,
 )
 from jam_dagster.privacy.release_key import COMMAND_LINE, ReleaseKey, check_name, key_fields
 
@@ -39,6 +42,8 @@ class Release:
         Rho reserved for each share.
     run_id, by : str
         Written beside each charge.
+    clock : callable returning datetime
+        What tells the time.
     """
 
     backend: LedgerBackend = field(repr=False)
@@ -46,10 +51,11 @@ class Release:
     shares: Mapping[str, float]
     run_id: str = ""
     by: str = ""
+    clock: Clock = field(default=utc_now, repr=False, compare=False)
 
-    @property
-    def _said(self) -> dict[str, str]:
-        return {"run_id": self.run_id, "by": self.by}
+    def _said(self, connection: sa.Connection) -> dict[str, str]:
+        at = ledger_time(connection, self.clock)
+        return {"at": at, "run_id": self.run_id, "by": self.by}
 
     def account(self, share: str) -> LedgerAccount:
         """Return the account of a share.
@@ -109,9 +115,10 @@ class Release:
         """
         check_name(reason, "the reason", required=False)
         with self.backend.writing() as connection:
+            said = self._said(connection)
             return rho_within(
                 sum(
-                    close_share(connection, self.key, share, state, **self._said, reason=reason)
+                    close_share(connection, self.key, share, state, **said, reason=reason)
                     for share, state in share_states(connection, self.key).items()
                 )
             )
@@ -192,8 +199,73 @@ class LedgerAccount:
                 state,
                 units=units,
                 step=step,
-                **self.release._said,
+                **self.release._said(connection),
             )
+
+    def confirm(self, step: str, digest: str) -> None:
+        """Journal the digest of a stored outcome; see `Account.confirm`. Durable on return.
+
+        What a closed share was charged for before its release had any digest journalled stays
+        without: earlier versions journalled none.
+
+        Raises
+        ------
+        LedgerIntegrityError, ReleaseClosedError, BudgetError
+            As `Account.confirm` says; BudgetError if the ledger cannot be written.
+        """
+        with self.release.backend.reading() as connection:
+            state = self._unconfirmed(connection, step, digest)
+        if state is None:
+            return
+        with self.release.backend.writing() as connection:
+            # Nobody else draws for this release, but an operator may have closed it meanwhile.
+            state = self._unconfirmed(connection, step, digest)
+            if state is not None:
+                key, said = self.release.key, self.release._said(connection)
+                write(
+                    connection,
+                    Kind.STORED,
+                    key,
+                    self.share,
+                    state,
+                    step=step,
+                    digest=digest,
+                    **said,
+                )
+
+    def _unconfirmed(self, connection: sa.Connection, step: str, digest: str) -> ShareState | None:
+        """Return the state of the share if the digest is to be written, None if it is not."""
+        key = self.release.key
+        journal = read(connection, of_release(key))
+        stored = [event for event in journal if event.kind == Kind.STORED]
+        paid = None
+        for event in journal:
+            if (event.share, event.step) != (self.share, step):
+                continue
+            if event.kind == Kind.CHARGED:
+                paid = event
+            if event.kind == Kind.STORED:
+                if event.digest == digest:
+                    return None
+                raise LedgerIntegrityError(
+                    f"the stored outcome of {step} of {key} is not the one that the ledger "
+                    "journalled: it was changed after it was drawn. Restore the stored outcomes "
+                    "from a copy; nothing was charged"
+                )
+        if paid is None:
+            raise LedgerIntegrityError(
+                f"the outcome of {step} of {key} is stored and was never charged; give the "
+                "ledger that charged it"
+            )
+        state = states_of([event for event in journal if event.moves_amount])[self.share]
+        if not state.closed:
+            return state
+        if any(event.seq < paid.seq for event in stored):
+            raise ReleaseClosedError(
+                f"share {self.share!r} of {key} was closed before the outcome of {step} was "
+                "journalled; it counts as spent, and cannot be used"
+            )
+        return None
 
     def close(self, reason: str = "") -> float:
         """End the account and return what it did not spend to the dataset; idempotent.
@@ -217,7 +289,7 @@ class LedgerAccount:
         with self.release.backend.writing() as connection:
             key = self.release.key
             state = share_states(connection, key)[self.share]
-            said = self.release._said
+            said = self.release._said(connection)
             return rho_within(
                 close_share(connection, key, self.share, state, **said, reason=reason)
             )
@@ -261,11 +333,11 @@ class ShareState:
 
 def share_states(connection: sa.Connection, key: ReleaseKey) -> dict[str, ShareState]:
     """Return the shares of a release as it was last opened, by name; none if it never was."""
-    return states_of(read(connection, of_release(key)))
+    return states_of(read(connection, of_release(key), moves_an_amount()))
 
 
 def states_of(journal: Sequence[Event]) -> dict[str, ShareState]:
-    """Return the shares of the release whose events these are, as it was last opened."""
+    """Return the shares of a release as it was last opened, from its events of `SHARE_KINDS`."""
     if not journal:
         return {}
     opening = journal[-1].opening
@@ -277,7 +349,8 @@ def states_of(journal: Sequence[Event]) -> dict[str, ShareState]:
         share: ShareState(
             reserved=said[0].units,
             charges={event.step: event.units for event in said if event.kind == Kind.CHARGED},
-            closed=any(event.kind == Kind.CLOSED for event in said),
+            # What was returned pays for nothing any more, whoever wrote that.
+            closed=any(event.kind in (Kind.CLOSED, Kind.RETURNED) for event in said),
             reservation=said[0],
         )
         for share, said in sorted(by_share.items())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -13,6 +15,7 @@ from uuid import uuid4
 from jam_dagster.errors import SpecificationError
 
 _MAX_NAME = 200
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def check_name(value: str, what: str, *, required: bool = True) -> str:
@@ -32,6 +35,19 @@ def check_name(value: str, what: str, *, required: bool = True) -> str:
         raise SpecificationError(
             f"{what} must be at most {_MAX_NAME} printable characters, got {value[:50]!r}"
         )
+    return value
+
+
+def check_digest(value: str, what: str) -> str:
+    """Return a SHA-256 if it is one, in hexadecimal.
+
+    Raises
+    ------
+    SpecificationError
+        If it is none.
+    """
+    if not _DIGEST.fullmatch(value):
+        raise SpecificationError(f"{what} must be 64 hexadecimal digits, got {value!r}")
     return value
 
 
@@ -147,6 +163,16 @@ class ReleaseKey:
 def key_fields(key: ReleaseKey) -> dict[str, str]:
     """Return the parts of a key by the names that the journal gives them."""
     return {field.name: getattr(key, field.name) for field in fields(key)}
+
+
+def is_sha256(text: str) -> bool:
+    """Return whether a text is a SHA-256 in hexadecimal."""
+    return re.fullmatch(r"[0-9a-f]{64}", text) is not None
+
+
+def fingerprint_of(public: str) -> str:
+    """Return what people call a public key by: 16 digits of the SHA-256 of its bytes."""
+    return hashlib.sha256(base64.b64decode(public)).hexdigest()[:16]
 
 
 def canonical_json(value: object) -> str:

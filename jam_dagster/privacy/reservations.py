@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -17,13 +17,17 @@ from jam_dagster.privacy.accounting import (
     units_down,
     units_up,
 )
+from jam_dagster.privacy.approval import check_approved
 from jam_dagster.privacy.balance import Balance, holdings, known_balance
+from jam_dagster.privacy.bindings import bind, check_binding
 from jam_dagster.privacy.ledger_backend import close_command, grant_command
 from jam_dagster.privacy.ledger_schema import (
     Event,
     Kind,
     append,
+    check_not_moved,
     events,
+    moves_an_amount,
     read,
 )
 from jam_dagster.privacy.policy import Holding, mixture_fault
@@ -53,6 +57,9 @@ class Opening:
         The neighbours that the release protects, as `Neighbours.code` has them.
     superseded : mapping of ReleaseKey to its shares
         The same release of other specifications, from which nothing was charged.
+    source : str
+        What the release is to be bound to, as `source_binding` has it; empty where it is bound
+        already, or nobody says what it reads.
     """
 
     units: Mapping[str, int]
@@ -61,12 +68,15 @@ class Opening:
     counts_in: str = ""
     protects: str = ""
     superseded: Mapping[ReleaseKey, Mapping[str, ShareState]] | None = None
+    source: str = ""
 
     def write(
         self, connection: sa.Connection, key: ReleaseKey, *, at: str, run_id: str, by: str
     ) -> None:
         """Write it down: what is superseded ends, and each share is reserved."""
         if self.there:
+            if self.source:
+                bind(connection, key, self.source, at=at, run_id=run_id, by=by)
             return
         said = {"at": at, "run_id": run_id, "by": by}
         for other, shares in (self.superseded or {}).items():
@@ -82,6 +92,7 @@ class Opening:
                 counts_in=self.counts_in,
                 opening=self.number,
                 protects=self.protects,
+                source=self.source,
                 **said,
             )
 
@@ -114,6 +125,7 @@ def plan_opening(
     units: Mapping[str, int],
     at: str,
     neighbours: Neighbours = REPLACE_ONE,
+    source: str = "",
 ) -> Opening:
     """Return what opening a release would do; write nothing.
 
@@ -135,6 +147,8 @@ def plan_opening(
         When, ISO 8601.
     neighbours : Neighbours
         Whom the release protects.
+    source : str
+        What it reads, as `source_binding` has it; empty where nobody says.
 
     Raises
     ------
@@ -142,14 +156,38 @@ def plan_opening(
         If the release is there with other shares.
     BudgetExceededError
         If the shares do not fit into what is left.
+    SourceBindingError
+        If the release is bound to another source, or other releases of its partition are.
+    NotApprovedError
+        If releases of the dataset wait for approval, and this one is not approved.
     BudgetError
-        If the dataset has no budget, or its releases protect other neighbours.
+        If the ledger has moved elsewhere, the dataset has no budget, or its releases protect
+        other neighbours.
     """
+    check_not_moved(connection)
     versions = _versions(connection, key)
     shares = versions.pop(key, {})
+
+    def binds(balance: Balance, there: bool, superseded: Collection[ReleaseKey] = ()) -> bool:
+        return check_binding(
+            connection,
+            location,
+            balance,
+            key,
+            source,
+            neighbours,
+            there=there,
+            superseded=superseded,
+        )
+
     if not _ended_unspent(shares):
         _check_shares(key, shares, units)
-        return Opening({share: state.reserved for share, state in shares.items()}, there=True)
+        balance = known_balance(connection, location, key.dataset, at)
+        # What has ended draws no more.
+        goes_on = not all(state.closed for state in shares.values())
+        unbound = binds(balance, there=True) and goes_on
+        reserved = {share: state.reserved for share, state in shares.items()}
+        return Opening(reserved, there=True, source=source if unbound else "")
     opened = max((int(one.reservation.opening or 1) for one in shares.values()), default=0)
     superseded = {other: states for other, states in versions.items() if not any(_charged(states))}
     freed = {
@@ -170,6 +208,8 @@ def plan_opening(
             "neighbours in all its releases, or name a protected dataset of its own, with a budget "
             "of its own"
         )
+    binds(balance, there=False, superseded=superseded)
+    check_approved(connection, location, key, sum(units.values()), balance)
     return Opening(
         units,
         there=False,
@@ -177,6 +217,7 @@ def plan_opening(
         counts_in=balance.policy.period_of(at),
         protects=neighbours.code,
         superseded=superseded,
+        source=source,
     )
 
 
@@ -189,7 +230,7 @@ def _versions(
         for name in ("dataset", "release", "partition", "edition")
     ]
     journals: dict[ReleaseKey, list[Event]] = {}
-    for event in read(connection, *same, events.c.kind != Kind.GRANTED.value):
+    for event in read(connection, *same, moves_an_amount()):
         if event.key is not None:
             journals.setdefault(event.key, []).append(event)
     return {one: states_of(journal) for one, journal in journals.items()}

@@ -19,11 +19,13 @@ from jam_dagster.tables import (
     Domain,
     PreviousRelease,
     PublicSources,
+    Source,
     public_from_config,
+    source_from_config,
 )
 from jam_dagster.tables.anchoring import anchored
 from jam_dagster.tables.configuration import check_keys
-from jam_dagster.tables.yaml_text import parse_yaml
+from jam_dagster.tables.yaml_text import parse_yaml, yaml_place
 
 # By section: the keys, each with the name that a synthesis has for it.
 SECTIONS: dict[str, dict[str, str]] = {
@@ -36,6 +38,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "neighbours": "neighbours",
         "unit": "unit",
         "records_share": "records_share",
+        "retention_days": "retention_days",
     },
     "workload": {"degree": "degree", "cliques": "cliques", "weights": "weights"},
     "evaluation": {"mode": "evaluate", "share": "evaluation_share"},
@@ -43,7 +46,7 @@ SECTIONS: dict[str, dict[str, str]] = {
 
 UNIT = {"column": "privacy_unit", "max_rows": "max_rows"}
 
-_WHOLE = ("degree", "max_rows", "seed")
+_WHOLE = ("degree", "max_rows", "seed", "retention_days")
 _NUMBERS = (*_WHOLE, "epsilon", "delta", "records_share")
 
 
@@ -97,6 +100,26 @@ def read_definition(path: Path, given: Collection[str] = ()) -> dict[str, Any]:
     return settings
 
 
+def private_of(path: Path) -> Source | None:
+    """Return the private source that a component's file names, never opened, for comparison.
+
+    Parameters
+    ----------
+    path
+        The ``defs.yaml``, or the folder that holds it.
+
+    Returns
+    -------
+    Source or None
+        None where the file names none that is known without Dagster, such as a template.
+    """
+    file = path / "defs.yaml" if path.is_dir() else path
+    try:
+        return source_from_config(anchored(_attributes(file).get("private"), file.parent))
+    except SpecificationError:
+        return None
+
+
 def _attributes(file: Path) -> Mapping[str, Any]:
     try:
         texts = file.read_text(encoding="utf-8").split("\n---")
@@ -106,8 +129,10 @@ def _attributes(file: Path) -> Mapping[str, Any]:
             f"{file} cannot be read ({error.strerror}): name a release's defs.yaml, or describe "
             "the release with options."
         ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{file} is no YAML: {error}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{file} is not UTF-8: save it as UTF-8.") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"{file} is no YAML {yaml_place(error)}: mend it there.") from None
     documents = [one for one in found if isinstance(one, Mapping) and "attributes" in one]
     if len(documents) != 1:
         raise InputError(
@@ -116,7 +141,8 @@ def _attributes(file: Path) -> Mapping[str, Any]:
         )
     attributes = documents[0]["attributes"]
     if not isinstance(attributes, Mapping):
-        raise SpecificationError(f"{file}: attributes must be a mapping, got {attributes!r}.")
+        kind = type(attributes).__name__
+        raise SpecificationError(f"{file}: attributes must be a mapping, got a {kind}.")
     return attributes
 
 

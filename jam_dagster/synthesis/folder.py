@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,9 @@ from upath import UPath
 
 from jam_dagster.certificates import released_files, render_certificate
 from jam_dagster.errors import InputError
+from jam_dagster.evaluation.checks_page import remove_data_docs
 from jam_dagster.mechanisms import Transcript
-from jam_dagster.tables.files import check_folder, write_whole
+from jam_dagster.tables.files import OWNER_ONLY, check_folder, write_whole
 from jam_dagster.tables.privacy_unit import KEY_BYTES
 
 if TYPE_CHECKING:
@@ -35,13 +37,18 @@ class ReleaseFolder:
     ``transcript/``      what was selected and measured, round by round
     ``model/``           the fitted model
     ``errors.json``      the workload errors, where they were measured with noise
-    ``data_docs/``       the checks of the synthetic table, as Great Expectations tells them
+    ``checks.html``      the checks of the synthetic table, to be read
+    ``checks.json``      the same, as Great Expectations reports them
     ``report.html``      the report
     ``certificate.json`` what the release promises and what it cost, to be verified
     ``certificate.html`` the same, to be read
-    ``restricted/``      what may not leave: errors measured without noise, and the key that chose
-                         which rows of a person were kept
+    ``restricted/``      what may not leave: errors measured without noise, the key that chose
+                         which rows of a person were kept, and in ``failures/`` why attempts to open
+                         the private table failed
     ===================  =========================================================================
+
+    What seeded noise made may not leave either: whoever guesses the seed takes the noise off a
+    transcript and has exact marginals. The whole folder is its owner's alone then.
 
     Parameters
     ----------
@@ -56,11 +63,15 @@ class ReleaseFolder:
         "transcript",
         "model",
         "errors.json",
-        "data_docs",
+        "checks.html",
+        "checks.json",
+        "data_docs",  # of earlier versions
         "report.html",
         "certificate.json",
         "certificate.html",
-        "restricted",
+        "restricted/errors.json",
+        "restricted/report.html",
+        "restricted/row_limit.key",
     )
 
     def __init__(self, path: Path) -> None:
@@ -71,8 +82,9 @@ class ReleaseFolder:
         self.draws = self.path / "draws"
         self.transcript = UPath(self.path / "transcript")
         self.model = UPath(self.path / "model")
-        self.data_docs = self.path / "data_docs"
+        self.checks = self.path / "checks.html"
         self.report = self.path / "report.html"
+        self.errors = self.path / "errors.json"
         self.certificate = self.path / "certificate.json"
         self.restricted = self.path / "restricted"
         self._row_key = self.restricted / "row_limit.key"
@@ -139,20 +151,27 @@ class ReleaseFolder:
                 "another --edition and another --out, which is drawn and paid anew."
             )
 
-    def check_records(self, records: int | None) -> None:
+    def check_records(self, records: int | None, before: int | None) -> None:
         """Check that the draws, if there are any, were made on as many private records.
 
         Parameters
         ----------
         records
             n, where it is public; None where the number of private records is private itself.
+        before
+            The number when they were made, as `Funding.records` has it; None where that is not
+            known.
 
         Raises
         ------
         InputError
             If they were made on other data.
         """
-        if self.has_draws and self._described()["records"] != records:
+        if not self.has_draws:
+            return
+        # Earlier versions wrote it beside the rest.
+        before = self._described()["records"] if before is None else before
+        if before is not None and before != records:
             raise InputError(
                 f"--out {self.path} holds draws on another private table, of another number of "
                 "records: new data are a new release, give another --edition and another --out."
@@ -180,12 +199,25 @@ class ReleaseFolder:
             Which release, as `check_free_for` was told it.
         """
         self.path.mkdir(parents=True, exist_ok=True)
+        may_leave = release["noise"] == "exact"
+        # A folder of other things that somebody named as --out stays as open as it is.
+        if not may_leave and (self.release.exists() or not any(self.path.iterdir())):
+            self.path.chmod(0o700)
         if not self._belongs_to(release):
             self._discard()
         # Whole or not at all: a release that cannot be told from another could not go on.
         write_whole(self.release, (json.dumps(release, indent=2) + "\n").encode())
-        if release["noise"] == "exact":
+        if may_leave:
             self.draws.mkdir(exist_ok=True)
+
+    @contextmanager
+    def closed_to_others(self) -> Iterator[None]:
+        """Let files and folders that are made meanwhile be their owner's only."""
+        before = os.umask(0o077)
+        try:
+            yield
+        finally:
+            os.umask(before)
 
     def _belongs_to(self, release: dict[str, Any]) -> bool:
         if release["noise"] != "exact" or not self.release.exists():
@@ -201,6 +233,18 @@ class ReleaseFolder:
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
+        with suppress(OSError):
+            # Unless it tells why earlier attempts failed.
+            self.restricted.rmdir()
+
+    def keep_failure(self, name: str, text: str) -> None:
+        """Keep why an attempt to open the private table failed, closed to others."""
+        folder = self.restricted / "failures"
+        self.restricted.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        path, flags = folder / f"{name}.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        with os.fdopen(os.open(path, flags, OWNER_ONLY), "a") as file:
+            file.write(text)
 
     def row_key(self, release: dict[str, Any]) -> bytes | None:
         """Return the key that chose a person's rows for this very release, if there is one."""
@@ -216,11 +260,7 @@ class ReleaseFolder:
         The release is claimed by this run, so nobody else brings another key meanwhile.
         """
         self.restricted.mkdir(mode=0o700, exist_ok=True)
-        before = os.umask(0o077)
-        try:
-            write_whole(self._row_key, key)
-        finally:
-            os.umask(before)
+        write_whole(self._row_key, key, mode=OWNER_ONLY)
 
     @property
     def keeps_draws(self) -> bool:
@@ -300,6 +340,12 @@ class ReleaseFolder:
         text = json.dumps({**described, **errors.to_dict()}, indent=2) + "\n"
         self._write(folder / "errors.json", text, errors.restricted)
 
+    def write_checks(self, page: str, validations: str, *, restricted: bool) -> None:
+        """Write the checks: the page, and what Great Expectations reports in JSON."""
+        remove_data_docs(self.path / "data_docs")
+        self._write(self.checks, page, restricted)
+        self._write(self.checks.with_suffix(".json"), validations, restricted)
+
     def write_report(self, page: str, *, restricted: bool) -> None:
         """Write the report, or its edition with exact errors."""
         if restricted:
@@ -314,10 +360,24 @@ class ReleaseFolder:
             shown = render_certificate(certificate)
             self._write(self.certificate.with_suffix(".html"), shown, False)
 
-    def released_files(self) -> dict[str, Path | UPath]:
-        """Return what the certificate vouches for."""
+    def released_files(self, *, errors: WorkloadError, report: bool) -> dict[str, Path | UPath]:
+        """Return what the certificate vouches for: only what this run has written.
+
+        Parameters
+        ----------
+        errors
+            The workload errors; exact ones lie in `restricted` and are none of its business.
+        report
+            Whether the report was written.
+        """
+        noisy = errors.synthetic is not None and not errors.restricted
         return released_files(
-            table=self.table, domain=self.domain, transcript=self.transcript, model=self.model
+            table=self.table,
+            domain=self.domain,
+            transcript=self.transcript,
+            model=self.model,
+            errors=self.errors if noisy else None,
+            report=self.report if report else None,
         )
 
     @staticmethod

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+from uuid import uuid4
 
 from jam_dagster.errors import InputError
 from jam_dagster.privacy import (
@@ -17,6 +22,8 @@ from jam_dagster.privacy import (
 )
 from jam_dagster.privacy.draws import uncharged
 from jam_dagster.privacy.release_key import COMMAND_LINE, command_line_run
+from jam_dagster.tables import keeping_details
+from jam_dagster.tables.files import OWNER_ONLY, write_whole
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import (
@@ -86,8 +93,20 @@ class Funding(Protocol):
     def alone(self) -> AbstractContextManager[None]:
         """Let no other run draw for this release at the same time."""
 
-    def remaining_epsilon(self) -> float | None:
-        """Return what the dataset can still grant, None where no ledger keeps it."""
+    def opening(self, folder: ReleaseFolder) -> AbstractContextManager[None]:
+        """Open the private table within; whatever fails there is explained to its owner alone."""
+
+    def records(self, folder: ReleaseFolder) -> int | None:
+        """Return how many private records the release began with, None where that is not kept."""
+
+    def keep_records(self, folder: ReleaseFolder, records: int | None) -> None:
+        """Keep it where the owner of the private data alone can read."""
+
+    def ended(self) -> tuple[datetime, float] | None:
+        """Return when the release ended, and what its dataset could still grant after it.
+
+        As epsilon at the budget's delta; None where no ledger keeps it.
+        """
 
 
 class ResearchFunding:
@@ -118,7 +137,18 @@ class ResearchFunding:
         """Do nothing: research keeps no draws that another run could meet."""
         return nullcontext()
 
-    def remaining_epsilon(self) -> float | None:
+    def opening(self, folder: ReleaseFolder) -> AbstractContextManager[None]:
+        """Keep why it fails; see `Funding.opening`. No attempt is journalled in research."""
+        return keeping_details(partial(folder.keep_failure, uuid4().hex))
+
+    def records(self, folder: ReleaseFolder) -> int | None:
+        """Return None: research keeps no draws that other data could be mixed with."""
+        return None
+
+    def keep_records(self, folder: ReleaseFolder, records: int | None) -> None:
+        """Do nothing; see `records`."""
+
+    def ended(self) -> tuple[datetime, float] | None:
         """Return None: no ledger keeps it."""
         return None
 
@@ -138,6 +168,10 @@ class LedgerFunding:
         rho of each share.
     neighbours
         Whom the release protects.
+    source
+        The identity of what it reads.
+    private_store
+        The folder of the secret by which sources are bound; None for the default.
     tell
         Is given a sentence where the user should know what was done.
     """
@@ -149,6 +183,8 @@ class LedgerFunding:
         budget: Budget,
         shares: Mapping[str, float],
         neighbours: Neighbours,
+        source: str,
+        private_store: Path | None,
         tell: Callable[[str], None],
     ) -> None:
         self.ledger: Ledger | None = ledger
@@ -157,6 +193,9 @@ class LedgerFunding:
         self._budget = budget
         self._shares = shares
         self._neighbours = neighbours
+        self._source = source
+        self._private_store = private_store
+        self._run_id = command_line_run()
         self._tell = tell
 
     @property
@@ -202,7 +241,8 @@ class LedgerFunding:
                 "drawn and paid anew."
             )
         if datasets:
-            self._ledger.check(self._key, self._shares, neighbours=self._neighbours)
+            source = self._binding(folder, make=False)
+            self._ledger.check(self._key, self._shares, neighbours=self._neighbours, source=source)
         self._ledger.check_writable()
 
     def open(self, folder: ReleaseFolder) -> Funds:
@@ -230,18 +270,66 @@ class LedgerFunding:
                 f"delta {self._budget.delta:g}."
             )
         release = self._ledger.open_release(
-            self._key, self._shares, neighbours=self._neighbours, run_id=command_line_run()
+            self._key,
+            self._shares,
+            neighbours=self._neighbours,
+            source=self._binding(folder, make=True),
+            run_id=self._run_id,
         )
         accounts = {share: release.account(share) for share in self._shares}
         return Funds(noise, accounts, DirectoryStore(folder.draws))
+
+    def _private(self, folder: ReleaseFolder) -> Path:
+        """Return the private store, a folder that only its owner may read."""
+        if self._private_store is not None:
+            return self._private_store
+        file = self._ledger.file
+        if file is None:
+            return folder.restricted
+        # Beside the file itself: whoever comes by a link must find the same store.
+        real = file.resolve()
+        return real.with_name(f"{real.name}-private")
+
+    def _binding(self, folder: ReleaseFolder, *, make: bool) -> str:
+        """Return the source's keyed digest; see `stored_secret`."""
+        from jam_dagster.privacy.bindings import source_binding, stored_secret
+
+        return source_binding(stored_secret(self._private(folder), make=make), self._source)
+
+    def _records(self, folder: ReleaseFolder) -> Path:
+        return self._private(folder) / "records" / f"{self._key.digest}.json"
+
+    def records(self, folder: ReleaseFolder) -> int | None:
+        """Return how many private records the release began with; see `Funding.records`."""
+        path = self._records(folder)
+        if not path.exists():
+            return None
+        records: int | None = json.loads(path.read_text())
+        return records
+
+    def keep_records(self, folder: ReleaseFolder, records: int | None) -> None:
+        """Keep it in the private store: it is shown nowhere before a draw is paid."""
+        path = self._records(folder)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        write_whole(path, json.dumps(records).encode(), mode=OWNER_ONLY)
 
     def alone(self) -> AbstractContextManager[None]:
         """Let no other run draw for this release; see `jam_dagster.privacy.Ledger.claim`."""
         return self._ledger.claim(self._key)
 
-    def remaining_epsilon(self) -> float | None:
-        """Return what the dataset can still grant, as epsilon at its budget's delta."""
-        return self._ledger.balance(self._key.dataset).remaining_epsilon
+    @contextmanager
+    def opening(self, folder: ReleaseFolder) -> Iterator[None]:
+        """Journal the attempt, and keep why it fails; see `jam_dagster.privacy.Ledger.opening`."""
+        with (
+            self._ledger.opening(self._key, run_id=self._run_id) as attempt,
+            keeping_details(partial(folder.keep_failure, attempt)),
+        ):
+            yield
+
+    def ended(self) -> tuple[datetime, float] | None:
+        """Return what `Funding.ended` says; made again, a release says what it said before."""
+        last = self._ledger.ended(self._key)
+        return datetime.fromisoformat(last.at), self._ledger.balance_after(last).remaining_epsilon
 
 
 def _whereabouts(release: Release) -> str:

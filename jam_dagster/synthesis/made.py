@@ -42,8 +42,8 @@ class Synthesis:
         The report that may leave, if one was written.
     checks
         What the checks of the synthetic table found; empty if none were wanted.
-    data_docs
-        The page about them.
+    checks_page
+        The page about them; Great Expectations' own results lie beside it in JSON.
     certificate
         The certificate, to be verified; the page beside it is for reading.
     """
@@ -60,7 +60,7 @@ class Synthesis:
     output: Path
     report: Path | None = None
     checks: Sequence[ExpectationResult] = ()
-    data_docs: Path | None = None
+    checks_page: Path | None = None
     certificate: Path | None = None
 
     def to_dict(self) -> dict[str, Any]:

@@ -125,6 +125,8 @@ class Plan:
     ----------
     mechanism
         Its name.
+    specification
+        The digest by which the ledger knows what is asked for.
     epsilon, delta, shares
         The guarantee, and the rho of each share.
     records, records_assumed
@@ -140,6 +142,7 @@ class Plan:
     """
 
     mechanism: str
+    specification: str
     epsilon: float
     delta: float
     shares: dict[str, float]
@@ -173,6 +176,7 @@ class Plan:
         """Return plain values, as ``plan --json`` prints them."""
         return {
             "mechanism": self.mechanism,
+            "specification": self.specification,
             "epsilon": self.epsilon,
             "delta": self.delta,
             "rho": self.shares,

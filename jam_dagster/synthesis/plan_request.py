@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from jam_dagster.errors import PrivateStepError, SpecificationError
 from jam_dagster.privacy import Neighbours, ReleaseKey
 from jam_dagster.privacy.release_key import canonical_digest
-from jam_dagster.synthesis.definition import read_definition
+from jam_dagster.synthesis.definition import private_of, read_definition
 from jam_dagster.synthesis.request import SynthesisRequest
 from jam_dagster.tables import Domain, Workload, at_partition, check_partition
+from jam_dagster.tables.public_apart import check_apart
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import NoiseName
@@ -34,6 +35,10 @@ class NeverOpened:
     def describe(self) -> str:
         """Return that it is not there."""
         return "not opened"
+
+    def identity(self) -> str:
+        """Return that it is not there."""
+        return self.describe()
 
     def to_dict(self) -> dict[str, Any]:
         """Return nothing: there is no table."""
@@ -117,6 +122,10 @@ class PlanRequest:
         if partition := settings.get("partition", ""):
             check_partition(partition)
             settings["public"] = at_partition(settings["public"], partition)
+        private = None if definition is None else private_of(definition)
+        if private is not None:
+            private = at_partition(private, partition) if partition else private
+            check_apart(private, settings["public"])
         domain = settings.pop("domain", None)
         if isinstance(domain, str | Path):
             domain = Domain.load(Path(domain))
@@ -182,7 +191,10 @@ class PlanRequest:
     def key(self, domain: Domain) -> ReleaseKey:
         """Return how the ledger would know the release."""
         release = replace(self.release, noise=self.noise)
-        specification = release.specification(domain_digest=domain.digest)
+        # No digest of private content is part of a specification.
+        restricted = self.drafted_from_both or domain.restricted
+        known_by = f"from private data, {self.bins} bins" if restricted else domain.digest
+        specification = release.specification(domain_digest=known_by)
         specification["workload"] = self._workload
         return ReleaseKey(
             dataset=self.release.dataset or "not named",

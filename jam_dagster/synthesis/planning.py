@@ -24,6 +24,7 @@ from jam_dagster.synthesis.simulation import (
     run_trial,
 )
 from jam_dagster.tables import Clique, EncodedTable, PublicSources, Workload, draft_domain, encode
+from jam_dagster.tables.public_apart import check_headers, check_no_people
 from jam_dagster.tables.public_sources import lacking
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def make_plan(
     asked = next(point for point in curve if point.epsilon == release.epsilon)
     return Plan(
         mechanism=mechanism.name,
+        specification=request.key(domain).specification,
         epsilon=release.epsilon,
         delta=release.delta,
         shares=release.shares(),
@@ -152,7 +154,9 @@ def _tried_table(request: PlanRequest, notes: list[str]) -> tuple[pd.DataFrame, 
     several = source.tables if isinstance(source, PublicSources) else {"": source}
     for name, one in several.items():
         started = time.monotonic()
+        check_headers(one, request.release.privacy_unit)
         frame = one.read(private=False)
+        check_no_people(frame.columns, request.release.privacy_unit, name)
         seconds = time.monotonic() - started
         if not len(frame):
             raise InputError("The public table has no rows: give a table that has.")

@@ -14,6 +14,8 @@ from jam_dagster.mechanisms.configuration import check_public, configured_mechan
 from jam_dagster.privacy import EVALUATION_SHARE, RECORDS_SHARE, Budget, NoiseName, Protection
 from jam_dagster.privacy.release_key import specification_of
 from jam_dagster.tables import PrivacyUnit, PublicSources, check_not_split
+from jam_dagster.tables.public_apart import check_apart, check_outside, restricted_folders
+from jam_dagster.tables.source_identity import place_of
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms import Mechanism
@@ -56,6 +58,9 @@ class SynthesisRequest:
         The part of the budget that pays private evaluation; None means 5%.
     ledger, dataset
         The ledger, a file or a SQLAlchemy URL, and the protected dataset that pays.
+    private_store
+        The folder of the secret by which sources are bound, its owner's alone. None: beside the
+        ledger's file, or, where the ledger is on a server, in ``restricted/`` of `out`.
     release
         What the ledger calls this release; None takes the name of `out`.
     edition
@@ -70,11 +75,17 @@ class SynthesisRequest:
     records_share
         The part of the mechanism's budget that measures the number of private rows, where that is
         private; None means 5%.
+    retention_days
+        For how many days after the release has ended its restricted files are kept; None: until
+        somebody removes them. ``jam-dagster private remove --due`` removes them then.
     checks
         Whether to check the synthetic table against its domain and the measurements; None checks
         that of a release and not that of research.
     report
         Whether to write the report; None writes one of a release and none of research.
+    signing_key
+        The file of the private key that signs the certificate of a release, or the key as PEM
+        text. None takes what the environment has as ``JAM_SIGNING_KEY``, if anything.
     """
 
     private: Source
@@ -92,14 +103,17 @@ class SynthesisRequest:
     evaluation_share: float | None = None
     ledger: str | None = None
     dataset: str | None = None
+    private_store: Path | None = None
     release: str | None = None
     edition: str = "1"
     neighbours: Relation = "replace_one"
     privacy_unit: str | None = None
     max_rows: int | None = None
     records_share: float | None = None
+    retention_days: int | None = None
     checks: bool | None = None
     report: bool | None = None
+    signing_key: str | None = field(default=None, repr=False)
 
     def validate(self) -> None:
         """Check everything that can be checked before a table is read.
@@ -113,8 +127,15 @@ class SynthesisRequest:
         check_public(self.made_mechanism(), self.public, declared=self.domain is not None)
         self.shares()
         self._check_protection()
+        check_apart(self.private, self.public)
+        folders = [place_of(str(self.out / "restricted")), *restricted_folders(self.public)]
+        check_outside(self.public, folders, "a release's folder for what may not leave")
         if self.degree < 1:
             raise SpecificationError(f"degree must be at least 1, got {self.degree}.")
+        if self.retention_days is not None and self.retention_days < 0:
+            raise SpecificationError(
+                f"retention_days must be 0 or more, got {self.retention_days}."
+            )
         if self.seed < 0:
             raise SpecificationError(f"seed must be 0 or more, got {self.seed}.")
         told = {

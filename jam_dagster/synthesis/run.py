@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster.certificates import Asked, certify, write_table
+from jam_dagster.certificates.signing import Signer, configured_signer
 from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import WorkloadError, workload_error
+from jam_dagster.evaluation.checks_page import render_checks
 from jam_dagster.evaluation.expectations import ExpectationResult, validate
 from jam_dagster.evaluation.report import ReleaseFacts, render_report
 from jam_dagster.mechanisms import Round, load_model, sampling_generator
@@ -43,17 +45,20 @@ from jam_dagster.tables import (
     decode,
     encode,
     encode_parquet,
+    private_values,
     secret_key,
     seeded_key,
     withheld,
 )
 from jam_dagster.tables.encoded import digest_of
+from jam_dagster.tables.public_apart import check_headers, check_no_people
 from jam_dagster.tables.public_sources import (
     draft_public,
     encode_public,
     encoded_tables,
     read_public,
 )
+from jam_dagster.tables.spreadsheet import check_cells
 
 if TYPE_CHECKING:
     from jam_dagster.synthesis.request import SynthesisRequest
@@ -97,6 +102,10 @@ def synthesize(
         supersedes it.
     BudgetExceededError
         If the release asks for more than its dataset has left; the private table was not opened.
+    SourceBindingError
+        If the release was reserved for another source; the private table was not opened.
+    AttemptsError
+        If too many attempts to open the private data did not end well.
     PrivateStepError
         If a step that holds private values failed. The reservation stays: the same request
         goes on where this one stopped.
@@ -117,9 +126,16 @@ def _synthesize(
     request.validate()
     folder = ReleaseFolder(request.out)
     folder.check_writable()
+    if request.noise != "exact":
+        # Matplotlib, Great Expectations and pandas write files too, each with modes of its own.
+        until_done.enter_context(folder.closed_to_others())
 
     with watch.stage("read"):
+        # By their headers first: a table of persons is not even read.
+        check_headers(request.public, request.privacy_unit)
         public_records = {} if request.public is None else read_public(request.public)
+        for name, frame in public_records.items():
+            check_no_people(frame.columns, request.privacy_unit, name)
         domain = (
             draft_public(public_records) if request.domain is None else Domain.load(request.domain)
         )
@@ -138,18 +154,28 @@ def _synthesize(
 
     release_key, funding, described = _funding(request, domain, public, tell)
     folder.check_free_for(described)
+    if funding.ledger is not None and funding.ledger.release(release_key) is None:
+        # A release that began before such domains were refused goes on.
+        check_cells(domain)
     funding.check(folder)
+    signer = _signer(request, funding)
     funds = funding.open(folder)
     until_done.enter_context(funding.alone())
+    # Until the private table is needed no more: what fails meanwhile counts as an attempt.
+    opened = until_done.enter_context(ExitStack())
+    opened.enter_context(funding.opening(folder))
 
     key = _row_key(request, folder, described, tell)
     private = _private_table(request, domain, key, watch)
     public_n = private.records if protection.neighbours.records_public else None
-    if public_n == 0:
-        raise InputError("The private table has no rows: give a table that has.")
-    folder.check_records(public_n)
+    with withheld("reading the private table"), private_values():
+        if public_n == 0:
+            raise InputError("The private table has no rows: give a table that has.")
+    folder.check_records(public_n, funding.records(folder))
 
-    folder.claim({**described, "records": public_n})
+    # How many rows there are is shown once a draw is paid, and not before.
+    funding.keep_records(folder, public_n)
+    folder.claim({**described, "records": None})
     if protection.unit is not None and request.noise == "exact":
         folder.keep_row_key(key)
     domain.save(folder.domain)
@@ -196,19 +222,27 @@ def _synthesize(
             request, private, synthetic, public, workload, transcript.records, funds, tell
         )
         folder.write_errors(errors)
+    opened.close()
 
     checks: list[ExpectationResult] = []
-    data_docs = None
     if request.wants_checks:
         with watch.stage("checks"), withheld("the checks"):
-            checks, data_docs = validate(
+            found = validate(
                 table,
                 domain,
                 records=transcript.records,
                 transcript=transcript,
                 model=model,
-                docs_dir=folder.data_docs,
             )
+            checks = found.results
+            research = request.noise != "exact"
+            checked = render_checks(
+                found,
+                release=request.release_name,
+                domain=domain,
+                not_releasable_because=["The noise is seeded, for research"] if research else [],
+            )
+            folder.write_checks(checked, found.to_json(), restricted=research)
 
     if request.wants_report:
         with watch.stage("report"), withheld("the report"):
@@ -230,7 +264,7 @@ def _synthesize(
     with watch.stage("certificate"):
         certificate = certify(
             folder.path,
-            folder.released_files(),
+            folder.released_files(errors=errors, report=request.wants_report),
             key=release_key,
             specification=described["specification"],
             asked=Asked(request.epsilon, request.delta, request.shares()),
@@ -240,7 +274,13 @@ def _synthesize(
             ledger=funding.ledger,
             source_restriction=request.private.restricted_because,
             seed=None if request.noise == "exact" else request.seed,
+            signer=signer,
         )
+        if certificate.withdrawn is not None:
+            tell(
+                f"Warning: the certificate of this release stands no longer. "
+                f"{certificate.withdrawn.told}"
+            )
         # Rendering brings jinja2, for which research need not wait.
         folder.write_certificate(certificate, page=request.noise == "exact" or request.wants_report)
 
@@ -257,9 +297,19 @@ def _synthesize(
         output=folder.path,
         report=folder.report if request.wants_report else None,
         checks=checks,
-        data_docs=data_docs,
+        checks_page=folder.checks if request.wants_checks else None,
         certificate=folder.certificate,
     )
+
+
+def _signer(request: SynthesisRequest, funding: Funding) -> Signer | None:
+    """Return who signs, once the ledger is known to accept it; nobody signs research."""
+    if funding.ledger is None:
+        return None
+    signer = configured_signer(request.signing_key)
+    if signer is not None:
+        funding.ledger.keys.check(signer.public)
+    return signer
 
 
 def _row_key(
@@ -321,6 +371,8 @@ def _funding(
         "specification": specification,
         "public": None if public is None else digest_of(encoded_tables(public)),
     }
+    if request.retention_days is not None:
+        described["retention_days"] = request.retention_days
     if request.noise != "exact":
         return key, ResearchFunding(request.shares(), request.seed), described
     if (reason := request.private.restricted_because) is not None:
@@ -340,11 +392,21 @@ def _funding(
     described["key"] = asdict(key)
     ledger = Ledger(str(request.ledger))
     neighbours = request.protection.neighbours
-    funding = LedgerFunding(ledger, key, request.budget(), request.shares(), neighbours, tell)
+    funding = LedgerFunding(
+        ledger,
+        key,
+        request.budget(),
+        request.shares(),
+        neighbours,
+        source=request.private.identity(),
+        private_store=request.private_store,
+        tell=tell,
+    )
     return key, funding, described
 
 
 def _facts(request: SynthesisRequest, funding: Funding) -> ReleaseFacts:
+    made, remaining = funding.ended() or (datetime.now(UTC), None)
     return ReleaseFacts(
         release=request.release_name,
         dataset=request.dataset or "not named",
@@ -353,8 +415,8 @@ def _facts(request: SynthesisRequest, funding: Funding) -> ReleaseFacts:
         reserved=request.shares(),
         edition=request.edition,
         public_source="" if request.public is None else request.public.describe(),
-        made=datetime.now(UTC),
-        remaining_epsilon=funding.remaining_epsilon(),
+        made=made,
+        remaining_epsilon=remaining,
     )
 
 

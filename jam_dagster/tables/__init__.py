@@ -32,7 +32,7 @@ from jam_dagster.tables.sources import (
 )
 from jam_dagster.tables.splits import stratified_split
 from jam_dagster.tables.values import Value
-from jam_dagster.tables.withheld import withheld
+from jam_dagster.tables.withheld import keeping_details, private_values, withheld
 from jam_dagster.tables.workload import Workload
 
 __all__ = [
@@ -69,7 +69,9 @@ __all__ = [
     "encode_chunks",
     "encode_parquet",
     "is_partitioned",
+    "keeping_details",
     "marginal_blocks",
+    "private_values",
     "public_from_config",
     "secret_key",
     "seeded_key",

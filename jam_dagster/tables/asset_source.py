@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import SourceError, SpecificationError
+from jam_dagster.tables.source_identity import canonical
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +55,10 @@ class AssetSource:
     def describe(self) -> str:
         """Return ``asset KEY``."""
         return f"asset {self.key}"
+
+    def identity(self) -> str:
+        """Return the asset's key (see `Source.identity`); its partition is the release's."""
+        return canonical(asset=self.key)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration."""

@@ -22,7 +22,7 @@ from jam_dagster.tables.attributes import Attribute, CategoricalAttribute, Numer
 from jam_dagster.tables.columns import each_value, numbers_of
 from jam_dagster.tables.domain import Domain
 from jam_dagster.tables.encoded import EncodedTable
-from jam_dagster.tables.withheld import withheld
+from jam_dagster.tables.withheld import private_values, withheld
 
 _EXAMPLES = 5
 _NO_ROWS = "the table has no rows: check the source and its query"
@@ -49,8 +49,8 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
     domain
         What each column may hold.
     private
-        Whether the rows are private. Then no error holds a value of the table or a statistic of
-        it: it names the attribute and the remedy. Otherwise it adds counts and examples. Nor is a
+        Whether the rows are private. Then whatever depends on their values ends in one error that
+        names nothing; otherwise errors name attributes and have counts and examples. Nor is a
         private table without rows refused here: whether there are any may be private too.
 
     Returns
@@ -65,22 +65,33 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
     DomainError
         A column is missing, occurs twice or has a type that the attribute cannot hold.
     OutsideDomainError
-        A value that is not in the domain (and the attribute has no `other`, or does not `clip`),
-        a missing value where the attribute is not nullable, or an impossible combination.
+        In a public table: a value that is not in the domain (and the attribute has no `other`, or
+        does not `clip`), a missing value where the attribute is not nullable, or an impossible
+        combination.
+    PrivateValuesError
+        In a private table: any of these, and whatever else went wrong with a value.
     """
     if not isinstance(table, pd.DataFrame):
         raise InputError(f"encode needs a pandas DataFrame, got {type(table).__name__}")
     if not private and not len(table):
         raise InputError(_NO_ROWS)
-    columns = []
-    for attribute in domain.attributes:
-        with withheld(f"encoding attribute {attribute.name!r}") if private else nullcontext():
-            codes = _encode_column(_column(table, attribute, private), attribute, private)
+    # All columns are looked at before any value is: an error that names one depends on none.
+    with withheld("looking at the columns of the private table") if private else nullcontext():
+        columns = [_column(table, attribute, private) for attribute in domain.attributes]
+    with private_values() if private else nullcontext():
+        return _encode(columns, domain)
+
+
+def _encode(columns: list[pd.Series[Any]], domain: Domain) -> EncodedTable:
+    """Encode columns that have types the domain can hold; errors quote values."""
+    encoded = []
+    for column, attribute in zip(columns, domain.attributes, strict=True):
+        codes = _encode_column(column, attribute)
         # As small as they stay, before the next ones come.
-        columns.append(codes.astype(np.min_scalar_type(attribute.size - 1)))
-    encoded = EncodedTable(domain, tuple(columns))
-    _check_impossible(encoded, private)
-    return encoded
+        encoded.append(codes.astype(np.min_scalar_type(attribute.size - 1)))
+    table = EncodedTable(domain, tuple(encoded))
+    _check_impossible(table)
+    return table
 
 
 def encode_chunks(
@@ -106,7 +117,7 @@ def encode_chunks(
 
     Raises
     ------
-    InputError, DomainError, OutsideDomainError
+    InputError, DomainError, OutsideDomainError, PrivateValuesError
         As for `encode`; InputError also if there are more or fewer rows than `records`.
     """
     columns = tuple(np.empty(records, np.min_scalar_type(size - 1)) for size in domain.shape)
@@ -175,21 +186,25 @@ def _column(table: pd.DataFrame, attribute: Attribute, private: bool) -> pd.Seri
         )
     if matches > 1:
         raise DomainError(f"the table has column {name!r} twice: rename or remove one")
-    return table[name]
+    column: pd.Series[Any] = table[name]
+    if isinstance(attribute, NumericAttribute) and not (_is_text(column) or _is_number(column)):
+        raise DomainError(
+            f"attribute {name!r} is numeric, but the table's column has dtype {column.dtype}:"
+            " turn it into a number in the source (a date into a year, say), or declare values"
+        )
+    return column
 
 
-def _encode_column(
-    column: pd.Series[Any], attribute: Attribute, private: bool
-) -> npt.NDArray[np.intp]:
+def _encode_column(column: pd.Series[Any], attribute: Attribute) -> npt.NDArray[np.intp]:
     if isinstance(attribute, CategoricalAttribute):
-        codes, null = _category_codes(column, attribute, private)
+        codes, null = _category_codes(column, attribute)
     else:
-        codes, null = _bin_codes(column, attribute, private)
+        codes, null = _bin_codes(column, attribute)
     if null.any():
         if attribute.null_code is None:
             raise OutsideDomainError(
                 f"attribute {attribute.name!r} has missing values"
-                f"{_count(null, private)}, which the domain does not allow: declare it nullable if"
+                f"{_count(null)}, which the domain does not allow: declare it nullable if"
                 " what is known about the table says that it is (a private table's message alone"
                 " must not change the domain), or fill them in the source"
             )
@@ -198,7 +213,7 @@ def _encode_column(
 
 
 def _category_codes(
-    column: pd.Series[Any], attribute: CategoricalAttribute, private: bool
+    column: pd.Series[Any], attribute: CategoricalAttribute
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
     null = column.isna().to_numpy(dtype=bool)
 
@@ -219,15 +234,15 @@ def _category_codes(
             )
         raise OutsideDomainError(
             f"attribute {attribute.name!r}: the table holds a value that is not in the domain"
-            f"{_examples(column, outside, private)}: {remedy}"
+            f"{_examples(column, outside)}: {remedy}"
         )
     return codes, null
 
 
 def _bin_codes(
-    column: pd.Series[Any], attribute: NumericAttribute, private: bool
+    column: pd.Series[Any], attribute: NumericAttribute
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-    values = _numbers(column, attribute, private)
+    values = _numbers(column, attribute)
     null = np.isnan(values)
     if not attribute.clip:
         edges = attribute.edge_array
@@ -235,7 +250,7 @@ def _bin_codes(
         if outside.any():
             raise OutsideDomainError(
                 f"attribute {attribute.name!r}: the table holds a number outside the declared"
-                f" bounds {edges[0]:g} to {edges[-1]:g}{_examples(column, outside, private)}: widen"
+                f" bounds {edges[0]:g} to {edges[-1]:g}{_examples(column, outside)}: widen"
                 " them, declare `outside: clip`, or mend the source"
             )
         if attribute.integer:
@@ -243,7 +258,7 @@ def _bin_codes(
             if fraction.any():
                 raise OutsideDomainError(
                     f"attribute {attribute.name!r} is declared integer, but the table holds a"
-                    f" fraction{_examples(column, fraction, private)}: declare `integer: false`, or"
+                    f" fraction{_examples(column, fraction)}: declare `integer: false`, or"
                     " `outside: clip` to round down"
                 )
     # NaN sorts after everything; its code is set by the caller.
@@ -251,33 +266,33 @@ def _bin_codes(
     return np.clip(codes, 0, attribute.bins - 1), null
 
 
-def _numbers(
-    column: pd.Series[Any], attribute: NumericAttribute, private: bool
-) -> npt.NDArray[np.float64]:
+def _is_text(column: pd.Series[Any]) -> bool:
     dtype = column.dtype
-    is_text = (
+    return (
         isinstance(dtype, pd.CategoricalDtype) or is_object_dtype(dtype) or is_string_dtype(dtype)
     )
-    is_number = is_numeric_dtype(dtype) and not is_bool_dtype(dtype)
-    if not (is_text or is_number) or is_complex_dtype(dtype):
-        raise DomainError(
-            f"attribute {attribute.name!r} is numeric, but the table's column has dtype {dtype}:"
-            " turn it into a number in the source (a date into a year, say), or declare values"
-        )
-    if is_text:
+
+
+def _is_number(column: pd.Series[Any]) -> bool:
+    dtype = column.dtype
+    return is_numeric_dtype(dtype) and not is_bool_dtype(dtype) and not is_complex_dtype(dtype)
+
+
+def _numbers(column: pd.Series[Any], attribute: NumericAttribute) -> npt.NDArray[np.float64]:
+    if _is_text(column):
         numbers = numbers_of(column)
         wrong = np.isnan(numbers) & column.notna().to_numpy(dtype=bool)
         if wrong.any():
             raise OutsideDomainError(
                 f"attribute {attribute.name!r} is numeric, but the table holds something else there"
-                f"{_examples(column, wrong, private)}: if it marks a missing value, add it to the"
+                f"{_examples(column, wrong)}: if it marks a missing value, add it to the"
                 " source's missing-value markers, else mend the source or declare values"
             )
         return numbers
     return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _check_impossible(encoded: EncodedTable, private: bool) -> None:
+def _check_impossible(encoded: EncodedTable) -> None:
     domain = encoded.domain
     for combination in domain.impossible:
         rows = np.ones(encoded.records, dtype=bool)
@@ -287,7 +302,7 @@ def _check_impossible(encoded: EncodedTable, private: bool) -> None:
             rows &= concerned[encoded.column(name)]
         if rows.any():
             raise OutsideDomainError(
-                f"the table holds a combination{_count(rows, private)} that the domain declares"
+                f"the table holds a combination{_count(rows)} that the domain declares"
                 f" impossible ({combination.describe(domain)}): mend the source, or remove it from"
                 " the domain's `impossible`"
             )
@@ -329,14 +344,12 @@ def _decode_column(
     return column
 
 
-def _count(rows: npt.NDArray[np.bool_], private: bool) -> str:
-    return "" if private else f" in {int(rows.sum()):,} of {len(rows):,} rows"
+def _count(rows: npt.NDArray[np.bool_]) -> str:
+    return f" in {int(rows.sum()):,} of {len(rows):,} rows"
 
 
-def _examples(column: pd.Series[Any], rows: npt.NDArray[np.bool_], private: bool) -> str:
-    """Return how many rows are wrong and how, for public tables only."""
-    if private:
-        return ""
+def _examples(column: pd.Series[Any], rows: npt.NDArray[np.bool_]) -> str:
+    """Return how many rows are wrong, and how."""
     values = list(dict.fromkeys(map(repr, column[rows].tolist())))
     more = ", ..." if len(values) > _EXAMPLES else ""
-    return f"{_count(rows, private)} ({', '.join(values[:_EXAMPLES])}{more})"
+    return f"{_count(rows)} ({', '.join(values[:_EXAMPLES])}{more})"

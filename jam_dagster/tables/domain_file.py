@@ -46,6 +46,7 @@ from jam_dagster.tables.configuration import (
     is_integer,
 )
 from jam_dagster.tables.domain import Domain
+from jam_dagster.tables.files import OWNER_ONLY, write_whole
 from jam_dagster.tables.impossible import ImpossibleCombination, codes_of, condition_of
 from jam_dagster.tables.values import inferred_dtype, kind_of, short_number
 from jam_dagster.tables.yaml_text import parse_yaml, write_yaml
@@ -123,14 +124,20 @@ def load_domain(path: str | Path) -> Domain:
 
 
 def save_domain(domain: Domain, path: str | Path) -> None:
-    """Write a domain file; ``.json`` is JSON, ``.yaml`` and ``.yml`` are YAML."""
+    """Write a domain file; ``.json`` is JSON, ``.yaml`` and ``.yml`` are YAML.
+
+    One with values of a private table is its owner's alone.
+    """
     path = Path(path)
     content = domain_to_dict(domain)
     if _is_json(path):
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     else:
         text = write_yaml(content)
-    path.write_text(text, encoding="utf-8")
+    if domain.restricted:
+        write_whole(path, text.encode(), mode=OWNER_ONLY)
+    else:
+        path.write_text(text, encoding="utf-8")
 
 
 def _is_json(path: Path) -> bool:

@@ -40,7 +40,7 @@ def check_folder(folder: Path) -> None:
         raise OSError(error.errno, os.strerror(error.errno or 0), str(folder)) from error
 
 
-def write_once(path: Path | UPath, content: bytes) -> None:
+def write_once(path: Path | UPath, content: bytes, *, mode: int = 0o666) -> None:
     """Write a file whole, as `write_whole` does, unless somebody else was first.
 
     Parameters
@@ -50,12 +50,14 @@ def write_once(path: Path | UPath, content: bytes) -> None:
         stays.
     content
         All that the file is to hold.
+    mode
+        As for `write_whole`.
     """
     if not isinstance(path, Path):
         write_whole(path, content)
         return
     mine = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    write_whole(mine, content)
+    write_whole(mine, content, mode=mode)
     try:
         os.link(mine, path)
     except FileExistsError:
@@ -83,11 +85,16 @@ def write_whole(path: Path | UPath, content: bytes, *, mode: int = 0o666) -> Non
         path.write_bytes(content)
         return
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    try:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        # On a full disk, what was begun would take the room that is left.
+        partial.unlink(missing_ok=True)
+        raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

@@ -29,7 +29,7 @@ from jam_dagster.tables.values import (
     text_of,
     truth_of,
 )
-from jam_dagster.tables.withheld import withheld
+from jam_dagster.tables.withheld import private_values
 
 _MAX_CATEGORIES = 1000
 # A column of text without a repetition is taken for names or keys from this many rows on.
@@ -89,7 +89,9 @@ def draft_domain(
         The public table is empty. Whether the private one is may be private itself.
     DomainError
         A column is all missing, holds dates, or text that looks like names or keys; or the
-        tables do not fit together. No message holds a private value or statistic.
+        tables do not fit together.
+    PrivateValuesError
+        In place of a `DomainError` that depends on values of a private table.
     """
     if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
         raise SpecificationError(f"bins must be a positive integer, got {bins!r}")
@@ -100,7 +102,7 @@ def draft_domain(
     _check_columns(public, private)
     attributes = []
     for name in public.columns:
-        with nullcontext() if private is None else withheld(f"drafting attribute {name!r}"):
+        with nullcontext() if private is None else private_values():
             columns = [public[name]]
             if private is not None:
                 columns.append(_read_like(public[name], private[name]))

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import islice
 
+from jam_dagster.shown_text import visible
+
 _LINE = "1px solid color-mix(in srgb, currentColor 30%, transparent)"
 _CELL = "padding:.15em .8em .15em 0;text-align:left;vertical-align:top"
 _MOST_ROWS = 100
@@ -37,19 +39,19 @@ def card(
     """
     marked = (
         f' <strong style="border:1px solid currentColor;border-radius:.3em;padding:0 .4em">'
-        f"{escape(label)}</strong>"
+        f"{_escaped(label)}</strong>"
         if label
         else ""
     )
     listed = "".join(
-        f'<dt style="float:left;clear:left;margin-right:.5em;opacity:.75">{escape(name)}</dt>'
-        f'<dd style="margin:0">{escape(_text(value))}</dd>'
+        f'<dt style="float:left;clear:left;margin-right:.5em;opacity:.75">{_escaped(name)}</dt>'
+        f'<dd style="margin:0">{_escaped(_text(value))}</dd>'
         for name, value in facts.items()
         if _text(value)
     )
     return (
         f'<div style="border:{_LINE};border-radius:.4em;padding:.6em .9em;max-width:60em;'
-        f'overflow-x:auto"><div><strong>{escape(title)}</strong>{marked}</div>'
+        f'overflow-x:auto"><div><strong>{_escaped(title)}</strong>{marked}</div>'
         f'<dl style="margin:.4em 0 0">{listed}</dl>{_table(columns, rows)}</div>'
     )
 
@@ -58,10 +60,10 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     if not columns:
         return ""
     kept = list(islice(rows, _MOST_ROWS + 1))
-    head = "".join(f'<th scope="col" style="{_CELL}">{escape(name)}</th>' for name in columns)
+    head = "".join(f'<th scope="col" style="{_CELL}">{_escaped(name)}</th>' for name in columns)
     body = "".join(
         "<tr>"
-        + "".join(f'<td style="{_CELL}">{escape(_text(cell))}</td>' for cell in row)
+        + "".join(f'<td style="{_CELL}">{_escaped(_text(cell))}</td>' for cell in row)
         + "</tr>"
         for row in kept[:_MOST_ROWS]
     )
@@ -70,6 +72,10 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
         '<table style="border-collapse:collapse;margin-top:.5em;color:inherit;font:inherit">'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
     )
+
+
+def _escaped(text: str) -> str:
+    return escape(visible(text))
 
 
 def _text(value: object) -> str:

@@ -13,6 +13,7 @@ from pandas.api.types import is_object_dtype
 from jam_dagster.errors import SourceError
 from jam_dagster.tables.columns import exact_column
 from jam_dagster.tables.reading import expand_variables, reading
+from jam_dagster.tables.source_identity import canonical, place_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,6 +51,18 @@ class ParquetSource:
         table = reading(self.describe(), private, lambda: _read_parquet(path))
         self._check_unique(list(table.columns))
         return table
+
+    def names(self) -> list[str]:
+        """Return the names of the columns, from the schema.
+
+        Raises
+        ------
+        SourceError
+            The table cannot be found or read.
+        """
+        path = expand_variables(self.path)
+        schema = reading(self.describe(), False, lambda: _dataset(path).schema)
+        return [*map(str, schema.names), *_numbered_index(schema)]
 
     def rows(self, *, private: bool) -> int:
         """Return the number of rows, from the files' footers (see `Source.read`)."""
@@ -107,6 +120,10 @@ class ParquetSource:
     def describe(self) -> str:
         """Return ``Parquet file PATH``."""
         return f"Parquet file {self.path}"
+
+    def identity(self) -> str:
+        """Return the file or folder (see `Source.identity`)."""
+        return canonical(parquet=place_of(self.path))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration."""

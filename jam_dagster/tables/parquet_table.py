@@ -40,7 +40,7 @@ class ParquetTable:
     ------
     SourceError
         The table cannot be found or read.
-    InputError, DomainError, OutsideDomainError
+    InputError, DomainError, OutsideDomainError, PrivateValuesError
         As for `encode`.
     """
 
@@ -110,7 +110,7 @@ def encode_parquet(
 
     Raises
     ------
-    SourceError, InputError, DomainError, OutsideDomainError
+    SourceError, InputError, DomainError, OutsideDomainError, PrivateValuesError
         As for `ParquetTable`.
     """
     records = source.rows(private=private)

@@ -15,8 +15,9 @@ AnySource = TypeVar("AnySource", bound=Source | PublicSources)
 PLACEHOLDER = "{partition}"
 
 _LONGEST = 100
-# No quote, space or slash, so that it can stand in a query and in a path.
-_PARTITION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+# No quote, space or slash, so that it can stand in a query and in a path. Two hyphens begin a
+# comment in a query, and so does one at the end before another one of the query.
+_PARTITION = re.compile(r"[A-Za-z0-9](?:-?[A-Za-z0-9_.])*")
 
 
 def check_partition(partition: object) -> str:
@@ -25,8 +26,8 @@ def check_partition(partition: object) -> str:
     Raises
     ------
     SpecificationError
-        If it is not of letters, digits, '.', '_' and '-', beginning with a letter or a digit, or
-        is longer than 100 characters.
+        If it is not of letters, digits, '.', '_' and '-', beginning with a letter or a digit; or
+        has two '-' together or one at its end; or is longer than 100 characters.
     """
     if (
         not isinstance(partition, str)
@@ -35,8 +36,9 @@ def check_partition(partition: object) -> str:
     ):
         raise SpecificationError(
             f"a partition must be a text of at most {_LONGEST} letters, digits, '.', '_' and '-'"
-            f" that begins with a letter or a digit, since it stands in paths and queries; got"
-            f" {partition!r}"
+            f" that begins with a letter or a digit, since it stands in paths and queries; '-'"
+            f" stands alone and not at the end, since '--' begins a comment in a query; got"
+            f" {partition!r}: rename it, such as with '_'"
         )
     return partition
 

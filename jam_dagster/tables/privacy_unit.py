@@ -23,6 +23,7 @@ import numpy.typing as npt
 from jam_dagster.errors import DomainError, InputError, SourceError, SpecificationError
 from jam_dagster.tables.columns import each_value
 from jam_dagster.tables.values import text_of
+from jam_dagster.tables.withheld import private_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,11 +110,15 @@ class PrivacyUnit:
         Raises
         ------
         InputError
-            If the column is missing, occurs twice, or has missing values.
+            If the column is missing or occurs twice.
+        PrivateValuesError
+            If it has missing values, or values that have no text.
         """
         people = _People(self)
-        kept = people.kept([people.numbers_in(table)], key)
-        return table.loc[kept, table.columns != self.column].reset_index(drop=True)
+        people.check(table)
+        with private_values():
+            kept = people.kept([people.numbers_in(table)], key)
+            return table.loc[kept, table.columns != self.column].reset_index(drop=True)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the unit as plain values."""
@@ -127,8 +132,8 @@ class _People:
         self._unit = unit
         self._numbers: dict[str, int] = {}
 
-    def numbers_in(self, table: pd.DataFrame) -> npt.NDArray[np.int64]:
-        """Return the person of each row, shape (rows,)."""
+    def check(self, table: pd.DataFrame) -> None:
+        """Raise unless the column that identifies a person is there, once."""
         column = self._unit.column
         found = list(table.columns).count(column)
         if found != 1:
@@ -137,11 +142,15 @@ class _People:
                 f"The private table has {trouble} {column!r}, which is to identify a person: check"
                 " the privacy unit's column and the source. Nothing was charged."
             )
+
+    def numbers_in(self, table: pd.DataFrame) -> npt.NDArray[np.int64]:
+        """Return the person of each row, shape (rows,)."""
+        column = self._unit.column
         numbers = each_value(table[column], self._number, -1, np.int64)
         if (numbers < 0).any():
             raise InputError(
-                f"Column {column!r} identifies a person and has missing values: leave out the rows"
-                " of nobody in the source, or say whose they are. Nothing was charged."
+                f"column {column!r} identifies a person and has missing values: filter those rows"
+                " out, or fill in the identifier"
             )
         return numbers
 
@@ -226,8 +235,13 @@ class LimitedParquet:
             As for `PrivacyUnit.limit`.
         """
         people = _People(unit)
-        chunks = source.chunks([unit.column], private=True)
-        return cls(source, unit, people.kept([people.numbers_in(one) for one in chunks], key))
+        numbers = []
+        for chunk in source.chunks([unit.column], private=True):
+            people.check(chunk)
+            with private_values():
+                numbers.append(people.numbers_in(chunk))
+        with private_values():
+            return cls(source, unit, people.kept(numbers, key))
 
     def rows(self, *, private: bool) -> int:
         """Return the number of rows that stay."""

@@ -11,6 +11,8 @@ from typing import TypeVar
 import pandas as pd
 
 from jam_dagster.errors import JamError, SourceError
+from jam_dagster.tables.variables import with_names
+from jam_dagster.tables.withheld import private_values
 
 T = TypeVar("T")
 
@@ -36,8 +38,15 @@ def expand_variables(text: str) -> str:
     return re.sub(r"\$\{(\w+)\}", value_of, text)
 
 
-def reading(what: str, private: bool, read: Callable[[], T], secrets: Iterable[str] = ()) -> T:
-    """Call `read`; whatever it raises becomes a SourceError.
+def reading(
+    what: str,
+    private: bool,
+    read: Callable[[], T],
+    secrets: Iterable[str] = (),
+    *,
+    place: str = "",
+) -> T:
+    """Call `read`; whatever it raises becomes a SourceError, or depends on private values.
 
     Parameters
     ----------
@@ -50,6 +59,9 @@ def reading(what: str, private: bool, read: Callable[[], T], secrets: Iterable[s
         Reads the table, or a part of it.
     secrets
         Texts, such as a password, that the message must not show.
+    place
+        The path or URL as it is configured: the message shows the names of its variables. If it is
+        not given, those that `what` names.
     """
     reason = ""
     try:
@@ -60,14 +72,47 @@ def reading(what: str, private: bool, read: Callable[[], T], secrets: Iterable[s
     except JamError:
         raise
     except Exception as error:  # Readers and database drivers raise whatever they like.
+        if private and isinstance(error, UnicodeError | pd.errors.ParserError):
+            # Which bytes a record holds is a matter of its values.
+            with private_values():
+                raise
         reason = _reason(error)
         if not private:
             detail = str(error).strip()
             for secret in secrets:
                 detail = detail.replace(secret, "***")
-            reason += f" ({detail})"
+            reason += f" ({with_names(detail, place or what)})"
     # Raised here, outside the handler, so that the original is not chained to it.
     raise SourceError(f"cannot read {what}: {reason}")
+
+
+def reading_values(
+    what: str,
+    private: bool,
+    read: Callable[[], T],
+    secrets: Iterable[str] = (),
+    *,
+    place: str = "",
+) -> T:
+    """Call `read` on something that is open already, so that what it raises depends on values.
+
+    Parameters
+    ----------
+    what, private, read, secrets, place
+        As for `reading`.
+
+    Raises
+    ------
+    PrivateValuesError
+        Whatever went wrong, where the values are private.
+    SourceError
+        Where they are public.
+    """
+    if not private:
+        return reading(what, private, read, secrets, place=place)
+    with private_values(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return read()
 
 
 def _reason(error: Exception) -> str:

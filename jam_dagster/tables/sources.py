@@ -24,9 +24,11 @@ from jam_dagster.tables.configuration import (
 from jam_dagster.tables.csv_source import CsvSource
 from jam_dagster.tables.demo import simulate_census, simulate_period
 from jam_dagster.tables.parquet_source import ParquetSource
-from jam_dagster.tables.splits import check_split, stratified_split
+from jam_dagster.tables.source_identity import canonical
+from jam_dagster.tables.splits import check_column, check_split, stratified_split
 from jam_dagster.tables.sql_source import SqlSource
 from jam_dagster.tables.values import Value
+from jam_dagster.tables.withheld import private_values
 
 __all__ = [
     "AssetSource",
@@ -69,11 +71,27 @@ class Source(Protocol):
         ------
         SourceError
             The table cannot be found or read.
+        PrivateValuesError
+            What is wrong with a private table depends on its values.
         """
         ...
 
     def describe(self) -> str:
         """Return where the table comes from, in words, without credentials."""
+        ...
+
+    def identity(self) -> str:
+        """Return what is read, resolved, as canonical text without credentials.
+
+        It has the absolute real path or normalised URL, and the options that decide which rows and
+        columns come and how they are read, such as a query or a separator. All spellings of a file
+        have the same text, in every process. It is for comparison: whoever shows it shows a path.
+
+        Raises
+        ------
+        SourceError
+            A variable is not set, or a database's URL is none.
+        """
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,6 +158,11 @@ class DemoSource:
         period = f" of {self.period}" if self.period else ""
         return f"simulated census, {self.part} part{period}, seed {self.seed}"
 
+    def identity(self) -> str:
+        """Return the parameters of the simulation (see `Source.identity`)."""
+        parts = dataclasses.asdict(self) | {"rows": self.rows or _DEMO_ROWS[self.part]}
+        return canonical(demo=parts.pop("table"), **parts)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration."""
         return {"demo": self.table, "part": self.part} | changed_fields(self, "table", "part")
@@ -193,15 +216,19 @@ class SplitSource:
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read and split (see `Source.read`); the whole table is private whichever part it is."""
-        parts = stratified_split(
-            self.source.read(private=True),
-            by=self.by,
-            value=self.value,
-            public_share=self.public_share,
-            public_rows=self.public_rows,
-            private_share=self.private_share,
-            seed=self.seed,
-        )
+        table = self.source.read(private=True)
+        check_column(table, self.by)
+        # Whether there are enough rows of each kind is a count of private rows.
+        with private_values():
+            parts = stratified_split(
+                table,
+                by=self.by,
+                value=self.value,
+                public_share=self.public_share,
+                public_rows=self.public_rows,
+                private_share=self.private_share,
+                seed=self.seed,
+            )
         part = parts[get_args(Part).index(self.part)]
         return part if private else self.typed(part)
 
@@ -216,6 +243,10 @@ class SplitSource:
             f"{self.part} part of {self.source.describe()}, with {self.public_rows:g}"
             f"{' of the' if self.public_rows < 1 else ''} rows set aside as public{share}"
         )
+
+    def identity(self) -> str:
+        """Return the identity of the whole table and the split (see `Source.identity`)."""
+        return canonical(**{**self.to_dict(), "split": self.source.identity()})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration."""
@@ -329,7 +360,7 @@ def _checked(kind: str, name: str, value: Any) -> Any:
         )
     if name in ("public_share", "public_rows") or (name == "private_share" and value is not None):
         return as_number(what, name, value)
-    if name == "skipinitialspace":
+    if name in ("skipinitialspace", "multiline"):
         return as_boolean(what, name, value)
     if name == "seed":
         return as_integer(what, name, value)

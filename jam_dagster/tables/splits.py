@@ -63,8 +63,7 @@ def stratified_split(
         the table or a count.
     """
     check_split(public_share, public_rows, private_share)
-    if list(table.columns).count(by) != 1:
-        raise InputError(f"the table to split needs one column {by!r}: check the name")
+    check_column(table, by)
     rng = np.random.default_rng(seed)
     size = round(public_rows * len(table)) if public_rows < 1 else int(public_rows)
     wanted = CategoricalAttribute(by, (value,))
@@ -98,6 +97,12 @@ def stratified_split(
             " change private_share"
         )
     return _rows(table, private), _rows(table, public)
+
+
+def check_column(table: pd.DataFrame, by: str) -> None:
+    """Raise InputError unless a table to split has the column that it is split by, once."""
+    if list(table.columns).count(by) != 1:
+        raise InputError(f"the table to split needs one column {by!r}: check the name")
 
 
 def check_split(public_share: float, public_rows: float, private_share: float | None) -> None:

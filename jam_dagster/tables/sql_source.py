@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from jam_dagster.errors import SourceError
 from jam_dagster.tables.columns import exact_column
-from jam_dagster.tables.reading import expand_variables, reading
+from jam_dagster.tables.reading import expand_variables, reading, reading_values
+from jam_dagster.tables.source_identity import canonical, database_of, query_text
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 _SECRET_OPTION = re.compile(
     r"([?&][^=&]*(?:pass|pwd|token|secret|key|credential|odbc_connect)[^=&]*=)(?!\$\{)[^&]*", re.I
@@ -43,11 +49,26 @@ class SqlSource:
     def read(self, *, private: bool) -> pd.DataFrame:
         """Run the query (see `Source.read`). What a database says is quoted for public rows.
 
-        Values come as the database has them: a null among integers leaves these exact.
+        Values come as the database has them: a null among integers leaves these exact. Whether a
+        query fails once it runs can depend on values, so of private rows nothing is said then.
         """
         url = expand_variables(self.url)
         secrets = [url, *_password(url)]
-        table = reading(self.describe(), private, lambda: _query(url, self.query), secrets)
+        with ExitStack() as until_read:
+            connection = reading(
+                self.describe(),
+                private,
+                lambda: until_read.enter_context(_connected(url)),
+                secrets,
+                place=self.url,
+            )
+            table = reading_values(
+                self.describe(),
+                private,
+                lambda: _query(connection, self.query),
+                secrets,
+                place=self.url,
+            )
         if not table.columns.is_unique:
             raise SourceError(
                 f"{self.describe()}: the query returns two columns of the same name: give each one"
@@ -69,6 +90,10 @@ class SqlSource:
         place = "/".join(part for part in (url.host, url.database) if part)
         return f"SQL query on {url.drivername}{' at ' if place else ''}{place}"
 
+    def identity(self) -> str:
+        """Return the database and the query (see `Source.identity`)."""
+        return canonical(sql=database_of(self.url), query=query_text(self.query))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration; a password written out in the URL is masked."""
         masked = re.sub(r"(://[^:/@]*:)(?!\$\{\w+\}@)[^/]*@", r"\1***@", self.url)
@@ -76,7 +101,8 @@ class SqlSource:
         return {"sql": masked, "query": self.query}
 
 
-def _query(url: str, query: str) -> pd.DataFrame:
+@contextmanager
+def _connected(url: str) -> Iterator[Connection]:
     from sqlalchemy import create_engine
 
     engine = create_engine(url)
@@ -86,11 +112,15 @@ def _query(url: str, query: str) -> pd.DataFrame:
         Path(database).stat()
     try:
         with engine.connect() as connection:
-            result = connection.exec_driver_sql(query)
-            names = list(result.keys())
-            rows = result.fetchall()
+            yield connection
     finally:
         engine.dispose()
+
+
+def _query(connection: Connection, query: str) -> pd.DataFrame:
+    result = connection.exec_driver_sql(query)
+    names = list(result.keys())
+    rows = result.fetchall()
     # pandas would choose types by all rows: a null would turn integers into floats.
     table = pd.DataFrame(index=pd.RangeIndex(len(rows)), columns=names, dtype=object)
     for place in range(len(names)):

@@ -20,6 +20,15 @@ def parse_yaml(text: str) -> Any:
     return yaml.load(text, Loader=_Loader)  # noqa: S506 - it is a SafeLoader
 
 
+def yaml_place(error: yaml.YAMLError) -> str:
+    """Return where a text is no YAML, such as ``"at line 3, column 7"``; quote nothing of it.
+
+    What the parser says shows the line, and a line may hold the password of a URL.
+    """
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    return f"at line {mark.line + 1}, column {mark.column + 1}" if mark else "in a character"
+
+
 def write_yaml(content: Any) -> str:
     """Write plain content so that every version of YAML reads the same back."""
     return yaml.dump(

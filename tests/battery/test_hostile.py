@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import yaml
 
-from jam_dagster.errors import InputError, JamError
+from jam_dagster.errors import DomainError, InputError, JamError, PrivateValuesError
 from jam_dagster.pipeline import (
     EvaluationSpec,
     MechanismSpec,
@@ -134,11 +134,16 @@ def test_private_tables(number: int) -> None:
         frame = hostile.table(rng)
         return attempted(lambda: encode(frame, domain, private=True), index)
 
+    answers = set()
     for made in outcomes(number, attempt):
         if isinstance(made, JamError):
             assert_tells_nothing(made)
+            assert type(made) in (DomainError, PrivateValuesError)
+            if isinstance(made, PrivateValuesError):
+                answers.add(told(made))
         else:
             assert isinstance(made, EncodedTable)
+    assert len(answers) == 1
 
 
 @numbers
@@ -156,6 +161,32 @@ def test_private_files(number: int, tmp_path: Path) -> None:
     for made in outcomes(number, attempt):
         if isinstance(made, JamError):
             assert_tells_nothing(made)
+
+
+@numbers
+def test_private_files_without_a_header(number: int, tmp_path: Path) -> None:
+    """Their first record stands where the names are, and is quoted by no error."""
+    domain = Domain.from_dict(hostile.DOMAIN)
+    path = tmp_path / "people.csv"
+
+    def attempt(rng: np.random.Generator, index: int) -> JamError:
+        records = valid_file(rng, planted=True).splitlines()[1:]
+        rng.shuffle(records)
+        text = "\n".join([*records, ""])
+        decimal, separator = "," if index % 2 else ".", ";" if index % 4 else ","
+        if separator == ";":
+            # As a spreadsheet of another country writes it, here and there with a point.
+            text = text.replace(",", ";").replace(".", decimal, int(rng.integers(9)))
+        path.write_bytes(text.encode() if index % 3 else garbled(text, rng))
+        source = CsvSource(str(path), separator, decimal=decimal, multiline=index % 5 == 0)
+        made = attempted(
+            lambda: encode(source.read(private=True), domain, private=True), path.read_bytes()
+        )
+        assert isinstance(made, JamError)
+        return made
+
+    for index in range(number):
+        assert_tells_nothing(attempt(np.random.default_rng([19, index]), index))
 
 
 def valid_file(rng: np.random.Generator, planted: bool) -> str:
@@ -181,7 +212,7 @@ def test_releases_of_hostile_files_charge_nothing(
     Domain.from_dict(hostile.DOMAIN).save("domain.yaml")
     Path("public.csv").write_text(valid_file(np.random.default_rng(0), planted=False))
     ledger = Ledger("ledger.db")
-    ledger.grant("people", epsilon=50.0, delta=1e-9)
+    ledger.grant("people", epsilon=50.0, delta=1e-9, attempts=10_000)
 
     def attempt(rng: np.random.Generator, index: int) -> Any:
         text = valid_file(rng, planted=index % 3 == 0)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import datetime
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from jam_dagster.certificates import Certificate
 from jam_dagster.privacy import Kind, Ledger, SeededNoise, units_up
 from jam_dagster.synthesis import SynthesisRequest, synthesize
 from jam_dagster.tables import source_from_config
@@ -61,8 +63,11 @@ def released(
     **changes: Any,
 ) -> dict[str, Any]:
     """Make a release of a private table and return all that it left, told and charged."""
-    folder.mkdir()
-    patch.chdir(folder)
+    # Where the table lies, and the secret that its place is keyed by, are no part of it.
+    place = folder.with_name("place")
+    place.mkdir()
+    patch.chdir(place)
+    patch.setattr("jam_dagster.privacy.bindings.secrets", SimpleNamespace(token_bytes=bytes))
     private.to_csv("private.csv", index=False)
     # With the types of a full table, as a database writes one: they are not its rows'.
     private.astype({"age": "float64", "income": "float64"}).to_parquet("private.parquet")
@@ -93,11 +98,22 @@ def released(
         tell=told.append,
     )
     files = {str(p): p.read_bytes() for p in sorted(Path("out").rglob("*")) if p.is_file()}
-    charged = [(e.kind, e.share, e.step, e.units, e.specification) for e in ledger.events()]
+    charged = [
+        (e.kind, e.share, e.step, e.units, e.specification, e.digest, e.hash)
+        for e in ledger.events()
+    ]
+    # What is journalled or sealed by a plain digest is of what was drawn.
+    assert {kind for kind, *_, digest, _ in charged if digest} == {Kind.STORED, Kind.CERTIFIED}
+    sealed = {file.path for file in Certificate.load(Path("out")).files.values()}
+    assert "errors.json" in sealed
+    assert ("report.html" in sealed) == report
+    assert not any("restricted" in path or "draws" in path for path in sealed)
     # The mechanism's draws and the evaluation's: each is an entry, and the other way round.
-    assert [(step, units) for kind, _, step, units, _ in charged if kind == Kind.CHARGED] == [
+    assert [(step, units) for kind, _, step, units, *_ in charged if kind == Kind.CHARGED] == [
         (call.step, units_up(call.rho)) for call in noise.calls
     ]
+    patch.chdir(folder.parent)
+    place.rename(folder)
     return {**files, "ledger": charged, "told": told}
 
 

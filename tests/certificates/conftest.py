@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jam_dagster.certificates import Certificate, FileHash, verify
+from jam_dagster.certificates import Certificate, FileHash, refitting, verify
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.privacy import Ledger
 
@@ -43,6 +43,11 @@ class Released:
         found = verify(self.folder, ledger=self.ledger if ledger else None)
         return {one.name for one in found if not one.passed}
 
+    def move_in(self, patch: pytest.MonkeyPatch) -> None:
+        """Work in its folder; the tables have moved with it, which the ledger is told."""
+        patch.chdir(self.home)
+        self.ledger.rebind("people", reason="copied for a test")
+
     def forge(self, change: Callable[[Certificate], Certificate] = lambda it: it) -> None:
         """Change the certificate as somebody would who makes it fit itself and the files again."""
         forged = change(self.certificate)
@@ -58,6 +63,13 @@ class Released:
         content = json.loads(path.read_text())
         change(content)
         path.write_text(json.dumps(content))
+
+
+@pytest.fixture(autouse=True)
+def no_other_processor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models that were tampered with are fitted here alone: all that is tried takes seconds."""
+    if request.module.__name__ != "tests.certificates.test_refitting":
+        monkeypatch.setattr(refitting, "PROCESSORS", ())
 
 
 @pytest.fixture

@@ -13,13 +13,15 @@ import pytest
 from jam_dagster.certificates import (
     Asked,
     Certificate,
+    FileHash,
     Finding,
     certify,
+    held,
     released_files,
-    verification,
     verify,
     write_table,
 )
+from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.mechanisms import Mechanism, Transcript, make_mechanism, sampling_generator
 from jam_dagster.privacy import Draws, Neighbours, ReleaseKey, SeededNoise, UnledgeredAccount
 from jam_dagster.privacy.release_key import canonical_digest, specification_of
@@ -110,15 +112,18 @@ def test_a_wrong_sensitivity_of_any_draw_is_found(case: Case, tmp_path: Path) ->
         forged = [*certificate.draws]
         forged[number] = replace(draw, call=halved)
         replace(transcript, calls=tuple(one.call for one in forged)).save(tmp_path / "transcript")
-        replace(certificate, draws=tuple(forged)).save(tmp_path)
+        path = tmp_path / "transcript" / "transcript.json"
+        hashed = FileHash("transcript/transcript.json", sha256_of(path))
+        files = {**certificate.files, "transcript": hashed}
+        replace(certificate, draws=tuple(forged), files=files).save(tmp_path)
         assert f"{halved.step} has another sensitivity" in failed(tmp_path)["the draws"]
 
 
 def test_what_jax_trained_may_differ_with_another_version_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = verification.environment()
-    monkeypatch.setattr(verification, "environment", lambda: {**here, "jax": "9.9"})
+    here = held.environment()
+    monkeypatch.setattr(held, "environment", lambda: {**here, "jax": "9.9"})
     trained = make_mechanism("rap_softmax", rounds=1, iterations=2, components=3)
     for mechanism, told in ((trained, True), (make_mechanism("independent"), False)):
         folder = tmp_path / mechanism.name

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from upath import UPath
 
-from jam_dagster.certificates import render_certificate, verify
-from jam_dagster.certificates import verification as checks
+from jam_dagster.certificates import held, refitting, render_certificate, verify
 from jam_dagster.privacy import Budget, Ledger
 from tests.certificates.conftest import Released
 from tests.cli_bench import NOISY, RELEASE, Run, synthesize
@@ -82,12 +81,12 @@ def test_a_release_that_was_opened_before_and_never_drawn(run: Run) -> None:
 def test_on_another_machine_the_refit_may_differ_more_and_the_finding_says_so(
     made: Released, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = checks.environment()
-    monkeypatch.setattr(checks, "environment", lambda: {**here, "numpy": "9.9", "pandas": "9"})
+    here = held.environment()
+    monkeypatch.setattr(held, "environment", lambda: {**here, "numpy": "9.9", "pandas": "9"})
     found = {one.name: one for one in verify(made.folder, ledger=made.ledger)}
     assert all(one.passed for one in found.values())
     message = found["the model, refitted"].message
-    assert str(checks.FOREIGN_REFIT_TOLERANCE) in message
+    assert str(refitting.FOREIGN_REFIT_TOLERANCE) in message
     assert "made with another numpy" in message
 
 

@@ -64,7 +64,7 @@ def _faults(words: list[str]) -> list[str]:
 
 def _jam_faults(rest: list[str]) -> list[str]:
     known = {tuple(name.split()[1:]): command for name, command in commands()}
-    for length in (2, 1):
+    for length in (3, 2, 1):
         if command := known.get(tuple(rest[:length])):
             options = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
             given = [one.split("=")[0] for one in rest if one.startswith("--")]

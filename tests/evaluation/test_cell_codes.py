@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.evaluation.cell_codes import OUTSIDE, cell_codes, cell_counts
 from jam_dagster.tables import CategoricalAttribute, EncodedTable, NumericAttribute
 from jam_dagster.tables.discretization import decode
 from tests.evaluation.conftest import small_domain
+from tests.examples import examples
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 60))
 def test_codes_of_decoded_values_are_the_codes_they_came_from(seed: int, records: int) -> None:
     domain, rng = small_domain(), np.random.default_rng(seed)

@@ -16,28 +16,33 @@ import pandas as pd
 import pytest
 
 from jam_dagster.evaluation import ExpectationResult, expectation_names
-from jam_dagster.evaluation.expectations import FALSE_ALARM_LEVEL, validate
+from jam_dagster.evaluation.expectations import FALSE_ALARM_LEVEL, TableChecks, validate
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.tables import CategoricalAttribute, Domain
 from tests.evaluation.conftest import RECORDS, SmallRelease, measured_round, transcript_of
 
 
 def check(
-    release: SmallRelease, table: pd.DataFrame, docs: Path, transcript: Transcript | None = None
+    release: SmallRelease, table: pd.DataFrame, transcript: Transcript | None = None
 ) -> dict[str, ExpectationResult]:
-    results, page = validate(
+    checks = validate(
         table,
         release.domain,
         records=RECORDS,
         transcript=transcript or release.transcript,
         model=release.model,
-        docs_dir=docs,
     )
-    assert page.is_file()
-    specs = expectation_names(release.domain)
+    specs, results = expectation_names(release.domain), checks.results
+    assert checks.specs == specs
     assert [result.name for result in results] == [spec.name for spec in specs]
     assert [result.severity for result in results] == [spec.severity for spec in specs]
     json.dumps([dict(result.metadata) for result in results])
+    assert all(result.expected for result in results)
+    for result in results:
+        # What has no rows or cells to count is the table as a whole, or could not be checked.
+        assert (result.checked is None) == (result.unexpected is None)
+        if result.unexpected is not None:
+            assert result.passed == (result.unexpected == 0)
     return {result.name: result for result in results}
 
 
@@ -45,7 +50,7 @@ def failed(results: dict[str, ExpectationResult]) -> set[str]:
     return {name for name, result in results.items() if not result.passed}
 
 
-def test_a_good_table_passes_and_leaves_nothing_but_its_data_docs(
+def test_a_good_table_passes_and_leaves_nothing_behind(
     release: SmallRelease,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
@@ -59,12 +64,12 @@ def test_a_good_table_passes_and_leaves_nothing_but_its_data_docs(
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    docs = tmp_path / "docs"
-    (docs / "validations" / "stale").mkdir(parents=True)
-    (docs / "notes.txt").write_text("the user's")
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
 
     with caplog.at_level(logging.WARNING):
-        results = check(release, release.table, docs)
+        results = check(release, release.table)
 
     assert failed(results) == set()
     assert results["row_count"].message == "4,000 rows, 4,000 expected"
@@ -75,10 +80,12 @@ def test_a_good_table_passes_and_leaves_nothing_but_its_data_docs(
     assert age.metadata["false_alarm_level"] == FALSE_ALARM_LEVEL
     assert "within the tolerance" in age.message
     assert os.listdir(temporary) == []
-    assert not (docs / "validations" / "stale").exists()
-    assert (docs / "notes.txt").exists()
-    pages = [path.stem for path in docs.glob("validations/**/*.html")]
-    assert len(pages) == 4
+    assert os.listdir(here) == []
+    assert age.expected == "every cell within the tolerance"
+    assert (age.checked, age.unexpected) == (5, 0)
+    values = results["marital_status__values"]
+    assert values.expected == "one of Single, Married, Widowed"
+    assert (values.checked, values.unexpected) == (RECORDS, 0)
     assert capfd.readouterr().out == ""
     # What the library's own imports are deprecated for is no message of ours.
     assert [record for record in caplog.records if record.name != "py.warnings"] == []
@@ -160,31 +167,29 @@ BROKEN: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], set[str], str]] 
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-def test_a_table_broken_in_one_way_fails_in_that_way(
-    release: SmallRelease, fault: str, tmp_path: Path
-) -> None:
+def test_a_table_broken_in_one_way_fails_in_that_way(release: SmallRelease, fault: str) -> None:
     change, expected, message = BROKEN[fault]
-    results = check(release, change(release.table.copy()), tmp_path)
+    results = check(release, change(release.table.copy()))
     assert failed(results) == expected
     assert any(message in results[name].message for name in expected)
 
 
-def test_a_missing_column_fails_everything_about_it(release: SmallRelease, tmp_path: Path) -> None:
-    results = check(release, release.table.drop(columns="age"), tmp_path)
+def test_a_missing_column_fails_everything_about_it(release: SmallRelease) -> None:
+    results = check(release, release.table.drop(columns="age"))
     about_age = {name for name in results if name.startswith("age__")}
     assert failed(results) == {"columns", "impossible_combination_1"} | about_age
     assert results["columns"].message == "missing age"
     assert "cannot be checked" in results["age__bounds"].message
 
 
-def test_an_empty_table_fails(release: SmallRelease, tmp_path: Path) -> None:
-    results = check(release, release.table.iloc[:0], tmp_path)
+def test_an_empty_table_fails(release: SmallRelease) -> None:
+    results = check(release, release.table.iloc[:0])
     assert {"row_count", "age__marginal", "citizen__marginal"} <= failed(results)
 
 
-def test_nothing_measured_is_no_failure(release: SmallRelease, tmp_path: Path) -> None:
+def test_nothing_measured_is_no_failure(release: SmallRelease) -> None:
     rounds = [measured_round(0, ("age",), "public", release.public.marginal(("age",)), 0.0)]
-    results = check(release, release.table, tmp_path, transcript_of(release.domain, rounds))
+    results = check(release, release.table, transcript_of(release.domain, rounds))
     assert failed(results) == set()
     assert not any(
         result.metadata["measured"] for name, result in results.items() if name.endswith("marginal")
@@ -192,17 +197,17 @@ def test_nothing_measured_is_no_failure(release: SmallRelease, tmp_path: Path) -
 
 
 def test_a_model_pulled_away_from_its_measurement_is_said(
-    release: SmallRelease, tmp_path: Path
+    release: SmallRelease,
 ) -> None:
     counts = release.model.marginal(("citizen",)) + np.array([800.0, -800.0])
     rounds = [measured_round(0, ("citizen",), "private", counts, 10.0)]
-    results = check(release, release.table, tmp_path, transcript_of(release.domain, rounds))
+    results = check(release, release.table, transcript_of(release.domain, rounds))
     assert failed(results) == set()
     assert results["citizen__marginal"].metadata["misfit"] == pytest.approx(0.19, abs=0.02)
     assert "more than noise explains" in results["citizen__marginal"].message
 
 
-def test_names_that_need_care_reach_great_expectations(tmp_path: Path) -> None:
+def test_names_that_need_care_reach_great_expectations() -> None:
     """Quotes, spaces and a name that is also a column of the derived frames."""
     names = ('it\'s "odd"', "attribute", "use_of_tolerance", "naïve %$")
     domain = Domain(tuple(CategoricalAttribute(name, ("x", "y")) for name in names))
@@ -218,16 +223,53 @@ def test_names_that_need_care_reach_great_expectations(tmp_path: Path) -> None:
             return np.array([50.0, 50.0])
 
     def run(frame: pd.DataFrame) -> set[str]:
-        results, _ = validate(
+        checks = validate(
             frame,
             domain,
             records=100,
             transcript=transcript,
             model=Even(),  # type: ignore[arg-type]
-            docs_dir=tmp_path,
         )
-        return {result.name for result in results if not result.passed}
+        return {result.name for result in checks.results if not result.passed}
 
     assert run(table) == set()
     table[names[0]] = "x"
     assert run(table) == {"it_s_odd__marginal"}
+
+
+def test_great_expectations_own_results_are_kept_and_can_be_read_by_it(
+    release: SmallRelease,
+) -> None:
+    from great_expectations.core.expectation_validation_result import (
+        ExpectationSuiteValidationResult,
+    )
+
+    def validated() -> TableChecks:
+        return validate(
+            release.table.assign(id=1),
+            release.domain,
+            records=RECORDS,
+            transcript=release.transcript,
+            model=release.model,
+        )
+
+    checks = validated()
+    kept = json.loads(checks.to_json())
+    read = [ExpectationSuiteValidationResult(**one) for one in kept]
+    assert [one.suite_name for one in read] == [
+        "synthetic_records",
+        "column_types",
+        "impossible_combinations",
+        "measured_marginals",
+    ]
+    outcomes = {
+        one["expectation_config"]["meta"]["name"]: one["success"]
+        for suite in kept
+        for one in suite["results"]
+    }
+    told = {one.name: one.passed for one in checks.results if one.measured}
+    assert outcomes == told
+    assert not outcomes["columns"]
+    # The same for the same table, and nothing of the machine that made it.
+    assert validated().to_json() == checks.to_json()
+    assert "site-packages" not in checks.to_json()

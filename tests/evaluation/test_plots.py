@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import struct
@@ -14,9 +15,12 @@ import pytest
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation import TableError, WorkloadError, palette, plots, released_marginal
 from jam_dagster.evaluation.cell_groups import cell_groups, gather
+from jam_dagster.evaluation.live_charts import live_chart
+from jam_dagster.evaluation.plot_style import specification
 from jam_dagster.mechanisms import ErrorBound, ErrorBounds
 from jam_dagster.tables import CategoricalAttribute, Domain, NumericAttribute
 from tests.evaluation.conftest import RECORDS, SmallRelease, lost, rows_of, transcript_of
+from tests.nasty import NASTY
 
 
 def texts(svg: str) -> list[str]:
@@ -279,3 +283,21 @@ def test_plots_do_without_a_public_table(release: SmallRelease) -> None:
     told = texts(plots.svg(plots.error_by_marginal(error)))
     assert "error of the independent attributes" in told
     assert not any("public" in one for one in told)
+
+
+def test_a_chart_of_nasty_names_is_drawn() -> None:
+    """The renderer ends the whole process at a control character, so none may reach it."""
+    attribute = CategoricalAttribute(NASTY[-1], (*NASTY[:4], NASTY[-1]))
+    counts = np.full(5, 20.0)
+    chart = plots.one_way_comparison(
+        attribute, synthetic=counts, public=counts, released=None, records=int(counts.sum())
+    )
+    for text in (json.dumps(specification(chart)), page_text := str(live_chart(chart, NASTY[-1]))):
+        # Labels stand in expressions too, which would turn an escape back.
+        assert not re.search(r"\x1b|u001b|\u202e", text)
+    assert "<script>alert" not in page_text
+    drawn = plots.svg(chart)
+    assert "&lt;script" in drawn
+    assert not re.search("<script|<img|onload=[^<]*<", drawn)
+    ElementTree.fromstring(drawn)
+    assert plots.png(chart).startswith(b"\x89PNG")

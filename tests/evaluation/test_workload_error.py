@@ -41,6 +41,9 @@ class Purse:
     def charge(self, step: str, rho: float) -> None:
         self.charges[step] = rho
 
+    def confirm(self, step: str, digest: str) -> None:
+        assert step in self.charges
+
 
 class RecordingNoise(SeededNoise):
     """Seeded noise that keeps what it was asked, and like exact noise repeats nothing."""

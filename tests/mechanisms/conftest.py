@@ -24,7 +24,7 @@ class ScriptedNoise:
     measurements: list[dict] = field(default_factory=list)
 
     def select(self, scores, rho, sensitivity, step, law="exponential mechanism"):
-        index = self.choices[len(self.selections)]
+        index = self.choices[len(self.selections)] % len(scores)
         self.selections.append(
             {
                 "scores": scores.copy(),

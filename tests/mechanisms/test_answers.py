@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.mechanisms import JamPgm
@@ -16,11 +16,12 @@ from jam_dagster.mechanisms.dense import spread, sum_to
 from jam_dagster.mechanisms.junction_tree import JunctionTree, bits, mask_of, maximal
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Workload
+from tests.examples import examples
 from tests.mechanisms.test_junction_tree import structures
 
 
 @given(structures(largest=6, widest=3), st.integers(0, 2**32 - 1), st.booleans())
-@settings(max_examples=100, deadline=None)
+@examples(40)
 def test_every_marginal_equals_brute_force(structure, seed, forbid):
     sizes, cliques = structure
     rng = np.random.default_rng(seed)

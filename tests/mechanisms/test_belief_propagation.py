@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.mechanisms import kernels
@@ -19,6 +19,7 @@ from jam_dagster.mechanisms.dense import (
     sum_to,
 )
 from jam_dagster.mechanisms.junction_tree import JunctionTree, cells_of, mask_of
+from tests.examples import examples
 from tests.mechanisms.test_junction_tree import structures
 
 
@@ -43,7 +44,7 @@ def flat(tables, factors, sizes):
 
 @pytest.mark.parametrize("small", [4096, 4])
 @given(structures(largest=6, widest=3), st.integers(0, 2**32 - 1), st.booleans())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_beliefs_follow_every_change(small, structure, seed, forbid):
     sizes, cliques = structure
     factors = [mask for mask in dict.fromkeys(map(mask_of, cliques)) if mask]
@@ -122,7 +123,7 @@ def test_negligible_probabilities_are_handed_out_as_zero():
     st.lists(st.integers(1, 40), min_size=1, max_size=7),
     st.lists(st.integers(1, 127), min_size=1, max_size=12),
 )
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_groups_hold_every_mask_under_a_union_that_is_small(sizes, masks):
     clique = mask_of(range(len(sizes)))
     masks = [mask & clique or 1 for mask in masks]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.mechanisms.belief_propagation import calibrate
 from jam_dagster.mechanisms.conditioning import condition_beliefs
 from jam_dagster.mechanisms.dense import spread, sum_to
 from jam_dagster.mechanisms.junction_tree import JunctionTree, mask_of
+from tests.examples import examples
 
 
 @st.composite
@@ -28,7 +29,7 @@ def evidence_cases(draw):
 
 
 @given(evidence_cases(), st.booleans())
-@settings(max_examples=150, deadline=None)
+@examples(60)
 def test_conditioned_beliefs_equal_brute_force(case, forbid):
     sizes, cliques, evidence, seed = case
     rng = np.random.default_rng(seed)

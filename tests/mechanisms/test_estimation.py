@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.errors import SpecificationError
@@ -17,6 +17,7 @@ from jam_dagster.mechanisms.estimation import MirrorDescent, check_estimator, ma
 from jam_dagster.mechanisms.private_pgm import PrivatePgm
 from jam_dagster.tables import Domain
 from jam_dagster.tables.domain import ImpossibleCombination
+from tests.examples import examples
 
 NATIVE = ("accelerated", "mirror_descent")
 ALL = (*NATIVE, "mbi")
@@ -111,7 +112,7 @@ def test_plain_mirror_descent_takes_the_steps_that_private_pgm_takes(seed):
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=15, deadline=None)
+@examples(5)
 def test_accelerated_arrives_where_plain_mirror_descent_is_going(seed):
     """The problem is convex: the least loss is one, whoever finds it."""
     domain = Domain.from_sizes({"a": 3, "b": 4, "c": 2, "d": 5})

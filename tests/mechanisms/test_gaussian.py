@@ -133,6 +133,17 @@ def test_the_nearest_table_is_what_projecting_promises(values, total, some):
     assert (values[possible] <= moved.max() + nearest[possible] + 1e-3).all()
 
 
+@pytest.mark.parametrize("largest", [1e9, 9e18])
+def test_the_nearest_table_beside_values_in_which_the_total_is_lost(largest):
+    possible = np.ones(3, dtype=bool)
+    for values, wanted in (
+        ([largest, largest, -largest], [0.5, 0.5, 0.0]),
+        ([-largest, -largest, -largest], [1 / 3, 1 / 3, 1 / 3]),
+        ([largest, 0.0, 0.0], [1.0, 0.0, 0.0]),
+    ):
+        np.testing.assert_allclose(_nearest(np.array(values), possible, 1.0), wanted, atol=1e-9)
+
+
 def test_what_was_not_measured_is_not_answered(domain, private):
     model = run(private, Workload.of(domain, [("a", "b"), ("c",)]), 1.0, SeededNoise(0))[0].model
     for names, told in (

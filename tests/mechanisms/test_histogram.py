@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.mechanisms.entropy_projection import EXTREME, EntropyProjection
@@ -11,6 +12,7 @@ from jam_dagster.mechanisms.multiplicative_weights import MultiplicativeWeights
 from jam_dagster.mechanisms.support import Support
 from jam_dagster.mechanisms.transcript import Measurement
 from jam_dagster.tables import Domain
+from tests.examples import examples
 
 DOMAIN = Domain.from_sizes({"a": 2, "b": 3, "c": 2})
 SUPPORT = Support.of_domain(DOMAIN)
@@ -33,7 +35,7 @@ def measurements(draw: st.DrawFn, largest: float) -> Measurement:
 starts = st.lists(st.floats(-600, 0) | st.just(-np.inf), min_size=12, max_size=12).filter(
     lambda logs: max(logs) > -np.inf
 )
-many = settings(deadline=None, max_examples=60)
+many = examples(60)
 
 
 @given(st.lists(measurements(1e300), max_size=6), starts, st.integers(1, 5), st.booleans())
@@ -62,6 +64,61 @@ def test_projections_stay_a_distribution(
         fit.add(one)
     assert abs(fit.model.probabilities.sum() - 1.0) < 1e-12
     assert not fit.model.probabilities[np.isneginf(start)].any()
+
+
+def said(clique: tuple[str, ...], values: list, sigma: float) -> Measurement:
+    return Measurement(clique, "private", np.array(values, dtype=float), sigma, 0)
+
+
+OUT_OF_FLOATS = {
+    # A step of 710 multiplies a weight that is 0 as a float by infinity.
+    "no number": (
+        1.0,
+        [0, -np.inf, 0, 0, -np.inf, -np.inf, -np.inf, -np.inf, -474, 0, -np.inf, 0],
+        [
+            said(("b",), [-50, -50, 0], 50),
+            said(("a", "c"), [[58, 0], [0, 0]], 8),
+            said(("a",), [0, 0], 1),
+            said(("a",), [0, 0], 1),
+            said(("a",), [0, 0], 1),
+            said(("a", "c"), [[0, 0], [52, 0]], 1),
+        ],
+    ),
+    # Where weights say no number, the wanted share is 20,000, whose odds have no logarithm.
+    "no odds": (0.0, [0, *[-np.inf] * 5, -720, *[-np.inf] * 5], [said(("a",), [1e6, 1e6], 1)]),
+}
+
+
+@pytest.mark.parametrize(("gamma", "logs", "measured"), OUT_OF_FLOATS.values(), ids=OUT_OF_FLOATS)
+def test_a_projection_whose_step_no_float_can_take_ends_with_a_model(
+    gamma: float, logs: list[float], measured: list[Measurement]
+) -> None:
+    start = np.array(logs, dtype=float)
+    fit = EntropyProjection(SUPPORT, start, TOTAL, gamma=gamma, iterations=30)
+    for one in measured:
+        fit.add(one)
+        # What has weight keeps it, however little.
+        np.testing.assert_array_equal(np.isfinite(fit.logs), np.isfinite(start))
+    assert abs(fit.model.probabilities.sum() - 1.0) < 1e-12
+    assert not fit.model.probabilities[np.isneginf(start)].any()
+
+
+def test_a_projection_brings_back_a_share_that_all_but_vanished() -> None:
+    """One step of 720 moves half of the weight to a record that had 10^-313 of it."""
+    logs = np.full(12, -np.inf)
+    logs[[0, 6]] = 0, -720
+    fit = EntropyProjection(SUPPORT, logs, TOTAL, gamma=0.0, iterations=30)
+    fit.add(said(("a",), [25, 25], 1))
+    np.testing.assert_allclose(fit.model.marginal(("a",)), [25, 25], rtol=1e-6)
+
+
+def test_a_cell_that_holds_all_weight_takes_no_steps() -> None:
+    """Weights that sum to a little less than one would ask for the same vain step every time."""
+    start = np.where(SUPPORT.codes(("a",)) == 0, np.log(np.arange(1, 13)), -np.inf)
+    fit = EntropyProjection(SUPPORT, start, TOTAL, gamma=0.0, iterations=100)
+    fit.add(said(("a",), [0, 50], 1))
+    fit.add(said(("b",), [10, 15, 25], 1))
+    np.testing.assert_allclose(fit.model.marginal(("b",)), [10, 15, 25], atol=1e-6)
 
 
 @given(st.permutations(CLIQUES), st.floats(0.5, 3.0), st.integers(0, 1000))

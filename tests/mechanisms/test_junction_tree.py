@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.mechanisms.junction_tree import (
@@ -13,6 +13,7 @@ from jam_dagster.mechanisms.junction_tree import (
     mask_of,
 )
 from jam_dagster.mechanisms.private_pgm import load_mbi
+from tests.examples import examples
 
 
 @st.composite
@@ -25,7 +26,7 @@ def structures(draw, largest=7, widest=5):
 
 
 @given(structures(largest=9, widest=7))
-@settings(max_examples=150, deadline=None)
+@examples(60)
 def test_size_equals_mbi(structure):
     mbi = load_mbi()
 
@@ -38,7 +39,7 @@ def test_size_equals_mbi(structure):
 
 
 @given(structures())
-@settings(max_examples=100, deadline=None)
+@examples(50)
 def test_running_intersection(structure):
     sizes, cliques = structure
     tree = JunctionTree.build(sizes, [mask_of(clique) for clique in cliques])

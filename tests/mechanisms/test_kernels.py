@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.mechanisms import kernels
 from jam_dagster.mechanisms.kernels import MOST, Mode, Operand, Operation, Program, contract
+from tests.examples import examples
 
 WAYS = [
     pytest.param(False, id="numpy"),
@@ -37,7 +38,7 @@ def passes(draw):
 @pytest.mark.parametrize("compiled", WAYS)
 @pytest.mark.parametrize("mode", [Mode.READ, Mode.SCALE, Mode.ASSIGN])
 @given(case=passes(), seed=st.integers(0, 2**32 - 1), factor=st.sampled_from([1.0, 0.25]))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_one_pass_multiplies_and_sums(compiled, mode, case, seed, factor):
     sizes, sources, targets = case
     rng = np.random.default_rng(seed)
@@ -131,7 +132,7 @@ def products(draw):
 
 @pytest.mark.parametrize("compiled", WAYS)
 @given(case=products(), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_contraction_equals_einsum(compiled, case, seed):
     sizes, old, shared, keep, fresh = case
     rng = np.random.default_rng(seed)

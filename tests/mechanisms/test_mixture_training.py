@@ -121,6 +121,25 @@ def test_what_noise_explains_is_not_trained_on(loss: str) -> None:
     np.testing.assert_array_equal(made.weights["logits"], before)
 
 
+def test_a_step_that_single_precision_cannot_take_is_not_taken() -> None:
+    made = MixtureTrainer(TWO, network(TWO.shape, 5, 4, seed=1), "l2")
+    before = made.tables()
+    ended = made.train([Target(("a",), single(1, 0), 0.0)], iterations=4, learning_rate=1e30)
+    assert ended.iterations == 4
+    np.testing.assert_array_equal(made.tables(), before)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_squares_that_single_precision_cannot_hold_are_told() -> None:
+    """A transcript holds the loss of each round, and JSON has no infinity."""
+    counts = np.full((2, 2), 9e18) * [[1, -1], [-1, 1]]
+    target = Target.measured(Measurement(("a", "b"), "private", counts, 1e6, 0), 1)
+    made = trainer([[0, 0, 0, 0]], "l2")
+    many = [target] * 20
+    assert made.squares(many) == pytest.approx(80 * 81e36, rel=1e-6)
+    assert math.isfinite(made.train(many, iterations=2, learning_rate=0.1).loss)
+
+
 def test_the_noise_of_a_sum_is_taken_out() -> None:
     counts = np.array([[30.0, 20.0], [40.0, -2.0]])
     target = Target.measured(Measurement(("a", "b"), "private", counts, 5.0, 0), 100)

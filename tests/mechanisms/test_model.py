@@ -6,13 +6,14 @@ from itertools import chain, combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import FittedModel
 from jam_dagster.tables import CategoricalAttribute, Domain, NumericAttribute
 from jam_dagster.tables.domain import ImpossibleCombination
+from tests.examples import examples
 
 
 def test_marginals_sum_to_the_total_and_follow_the_order_asked(model):
@@ -233,7 +234,7 @@ def conditioned_models(draw):
 
 
 @given(conditioned_models())
-@settings(max_examples=60, deadline=None)
+@examples(30)
 def test_conditioned_marginals_are_the_parts_of_the_whole(case):
     model, where = case
     names = model.domain.names

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.benchmark import SplitFiles
@@ -17,6 +17,7 @@ from jam_dagster.mechanisms.configuration import configured_mechanism
 from jam_dagster.mechanisms.settings import settings_of
 from jam_dagster.privacy import Budget, Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
+from tests.examples import examples
 from tests.privacy.neighbours import RELATIONS
 
 SHORT = {
@@ -50,7 +51,7 @@ def problems(draw):
 
 
 @pytest.mark.parametrize("name", SHORT)
-@settings(max_examples=25, deadline=None)
+@examples(15)
 @given(
     problem=problems(),
     rho=st.sampled_from([1e-6, 0.01, 1.0, 500.0]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.mechanisms import Aim
@@ -20,6 +20,7 @@ from jam_dagster.privacy import Draws, UnledgeredAccount
 from jam_dagster.privacy.exact_noise import ROUNDING_SLACK
 from jam_dagster.privacy.sensitivity import JAM_SCORE
 from jam_dagster.tables import Domain, EncodedTable, Workload
+from tests.examples import examples
 from tests.mechanisms.conftest import ScriptedNoise
 
 
@@ -52,7 +53,7 @@ def score_of(private: np.ndarray, model: np.ndarray, public: np.ndarray) -> np.n
 
 
 @given(counts, counts, counts, st.integers(0, 3), st.integers(0, 3))
-@settings(max_examples=500, deadline=None)
+@examples(200)
 def test_replacing_one_person_never_moves_a_score_by_more_than_its_sensitivity(
     private, model, public, leaves, joins
 ):

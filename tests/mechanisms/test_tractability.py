@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.mechanisms.junction_tree import JunctionTree, mask_of
@@ -14,6 +14,7 @@ from jam_dagster.mechanisms.private_pgm import load_mbi
 from jam_dagster.mechanisms.tractability import BLOCK_BYTES, TractabilityFilter
 from jam_dagster.tables import Domain, Workload
 from jam_dagster.tables.domain import ImpossibleCombination
+from tests.examples import examples
 
 MB = 8 / 2**20
 
@@ -83,7 +84,7 @@ def runs(draw):
 
 
 @given(runs())
-@settings(max_examples=200, deadline=None)
+@examples(40)
 def test_a_filter_kept_over_rounds_equals_the_definition(run):
     domain, candidates, rounds = run
     kept = TractabilityFilter(domain, candidates)
@@ -96,7 +97,7 @@ def test_a_filter_kept_over_rounds_equals_the_definition(run):
 
 
 @given(runs(), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@examples(30)
 def test_rounds_may_come_in_any_order(run, random):
     domain, candidates, rounds = run
     random.shuffle(rounds)
@@ -106,7 +107,7 @@ def test_rounds_may_come_in_any_order(run, random):
 
 
 @given(domains(largest=9, widest=7), st.data())
-@settings(max_examples=100, deadline=None)
+@examples(50)
 def test_sizes_equal_mbi(domain, data):
     mbi = load_mbi()
 

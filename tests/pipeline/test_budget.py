@@ -14,7 +14,7 @@ from jam_dagster.pipeline import (
     PrivacySpec,
     build_budget_sensor,
 )
-from jam_dagster.privacy import Budget, epsilon_from_rho
+from jam_dagster.privacy import Budget, ReleaseKey, epsilon_from_rho
 from tests.pipeline.conftest import Bench, failure
 from tests.pipeline.test_partitions import (
     FEBRUARY,
@@ -271,3 +271,39 @@ def test_partitions_to_come_are_those_of_dagster(
     for one in found:
         window = spec.definition.time_window_for_partition_key(one.partition)  # type: ignore[attr-defined]
         assert one.at == window.end
+
+
+def test_a_release_that_waits_for_approval_opens_nothing_and_tells_the_officer(
+    bench: Bench,
+) -> None:
+    bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, approval="required")
+    alerts = Alerts(bench, bench.definitions())
+    alerts.tick()
+
+    refused = bench.run([*BUDGET, "private_records"])
+
+    assert "NotApprovedError" in failure(refused)
+    check = sufficed(refused)
+    assert not check.passed
+    assert "jam-dagster ledger approve" in str(check.description)
+    assert bench.kinds() == []
+    assert not (bench.closed / "people").exists()
+    (alert,) = alerts.tick()
+    assert alert.kind == "not approved"
+    assert alert.title == "people waits for approval: it would be paid by people"
+    assert "--specification" in alert.text
+    # Also without the asset that reserves.
+    assert "NotApprovedError" in failure(bench.run(["domain", "private_records"]))
+
+    digest = alert.text.partition("--specification ")[2].split()[0]
+    bench.ledger.approve(ReleaseKey("people", "people", digest), reason="request")
+    passed = bench.run(BUDGET)
+    assert passed.success, failure(passed)
+    assert told(passed, "privacy_budget")["specification"] == digest
+    assert bench.kinds() == ["approved", "reserved"]
+
+
+def test_a_configuration_cannot_drop_the_officers_approval(bench: Bench) -> None:
+    bench.ledger.grant("people", epsilon=5.0, delta=1e-9, approval="required")
+    assert "with approval required" in failure(bench.run(BUDGET))
+    assert bench.kinds() == []

@@ -9,7 +9,9 @@ import dagster as dg
 import pytest
 
 from jam_dagster.certificates import Certificate, verify
-from jam_dagster.pipeline import EvaluationSpec, PrivacySpec
+from jam_dagster.certificates.signing import Signer
+from jam_dagster.errors import SpecificationError
+from jam_dagster.pipeline import EvaluationSpec, LedgerResource, PrivacySpec
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
 
 PRIVATE: dict[str, Any] = {"evaluation": EvaluationSpec(mode="private", share=0.2)}
@@ -104,3 +106,65 @@ def test_releases_under_either_relation_verify(bench: Bench, neighbours: str) ->
     assert result.success, failure(result)
     assert failed(folder(bench), bench) == []
     assert Certificate.load(folder(bench)).releasable
+
+
+def test_a_withdrawn_certificate_made_again_fails_its_check(drawn: Bench) -> None:
+    assert drawn.run(["release_certificate"]).success
+    certificate = Certificate.load(folder(drawn))
+    drawn.ledger.withdraw(certificate.key, certificate.digest, reason="a wrong public table")
+    assert [name for name, _ in failed(folder(drawn), drawn)] == ["the withdrawals"]
+
+    again = drawn.run(["release_certificate"])
+
+    # The check blocks nothing that was made before; it says that the table may not leave.
+    check = releasable(again)
+    assert not check.passed
+    assert "a wrong public table" in str(check.description)
+    assert not Certificate.load(folder(drawn)).releasable
+
+
+def test_the_report_and_the_noisy_errors_are_sealed_and_signed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = [*UP_TO_SYNTHETIC, "workload_error", "release_report", "release_certificate"]
+    bench.ledger.grant("people", epsilon=bench.budget.epsilon, delta=bench.budget.delta)
+    signer = Signer.new(bench.home / "signing.pem")
+    monkeypatch.setenv("JAM_SIGNING_KEY", str(bench.home / "signing.pem"))
+    before = bench.events()
+    assert "is not known to the ledger" in failure(bench.run(wanted, **PRIVATE))
+    assert bench.events() == before
+
+    bench.ledger.keys.add(signer.public)
+    result = bench.run(wanted, **PRIVATE)
+    assert result.success, failure(result)
+    certificate = Certificate.load(folder(bench))
+    assert {"report", "errors"} <= certificate.files.keys()
+    found = {one.name: one for one in verify(folder(bench), keys=[signer.public])}
+    assert all(one.passed for one in found.values())
+    assert found["the outcomes"].checked
+    made = folder(bench) / "certificate.json"
+    whole, events = made.read_bytes(), bench.events()
+    assert bench.run(wanted, **PRIVATE).success
+    assert (made.read_bytes(), bench.events()) == (whole, events)
+
+    report = bench.releases / "people" / "release_report.html"
+    report.write_text(report.read_text().replace("</body>", "<p>It is all true.</p></body>"))
+    assert [name for name, _ in failed(folder(bench))] == ["file: report"]
+    # The page of another run is not certified with this one.
+    report.write_text(report.read_text().replace('name="jam-run" content="', 'name="jam-run" x="'))
+    told = failure(bench.run(["release_certificate"], **PRIVATE))
+    assert "Materialize release_report first" in told
+
+
+def test_exact_errors_are_not_sealed(bench: Bench) -> None:
+    exact = {"evaluation": EvaluationSpec(mode="exact")}
+    result = bench.run([*UP_TO_SYNTHETIC, "workload_error", "release_certificate"], **exact)
+    assert result.success, failure(result)
+    assert "errors" not in Certificate.load(folder(bench)).files
+
+
+def test_a_key_in_the_configuration_is_refused() -> None:
+    with pytest.raises(SpecificationError, match="make a new key"):
+        LedgerResource(url="x", signing_key="-----BEGIN PRIVATE KEY-----").signer()
+    with pytest.raises(SpecificationError, match="NOT_SET_ANYWHERE"):
+        LedgerResource(url="x", signing_key="${NOT_SET_ANYWHERE}").signer()

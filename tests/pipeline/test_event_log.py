@@ -79,7 +79,7 @@ def test_what_may_not_leave_is_told_by_its_outcome_only(
     assert checks.pop("budget_suffices").passed
     for check in checks.values():
         assert check.description in ("met", "not met")
-        assert set(check.metadata) <= {"data_docs", "restricted"}
+        assert set(check.metadata) <= {"page", "restricted"}
     assert checks["synthetic_no_worse_than_public"].metadata["restricted"].value is True
 
     lines = log(bench, result)

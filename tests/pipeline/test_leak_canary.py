@@ -211,7 +211,7 @@ def test_failure_leaks_nothing(tmp_path: Path, fatal: dict[str, object]) -> None
     plant(tmp_path, fatal=fatal)
     done = run(tmp_path, "private")
     assert done.returncode != 0
-    assert "OutsideDomainError" in done.stderr
+    assert "PrivateValuesError" in done.stderr
     assert_no_leak(tmp_path)
 
 

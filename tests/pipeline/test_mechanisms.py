@@ -58,6 +58,8 @@ def test_a_release_from_table_to_report(bench: Bench, name: str) -> None:
     assert ("was taken from the public table" in page) == chooses_source(transcript.mechanism)
     others = {title for one, title in TITLES.items() if one != name} - {title_of(name)}
     assert not [one for one in others if f"({one})" in page]
+    for path in bench.releases.rglob("*"):
+        assert not path.is_file() or bench.private.name.encode() not in path.read_bytes(), path
 
     # Once more it costs nothing and is the same.
     before = (folder / "synthetic_records.csv").read_bytes()

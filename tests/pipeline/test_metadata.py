@@ -1,4 +1,5 @@
 import base64
+import re
 import struct
 import zlib
 
@@ -6,6 +7,7 @@ import dagster as dg
 import pandas as pd
 
 from jam_dagster.pipeline.metadata import (
+    PREVIEW_ROWS,
     column_lineage,
     column_schema,
     domain_table,
@@ -15,6 +17,7 @@ from jam_dagster.pipeline.metadata import (
 )
 from jam_dagster.tables import CategoricalAttribute
 from jam_dagster.tables.attributes import describe
+from tests.nasty import NASTY, nasty_table
 from tests.pipeline.conftest import DOMAIN
 from tests.pipeline.test_storage import a_run
 
@@ -75,6 +78,15 @@ def test_preview_is_a_markdown_table() -> None:
         "| x\\|y | 1 |",
         "|  | 2 |",
     ]
+
+
+def test_a_preview_shows_names_and_values_as_they_are() -> None:
+    lines = preview(nasty_table(20, 0)).value.splitlines()
+    assert len(lines) == 2 + PREVIEW_ROWS
+    for line in (lines[0], *lines[2:]):
+        # As many cells as columns, and nothing in them that opens a link, an image or a tag.
+        assert len(re.findall(r"(?<!\\)\|", line)) == len(NASTY) + 1
+        assert not re.search(r"(?<!\\)[\[<`*]", line)
 
 
 def chunk(kind: bytes, body: bytes) -> bytes:

@@ -83,4 +83,5 @@ def test_columns_that_the_release_does_not_use_are_not_copied(
         for event in result.get_asset_materialization_events()
         if event.asset_key == dg.AssetKey(["people", "private_records"])
     )
-    assert event.materialization.metadata["dagster/row_count"].value == len(table)
+    assert "dagster/row_count" not in event.materialization.metadata
+    assert str(len(table)) not in str(event.materialization.metadata)

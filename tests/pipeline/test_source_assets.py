@@ -146,7 +146,7 @@ def test_what_an_io_manager_says_of_private_values_is_withheld(project: Project)
     project.materialize(PEOPLE, SURVEY)
     project.warehouse.load_input = Refuses().load_input  # type: ignore[method-assign]
     told = failure(project.run(["domain", "privacy_budget", "private_records"]))
-    assert "loading asset warehouse/people failed with builtins.ValueError" in told
+    assert "loading asset warehouse/people failed; how is withheld" in told
     assert "Annegret Quill" not in told
 
 
@@ -223,11 +223,27 @@ def test_what_else_is_made_of_the_private_table_is_tainted(
 
 def test_a_private_table_is_no_public_source(project: Project) -> None:
     both = {"private": AssetSource("warehouse/people"), "public": AssetSource("warehouse/people")}
-    with pytest.raises(PrivacyLabelError, match="warehouse/people -> people/public_records"):
-        check_definitions(project.definitions(**both))
-    project.materialize(PEOPLE, SURVEY)
-    assert "PrivacyLabelError" in failure(project.run(**both))
+    with pytest.raises(SpecificationError, match="is the private table"):
+        project.definitions(**both)
+    copy = dg.AssetKey(["warehouse", "copy"])
+    project.assets.append(table(copy, people(600, seed=1), deps=[PEOPLE]))
+    copied = {**both, "public": AssetSource("warehouse/copy")}
+    with pytest.raises(PrivacyLabelError, match="-> warehouse/copy -> people/public_records"):
+        check_definitions(project.definitions(**copied))
+    project.materialize(PEOPLE, SURVEY, copy)
+    assert "PrivacyLabelError" in failure(project.run(**copied))
     assert project.warehouse.given == []
+
+
+def test_a_public_table_in_the_store_of_what_is_private_is_refused(project: Project) -> None:
+    @dg.asset(key=SURVEY, io_manager_key="private_io_manager")
+    def made() -> pd.DataFrame:
+        return people(200, seed=2)
+
+    project.assets[1] = made
+    project.materialize(PEOPLE)
+    told = failure(project.run(["public_records"]))
+    assert "warehouse/survey is a public table of release people, and is kept by" in told
 
 
 def test_a_private_table_in_the_store_of_what_may_leave_is_refused(project: Project) -> None:

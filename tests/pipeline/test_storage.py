@@ -295,6 +295,41 @@ def test_variables_in_the_root_are_expanded(
     assert ReleaseStoreResource(root="${WHERE}/x").open().root == UPath(tmp_path / "x")
 
 
+@pytest.mark.parametrize("private", [True, False])
+def test_variables_in_the_root_are_shown_by_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, private: bool
+) -> None:
+    monkeypatch.setenv("WHERE", f"{tmp_path}/tok3n")
+    store = ReleaseStoreResource(root="${WHERE}/x", private=private).open()
+    assert store.place == "${WHERE}/x"
+    path = store.root / "people" / "records"
+    context = dg.build_output_context(asset_key=dg.AssetKey(["people", "records"]))
+    told = [
+        store.get_writing_output_log_message(path),
+        store.get_loading_input_log_message(path),
+        store.get_loading_input_partition_log_message(path, "A"),
+        str(store.get_metadata(context, TABLE)["path"].value),
+    ]
+    with pytest.raises((SourceError, PrivateStepError)) as missing:
+        read(store, "records")
+    # A file where there should be a folder.
+    (tmp_path / "tok3n").mkdir()
+    (tmp_path / "tok3n" / "x").touch()
+    for attempt in (
+        lambda: write(store, "records", TABLE),
+        lambda: store.write(path.with_name("records.csv"), b"a"),
+    ):
+        with pytest.raises((SourceError, PrivateStepError)) as refused:
+            attempt()
+        assert refused.value.__cause__ is None
+        assert refused.value.__suppress_context__
+        told.append(str(refused.value))
+    assert "tok3n" not in "\n".join([*told, str(missing.value)])
+    assert all("${WHERE}/x/people/records" in one for one in told[:4])
+    with pytest.raises(SpecificationError, match=r"\(\$\{WHERE\}/x\)"):
+        check_stores(*stores("${WHERE}/x", "${WHERE}/x/y"))
+
+
 def stores(private: str, releasable: str) -> tuple[ReleaseStore, ReleaseStore]:
     return (
         ReleaseStoreResource(root=private, private=True).open(),
@@ -354,6 +389,24 @@ def test_further_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert path.read_bytes() == b"before"
+    assert [found.name for found in (tmp_path / "release").iterdir()] == ["data.json"]
+
+
+@pytest.mark.parametrize("value", [TABLE, CODES, a_run()], ids=["table", "codes", "run"])
+def test_a_private_store_on_a_full_disk_says_so_and_leaves_nothing_half(
+    tmp_path: Path, value: object
+) -> None:
+    store = ReleaseStoreResource(root=str(tmp_path), private=True).open()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(PrivateStepError, match="The system says: File too large") as caught:
+            write(store, "private_records", value)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert str(tmp_path) not in str(caught.value)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    write(store, "private_records", value)
 
 
 def test_two_runs_may_write_the_same_asset_at_once(tmp_path: Path) -> None:

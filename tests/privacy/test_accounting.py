@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -53,7 +53,6 @@ def epsilon_at_order(rho, delta, order):
 
 
 @given(rho=rhos, delta=deltas)
-@settings(deadline=None)
 def test_epsilon_is_the_least_over_all_orders(rho, delta):
     grid = 1 + np.exp(np.linspace(-6, 16, 4000))
     least = max(0.0, min(epsilon_at_order(rho, delta, order) for order in grid))
@@ -88,7 +87,6 @@ def test_rounding_is_on_the_safe_side_in_the_last_bit(epsilon):
 
 
 @given(epsilon=epsilons, delta=deltas)
-@settings(deadline=None)
 def test_conversions_are_inverse_and_round_toward_safety(epsilon, delta):
     rho = rho_from_epsilon(epsilon, delta)
     assert epsilon_from_rho(rho, delta) == pytest.approx(epsilon, rel=1e-12)
@@ -96,7 +94,6 @@ def test_conversions_are_inverse_and_round_toward_safety(epsilon, delta):
 
 
 @given(epsilon=epsilons, delta=deltas)
-@settings(deadline=None)
 def test_the_gaussian_mechanism_of_that_rho_keeps_the_promise(epsilon, delta):
     """Its exact delta is known (Balle and Wang 2018, Theorem 8)."""
     sigma = gaussian_sigma(1.0, rho_from_epsilon(epsilon, delta))
@@ -106,7 +103,6 @@ def test_the_gaussian_mechanism_of_that_rho_keeps_the_promise(epsilon, delta):
 
 
 @given(a=epsilons, b=epsilons, delta=deltas)
-@settings(deadline=None)
 def test_more_epsilon_is_more_rho(a, b, delta):
     low, high = sorted((a, b))
     assert rho_from_epsilon(low, delta) <= rho_from_epsilon(high, delta)
@@ -153,7 +149,6 @@ def test_rounded_charges_cover_the_exact_sum(parts):
 
 
 @given(epsilon=epsilons, fraction=st.floats(0.0, 0.99))
-@settings(deadline=None)
 def test_shares_add_up_to_the_budget_and_no_more(epsilon, fraction):
     budget = Budget(epsilon, 1e-9)
     shares = budget.shares(evaluation=fraction)

@@ -37,6 +37,10 @@ class Recorder:
     def charge(self, step, rho):
         self.calls.append(("charge", step, rho))
 
+    def confirm(self, step, digest):
+        assert len(digest) == 64
+        self.calls.append(("confirm", step, 0.1))
+
     def gaussian_counts(self, counts, l2_sensitivity, rho, step):
         self.calls.append(("draw", step, rho))
         return counts, 1.0
@@ -77,6 +81,7 @@ def test_a_draw_is_charged_before_it_is_made_and_stored_after(kind):
         ("charge", "s"),
         ("draw", "s"),
         ("store", "s"),
+        ("confirm", "s"),
     ]
     assert {rho for *_, rho in recorder.calls} == {0.1}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import sqlite3
 from dataclasses import fields, replace
 from itertools import pairwise
@@ -50,7 +51,7 @@ def test_an_honest_journal(spent):
 
 @pytest.mark.parametrize("column", [f.name for f in fields(Event) if f.name not in ("seq", "kind")])
 def test_every_field_is_sealed(spent, path, column):
-    value = 7 if column in ("units", "epsilon", "delta") else "'forged'"
+    value = 7 if column in ("units", "epsilon", "delta", "attempts") else "'forged'"
     tamper(path, f"UPDATE events SET {column} = {value} WHERE seq = 4")
     with pytest.raises(LedgerIntegrityError, match=r"event [45] of the ledger .*(altered|carry)"):
         spent.verify()
@@ -196,3 +197,45 @@ def test_empty_fields_do_not_weaken_the_seal():
     """Moving a text from one field to another changes the hash."""
     a, b = chain({**CHARGE, "run_id": "x"})[0], chain({**CHARGE, "by": "x"})[0]
     assert a.hash != b.hash
+
+
+DIGEST = {"digest": "a" * 64}
+STORE = {**CHARGE, **DIGEST, "kind": Kind.STORED, "units": 0}
+CERTIFY = {**DIGEST, "kind": Kind.CERTIFIED}
+PUBLIC = base64.b64encode(bytes(32)).decode()
+OF_KEYS = {"dataset": "", "release": "", "specification": "", "edition": "", "digest": PUBLIC}
+KEY = {**OF_KEYS, "kind": Kind.KEY_ADDED}
+REVOKE = {**OF_KEYS, "kind": Kind.KEY_REVOKED}
+
+
+def test_rules_accept_outcomes_certificates_and_keys():
+    paid = [GRANT, KEY, RESERVE, CHARGE, STORE, RETURN, CLOSE]
+    events = [*paid, CERTIFY, {**CERTIFY, "digest": "b" * 64}, REVOKE]
+    assert audit(chain(*events), {"people": Sums(100, 0, 50)}).events == len(events)
+
+
+@pytest.mark.parametrize(
+    ("events", "message"),
+    [
+        ([GRANT, RESERVE, STORE], "outcome of a draw that was never charged"),
+        ([GRANT, RESERVE, CHARGE, {**STORE, "step": "b"}], "never charged"),
+        ([GRANT, RESERVE, CHARGE, STORE, STORE], "outcome of the same step again"),
+        ([GRANT, RESERVE, CHARGE, {**STORE, "digest": "a"}], "names no digest of an outcome"),
+        ([GRANT, RESERVE, CHARGE, RETURN, CLOSE, STORE], "after its share was closed"),
+        ([GRANT, RESERVE, CHARGE, {**STORE, "share": "b"}], "share that was never reserved"),
+        ([GRANT, CERTIFY], "certifies a release that was never reserved"),
+        ([GRANT, RESERVE, {**CERTIFY, "edition": "2"}], "certifies a release that was never"),
+        ([GRANT, RESERVE, CERTIFY, CERTIFY], "certifies the same again"),
+        ([GRANT, RESERVE, {**CERTIFY, "digest": ""}], "names no digest of a certificate"),
+        ([KEY, KEY], "adds the same key again"),
+        ([KEY, REVOKE, KEY], "adds the same key again"),
+        ([REVOKE], "revokes a key that was not valid"),
+        ([KEY, REVOKE, REVOKE], "revokes a key that was not valid"),
+        ([{**KEY, "digest": "AAAA"}], "adds a key that has not 32 bytes"),
+        ([{**KEY, "digest": "?"}], "adds a key that is not in base64"),
+        ([{**KEY, "dataset": "people"}], "about a key and names a dataset"),
+    ],
+)
+def test_rules_of_outcomes_certificates_and_keys(events, message):
+    with pytest.raises(LedgerIntegrityError, match=f"event {len(events)} of the .* {message}"):
+        audit(chain(*events), {"people": Sums()})

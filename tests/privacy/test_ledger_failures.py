@@ -19,6 +19,7 @@ import pytest
 
 from jam_dagster.errors import BudgetError, LostDrawError
 from jam_dagster.privacy import Draws, Ledger, MemoryStore, ReleaseKey, make_noise
+from tests.full_disk import on_a_full_disk
 from tests.postgres import running_server
 
 KEY = ReleaseKey("people", "yearly", "x")
@@ -76,6 +77,81 @@ def test_a_disk_that_fills_up(path):
     assert charged * 1e-6 <= account.spent * (1 + 1e-9) <= (charged + 1.001) * 1e-6
     ledger.verify()
     account.charge("later", 1e-6)
+
+
+SPEND_ON_A_FULL_DISK = """
+from pathlib import Path
+from jam_dagster.errors import BudgetError
+from jam_dagster.privacy import Ledger, ReleaseKey
+ledger = Ledger(Path(disk) / "ledger.db")
+ledger.grant("people", epsilon=1.0, delta=1e-9)
+fill()
+charged = 0
+try:
+    release = ledger.open_release(ReleaseKey("people", "yearly", "x"), {"a": 1e-3})
+    for charged in range(300):
+        release.account("a").charge(f"step-{charged}", 1e-7)
+except BudgetError as error:
+    print(error)
+print(*files())
+(Path(disk) / "filler").unlink()
+print(charged, ledger.balance("people").spent, ledger.verify().events)
+print(*files())
+"""
+
+
+@pytest.mark.parametrize("room", [0, 4096, 20480, 40960, 102400])
+def test_a_full_disk_is_named_and_nothing_stays_beside_the_ledger(tmp_path, room):
+    said, left, after, left_after = on_a_full_disk(SPEND_ON_A_FULL_DISK, tmp_path, room=room)
+    assert "disk is full" in said
+    assert left.split()[0] == "ledger.db"
+    # A log that holds entries stays until there is room to put them into the file.
+    assert left == "ledger.db" or room > 40960
+    assert left_after == "ledger.db"
+    charged, spent, _ = after.split()
+    assert float(spent) == pytest.approx(int(charged) * 1e-7)
+
+
+MAKE_ON_A_FULL_DISK = """
+from pathlib import Path
+from jam_dagster.errors import BudgetError
+from jam_dagster.privacy import Ledger
+fill()
+ledger = Ledger(Path(disk) / "ledger.db")
+try:
+    ledger.grant("people", epsilon=1.0, delta=1e-9)
+except BudgetError as error:
+    print(error)
+print(len(files()))
+(Path(disk) / "filler").unlink()
+print(ledger.grant("people", epsilon=1.0, delta=1e-9).spent)
+print(*files())
+"""
+
+
+@pytest.mark.parametrize("room", [0, 8192, 40960])
+def test_a_ledger_that_finds_no_room_is_not_there(tmp_path, room):
+    said, left, spent, after = on_a_full_disk(MAKE_ON_A_FULL_DISK, tmp_path, room=room)
+    assert "disk is full" in said
+    assert (left, spent, after) == ("0", "0.0", "ledger.db")
+
+
+def balance_without_room(ledger, limit):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    try:
+        ledger.balance("people")
+    except BudgetError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("limit", [0, 3, 20000])
+def test_a_connection_that_finds_no_room_leaves_nothing_beside_the_ledger(path, limit):
+    ledger, _ = opened(path)
+    told = in_a_process(balance_without_room, ledger, limit)
+    assert "disk" in told
+    assert os.listdir(path.parent) == [path.name]
+    ledger.verify()
 
 
 def charge_as_nobody(ledger, account):

@@ -67,7 +67,7 @@ def test_another_sqlite_database(path):
 def test_a_ledger_of_a_later_version(ledger, path):
     with sqlite3.connect(path) as raw:
         raw.execute("PRAGMA user_version = 99")
-    with pytest.raises(BudgetError, match="has version 99, this package reads version 2"):
+    with pytest.raises(BudgetError, match="has version 99, this package reads version 3"):
         ledger.datasets()
 
 

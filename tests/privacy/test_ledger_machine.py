@@ -26,6 +26,7 @@ from hypothesis.stateful import (
 from jam_dagster.errors import BudgetError, BudgetExceededError, ReleaseClosedError
 from jam_dagster.privacy import Budget, Ledger, Policy, ReleaseKey, units_down, units_up
 from jam_dagster.privacy.policy import GROUNDS
+from tests.examples import examples
 
 DATASETS = ("people", "firms")
 KEYS = [
@@ -319,7 +320,7 @@ def at_once(work: Callable[[int], Any], number: int) -> list[BaseException | Non
     return raised
 
 
-def run_machine(request: pytest.FixtureRequest, backend: str, examples: int, steps: int) -> None:
+def run_machine(request: pytest.FixtureRequest, backend: str, sequences: int, steps: int) -> None:
     folders: list[Path] = []
 
     def url() -> str:
@@ -332,12 +333,9 @@ def run_machine(request: pytest.FixtureRequest, backend: str, examples: int, ste
         run_state_machine_as_test(
             lambda: LedgerMachine(url()),
             settings=settings(
-                max_examples=examples,
+                examples(sequences),
                 stateful_step_count=steps,
-                deadline=None,
                 suppress_health_check=list(HealthCheck),
-                derandomize=True,
-                database=None,
             ),
         )
     finally:
@@ -345,12 +343,12 @@ def run_machine(request: pytest.FixtureRequest, backend: str, examples: int, ste
             shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize(("backend", "examples"), [("sqlite", 8), ("postgresql", 2)])
-def test_some_sequences(request, backend, examples):
-    run_machine(request, backend, examples, 20)
+@pytest.mark.parametrize(("backend", "sequences"), [("sqlite", 8), ("postgresql", 2)])
+def test_some_sequences(request, backend, sequences):
+    run_machine(request, backend, sequences, 20)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("backend", "examples"), [("sqlite", 40), ("postgresql", 8)])
-def test_many_sequences(request, backend, examples):
-    run_machine(request, backend, examples, 40)
+@pytest.mark.parametrize(("backend", "sequences"), [("sqlite", 40), ("postgresql", 8)])
+def test_many_sequences(request, backend, sequences):
+    run_machine(request, backend, sequences, 40)

@@ -13,6 +13,7 @@ from jam_dagster.errors import (
     SpecificationError,
 )
 from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey
+from jam_dagster.privacy.ledger_schema import append
 from jam_dagster.privacy.policy import GROUNDS, Holding, Policy, use
 
 RHO = Budget(1.0, 1e-9).rho
@@ -122,6 +123,7 @@ def test_a_lifetime_counts_everything(ledger, clock):
 
 
 def test_a_policy_changes_by_a_grant_that_must_fit(ledger, clock):
+    clock.set(2026, 10, 1)
     grant(ledger, period="month")
     assert grant(ledger, period="month").policy == Policy("month")
     for month in (10, 11, 12):
@@ -267,3 +269,116 @@ def test_only_the_same_release_is_superseded(ledger, other):
         ReleaseKey(**{**vars(key("a")), **other, "specification": "y"}), {"mechanism": 0.1 * RHO}
     )
     assert not first.closed
+
+
+# --- clocks that are set back, and forward
+
+
+def spend(ledger, release, rho=0.6 * RHO):
+    account = ledger.open_release(key(release), {"mechanism": rho}).account("mechanism")
+    account.charge("draw", rho * 0.99)
+
+
+@pytest.mark.parametrize("earlier", [(2026, 10, 31), (2020, 1, 1)], ids=["a month", "long ago"])
+def test_a_clock_set_back_finds_no_budget_of_an_earlier_period(ledger, clock, earlier):
+    grant(ledger, period="month")
+    spend(ledger, "november")
+    clock.set(*earlier)
+    for attempt in (ledger.check, ledger.open_release):
+        with pytest.raises(BudgetError, match="the clock of this machine says"):
+            attempt(key("again"), {"mechanism": 0.1 * RHO})
+        with pytest.raises(BudgetExceededError, match="for 2026-11"):
+            attempt(key("again"), MOST)
+    assert ledger.balance("people").period == "2026-11"
+    assert ledger.verify().events == 3
+    clock.set(2026, 11, 22)
+    ledger.open_release(key("again"), {"mechanism": 0.1 * RHO})
+
+
+def test_a_clock_set_forward_and_back_gives_nothing_twice(ledger, clock):
+    grant(ledger, period="month")
+    spend(ledger, "november")
+    clock.set(2026, 12, 3)
+    spend(ledger, "december")
+    clock.set(2026, 11, 23)
+    with pytest.raises(BudgetError, match=r"was made at 2026-12-03 00:00.*--reason REASON"):
+        ledger.open_release(key("more"), {"mechanism": 0.1 * RHO})
+    # The officer, who knows that the clock was ahead, puts it right. What was spent stays spent.
+    assert grant(ledger, period="month", reason="the clock was ahead").period == "2026-11"
+    assert ledger.balance("people").spent == pytest.approx(0.594 * RHO)
+    for month in (11, 12):
+        clock.set(2026, month, 24)
+        with pytest.raises(BudgetExceededError, match=f"for 2026-{month}"):
+            ledger.open_release(key("more"), MOST)
+    assert ledger.verify().events == 6
+
+
+def test_a_grant_without_a_reason_does_not_put_the_time_right(ledger, clock):
+    grant(ledger, period="month")
+    clock.set(2026, 10, 1)
+    assert grant(ledger, period="month").period == "2026-11"  # as it is granted already
+    for dataset, reason in (("people", ""), ("others", "configured budget")):
+        with pytest.raises(BudgetError, match="the clock of this machine says"):
+            ledger.grant(dataset, epsilon=2.0, delta=1e-9, reason=reason)
+    assert len(ledger.events()) == 1
+
+
+def test_a_budget_that_was_lowered_ahead_of_time_still_covers_the_past(ledger, clock):
+    """Else the balance of the month to which the clock returns would be less than nothing."""
+    grant(ledger, period="month")
+    spend(ledger, "november")
+    clock.set(2026, 12, 3)
+    ledger.grant("people", epsilon=0.5, delta=1e-9, period="month")
+    clock.set(2026, 11, 23)
+    assert ledger.balance("people").period == "2026-12"
+    with pytest.raises(BudgetError, match="cannot be lowered"):
+        ledger.grant("people", epsilon=0.5, delta=1e-9, period="month", reason="clock")
+    grant(ledger, period="month", reason="clock")
+    assert ledger.balance("people").remaining > 0
+    ledger.verify()
+
+
+def test_machines_whose_clocks_differ_a_little_go_on(ledger, clock):
+    grant(ledger, period="month")
+    clock.set(2026, 12, 1, 0, 1)
+    spend(ledger, "one", 0.2 * RHO)
+    clock.set(2026, 11, 30, 23, 58)
+    spend(ledger, "two", 0.2 * RHO)
+    times = [event.at for event in ledger.events()]
+    assert times == sorted(times)
+    assert ledger.balance("people").period == "2026-12"
+    assert ledger.balance("people").spent == pytest.approx(0.396 * RHO)
+
+
+def test_a_release_goes_on_though_the_clock_was_set_back(ledger, clock):
+    """Its budget is reserved: what it charges counts where its reservation does."""
+    grant(ledger, period="month")
+    release = ledger.open_release(key("november"), MOST)
+    clock.set(2026, 10, 1)
+    release.account("mechanism").charge("first", 0.1 * RHO)
+    ledger.open_release(key("november"), MOST).account("mechanism").charge("second", 0.1 * RHO)
+    ledger.release(key("november")).close("done")
+    times = [event.at for event in ledger.events()]
+    assert times == sorted(times)
+    assert ledger.balance("people").spent == pytest.approx(0.2 * RHO)
+    ledger.verify()
+
+
+def test_a_journal_whose_times_go_back_still_verifies(ledger, clock):
+    """Earlier versions took every clock at its word."""
+    grant(ledger, period="month")
+    spend(ledger, "november")
+    units = ledger.events()[0].units
+    with ledger._backend.writing() as connection:
+        append(
+            connection,
+            Kind.GRANTED,
+            "people",
+            at="2026-10-01T00:00:00.000000+00:00",
+            units=units,
+            epsilon=1.0,
+            delta=1e-9,
+            period="month",
+            partitions="add",
+        )
+    assert ledger.verify().events == 4

@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -28,6 +28,7 @@ from jam_dagster.privacy.exact_noise import ROUNDING_SLACK, ExactNoise
 from jam_dagster.privacy.noise import make_noise
 from jam_dagster.privacy.seeded_noise import SeededNoise
 from jam_dagster.privacy.sensitivity import JAM_SCORE, MARGINAL_L2
+from tests.examples import examples
 
 ALPHA = 1e-7
 BACKENDS = [ExactNoise(), SeededNoise(20_261_101)]
@@ -199,7 +200,7 @@ def test_exact_noise_survives_floating_point():
 
 
 @given(rho=st.floats(1e-10, 50.0))
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_opendp_agrees_that_the_charge_covers_the_noise(rho):
     import opendp.prelude as dp
 
@@ -216,7 +217,7 @@ def test_opendp_agrees_that_the_charge_covers_the_noise(rho):
 
 
 @given(rho=st.floats(1e-10, 50.0))
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_opendp_agrees_that_the_charge_covers_the_selection(rho):
     scale = 2 * JAM_SCORE / exponential_epsilon(rho)
     made = []
@@ -231,7 +232,7 @@ def test_opendp_agrees_that_the_charge_covers_the_selection(rho):
 
 
 @given(rho=st.floats(1e-10, 50.0))
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_opendp_agrees_that_the_charge_covers_permute_and_flip(rho):
     made = []
     original = exact_noise._exponential_noisy_max

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from upath import UPath
 
@@ -30,6 +30,7 @@ from jam_dagster.tables import (
     encode_chunks,
     parquet_source,
 )
+from tests.examples import examples
 
 
 def changed(before, after):
@@ -141,6 +142,7 @@ def assert_one_changes(read, records, place, new):
             assert changed(before, after) <= 1
 
 
+@examples(40)
 @given(st.lists(cells, min_size=1, max_size=12), st.integers(0, 11), cells)
 def test_any_record_of_a_csv_file(tmp_path_factory, records, place, new):
     path = tmp_path_factory.getbasetemp() / "any.csv"
@@ -148,6 +150,7 @@ def test_any_record_of_a_csv_file(tmp_path_factory, records, place, new):
     assert_one_changes(lambda rows: read_csv(path, rows, decimal=","), records, place, new)
 
 
+@examples(40)
 @given(st.lists(cells, min_size=2, max_size=12), st.integers(0, 11), cells)
 def test_any_record_of_a_csv_file_of_one_column(tmp_path_factory, records, place, new):
     path = tmp_path_factory.getbasetemp() / "one.csv"
@@ -178,7 +181,7 @@ PARQUET_KINDS = pytest.mark.parametrize(
 
 
 @PARQUET_KINDS
-@settings(max_examples=60)
+@examples(20)
 @given(st.data())
 def test_any_record_of_a_parquet_file(tmp_path_factory, kind, value, data):
     path = tmp_path_factory.getbasetemp() / "any.parquet"
@@ -196,7 +199,7 @@ def test_any_record_of_a_parquet_file(tmp_path_factory, kind, value, data):
 
 
 @PARQUET_KINDS
-@settings(max_examples=30, deadline=None)
+@examples(10)
 @given(st.data())
 def test_chunks_of_a_parquet_file_are_read_as_the_whole(tmp_path_factory, kind, value, data):
     # A chunk's column may have another dtype than the whole one.
@@ -223,7 +226,7 @@ def test_chunks_of_a_parquet_file_are_read_as_the_whole(tmp_path_factory, kind, 
 sqlite_values = st.none() | integers | st.floats(0, 9) | cells
 
 
-@settings(max_examples=60)
+@examples(20)
 @given(
     st.lists(sqlite_values, min_size=1, max_size=12),
     st.integers(0, 11),
@@ -247,6 +250,7 @@ def test_any_record_of_a_database(tmp_path_factory, records, place, new, kind):
     engine.dispose()
 
 
+@examples(40)
 @given(st.lists(cells, min_size=1, max_size=8), st.integers(1, 40))
 def test_a_drafted_domain_knows_the_public_records_read_as_private_ones(
     tmp_path_factory, records, bins

@@ -35,6 +35,16 @@ def test_the_partition_stands_in_path_and_query(config: Any, key: str, wanted: A
     assert read.to_dict() == {**source.to_dict(), key: wanted}
 
 
+@pytest.mark.parametrize("partition", ["2026-01", "2026-01-05", "wave_1", "q1.", "a.b-c_d", "7"])
+def test_what_partitions_are_called(partition: str) -> None:
+    assert check_partition(partition) == partition
+
+
+def test_a_long_name_is_looked_at_once() -> None:
+    with pytest.raises(SpecificationError):
+        check_partition("a" * 99 + "-")
+
+
 @pytest.mark.parametrize("config", ["people.csv", {"demo": "census"}, {"parquet": "${X}/a_{b}"}])
 def test_a_source_without_partition_is_the_same_for_all(config: Any) -> None:
     source = source_from_config(config)
@@ -44,7 +54,19 @@ def test_a_source_without_partition_is_the_same_for_all(config: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "partition", ["", "../secret", "a/b", "x' or 'a' = 'a", "a b", ".hidden", "a\n", "a" * 101, 7]
+    "partition",
+    [
+        *("x--", "x-", "a--b", "x;", "x#", "x/*", "x\\", "x`", "x%", "x\0", "é", "-x", "x$y"),
+        "",
+        "../secret",
+        "a/b",
+        "x' or 'a' = 'a",
+        "a b",
+        ".hidden",
+        "a\n",
+        "a" * 101,
+        7,
+    ],
 )
 def test_what_could_leave_a_path_or_a_query_is_no_partition(partition: Any) -> None:
     with pytest.raises(SpecificationError, match="a partition must be a text"):

@@ -11,16 +11,18 @@ import sqlalchemy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jam_dagster.errors import JamError
+from jam_dagster.errors import DomainError, JamError, PrivateValuesError
 from jam_dagster.tables import (
     CategoricalAttribute,
     CsvSource,
     Domain,
     NumericAttribute,
     ParquetSource,
+    SplitSource,
     SqlSource,
     draft_domain,
     encode,
+    keeping_details,
     stratified_split,
 )
 from jam_dagster.tables.reading import reading
@@ -84,7 +86,86 @@ def test_encoding(attribute, values):
     with pytest.raises(JamError) as caught:
         encode(table, Domain((attribute,)))
     assert_nothing_leaks(caught.value)
-    assert "'a'" in str(caught.value)
+    if type(caught.value) is DomainError:
+        # The type of a whole column.
+        assert "'a'" in str(caught.value)
+    else:
+        assert type(caught.value) is PrivateValuesError
+        assert "'a'" not in shown(caught.value)
+
+
+AGES = (19, 23, 37, 52)
+
+
+def shown_alike(action):
+    """Return all that is shown of an error, raised from one line whatever it is."""
+    with pytest.raises(JamError) as caught:
+        action()
+    return shown(caught.value)
+
+
+def test_which_predicate_holds_first_is_not_told():
+    """One run, many predicates, the last of which always holds: the first must not be told."""
+    answers = set()
+    for least in AGES:
+        domain = Domain.from_dict(
+            {
+                "attributes": {
+                    "age": {"bounds": [0, 100], "bins": 100, "integer": True},
+                    "sex": {"values": ["F", "M"]},
+                },
+                "impossible": [
+                    *({"age": {"bins": [age]}, "sex": "F"} for age in range(100)),
+                    {"sex": "M"},
+                ],
+            }
+        )
+        table = pd.DataFrame({"age": [least, 60, 5], "sex": ["F", "F", "M"]})
+        alone = Domain.from_dict(
+            {**domain.to_dict(), "impossible": [{"age": {"bins": [least]}, "sex": "F"}]}
+        )
+        for one in (domain, alone):
+            answers.add(shown_alike(lambda d=one, t=table: encode(t, d)))
+    assert len(answers) == 1
+
+
+FAULTS = {
+    "outside the domain": {"a": ["z"]},
+    "missing": {"a": [None]},
+    "no number": {"n": ["many"]},
+    "outside the bounds": {"n": ["200"]},
+    "a fraction": {"n": ["1.5"]},
+    "impossible": {"a": ["u"], "b": ["v"]},
+    "unprintable": {"b": [Hostile()]},
+}
+
+
+def test_every_fault_of_a_value_is_told_alike():
+    domain = Domain.from_dict(
+        {
+            "attributes": {
+                "a": {"values": ["u", "v"]},
+                "b": {"values": ["u", "v"]},
+                "n": {"bounds": [0, 100], "bins": 5, "integer": True},
+            },
+            "impossible": [{"a": "u", "b": "v"}],
+        }
+    )
+    fine = {"a": ["v"] * 3, "b": ["v"] * 3, "n": ["1"] * 3}
+    answers = set()
+    for fault in FAULTS.values():
+        for place in range(3):
+            columns = {name: list(values) for name, values in fine.items()}
+            for name, (value,) in fault.items():
+                columns[name][place] = value
+            table = pd.DataFrame(columns, dtype=object)
+            kept = []
+            with keeping_details(kept.append):
+                answers.add(shown_alike(lambda t=table: encode(t, domain)))
+            assert len(kept) == 1
+    assert len(answers) == 1
+    # The owner of the data is helped.
+    assert "in __str__" in kept[0]
 
 
 @given(st.lists(st.text(min_size=1) | st.integers() | st.floats() | st.none(), min_size=1))
@@ -147,6 +228,25 @@ def test_splitting():
         assert_nothing_leaks(caught.value)
 
 
+@pytest.mark.parametrize("part", ["private", "public"])
+def test_a_split_of_a_private_table_tells_no_count(tmp_path, part):
+    path = tmp_path / "people.csv"
+    path.write_text(f"a\n{SENTINEL}\nx\n")
+    answers = {
+        shown_alike(
+            lambda v=value, r=rows: SplitSource(
+                CsvSource(str(path)), by="a", value=v, public_share=0.5, public_rows=r, part=part
+            ).read(private=part == "private")
+        )
+        for value, rows in (("x", 4), ("y", 2), (SENTINEL, 10))
+    }
+    assert len(answers) == 1
+    with pytest.raises(JamError, match="needs one column 'b'"):
+        SplitSource(CsvSource(str(path)), by="b", value="x", public_share=0.5, public_rows=2).read(
+            private=True
+        )
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -186,6 +286,18 @@ def test_reading_sql(tmp_path):
         with pytest.raises(JamError) as caught:
             SqlSource(url, query).read(private=True)
         assert_nothing_leaks(caught.value)
+    # Which error a query ends in can be an answer.
+    answers = {
+        shown_alike(lambda q=query: SqlSource(url, q).read(private=True))
+        for query in (
+            "select json_extract('{}', a) from people",
+            "select abs(-9223372036854775808) from people",
+            "select nothing from people",
+            "select 1 from nowhere",
+        )
+    }
+    assert len(answers) == 1
+    assert "always the same" in answers.pop()
     with pytest.raises(JamError, match=SENTINEL):
         SqlSource(url, "select json_extract('{}', a) from people").read(private=False)
 

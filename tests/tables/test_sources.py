@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import sqlalchemy
 
-from jam_dagster.errors import SourceError, SpecificationError
+from jam_dagster.errors import PrivateValuesError, SourceError, SpecificationError
 from jam_dagster.tables import (
     CsvSource,
     DemoSource,
@@ -103,8 +103,9 @@ def test_a_decimal_comma_is_read_value_by_value(tmp_path):
     texts = CsvSource(str(path), separator=";", decimal=",", text=("b",)).read(private=True)
     assert texts.to_dict("list") == {"a": ["1.5", "2"], "b": ["1,5", "v1.5"]}
     path.write_text("a;b\n1.234;x\n")
-    with pytest.raises(SourceError, match="column 'a' holds numbers with a point"):
-        CsvSource(str(path), separator=";", decimal=",").read(private=True)
+    for private, which in ((True, "column 1"), (False, "column 'a'")):
+        with pytest.raises(SourceError, match=f"{which} holds numbers with a point"):
+            CsvSource(str(path), separator=";", decimal=",").read(private=private)
 
 
 def test_separators(tmp_path):
@@ -145,6 +146,9 @@ def test_a_wrong_encoding_is_named(tmp_path):
     path = tmp_path / "table.csv"
     path.write_bytes("a\nKöln\n".encode("latin-1"))
     with pytest.raises(SourceError, match="set `encoding`"):
+        CsvSource(str(path)).read(private=False)
+    # Which bytes a private record holds is a matter of its values.
+    with pytest.raises(PrivateValuesError):
         CsvSource(str(path)).read(private=True)
     with pytest.raises(SourceError, match="set `encoding`"):
         CsvSource(str(path), encoding="utf-99").read(private=True)

@@ -109,6 +109,7 @@ class _Started:
 
 
 def _start(victim: Victim, target: Target | None, fault: Callable[[], None] | None) -> _Started:
+    victim.acknowledge()
     started = time.monotonic()
     child = os.fork()
     if child == 0:

@@ -92,6 +92,10 @@ def repeat_otherwise() -> None:
     )
 
 
+def journal_no_outcomes() -> None:
+    LedgerAccount.confirm = lambda account, step, digest: None  # type: ignore[method-assign]
+
+
 def keep_the_rest() -> None:
     LedgerAccount.close = lambda account, reason="": 0.0  # type: ignore[method-assign]
 
@@ -113,7 +117,7 @@ ALMOST_OVER = Target("close: before", 2)
 
 FAULTS = {
     "draw before charge": Fault(draw_before_charge, LOST, "drawn and never charged"),
-    "charge in memory": Fault(charge_in_memory, LATER, "drawn and never charged"),
+    "charge in memory": Fault(charge_in_memory, LATER, "is stored and was never charged"),
     "charge too little": Fault(charge_too_little, LATER, "was charged"),
     "forgotten outcome": Fault(forget_outcome, LATER, "was stored and is gone"),
     "file written in place": Fault(
@@ -124,6 +128,7 @@ FAULTS = {
     ),
     "lost step drawn again": Fault(redraw_what_is_lost, LOST, "was drawn twice"),
     "repetition that differs": Fault(repeat_otherwise, LAST, "came out otherwise", SeededRelease),
+    "outcomes not journalled": Fault(journal_no_outcomes, LATER, "stored and not journalled"),
     "rest not returned": Fault(keep_the_rest, LATER, "still reserved"),
     # Where nothing is wrong, nothing is found.
     "none, a selection lost": Fault(None, LOST, ""),

@@ -42,6 +42,10 @@ class State:
         _demand(len({event.step for event in charged}) == len(charged), "a step was charged twice")
         return {event.step: event.units for event in charged}
 
+    def journalled(self) -> set[str]:
+        """The draws of whose outcomes the ledger has a digest."""
+        return {event.step for event in self.events if event.kind == Kind.STORED}
+
     def by_share(self, kind: Kind) -> dict[str, int]:
         totals: dict[str, int] = {}
         for event in self.events:
@@ -98,7 +102,10 @@ def judge(victim: Victim, before: State) -> tuple[State, int]:
         )
     made = {line.step for line in now.lines[len(before.lines) :] if line.what == "drawn"}
     _demand(not made & before.stored, f"{made & before.stored} were stored and drawn again")
-    paid = {event.step for event in now.events[len(before.events) :]}
+    charged = (event for event in now.events if event.kind == Kind.CHARGED)
+    paid = {event.step for event in charged if event not in before.events}
+    for step in now.journalled():
+        _demand(step in now.stored, f"the outcome of {step} is journalled and is not stored")
     _demand(not paid & before.stored, f"{paid & before.stored} were stored and charged again")
     _demand(now.lines[: len(before.lines)] == before.lines, "the tally was rewritten")
     _demand(now.events[: len(before.events)] == before.events, "the journal was rewritten")
@@ -116,6 +123,8 @@ def _check_repeats(now: State) -> None:
 
 def judge_end(victim: Victim, state: State) -> dict[str, str]:
     """Judge a release that has ended, and return the digests of what it left."""
+    missing = sorted(state.stored - state.journalled())
+    _demand(not missing, f"the outcomes of {missing} are stored and not journalled")
     balance = victim.ledger.balance(victim.dataset)
     _demand(balance.reserved_units == 0, "something is still reserved after the end")
     charged, returned = state.by_share(Kind.CHARGED), state.by_share(Kind.RETURNED)

@@ -90,6 +90,8 @@ def _around_ledger(points: Points) -> None:
         (Ledger, "grant", "grant"),
         (Ledger, "open_release", "reserve"),
         (LedgerAccount, "charge", "charge"),
+        (LedgerAccount, "confirm", "confirm"),
+        (Ledger, "certify", "certify"),
         (LedgerAccount, "close", "close"),
     ):
 

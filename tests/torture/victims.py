@@ -119,6 +119,11 @@ class Victim(ABC):
     def has_ledger(self) -> bool:
         return self.ledger_url is not None or self.ledger.exists
 
+    def acknowledge(self) -> None:
+        """Do what an operator does after runs that were killed: let the table be opened again."""
+        if self.has_ledger and self.dataset in self.ledger.datasets():
+            self.ledger.acknowledge(self.dataset, reason="killed on purpose")
+
     def release(self) -> Release | None:
         """What the ledger knows of this release."""
         if not self.has_ledger:

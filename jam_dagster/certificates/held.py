@@ -1,0 +1,172 @@
+"""A certificate and the files that it is about; a file whose hash fails is never read."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from jam_dagster.certificates.certificate import DAMAGE, Certificate
+from jam_dagster.certificates.issue import CONTENTS, OPTIONAL, arrays_in, environment, sha256_of
+from jam_dagster.certificates.refitting import FOREIGN_REFIT_TOLERANCE, REFIT_TOLERANCE, Refit
+from jam_dagster.errors import DomainError, InputError, JamError
+from jam_dagster.mechanisms import Model, Transcript, load_model
+from jam_dagster.mechanisms.product_mixture import ProductMixture
+from jam_dagster.tables import Domain, MarginalSource, PublicSources
+from jam_dagster.tables.public_sources import encode_public, read_public
+from jam_dagster.tables.yaml_text import parse_yaml
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+    from jam_dagster.tables import Source
+
+UNREADABLE = (*DAMAGE, OSError, zipfile.BadZipFile, yaml.YAMLError)
+
+REQUIRED = frozenset(name for inside in CONTENTS.values() for name in inside) - OPTIONAL
+
+
+class Held:
+    """A certificate and the files that it is about, each read when it is first asked for.
+
+    Parameters
+    ----------
+    certificate
+        The certificate.
+    folder
+        Where it lies.
+    files
+        Files that lie elsewhere than it says, by their names in it.
+    public
+        The public tables of the release, where they were given.
+    """
+
+    def __init__(
+        self,
+        certificate: Certificate,
+        folder: Path | UPath,
+        files: Mapping[str, Path | UPath],
+        public: Source | PublicSources | None,
+    ) -> None:
+        self.certificate = certificate
+        self._folder = folder
+        self._files = files
+        self._public = public
+        self.fault_of = cache(self._fault_of)
+
+    @property
+    def names(self) -> list[str]:
+        """What a release leaves, and whatever else the certificate names."""
+        return sorted({*REQUIRED, *self.certificate.files, *self._arrays})
+
+    @cached_property
+    def _arrays(self) -> list[str]:
+        try:
+            return [path.stem for path in arrays_in(self.path("model").parent)]
+        except (JamError, *UNREADABLE):
+            # The check of the model's file says so.
+            return []
+
+    def path(self, name: str) -> Path | UPath:
+        """Return where a file lies."""
+        if name in self._files:
+            return self._files[name]
+        if name not in self.certificate.files:
+            raise InputError(f"the certificate names no {name}")
+        path = self._folder
+        # Stores that are no file system know no "..".
+        for part in self.certificate.files[name].path.split("/"):
+            path = path.parent if part == ".." else path / part
+        return path
+
+    def _fault_of(self, name: str) -> str:
+        """Return what is wrong with a file, empty where it is the one that is vouched for."""
+        path = self.path(name)
+        for what, inside in CONTENTS.items():
+            # What is refitted and sampled is read from the folder, and must be what is vouched for.
+            if inside.get(name) and path != self.path(what).parent / inside[name]:
+                return f"{path} is not the file of the {what} that is verified"
+        if name not in REQUIRED | OPTIONAL and path != self.path("model").parent / path.name:
+            return f"{path} is not the file of the model that is verified"
+        if name not in self.certificate.files:
+            return f"the certificate names no {name}"
+        if not path.is_file():
+            return f"{path} is not there: bring it back, or say where it lies"
+        if sha256_of(path) != self.certificate.files[name].sha256:
+            return f"{path} was altered: its SHA-256 is another"
+        return ""
+
+    def _intact(self, *names: str) -> None:
+        """Raise InputError unless all of these files are those that are vouched for."""
+        for name in names:
+            if fault := self.fault_of(name):
+                raise InputError(f"not checked, for {fault}")
+
+    @cached_property
+    def transcript(self) -> Transcript:
+        """The transcript."""
+        self._intact("transcript", "measurements")
+        return Transcript.load(self.path("transcript").parent)
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The domain."""
+        self._intact("domain")
+        return Domain.from_dict(parse_yaml(self.path("domain").read_text(encoding="utf-8")))
+
+    @cached_property
+    def errors(self) -> Mapping[str, Any] | None:
+        """The file of the noisy errors; None where the certificate has none."""
+        if "errors" not in self.certificate.files:
+            return None
+        self._intact("errors")
+        content: Mapping[str, Any] = json.loads(self.path("errors").read_bytes())
+        return content
+
+    @cached_property
+    def model(self) -> Model:
+        """The stored model."""
+        others = (name for name in self.certificate.files if name not in REQUIRED | OPTIONAL)
+        self._intact("model", *others, *self._arrays)
+        return load_model(self.path("model").parent)
+
+    @cached_property
+    def public(self) -> MarginalSource | None:
+        """The public tables in codes, where they were given."""
+        if self._public is None:
+            return None
+        return encode_public(read_public(self._public), self.domain)
+
+    @cached_property
+    def refit(self) -> Refit | None:
+        """The refit of the model; None where that takes public data, not given."""
+        try:
+            made_with = self.certificate.made_with
+            return Refit(self.transcript, self.domain, self.public, self.model, made_with)
+        except DomainError:
+            if self.public is None and self.domain.digest == self.transcript.domain_digest:
+                return None
+            raise
+
+    @cached_property
+    def foreign(self) -> tuple[str, ...]:
+        """What the certificate was made with and this process does not have."""
+        here = environment()
+        deciding = ["jam_dagster", "machine", "numpy", "kernels"]
+        by_mbi = self.transcript.parameters.get("estimator") == "mbi"
+        if by_mbi or isinstance(self.model, ProductMixture):
+            deciding.append("jax")
+        made = self.certificate.made_with
+        # Certificates of version 1 do not say for which processor their linear algebra was.
+        deciding += [name for name in ("blas", "simd") if name in made]
+        return tuple(name for name in deciding if made.get(name) != here[name])
+
+    @property
+    def tolerance(self) -> float:
+        """How far the refitted model may be from the stored one."""
+        return FOREIGN_REFIT_TOLERANCE if self.foreign else REFIT_TOLERANCE

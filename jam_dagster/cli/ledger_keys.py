@@ -1,0 +1,129 @@
+"""`jam-dagster ledger key`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jam_dagster.cli.console import print_json, stderr
+from jam_dagster.errors import InputError
+
+app = typer.Typer(
+    help="The keys by which certificates are signed.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+LedgerOption = Annotated[
+    str,
+    typer.Option(metavar="FILE", help="The ledger: a file, or postgresql://user@host/database."),
+]
+ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Written in the journal.")]
+
+
+@app.command()
+def new(
+    ledger: LedgerOption,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="A new file for the private key. It lies outside of the ledger and of all stores.",
+        ),
+    ],
+    reason: ReasonOption = "",
+) -> None:
+    r"""Make a key pair, journal its public half, and print that.
+
+    ```
+    jam-dagster ledger key new --ledger ledger.db --out signing.pem > public.pem
+    ```
+
+    Whoever holds the private half signs certificates in the name of the ledger; its file is
+    readable by its owner alone. `synthesize --signing-key signing.pem` signs, as does
+    JAM_SIGNING_KEY in the environment. Several keys may be valid at once: add the new one, change
+    over, and revoke the old. Give the public half to those who verify without the ledger.
+    """
+    from jam_dagster.certificates.signing import Signer, public_pem
+    from jam_dagster.privacy import Ledger
+
+    opened = Ledger(ledger)
+    # What is wrong with the ledger is said before a key is made.
+    opened.keys.all()
+    signer = Signer.new(out)
+    try:
+        opened.keys.add(signer.public, reason=reason)
+    except BaseException:
+        # A key that no ledger knows is good for nothing.
+        out.unlink()
+        raise
+    fingerprint = opened.keys.all()[-1].fingerprint
+    stderr().print(
+        f"The key {fingerprint} is known to {opened.location}; its private half is in {out}.",
+        soft_wrap=True,
+    )
+    typer.echo(public_pem(signer.public), nl=False)
+
+
+@app.command("list")
+def list_keys(
+    ledger: LedgerOption,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object, with the keys in PEM.")
+    ] = False,
+) -> None:
+    """List the public keys that the ledger knows, and which were revoked, and why."""
+    from jam_dagster.certificates.signing import public_pem
+    from jam_dagster.privacy import Ledger
+
+    keys = Ledger(ledger).keys.all()
+    if as_json:
+        print_json(
+            {
+                "keys": [
+                    {
+                        "fingerprint": key.fingerprint,
+                        "added": key.added.at,
+                        "by": key.added.by,
+                        "revoked": None if key.revoked is None else key.revoked.at,
+                        "reason": None if key.revoked is None else key.revoked.reason,
+                        "public": public_pem(key.public),
+                    }
+                    for key in keys
+                ]
+            }
+        )
+        return
+    for key in keys:
+        revoked = key.revoked
+        said = "valid" if revoked is None else f"revoked {revoked.at[:16]}: {revoked.reason}"
+        typer.echo(f"{key.fingerprint}  added {key.added.at[:16]}  {said}")
+
+
+@app.command()
+def revoke(
+    ledger: LedgerOption,
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="The beginning of the key's fingerprint.")
+    ],
+    reason: ReasonOption,
+) -> None:
+    r"""Let nothing more be signed with a key.
+
+    ```
+    jam-dagster ledger key revoke 3f9a --ledger ledger.db --reason "laptop stolen"
+    ```
+
+    Certificates that the ledger lists before it stay signed: the ledger knows the order. Who
+    verifies by the public key alone cannot know of a revocation, so tell them.
+    """
+    from jam_dagster.privacy import Ledger
+
+    if not reason.strip():
+        raise InputError("--reason must say why: it is all that the journal will know.")
+    keys = Ledger(ledger).keys
+    found = keys.find(key)
+    keys.revoke(found.public, reason=reason)
+    stderr().print(f"The key {found.fingerprint} is revoked.", soft_wrap=True)

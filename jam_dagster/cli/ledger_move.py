@@ -1,0 +1,50 @@
+"""`jam-dagster ledger move`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from jam_dagster.cli.console import stderr
+from jam_dagster.errors import InputError
+
+
+def move(
+    ledger: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE", help="The ledger: a file, or postgresql://user@host/database."
+        ),
+    ],
+    to: Annotated[
+        str,
+        typer.Option(metavar="FILE", help="Its new place: a file, or postgresql://..."),
+    ],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Written in the journal.")],
+) -> None:
+    r"""Move a ledger to another place, such as from a file to PostgreSQL, and close the old one.
+
+    ```
+    jam-dagster ledger move --ledger ledger.db \
+        --to postgresql://officer@ledger.internal/ledger --reason "a server for the team"
+    ```
+
+    Every event moves as it is, with its hash, and the audit runs at the new place before anything
+    can be written there. If the command is interrupted, give it again: until it has ended, neither
+    place can be written. A ledger moves back in the same way, into the place that it left. It
+    prints the hash of the last event, as `ledger verify` does.
+    """
+    from jam_dagster.privacy import Ledger
+
+    if not reason.strip():
+        raise InputError("--reason must say why: it is all that the journal will know.")
+    opened = Ledger(ledger)
+    proof = opened.move(to, reason=reason)
+    stderr().print(
+        f"The ledger is at {opened.moved_to} now, {proof.events} events, all in order. Name that "
+        f"place wherever {opened.location} was named: the old one is closed. The last event has "
+        "the hash",
+        soft_wrap=True,
+    )
+    typer.echo(proof.head)

@@ -1,0 +1,185 @@
+"""`jam-dagster private`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jam_dagster.cli.console import echo, print_json, stderr
+from jam_dagster.errors import InputError
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+    from jam_dagster.privacy.private_copies import Judged
+
+app = typer.Typer(
+    help="Which copies of private tables lie in the stores, and their removal.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+PrivateOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="ROOT", help="The root of a private store of Dagster: a folder or a URL."),
+]
+OutOption = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="DIR", help="The folder of a release that `synthesize` made."),
+]
+LedgerOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        envvar="JAM_LEDGER",
+        help="The ledger that the releases are charged to: it knows which have ended.",
+    ),
+]
+
+
+@app.command("list")
+def list_copies(
+    private: PrivateOption = None,
+    out: OutOption = None,
+    ledger: LedgerOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object, with all files.")
+    ] = False,
+) -> None:
+    r"""List every file that only those may see who may see the private table.
+
+    ```
+    jam-dagster private list --private secure/private --ledger ledger.db
+    jam-dagster private list --out release --ledger ledger.db
+    ```
+
+    A private table says of which release it is. With the ledger the list says which are still
+    needed, for a release that has not ended resumes from them, and when the others are to go.
+    """
+    found = _judged(private, out, ledger)
+    if as_json:
+        print_json({"files": [one.to_dict() for one in found]})
+        return
+    for one in found:
+        echo(_line(one))
+    size = sum(one.copy.size for one in found)
+    stderr().print(f"{len(found)} files, {_told_size(size)}.", soft_wrap=True)
+
+
+@app.command()
+def remove(
+    private: PrivateOption = None,
+    out: OutOption = None,
+    ledger: LedgerOption = None,
+    due: Annotated[
+        bool,
+        typer.Option("--due", help="What has been kept for as long as its release says."),
+    ] = False,
+    release: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Of this release, however long it is to be kept."),
+    ] = None,
+    partition: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of it, only this slice of the data.")
+    ] = None,
+    edition: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of it, only this edition.")
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Remove it; without this, only show what would go.")
+    ] = False,
+) -> None:
+    r"""Remove private copies that no release needs any more.
+
+    ```
+    jam-dagster private remove --private secure/private --ledger ledger.db --due --yes
+    ```
+
+    What goes are private tables and exact statistics of releases that have ended in the ledger.
+    What a release needs to go on stays, and so does every file that is not known. A release that
+    is made again reads the private table again and is free. Backups and snapshots of the disk are
+    not reached from here.
+    """
+    from jam_dagster.privacy.private_copies import remove as remove_copy
+
+    if due == (release is not None):
+        raise InputError("Say what is to go: --due, or --release NAME.")
+    if release is None and (partition is not None or edition is not None):
+        raise InputError("--partition and --edition go with --release NAME.")
+    now = datetime.now(UTC)
+    chosen: list[Judged] = []
+    kept: list[Judged] = []
+    for one in _judged(private, out, ledger):
+        copy = one.copy
+        asked = (
+            one.is_due(now)
+            if due
+            else copy.kind in ("table", "statistics")
+            and copy.release == release
+            and partition in (None, copy.partition)
+            and edition in (None, copy.edition)
+        )
+        if asked:
+            (kept if one.kept_because else chosen).append(one)
+    console = stderr()
+    for one in kept:
+        console.print(f"Kept: {one.copy.path}: {one.kept_because}.", soft_wrap=True)
+    removed = 0
+    for one in chosen:
+        if not yes:
+            echo(_line(one))
+        elif remove_copy(one):
+            removed += 1
+            echo(str(one.copy.path))
+        else:
+            console.print(f"Kept: {one.copy.path} was written meanwhile.", soft_wrap=True)
+    if yes:
+        console.print(f"{removed} files removed.", soft_wrap=True)
+    elif chosen:
+        console.print(f"{len(chosen)} files would go; give --yes to remove them.", soft_wrap=True)
+    else:
+        console.print("Nothing is to go.", soft_wrap=True)
+
+
+def _judged(private: list[str] | None, out: list[Path] | None, ledger: str | None) -> list[Judged]:
+    from jam_dagster.privacy import Ledger
+    from jam_dagster.privacy.private_copies import copies_in_folder, copies_in_store, judged
+
+    if not private and not out:
+        raise InputError("Say where to look: --private ROOT, or --out DIR.")
+    copies = [one for root in private or () for one in copies_in_store(_root(root))]
+    copies += [one for folder in out or () for one in copies_in_folder(folder)]
+    return judged(copies, None if ledger is None else Ledger(ledger), datetime.now(UTC))
+
+
+def _root(text: str) -> Path | UPath:
+    if "://" not in text:
+        return Path(text)
+    from upath import UPath
+
+    root = UPath(text)
+    return Path(root.path) if root.protocol in ("", "file", "local") else root
+
+
+def _line(one: Judged) -> str:
+    copy = one.copy
+    whose = ""
+    if copy.release:
+        partition = f" [{copy.partition}]" if copy.partition else ""
+        edition = f", edition {copy.edition}" if copy.edition else ""
+        whose = f"{copy.release}{partition}{edition}"
+    if one.kept_because:
+        when = f"kept: {one.kept_because}"
+    elif one.due is None:
+        when = "may go; its release states no time"
+    else:
+        when = f"to go from {one.due:%Y-%m-%d %H:%M} UTC on"
+    parts = [copy.kind, whose, _told_size(copy.size), f"{copy.written:%Y-%m-%d %H:%M}", when]
+    return "  ".join([str(copy.path), *(part for part in parts if part)])
+
+
+def _told_size(size: int) -> str:
+    return f"{size / 2**20:,.1f} MB" if size >= 2**20 else f"{size:,} bytes"

@@ -1,0 +1,96 @@
+"""What a launch may not decide: where releases are paid, kept and read, and what they are.
+
+Whoever writes definitions is trusted; whoever launches runs is not. The ledger and the stores take
+no run config, so Dagster refuses a launch that gives them any. What the definitions put in their
+place, and the IO managers behind assets that are tables of a release, may take some: the steps
+that reserve, charge or read look at what the launch gave, and refuse it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import dagster as dg
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.pipeline.configuration import NOTHING_DONE
+
+if TYPE_CHECKING:
+    from dagster._config.field_utils import IntEnvVar
+
+NO_CONFIG: dict[str, Any] = {}
+"""The config schema of what takes no run config; without one Dagster takes any, and drops it."""
+
+
+def check_launch(
+    context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext, resources: Iterable[str]
+) -> None:
+    """Refuse a run whose config gives some resources anything.
+
+    Parameters
+    ----------
+    context
+        Of a step.
+    resources
+        The keys of what decides where the step pays, reads or writes.
+
+    Raises
+    ------
+    SpecificationError
+        If the run config has anything under one of the keys.
+    """
+    given = context.run.run_config.get("resources")
+    for key in sorted(resources):
+        config = given.get(key) if isinstance(given, Mapping) else None
+        if config.get("config") if isinstance(config, Mapping) else config:
+            raise SpecificationError(
+                f"the run's config configures the resource {key}, and no launch decides where a"
+                f" release is paid, kept or read: launch it without resources.{key}, and configure"
+                f" the resource in the definitions. {NOTHING_DONE}"
+            )
+
+
+def place_of(what: str, place: object) -> str:
+    """Return a path or URL as text; Dagster's `EnvVar` becomes the name of its variable.
+
+    Raises
+    ------
+    SpecificationError
+        If it is no text, or an empty one.
+    """
+    if isinstance(place, dg.EnvVar):
+        return f"${{{place.env_var_name}}}"
+    # Annotations say so already, but what a template gives is not checked by anybody.
+    if not isinstance(place, str) or not place:
+        kind = "an empty text" if place == "" else f"{type(place).__name__}"
+        raise SpecificationError(f"{what} must be a path or URL, got {kind}.")
+    return place
+
+
+def is_variable(value: object) -> TypeGuard[dg.EnvVar | IntEnvVar]:
+    """Whether a value is Dagster's `EnvVar`, of texts or of whole numbers."""
+    return hasattr(value, "env_var_name")
+
+
+def variable_name(value: dg.EnvVar | IntEnvVar) -> str:
+    """Return how messages call an `EnvVar`."""
+    return f"${{{value.env_var_name}}}"
+
+
+def value_of_variable(what: str, value: dg.EnvVar | IntEnvVar) -> str | int:
+    """Return what an `EnvVar` stands for.
+
+    Raises
+    ------
+    SpecificationError
+        If it is not set.
+    """
+    if value.env_var_name not in os.environ:
+        raise SpecificationError(
+            f"{what} name {variable_name(value)}, which is not set in the environment of this"
+            f" process: set it, or write the value out. {NOTHING_DONE}"
+        )
+    found = value.get_value()
+    return "" if found is None else found

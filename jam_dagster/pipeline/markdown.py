@@ -1,0 +1,45 @@
+"""Texts of others in Markdown, which Dagster's UI renders in descriptions and metadata.
+
+The UI runs no script and no raw HTML of it, but it follows the rest: an image in a value of a
+public table would ask its server for it, and a link would lead elsewhere than it says. A bare
+address is still made a link, to what it says.
+"""
+
+from __future__ import annotations
+
+import re
+
+from jam_dagster.shown_text import one_line
+
+# What opens a construct of GitHub's Markdown within a line. An underscore within a word does not.
+_SPECIAL = re.compile(r"[\\`*\[\]<>|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
+# What opens a heading or a list at the beginning.
+_OPENING = re.compile(r"\A(?=[#+-]+(?:\s|\Z))|\A\d+(?=[.)](?:\s|\Z))")
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+
+
+def literal(text: str) -> str:
+    """Return Markdown that shows a text as it is, on one line.
+
+    Parameters
+    ----------
+    text
+        Any text: a name, a value, a sentence with such in it.
+    """
+    escaped = _SPECIAL.sub(r"\\\g<0>", one_line(text).lstrip(" "))
+    return _OPENING.sub(r"\g<0>\\", escaped)
+
+
+def text_of(markdown: str) -> str:
+    """Return the text that `literal` was given, its unseen characters as escapes."""
+    return _ESCAPED.sub(r"\1", markdown)
+
+
+def code(text: str) -> str:
+    """Return Markdown that shows a text as code, whatever backticks it holds."""
+    shown = one_line(text)
+    longest = max(map(len, re.findall("`+", shown)), default=0)
+    # A blank parts the fence from backticks; one on each side is taken off again.
+    blank = " " if longest or shown != shown.strip(" ") else ""
+    fence = "`" * (longest + 1)
+    return f"{fence}{blank}{shown}{blank}{fence}"

@@ -1,0 +1,355 @@
+"""Private copies: what of private tables lies in a store, whose it is, and when it may go.
+
+A copy is known by what its own release wrote into it, never by its name alone; what is not known
+is listed and never removed. No record is read: a Parquet file says in its footer whose it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from jam_dagster.errors import BudgetError, InputError
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+    from jam_dagster.privacy.ledger import Ledger
+    from jam_dagster.privacy.ledger_schema import Event
+
+INGESTION_ATTRIBUTE = "jam_dagster.ingested"
+"""The attribute of a private table's data frame that says for which release it was read."""
+
+CopyKind = Literal["table", "statistics", "unfinished", "other"]
+
+_PARTIAL = re.compile(r"\..+\.[0-9a-f]{32}")
+_PARTIAL_AGE = timedelta(days=1)
+"""A file that is still being written is younger."""
+
+_STATISTICS = ("errors.json", "report.html")
+
+
+@dataclass(frozen=True)
+class PrivateCopy:
+    """One file of a store that only those may see who may see the private table.
+
+    Parameters
+    ----------
+    path
+        The file.
+    name
+        Its path below the store's root.
+    kind
+        ``table``: records or codes of a private table. ``statistics``: exact statistics of one.
+        ``unfinished``: what a run left that was killed while it wrote. ``other``: anything else,
+        such as the keys that choose rows; it is never removed.
+    size
+        In bytes.
+    written
+        When.
+    dataset, release, partition, edition
+        Whose it is; empty where the file does not say so.
+    retention_days
+        How many days its release keeps it; None: until somebody removes it.
+    research
+        Whether it was made for seeded noise, which no ledger knows and nothing resumes.
+    """
+
+    path: Path | UPath
+    name: str
+    kind: CopyKind
+    size: int
+    written: datetime
+    dataset: str = ""
+    release: str = ""
+    partition: str = ""
+    edition: str = ""
+    retention_days: int | None = None
+    research: bool = False
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A private copy, and whether it may go.
+
+    Parameters
+    ----------
+    copy
+        Which.
+    ended
+        When its release ended; None while it has not, or nobody knows.
+    due
+        When it is to go by what its release says; None: never by itself.
+    kept_because
+        Why it must not be removed; empty where it may be.
+    """
+
+    copy: PrivateCopy
+    ended: datetime | None
+    due: datetime | None
+    kept_because: str
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether it may go, and its time has passed."""
+        return not self.kept_because and self.due is not None and self.due <= now
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as ``private list --json`` prints them."""
+        one = self.copy
+        return {
+            "path": str(one.path),
+            "kind": one.kind,
+            "bytes": one.size,
+            "written": one.written.isoformat(timespec="seconds"),
+            "dataset": one.dataset,
+            "release": one.release,
+            "partition": one.partition,
+            "edition": one.edition,
+            "retention_days": one.retention_days,
+            "ended": None if self.ended is None else self.ended.isoformat(timespec="seconds"),
+            "due": None if self.due is None else self.due.isoformat(timespec="seconds"),
+            "removable": not self.kept_because,
+            "kept_because": self.kept_because,
+        }
+
+
+def copies_in_store(root: Path | UPath) -> list[PrivateCopy]:
+    """Return what lies in a private store of Dagster, in the order of its paths.
+
+    Links are not followed.
+
+    Parameters
+    ----------
+    root
+        The store's root.
+
+    Raises
+    ------
+    InputError
+        If there is no folder.
+    """
+    if not root.is_dir():
+        raise InputError(f"{root} is no folder: name the root of the private store.")
+    return [_copy(path, name) for path, name in _files(root)]
+
+
+def copies_in_folder(folder: Path) -> list[PrivateCopy]:
+    """Return what is restricted in the folder of a release that the command line made.
+
+    Parameters
+    ----------
+    folder
+        What ``--out`` named.
+
+    Raises
+    ------
+    InputError
+        If it holds no release.
+    """
+    try:
+        described = json.loads((folder / "release.json").read_text())
+        key, days = described["key"] or {}, described.get("retention_days")
+        said = {name: str(key.get(name, "")) for name in ("dataset", "release", "edition")}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise InputError(
+            f"{folder} holds no release.json that can be read: name the --out of a release."
+        ) from None
+    if not key:
+        said["release"] = folder.name
+    found = []
+    restricted = folder / "restricted"
+    for path, name in _files(restricted) if restricted.is_dir() else ():
+        one = _copy(path, f"{restricted.name}/{name}")
+        if one.kind == "other" and name in _STATISTICS and not _is_link(path):
+            one = PrivateCopy(
+                one.path,
+                one.name,
+                "statistics",
+                one.size,
+                one.written,
+                **said,
+                retention_days=days if isinstance(days, int) else None,
+                research=not key,
+            )
+        found.append(one)
+    return found
+
+
+def _files(root: Path | UPath) -> Iterator[tuple[Path | UPath, str]]:
+    """Yield the files below a folder, each with its path below it; links are not followed."""
+    if isinstance(root, Path):
+        for folder, inner, names in os.walk(root):
+            inner.sort()
+            for name in sorted(names):
+                path = Path(folder) / name
+                yield path, path.relative_to(root).as_posix()
+        return
+    # What another process has written or removed since must be seen.
+    root.fs.invalidate_cache()
+    within = root.fs._strip_protocol(root.path).strip("/")
+    for found in sorted(root.fs.find(root.path)):
+        name = str(found).strip("/").removeprefix(within).strip("/")
+        yield root / name, name
+
+
+def _is_link(path: Path | UPath) -> bool:
+    return isinstance(path, Path) and path.is_symlink()
+
+
+def _copy(path: Path | UPath, name: str) -> PrivateCopy:
+    if isinstance(path, Path):
+        status = path.lstat()
+        size, written = status.st_size, datetime.fromtimestamp(status.st_mtime, UTC)
+    else:
+        size, written = int(path.fs.size(path.path) or 0), _modified(path)
+    if _is_link(path):
+        # What it leads to lies elsewhere, and may be another's.
+        return PrivateCopy(path, name, "other", size, written)
+    if _PARTIAL.fullmatch(path.name):
+        return PrivateCopy(path, name, "unfinished", size, written, release=name.split("/")[0])
+    said = _said_in(path) if path.name.endswith(".parquet") else {}
+    if not said:
+        return PrivateCopy(path, name, "other", size, written)
+    days = said.get("retention_days")
+    return PrivateCopy(
+        path,
+        name,
+        "table",
+        size,
+        written,
+        dataset=str(said.get("dataset", "")),
+        # Before there was more, a table said its edition and partition: its folder is its release.
+        release=str(said.get("release", "") or name.split("/")[0]),
+        partition=str(said.get("partition", "")),
+        edition=str(said.get("edition", "")),
+        retention_days=days if isinstance(days, int) else None,
+        research=said.get("noise") == "numpy",
+    )
+
+
+def _modified(path: UPath) -> datetime:
+    found: datetime = path.fs.modified(path.path)
+    # Some file systems give it without a zone, in UTC.
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _said_in(path: Path | UPath) -> Mapping[str, Any]:
+    """Return for which release a Parquet file was read; nothing where it does not say so."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with path.open("rb") as file:
+            metadata = pq.read_schema(file).metadata or {}
+        said = json.loads(metadata[b"pandas"])["attributes"][INGESTION_ATTRIBUTE]
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError):
+        return {}
+    return said if isinstance(said, Mapping) else {}
+
+
+def judged(copies: Iterable[PrivateCopy], ledger: Ledger | None, now: datetime) -> list[Judged]:
+    """Return of each copy whether it may go.
+
+    Parameters
+    ----------
+    copies
+        As they were found.
+    ledger
+        The ledger that its releases are charged to; without one nothing that a release may still
+        need is removable.
+    now
+        The time.
+
+    Raises
+    ------
+    BudgetError
+        If there is no ledger, or it has moved: what is still needed is known where it goes on.
+    """
+    ends = {} if ledger is None else _ends(ledger)
+    return [_judge(one, None if ledger is None else ends, now) for one in copies]
+
+
+_Which = tuple[str, str, str, str]
+
+
+def _ends(ledger: Ledger) -> dict[_Which, datetime | None]:
+    """Return when each release ended, under all its specifications; None while one is open."""
+    if place := ledger.moved_to:
+        raise BudgetError(
+            f"the ledger {ledger.location} has moved to {place}: name that one, which knows what "
+            "is still needed"
+        )
+    from jam_dagster.privacy.ledger_schema import Kind
+    from jam_dagster.privacy.release import states_of
+
+    journals: dict[Any, list[Event]] = {}
+    for event in ledger.events():
+        if event.key is not None and event.moves_amount:
+            journals.setdefault(event.key, []).append(event)
+    ends: dict[_Which, datetime | None] = {}
+    for key, journal in journals.items():
+        which = (key.dataset, key.release, key.partition, key.edition)
+        closed = all(share.closed for share in states_of(journal).values())
+        at = max(event.at for event in journal if event.kind == Kind.CLOSED) if closed else ""
+        ended = datetime.fromisoformat(at) if at else None
+        before = ends.get(which, ended)
+        ends[which] = None if ended is None or before is None else max(ended, before)
+    return ends
+
+
+def _judge(
+    copy: PrivateCopy, ends: Mapping[_Which, datetime | None] | None, now: datetime
+) -> Judged:
+    if copy.kind == "other":
+        return Judged(copy, None, None, "it is not a private table that a release left here")
+    if copy.kind == "unfinished":
+        old_enough = copy.written + _PARTIAL_AGE
+        kept = "" if old_enough <= now else "it may be being written"
+        return Judged(copy, None, old_enough, kept)
+    ended: datetime | None = copy.written
+    if not copy.research:
+        if ends is None:
+            return Judged(copy, None, None, "only its ledger knows whether it is still needed")
+        found = [
+            end
+            for (dataset, *which), end in ends.items()
+            if which == [copy.release, copy.partition, copy.edition]
+            and copy.dataset in ("", dataset)
+        ]
+        if not found:
+            return Judged(copy, None, None, "the ledger knows no such release")
+        known = [end for end in found if end is not None]
+        ended = max(known) if len(known) == len(found) else None
+    if ended is None:
+        return Judged(copy, None, None, "its release has not ended, and needs it to go on")
+    due: datetime | None = None
+    if copy.retention_days is not None:
+        # One that was written since, for a repeat, is kept as long.
+        due = max(ended, copy.written) + timedelta(days=copy.retention_days)
+    return Judged(copy, ended, due, "")
+
+
+def remove(one: Judged) -> bool:
+    """Remove a copy; return whether it was removed, and not written once more meanwhile.
+
+    Raises
+    ------
+    InputError
+        If it may not go.
+    """
+    if one.kept_because:
+        raise InputError(f"{one.copy.path} is kept: {one.kept_because}.")
+    path = one.copy.path
+    if not path.exists():
+        return False
+    now = _copy(path, one.copy.name)
+    if (now.size, now.written) != (one.copy.size, one.copy.written):
+        return False
+    path.unlink()
+    return True

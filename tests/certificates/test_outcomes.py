@@ -1,0 +1,318 @@
+"""The genuine ledger and invented outcomes: whatever else is made to fit, they do not verify."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jam_dagster.certificates import Certificate, Entry, Finding, verify, write_table
+from jam_dagster.certificates.charges import STORED
+from jam_dagster.errors import LedgerIntegrityError
+from jam_dagster.mechanisms import Measurement, Transcript, refit, sampling_generator
+from jam_dagster.mechanisms.transcript import measurements_hash
+from jam_dagster.privacy import Event, Kind, Ledger
+from jam_dagster.tables import CsvSource, Domain, EncodedTable, decode
+from tests.certificates.conftest import Released
+from tests.certificates.test_verification import ISSUED
+from tests.cli_bench import NOISY, RELEASE, run_cli, synthesize, write_tables
+
+MWEM = ("--mechanism", "mwem_pgm")
+
+
+def released(folder: Path, *options: str, granted: float = 1.0, **tables: str) -> Path:
+    """Make a release in a folder of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        write_tables()
+        Ledger("ledger.db").grant("people", epsilon=granted, delta=1e-9)
+        pd.read_csv("priv.csv").to_csv("same.csv", index=False)
+        made = run_cli(*synthesize(*RELEASE, *options, **tables))
+        assert made.exit_code == 0, made.output
+    return folder
+
+
+@pytest.fixture(scope="module")
+def private_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release all of whose rounds measured the private table."""
+    return released(tmp_path_factory.mktemp("private"), *NOISY, *MWEM)
+
+
+@pytest.fixture(scope="module")
+def public_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release whose public table is as good as can be, so that rounds measure it."""
+    for _ in range(9):
+        folder = released(
+            tmp_path_factory.mktemp("public"), "--epsilon", "20", public="same.csv", granted=20.0
+        )
+        rounds = Transcript.load(folder / "out" / "transcript").rounds
+        if any(one.source == "public" for one in rounds):
+            return folder
+    raise AssertionError("no round of nine releases chose the public table")
+
+
+@pytest.fixture
+def made(tmp_path: Path, private_folder: Path) -> Released:
+    shutil.copytree(private_folder, tmp_path / "copy")
+    return Released(tmp_path / "copy")
+
+
+def encoded(made: Released, name: str) -> EncodedTable:
+    domain = Domain.load(made.folder / "domain.yaml")
+    return EncodedTable.from_frame(domain, pd.read_csv(made.home / name))
+
+
+def invent(made: Released, change: Callable[[Measurement], Measurement]) -> None:
+    """Change what was measured, and make model, table, seed and hashes follow from that."""
+    transcript = Transcript.load(made.folder / "transcript")
+    rounds = tuple(
+        one if one.measurement is None else replace(one, measurement=change(one.measurement))
+        for one in transcript.rounds
+    )
+    rounds = tuple(
+        one if one.measurement is None else replace(one, clique=one.measurement.clique)
+        for one in rounds
+    )
+    forged = replace(transcript, rounds=rounds)
+    forged.save(made.folder / "transcript")
+    model = refit(forged, Domain.load(made.folder / "domain.yaml"))
+    model.save(made.folder / "model")
+    rng = sampling_generator(forged)
+    write_table(decode(model.sample(forged.records, rng), rng), made.folder / "synthetic.csv")
+    measured = measurements_hash(forged).hexdigest()
+    made.forge(
+        lambda it: replace(
+            it, sampling=replace(it.sampling, measurements=measured, seed=measured[:32])
+        )
+    )
+
+
+def exact(made: Released) -> Callable[[Measurement], Measurement]:
+    private = encoded(made, "priv.csv")
+
+    def counted(measured: Measurement) -> Measurement:
+        return replace(measured, values=private.marginal(measured.clique).astype(float))
+
+    return counted
+
+
+def found(made: Released, **given: Any) -> dict[str, Finding]:
+    return {one.name: one for one in verify(made.folder, **given)}
+
+
+def test_exact_counts_in_place_of_what_was_drawn(made: Released) -> None:
+    """All of the release is made again from exact private counts, and sealed."""
+    invent(made, exact(made))
+    assert made.failed() == {"the outcomes", ISSUED}
+    assert made.failed(ledger=False) == {"the outcomes"}
+
+
+def test_digests_that_were_invented_too(made: Released) -> None:
+    from jam_dagster.certificates.outcome_faults import _digest_of
+
+    invent(made, exact(made))
+    transcript = Transcript.load(made.folder / "transcript")
+    calls = {one.step: one for one in transcript.calls}
+
+    def fitting(entry: Entry) -> Entry:
+        if entry.kind != STORED or entry.step not in calls:
+            return entry
+        return replace(entry, digest=_digest_of(calls[entry.step], transcript, None) or "")
+
+    made.forge(lambda it: replace(it, entries=tuple(map(fitting, it.entries))))
+    assert made.failed(ledger=False) == set()
+    assert made.failed() == {"the ledger", ISSUED}
+
+
+def test_outcomes_under_other_names(made: Released) -> None:
+    """What was measured stays as it was, and is said to be of another marginal of the shape."""
+    swapped = {"sex": "income", "income": "sex"}
+    domain = Domain.load(made.folder / "domain.yaml")
+
+    def renamed(measured: Measurement) -> Measurement:
+        names = tuple(swapped.get(name, name) for name in measured.clique)
+        clique = domain.canonical(names)
+        order = [names.index(name) for name in clique]
+        return replace(measured, clique=clique, values=measured.values.transpose(order))
+
+    invent(made, renamed)
+    assert made.failed(ledger=False) == {"the outcomes"}
+    assert made.failed() == {"the outcomes", ISSUED}
+
+
+def test_entries_without_their_digests(made: Released) -> None:
+    """As if an earlier version had made the release: nothing was compared, which is told."""
+
+    def without(it: Certificate) -> Certificate:
+        return replace(it, entries=tuple(one for one in it.entries if one.kind != STORED))
+
+    invent(made, exact(made))
+    made.forge(without)
+    assert made.failed() == {"the ledger", ISSUED}
+    outcomes = found(made)["the outcomes"]
+    assert (outcomes.passed, outcomes.checked) == (True, False)
+    assert outcomes.message.startswith("NOT CHECKED")
+
+
+def test_a_digest_that_is_left_out(made: Released) -> None:
+    """Where one outcome has a digest, those that were charged after it have theirs."""
+    last = [one for one in made.certificate.entries if one.kind == STORED][-1]
+    made.forge(lambda it: replace(it, entries=tuple(one for one in it.entries if one != last)))
+    outcomes = found(made)["the outcomes"]
+    assert not outcomes.passed
+    assert last.step in outcomes.message
+
+
+def test_an_outcome_that_is_told_to_be_lost(made: Released) -> None:
+    def lose(it: Certificate) -> Certificate:
+        first, *others = it.draws
+        call = replace(first.call, scale=None, lost=True)
+        return replace(it, draws=(replace(first, call=call), *others))
+
+    made.forge(lose)
+    assert "1 were stored, and are given as lost" in found(made)["the outcomes"].message
+    assert "the transcript" in made.failed()
+
+
+def test_errors_that_were_changed(made: Released) -> None:
+    made.rewrite("errors.json", lambda it: it["synthetic"].update(mean=0.001))
+    assert "file: errors" in made.failed(ledger=False)
+    made.forge()
+    assert made.failed(ledger=False) == {"the outcomes"}
+
+
+def test_public_measurements_that_are_no_counts_of_the_public_table(
+    tmp_path: Path, public_folder: Path
+) -> None:
+    shutil.copytree(public_folder, tmp_path / "copy")
+    made = Released(tmp_path / "copy")
+    table = CsvSource(str(made.home / "same.csv"))
+    without = found(made)["the public measurements"]
+    assert (without.passed, without.checked) == (True, False)
+    assert found(made, public=table)["the public measurements"].passed
+
+    def more(measured: Measurement) -> Measurement:
+        return replace(measured, values=measured.values + (measured.source == "public"))
+
+    invent(made, more)
+    assert made.failed(ledger=False) == set()
+    assert not found(made, public=table)["the public measurements"].passed
+    assert made.failed() == {ISSUED}
+
+
+def test_a_file_whose_hash_fails_is_not_read(
+    made: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    opened = np.load
+
+    def watched(file: Any, **options: Any) -> Any:
+        read.append(str(file))
+        return opened(file, **options)
+
+    monkeypatch.setattr(np, "load", watched)
+    for name in ("transcript/measurements.npz", "model/potentials.npz"):
+        path = made.folder / name
+        path.write_bytes(path.read_bytes() + b"\n")
+    monkeypatch.setattr(Transcript, "load", lambda folder: pytest.fail(f"{folder} was read"))
+    told = found(made)
+    assert read == []
+    for finding in ("the transcript", "the draws", "the outcomes", "the model, refitted"):
+        assert not told[finding].passed
+        assert "not checked" in told[finding].message
+        assert "was altered" in told[finding].message
+
+
+def change_draw(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    with np.load(path) as stored:
+        content = {name: stored[name] for name in stored.files}
+    change(content)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **content)
+    path.write_bytes(buffer.getvalue())
+
+
+def drawn(made: Released) -> list[Event]:
+    return [event for event in made.ledger.events() if event.kind in (Kind.CHARGED, Kind.STORED)]
+
+
+def without_transcript(made: Released) -> None:
+    """The mechanism is run again, from the stored draws."""
+    (made.folder / "transcript" / "transcript.json").unlink()
+
+
+@pytest.mark.parametrize("step", ["round-001/measure", "round-001/select", "evaluation/means"])
+def test_a_stored_draw_that_was_swapped_is_refused_and_named(
+    made: Released, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = made.folder / "draws" / f"{step.replace('/', '-')}.npz"
+
+    def swap(content: dict[str, Any]) -> None:
+        if "values" in content:
+            content["values"] = content["values"] + 1
+        else:
+            scalars = json.loads(str(content["scalars"]))
+            scalars["index"] = 0 if scalars["index"] else 1
+            content["scalars"] = np.array(json.dumps(scalars))
+
+    change_draw(path, swap)
+    without_transcript(made)
+    before = drawn(made)
+    made.move_in(monkeypatch)
+    again = run_cli(*synthesize(*RELEASE, *NOISY, *MWEM))
+    assert again.exit_code != 0
+    assert step in " ".join(again.output.split())
+    assert drawn(made) == before
+
+
+def test_a_choice_that_there_is_not_is_refused(
+    made: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def swap(content: dict[str, Any]) -> None:
+        content["scalars"] = np.array(
+            json.dumps({**json.loads(str(content["scalars"])), "index": 10**6})
+        )
+
+    change_draw(made.folder / "draws" / "round-001-select.npz", swap)
+    without_transcript(made)
+    made.move_in(monkeypatch)
+    again = run_cli(*synthesize(*RELEASE, *NOISY, *MWEM))
+    assert again.exit_code != 0
+    assert "chooses a candidate that there is not" in again.output
+
+
+def test_a_changed_transcript_is_not_certified(
+    made: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A free repeat takes the transcript that is there, and asks the ledger about it."""
+    before = made.ledger.events()
+    invent(made, exact(made))
+    made.move_in(monkeypatch)
+    again = run_cli(*synthesize(*RELEASE, *NOISY, *MWEM))
+    assert isinstance(again.exception, SystemExit | LedgerIntegrityError)
+    assert "nothing is certified" in " ".join(again.output.split())
+    assert [one for one in made.ledger.events() if one.kind == Kind.CERTIFIED] == [
+        one for one in before if one.kind == Kind.CERTIFIED
+    ]
+
+
+def test_a_release_that_is_repeated_writes_nothing(
+    made: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = (made.folder / "certificate.json").read_bytes()
+    made.move_in(monkeypatch)
+    before = made.ledger.events()
+    again = run_cli(*synthesize(*RELEASE, *NOISY, *MWEM))
+    assert again.exit_code == 0, again.output
+    assert made.ledger.events() == before
+    assert (made.folder / "certificate.json").read_bytes() == certificate
+    made.ledger.verify()
+    assert made.failed() == set()

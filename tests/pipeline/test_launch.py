@@ -1,0 +1,548 @@
+"""Whoever launches runs decides neither where a release is paid and kept, nor what it is."""
+
+import json
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+import pytest
+from dagster._core.test_utils import (
+    create_run_for_test,
+    create_test_daemon_workspace_context,
+    instance_for_test,
+)
+from dagster._core.workspace.context import IWorkspaceProcessContext
+from dagster._core.workspace.load_target import ModuleTarget
+from dagster._daemon.backfill import execute_backfill_iteration
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.pipeline import (
+    DatasetBudget,
+    LedgerResource,
+    ReleaseResources,
+    ReleaseStoreResource,
+)
+from jam_dagster.pipeline.storage import ReleaseStore
+from jam_dagster.tables import source_from_config
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, people, write_tables
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
+    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+ROOT = Path(__file__).parents[2]
+KEYS = ("ledger", "private_io_manager", "releasable_io_manager")
+# Enough to reserve, and none of it slow.
+RESERVING = ["domain", "privacy_budget"]
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+def elsewhere(home: Path, key: str) -> dict[str, Any]:
+    """Return the run config that moves a resource to places of the launcher's choosing."""
+    other = home / "other"
+    config: dict[str, Any] = {"root": str(other)}
+    if key == "ledger":
+        budget = {"people": {"epsilon": 50.0, "delta": 1e-9}}
+        config = {"url": str(other / "ledger.sqlite"), "budgets": budget}
+    elif key == "private_io_manager":
+        config |= {"private": False, "options": {"auto_mkdir": True}}
+    return {"resources": {key: {"config": config}}}
+
+
+def assert_refused(said: str, key: str) -> None:
+    assert f"root:resources:{key}:config" in said.replace("\\u0022", '"')
+    assert "nexpected config entr" in said
+
+
+def assert_nothing_happened(home: Path) -> None:
+    bench = Bench(home, dg.DagsterInstance.ephemeral())
+    assert bench.events() == []
+    assert not (home / "other").exists()
+    assert not bench.closed.exists()
+    assert not bench.releases.exists()
+
+
+def by_its_job(bench: Bench, config: dict[str, Any]) -> None:
+    job = bench.definitions().resolve_job_def("people_release")
+    job.execute_in_process(
+        instance=bench.instance,
+        run_config=config | QUIET,
+        asset_selection=[dg.AssetKey(["people", name]) for name in RESERVING],
+    )
+
+
+def from_the_asset_graph(bench: Bench, config: dict[str, Any]) -> None:
+    """By the job behind the button of the UI, whose resources may have any further key."""
+    job = bench.definitions().resolve_implicit_global_asset_job_def()
+    job.execute_in_process(
+        instance=bench.instance,
+        run_config=config | QUIET,
+        asset_selection=[dg.AssetKey(["people", name]) for name in RESERVING],
+    )
+
+
+def by_materialize(bench: Bench, config: dict[str, Any]) -> None:
+    definitions = bench.definitions()
+    dg.materialize(
+        [one for one in definitions.assets or () if isinstance(one, dg.AssetsDefinition)],
+        selection=[dg.AssetKey(["people", name]) for name in RESERVING],
+        resources=dict(definitions.resources or {}),
+        instance=bench.instance,
+        run_config=config | QUIET,
+    )
+
+
+def by_a_schedule(bench: Bench, config: dict[str, Any]) -> None:
+    job = bench.definitions().resolve_job_def("people_release")
+    schedule = dg.ScheduleDefinition(
+        name="monthly", job=job, cron_schedule="0 0 1 * *", run_config=config
+    )
+    tick = schedule.evaluate_tick(dg.build_schedule_context(instance=bench.instance))
+    (asked,) = tick.run_requests or ()
+    job.execute_in_process(instance=bench.instance, run_config=dict(asked.run_config) | QUIET)
+
+
+def by_a_sensor(bench: Bench, config: dict[str, Any]) -> None:
+    job = bench.definitions().resolve_job_def("people_release")
+
+    @dg.sensor(job=job)
+    def asking() -> dg.RunRequest:
+        return dg.RunRequest(run_config=config)
+
+    tick = asking.evaluate_tick(dg.build_sensor_context(instance=bench.instance))
+    (asked,) = tick.run_requests or ()
+    job.execute_in_process(instance=bench.instance, run_config=dict(asked.run_config) | QUIET)
+
+
+def of_resources_in_yaml(bench: Bench, config: dict[str, Any]) -> None:
+    attributes = {
+        "budgets": {"people": {"epsilon": 5.0}},
+        "ledger": str(bench.home / "ledger.sqlite"),
+        "private": str(bench.closed),
+        "releases": str(bench.releases),
+    }
+    made = ReleaseResources.from_attributes_dict(attributes=attributes)
+    resources = made.build_defs(dg.ComponentTree.for_test().load_context).resources
+    release = dg.Definitions(
+        assets=bench.definitions().assets, jobs=bench.definitions().jobs, resources=resources
+    )
+    release.resolve_job_def("people_release").execute_in_process(
+        instance=bench.instance, run_config=config | QUIET
+    )
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize(
+    "launch",
+    [
+        by_its_job,
+        from_the_asset_graph,
+        by_materialize,
+        by_a_schedule,
+        by_a_sensor,
+        of_resources_in_yaml,
+    ],
+)
+def test_no_launch_moves_the_ledger_or_a_store(
+    bench: Bench, key: str, launch: Callable[[Bench, dict[str, Any]], None]
+) -> None:
+    with pytest.raises(dg.DagsterInvalidConfigError) as refused:
+        launch(bench, elsewhere(bench.home, key))
+    assert_refused(str(refused.value), key)
+    assert_nothing_happened(bench.home)
+
+
+def test_a_launch_that_gives_nothing_is_none_the_worse(bench: Bench) -> None:
+    empty: dict[str, Any] = {"resources": {key: {"config": {}} for key in KEYS}}
+    by_its_job(bench, empty)
+    assert bench.kinds() == ["reserved"]
+
+
+@pytest.mark.parametrize("job", ["people_release", ""])
+def test_no_step_takes_config_or_inputs_from_a_launch(bench: Bench, job: str) -> None:
+    """An input that a launch gave as a pickle would run code of the launcher's."""
+    definitions = bench.definitions()
+    whole = (
+        definitions.resolve_job_def(job)
+        if job
+        else definitions.resolve_implicit_global_asset_job_def()
+    )
+    ops = whole.run_config_schema.config_type.fields["ops"].config_type.fields
+    assert len(ops) == len(whole.graph.nodes) >= 15
+    for name, one in ops.items():
+        accepted = one.config_type.fields
+        assert set(accepted) == {"config"}, name
+        assert accepted["config"].config_type.fields == {}, name
+    # The same of each step alone, whose inputs come from no other step of the run.
+    for node in whole.graph.nodes:
+        alone = whole.get_subset(op_selection=[node.name])
+        one = alone.run_config_schema.config_type.fields["ops"].config_type.fields[node.name]
+        assert set(one.config_type.fields) == {"config"}, node.name
+
+
+def test_inputs_that_a_launch_gives_are_refused_or_not_looked_at(bench: Bench) -> None:
+    class Owned:
+        def __reduce__(self) -> Any:
+            return Path.write_text, (bench.home / "owned", "x")
+
+    planted = bench.home / "planted.pickle"
+    planted.write_bytes(pickle.dumps(Owned()))
+    given = {"public_discretized": {"pickle": {"path": str(planted)}}}
+    config = {"ops": {"people__synthetic_records": {"inputs": given}}}
+    for launch in (by_its_job, from_the_asset_graph):
+        # Of a step that the run does not make Dagster takes them, and drops them.
+        launch(bench, config)
+        with pytest.raises(dg.DagsterInvalidConfigError, match="inputs"):
+            launch(bench, {"ops": {"people__privacy_budget": {"inputs": {"domain": {"value": 1}}}}})
+    assert not (bench.home / "owned").exists()
+
+
+def test_the_default_io_manager_keeps_nothing_of_a_release(bench: Bench) -> None:
+    other = bench.home / "other"
+    job = bench.definitions().resolve_job_def("people_release")
+    result = job.execute_in_process(
+        instance=bench.instance,
+        run_config={"resources": {"io_manager": {"config": {"base_dir": str(other)}}}} | QUIET,
+        asset_selection=[dg.AssetKey(["people", name]) for name in UP_TO_SYNTHETIC[:6]],
+    )
+    assert result.success
+    assert bench.closed.exists()
+    assert not other.exists()
+
+
+def test_resources_of_a_project_s_own_are_refused_what_a_launch_gives(bench: Bench) -> None:
+    """What is put in the place of the resources may take run config; the steps do not."""
+
+    @dg.resource(config_schema={"url": str})
+    def ledger(context: dg.InitResourceContext) -> LedgerResource:
+        budgets = {"people": DatasetBudget(epsilon=50.0, delta=1e-9)}
+        return LedgerResource(url=context.resource_config["url"], budgets=budgets)
+
+    @dg.io_manager(config_schema={"root": str})
+    def private(context: dg.InitResourceContext) -> ReleaseStore:
+        return ReleaseStoreResource(root=context.resource_config["root"], private=True).open()
+
+    other = bench.home / "other"
+    own = {
+        "ledger": (ledger, {"url": str(other / "l")}),
+        "private_io_manager": (private, {"root": str(other)}),
+    }
+    for key, (resource, config) in own.items():
+        definitions = bench.definitions()
+        resources = {**(definitions.resources or {}), key: resource}
+        made = dg.Definitions(assets=definitions.assets, jobs=definitions.jobs, resources=resources)
+        for step in ("privacy_budget", "private_records"):
+            result = made.resolve_job_def("people_release").execute_in_process(
+                instance=bench.instance,
+                raise_on_error=False,
+                run_config={"resources": {key: {"config": config}}} | QUIET,
+                asset_selection=[dg.AssetKey(["people", one]) for one in ("domain", step)],
+            )
+            said = failure(result)
+            assert f"the run's config configures the resource {key}" in said
+            assert str(other) not in said
+        assert bench.events() == []
+        assert not other.exists()
+    assert not bench.closed.exists()
+
+
+def test_a_launch_does_not_move_the_table_that_a_release_is_made_of(bench: Bench) -> None:
+    @dg.asset(io_manager_key="warehouse")
+    def raw() -> pd.DataFrame:
+        return people(600, seed=1)
+
+    definitions = dg.Definitions.merge(
+        bench.definitions(private=source_from_config({"asset": "raw"})),
+        dg.Definitions(
+            assets=[raw],
+            resources={"warehouse": dg.FilesystemIOManager(base_dir=str(bench.home / "raw"))},
+        ),
+    )
+    # Another table, in another place, as a launch would name it.
+    other = {"warehouse": dg.FilesystemIOManager(base_dir=str(bench.home / "planted"))}
+    dg.materialize([raw], resources=other, instance=bench.instance, run_config=QUIET)
+    result = definitions.resolve_job_def("people_release").execute_in_process(
+        instance=bench.instance,
+        raise_on_error=False,
+        run_config={
+            "resources": {"warehouse": {"config": {"base_dir": str(bench.home / "planted")}}}
+        }
+        | QUIET,
+        asset_selection=[dg.AssetKey(["people", one]) for one in ("domain", "private_records")],
+    )
+    assert "the run's config configures the resource warehouse" in failure(result)
+    assert bench.events() == []
+    assert not bench.closed.exists()
+
+
+def test_a_tag_of_a_run_names_no_partition_that_there_is_not(bench: Bench) -> None:
+    for name in ("A", "Z"):
+        people(600, seed=1).to_csv(bench.home / f"people_{name}.csv", index=False)
+    job = bench.definitions(
+        private=source_from_config(str(bench.home / "people_{partition}.csv")),
+        partitions={"static": ["A", "B"]},
+    ).resolve_job_def("people_release")
+    for step in ("privacy_budget", "private_records"):
+        result = job.execute_in_process(
+            instance=bench.instance,
+            raise_on_error=False,
+            tags={"dagster/partition": "Z"},
+            run_config=QUIET,
+            asset_selection=[dg.AssetKey(["people", step])],
+        )
+        assert not result.success
+    assert bench.events() == []
+    assert not bench.closed.exists()
+
+
+def test_the_ledger_must_be_one(bench: Bench) -> None:
+    definitions = bench.definitions()
+    resources = {**(definitions.resources or {}), "ledger": "ledger.sqlite"}
+    made = dg.Definitions(assets=definitions.assets, jobs=definitions.jobs, resources=resources)
+    result = made.resolve_job_def("people_release").execute_in_process(
+        instance=bench.instance,
+        raise_on_error=False,
+        run_config=QUIET,
+        asset_selection=[dg.AssetKey(["people", name]) for name in RESERVING],
+    )
+    assert "ledger is a str; make it a LedgerResource" in failure(result)
+
+
+def test_steps_and_functions_take_the_resources_by_their_types(bench: Bench) -> None:
+    seen: list[object] = []
+
+    class Reader(dg.ConfigurableResource[Any]):
+        books: dg.ResourceDependency[LedgerResource]
+
+    @dg.asset
+    def reading(ledger: dg.ResourceParam[LedgerResource], reader: Reader) -> None:
+        seen.extend((ledger, reader.books))
+
+    ledger = bench.resources()["ledger"]
+    made = dg.materialize([reading], resources={"ledger": ledger, "reader": Reader(books=ledger)})
+    assert made.success
+    assert seen == [ledger, ledger]
+
+
+COMMANDS = {
+    "dg launch --job": ["dg", "launch", "-m", "LOCATION", "--job", "people_release"],
+    "dg launch --assets": ["dg", "launch", "-m", "LOCATION", "--assets", "group:people"],
+    "dagster job execute": ["dagster", "job", "execute", "-m", "LOCATION", "-j", "people_release"],
+    "dagster asset materialize": [
+        "dagster",
+        "asset",
+        "materialize",
+        "-m",
+        "LOCATION",
+        "--select",
+        "group:people",
+    ],
+}
+
+
+def everything_elsewhere(home: Path) -> dict[str, Any]:
+    moved = [elsewhere(home, key)["resources"] for key in KEYS]
+    return {"resources": {key: one for each in moved for key, one in each.items()}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_moves_the_ledger_or_a_store(tmp_path: Path, command: str) -> None:
+    write_tables(tmp_path)
+    (tmp_path / "dagster").mkdir()
+    program, *words = COMMANDS[command]
+    words = ["tests.pipeline.launch_location" if one == "LOCATION" else one for one in words]
+    config = everything_elsewhere(tmp_path)
+    if command == "dagster job execute":
+        file = tmp_path / "run.json"
+        file.write_text(json.dumps(config))
+        words += ["-c", str(file)]
+    else:
+        words += ["--config-json", json.dumps(config)]
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / program), *words],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "JAM_LAUNCH_HOME": str(tmp_path),
+            "DAGSTER_HOME": str(tmp_path / "dagster"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    for key in KEYS:
+        assert_refused(done.stdout + done.stderr, key)
+    assert_nothing_happened(tmp_path)
+
+
+LAUNCH = """
+mutation($params: ExecutionParams!) { launchRun(executionParams: $params) {
+  __typename
+  ... on RunConfigValidationInvalid { errors { message } }
+  ... on PythonError { message } } }
+"""
+REEXECUTE = LAUNCH.replace("launchRun", "launchRunReexecution")
+SEVERAL = """
+mutation($params: [ExecutionParams!]!) { launchMultipleRuns(executionParamsList: $params) {
+  __typename
+  ... on LaunchMultipleRunsResult { launchMultipleRunsResult {
+    __typename
+    ... on RunConfigValidationInvalid { errors { message } } } } } }
+"""
+
+
+@pytest.fixture
+def workspace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[dg.DagsterInstance, IWorkspaceProcessContext]]:
+    """The code location in a server, as the webserver and the daemon meet it."""
+    write_tables(tmp_path)
+    monkeypatch.setenv("JAM_LAUNCH_HOME", str(tmp_path))
+    target = ModuleTarget(
+        module_name="tests.pipeline.launch_location",
+        attribute=None,
+        working_directory=str(ROOT),
+        location_name="launched",
+    )
+    home = tmp_path / "dagster"
+    home.mkdir()
+    with (
+        warnings.catch_warnings(),
+        instance_for_test(temp_dir=str(home)) as instance,
+        create_test_daemon_workspace_context(target, instance) as context,
+    ):
+        warnings.simplefilter("ignore")
+        yield instance, context
+
+
+@pytest.mark.slow
+def test_no_launch_from_the_ui_moves_the_ledger_or_a_store(
+    tmp_path: Path, workspace: tuple[dg.DagsterInstance, IWorkspaceProcessContext]
+) -> None:
+    """The Launchpad, the buttons of the asset graph, several at once, and a re-execution."""
+    from dagster_graphql.test.utils import execute_dagster_graphql
+
+    instance, context = workspace
+    place = {"repositoryLocationName": "launched", "repositoryName": "__repository__"}
+    selectors = [
+        {**place, "pipelineName": "people_release"},
+        {
+            **place,
+            "pipelineName": "__ASSET_JOB",
+            "assetSelection": [
+                {"path": ["people", "domain"]},
+                {"path": ["people", "privacy_budget"]},
+            ],
+            "assetCheckSelection": [
+                {"assetKey": {"path": ["people", "privacy_budget"]}, "name": "budget_suffices"}
+            ],
+        },
+    ]
+    before = create_run_for_test(instance, job_name="people_release")
+    for key in KEYS:
+        for selector in selectors:
+            params = {
+                "selector": selector,
+                "runConfigData": json.dumps(elsewhere(tmp_path, key)),
+            }
+            again = {"parentRunId": before.run_id, "rootRunId": before.run_id}
+            request = context.create_request_context()
+            for text, given, name in (
+                (LAUNCH, params, "launchRun"),
+                (REEXECUTE, {**params, "executionMetadata": again}, "launchRunReexecution"),
+                (SEVERAL, [params], "launchMultipleRuns"),
+            ):
+                answer = execute_dagster_graphql(request, text, {"params": given}).data[name]
+                said = json.dumps(answer)
+                assert "RunConfigValidationInvalid" in said, (name, said)
+                assert_refused(said, key)
+    assert [one.run_id for one in instance.get_runs()] == [before.run_id]
+    assert_nothing_happened(tmp_path)
+
+
+BACKFILL = """
+mutation($params: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $params) {
+  __typename
+  ... on LaunchBackfillSuccess { backfillId }
+  ... on PythonError { message } } }
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", KEYS)
+def test_no_backfill_moves_the_ledger_or_a_store(
+    tmp_path: Path, workspace: tuple[dg.DagsterInstance, IWorkspaceProcessContext], key: str
+) -> None:
+    from dagster_graphql.test.utils import execute_dagster_graphql
+
+    instance, context = workspace
+    params = {
+        "assetSelection": [{"path": ["towns", name]} for name in RESERVING],
+        "partitionNames": ["A", "B"],
+        "runConfigData": json.dumps(elsewhere(tmp_path, key)),
+    }
+    request = context.create_request_context()
+    answer = execute_dagster_graphql(request, BACKFILL, {"params": params}).data
+    launched = answer["launchPartitionBackfill"]
+    said = str(launched)
+    if launched["__typename"] == "LaunchBackfillSuccess":
+        for _ in range(3):
+            list(execute_backfill_iteration(context, logging.getLogger("backfill")))
+        found = instance.get_backfill(launched["backfillId"])
+        assert found is not None
+        said = str(found.error)
+    assert_refused(said, key)
+    assert not any(run.is_success for run in instance.get_runs())
+    assert_nothing_happened(tmp_path)
+
+
+def test_the_places_are_checked_where_they_are_written() -> None:
+    for wrong in (None, "", 3, Path("/x")):
+        with pytest.raises(SpecificationError, match="the ledger's url must be a path or URL"):
+            LedgerResource(url=wrong)  # type: ignore[arg-type]
+        with pytest.raises(SpecificationError, match="the store's root must be a path or URL"):
+            ReleaseStoreResource(root=wrong)  # type: ignore[arg-type]
+    with pytest.raises(SpecificationError, match="private must be True or False"):
+        ReleaseStoreResource(root="/x", private="no")  # type: ignore[arg-type]
+    with pytest.raises(SpecificationError, match="options must be a mapping"):
+        ReleaseStoreResource(root="/x", options=["anon"])  # type: ignore[arg-type]
+    with pytest.raises(SpecificationError, match=r"budgets\.people must be a DatasetBudget"):
+        LedgerResource(url="/x", budgets={"people": 3.0})  # type: ignore[dict-item]
+    with pytest.raises(SpecificationError, match="budgets must be a mapping"):
+        LedgerResource(url="/x", budgets=3.0)  # type: ignore[arg-type]
+    budgets: Any = {"people": {"epsilon": 1.0, "delta": 1e-9}}
+    assert LedgerResource(url="/x", budgets=budgets).budgets["people"].epsilon == 1.0
+
+
+def test_variables_of_dagster_s_are_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert LedgerResource(url=dg.EnvVar("JAM_L")).url == "${JAM_L}"
+    store = ReleaseStoreResource(
+        root=dg.EnvVar("JAM_R"), options={"deep": [dg.EnvVar("JAM_O"), dg.EnvVar.int("JAM_N")]}
+    )
+    assert store.root == "${JAM_R}"
+    with pytest.raises(SpecificationError, match=r"the store's root names \$\{JAM_R\}"):
+        store.open()
+    monkeypatch.setenv("JAM_R", "memory://somewhere")
+    with pytest.raises(SpecificationError, match=r"the store's options name \$\{JAM_O\}"):
+        store.open()
+    monkeypatch.setenv("JAM_O", "o")
+    monkeypatch.setenv("JAM_N", "7")
+    assert store.open().root.storage_options == {"deep": ["o", 7]}
+    for field in ("period", "epsilon"):
+        budget: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9, field: dg.EnvVar.int("JAM_N")}
+        with pytest.raises(ValueError, match=r"\$\{JAM_N\}"):
+            DatasetBudget(**budget)

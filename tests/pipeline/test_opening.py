@@ -1,0 +1,357 @@
+"""How the steps of a release open private data: bound to a source, and journalled before."""
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.pipeline import DatasetBudget, EvaluationSpec, PrivacySpec
+from jam_dagster.pipeline.formats import CodesFormat, TableFormat
+from jam_dagster.pipeline.identity import INGESTION_ATTRIBUTE
+from jam_dagster.pipeline.resources import BudgetSpec
+from jam_dagster.privacy import ReleaseKey
+from jam_dagster.tables import Domain, SqlSource
+from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure, people
+
+OFF = EvaluationSpec(mode="off")
+INGESTED = UP_TO_SYNTHETIC[:5]
+DRAWN = UP_TO_SYNTHETIC[:7]
+
+
+def attempts(bench: Bench) -> tuple[int, int]:
+    """Return how many attempts there were, and how many did not end well."""
+    verified = bench.ledger.verify().accesses
+    assert verified is not None
+    return verified.attempts, verified.not_ended
+
+
+def failures(bench: Bench) -> list[Path]:
+    return sorted((bench.closed / "people" / "failures").glob("*.txt"))
+
+
+def failed_steps(result: dg.ExecuteInProcessResult) -> list[str | None]:
+    return [event.step_key for event in result.all_events if event.is_step_failure]
+
+
+def asking(*predicates: dict[str, Any]) -> Domain:
+    """Return the domain with predicates that the table must not fulfil."""
+    content = DOMAIN.to_dict()
+    return Domain.from_dict({**content, "impossible": list(predicates)})
+
+
+def said(result: dg.ExecuteInProcessResult) -> str:
+    """Return what the event log tells of a failure, but for the times and ids of this run."""
+    told = failure(result) + "\n".join(
+        str(event.message) for event in result.all_events if event.is_step_failure
+    )
+    return re.sub(r"[0-9a-f-]{36}", "ID", told)
+
+
+def test_which_predicate_holds_is_not_told_and_asking_ends_soon(bench: Bench) -> None:
+    """The domain lists predicates, the last of which always holds, and asks for the first."""
+    always = {"town": "Aix", "job": "nurse"}
+    # What public data hold is named.
+    people(200, seed=2).assign(job="none").to_csv(bench.public, index=False)
+    first = [{"age": {"bins": [bin_]}, "sex": "F", "job": "clerk"} for bin_ in range(1, 5)]
+    answers = set()
+    for least in (1, 3):
+        table = pd.read_csv(bench.private)
+        edges = [0, 15, 30, 45, 60, 100]
+        table.assign(sex="F", job="clerk", age=edges[least]).to_csv(bench.private, index=False)
+        # The nurses of Aix are many, so that any run fails.
+        pd.concat([pd.read_csv(bench.private), table.query("job == 'nurse'")]).to_csv(
+            bench.private, index=False
+        )
+        told = said(bench.run(DRAWN, domain=asking(*first, always), evaluation=OFF))
+        answers.add(re.sub(r"\(pid: \d+\)|\d+\.\d+m?s", "", told))
+        bench.private.write_text(table.to_csv(index=False))
+    assert len(answers) == 1
+    told = answers.pop()
+    assert "PrivateValuesError" in told
+    assert "OutsideDomainError" not in told
+    assert "clerk" not in told
+    assert "nurse" not in told
+    assert bench.kinds()[-1] == "reserved"
+
+    # Its owner finds it, and nobody else.
+    assert len(failures(bench)) == 2
+    for path in failures(bench):
+        assert "sex F" in path.read_text()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+    assert not bench.run(DRAWN, domain=asking(*first, always), evaluation=OFF).success
+    refused = failure(bench.run(INGESTED, evaluation=OFF))
+    assert "AttemptsError" in refused
+    assert "ledger acknowledge --ledger" in refused
+    assert len(failures(bench)) == 3
+    assert bench.ledger.acknowledge("people", reason="the domain was wrong") == 3
+    result = bench.run(INGESTED, evaluation=OFF)
+    assert result.success, failure(result)
+
+
+def test_a_step_that_is_not_paid_for_answers_nothing_by_ending_well(bench: Bench) -> None:
+    """One predicate a run: all that hold nobody would end well, for nothing, until one does not."""
+    nobody = {"age": {"bins": [4]}, "sex": "F", "job": "clerk"}
+    somebody = {"town": "Aix", "job": "nurse"}
+    people(200, seed=2).assign(job="none").to_csv(bench.public, index=False)
+    table = pd.read_csv(bench.private)
+    table[(table["age"] < 60) | (table["job"] != "clerk")].to_csv(bench.private, index=False)
+    told = {}
+    for name, one in (("nobody", nobody), ("somebody", somebody)):
+        result = bench.run(INGESTED, domain=asking(one), evaluation=OFF)
+        assert result.success, failure(result)
+        told[name] = {
+            (event.event_type_value, event.step_key)
+            for event in result.all_events
+            if event.step_key and "private" in event.step_key
+        }
+    assert told["nobody"] == told["somebody"]
+    # The one who asks pays for the one answer, and the other counts.
+    assert attempts(bench) == (4, 0)
+    refused = bench.run(DRAWN, domain=asking(somebody), evaluation=OFF)
+    assert "PrivateValuesError" in failure(refused)
+    assert failed_steps(refused) == ["people__jam_pgm"]
+    assert "charged" not in bench.kinds()
+    assert attempts(bench)[1] == 1
+    result = bench.run(DRAWN, domain=asking(nobody), evaluation=OFF)
+    assert result.success, failure(result)
+    assert "charged" in bench.kinds()
+
+
+@pytest.fixture
+def people_db(bench: Bench) -> str:
+    path = bench.home / "people.sqlite"
+    with sqlite3.connect(path) as connection:
+        pd.read_csv(bench.private).to_sql("people", connection, index=False)
+    return f"sqlite:///{path}"
+
+
+def test_another_where_is_refused_under_one_reservation(bench: Bench, people_db: str) -> None:
+    """The number of rows of any slice was told under one reservation, with nothing spent."""
+    whole = SqlSource(people_db, "select * from people")
+    sliced = SqlSource(people_db, "select * from people where sex = 'F' and age < 30")
+    result = bench.run(INGESTED, private=whole, evaluation=OFF)
+    assert result.success, failure(result)
+    before, opened = bench.events(), attempts(bench)
+    for selection in (["privacy_budget"], ["private_records"]):
+        refused = failure(bench.run(selection, private=sliced, evaluation=OFF))
+        assert "was reserved for another source" in refused
+        assert "sex = 'F'" not in refused
+    assert bench.events() == before
+    assert attempts(bench) == opened
+    # A corrected specification, from which nothing was drawn, may read it, and tells no number.
+    result = bench.run(INGESTED, private=sliced, evaluation=OFF, privacy=PrivacySpec(epsilon=1.9))
+    assert result.success, failure(result)
+    rows = len(pd.read_parquet(bench.closed / "people" / "private_records.parquet"))
+    assert not re.search(rf"\b{rows}\b", events_of(result, bench))
+
+
+def events_of(result: dg.ExecuteInProcessResult, bench: Bench) -> str:
+    """Return what the event log and the releasable store hold of a run's private steps."""
+    logged = "\n".join(
+        str(event.event_specific_data)
+        for event in result.all_events
+        if event.step_key and "private" in event.step_key
+    )
+    logged += "\n".join(str(entry.user_message) for entry in bench.instance.all_logs(result.run_id))
+    return re.sub(r"[0-9a-f-]{36}|timestamp=[\d.]+|\d+(\.\d+)?m?s\b|pid: \d+", "", logged)
+
+
+def test_no_number_of_rows_is_shown_before_a_draw_is_paid(bench: Bench) -> None:
+    table = pd.read_csv(bench.private).head(557)
+    table.to_csv(bench.private, index=False)
+    result = bench.run(INGESTED, evaluation=OFF)
+    assert result.success, failure(result)
+    assert not re.search(r"\b557\b", events_of(result, bench))
+    drawn = bench.run(UP_TO_SYNTHETIC, evaluation=OFF)
+    assert drawn.success, failure(drawn)
+    (data,) = bench.releases.glob("people/archive/*/data.json")
+    assert json.loads(data.read_text())["private_rows"] is None
+    (kept,) = bench.closed.glob("people/records/*.json")
+    assert json.loads(kept.read_text()) == 557
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
+def test_each_step_that_opens_private_data_is_an_attempt_that_ends_well(bench: Bench) -> None:
+    result = bench.run()
+    assert result.success, failure(result)
+    # Records, codes, the run of the mechanism, and the errors, which are exact here.
+    assert attempts(bench) == (4, 0)
+    assert bench.run().success
+    assert attempts(bench) == (8, 0)
+    assert failures(bench) == []
+
+
+@pytest.mark.parametrize("step", ["private_records", "private_discretized", "jam_pgm"])
+def test_nothing_is_read_once_there_were_too_many(
+    drawn: Bench, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    key = ReleaseKey("people", "people", "x")
+    for _ in range(3):
+        with pytest.raises(ValueError, match="bad"), drawn.ledger.opening(key):
+            raise ValueError("bad")
+
+    def read(*_: Any, **__: Any) -> None:
+        raise AssertionError("read")
+
+    if step == "jam_pgm":
+        # Its public codes are an input, which may be read.
+        monkeypatch.setattr("jam_dagster.pipeline.synthesis.DataFingerprint.of", read)
+    else:
+        monkeypatch.setattr(CodesFormat, "read", read)
+        monkeypatch.setattr(TableFormat, "read", read)
+        monkeypatch.setattr("jam_dagster.tables.CsvSource._read_records", read)
+    told = failure(drawn.run([step]))
+    assert "AttemptsError" in told
+    assert "AssertionError" not in told
+
+
+def test_what_is_refused_before_anything_is_opened_is_no_attempt(bench: Bench) -> None:
+    assert bench.run(["domain"]).success
+    refused = bench.run(["privacy_budget", "private_records"], privacy=PrivacySpec(epsilon=9.0))
+    assert "BudgetExceededError" in failure(refused)
+    assert "not in the store" in failure(bench.run(["private_discretized"]))
+    assert "not in the store" in failure(bench.run(["jam_pgm"]))
+    assert attempts(bench) == (0, 0)
+    assert bench.run(UP_TO_SYNTHETIC[:6]).success
+    stale = failure(bench.run(["jam_pgm"], privacy=PrivacySpec(epsilon=2.0, edition="2")))
+    assert "Materialize private_records" in stale
+    assert attempts(bench) == (2, 0)
+
+
+def test_a_stored_table_of_another_source_is_refused(bench: Bench, people_db: str) -> None:
+    whole = SqlSource(people_db, "select * from people")
+    sliced = SqlSource(people_db, "select * from people where sex = 'F'")
+    assert bench.run(UP_TO_SYNTHETIC[:6], private=sliced, evaluation=OFF).success
+    bench.ledger.rebind("people", reason="the whole table is meant")
+    assert bench.run(["privacy_budget"], private=whole, evaluation=OFF).success
+    opened = attempts(bench)
+    for step in ("private_discretized", "jam_pgm"):
+        told = failure(bench.run([step], private=whole, evaluation=OFF))
+        assert "SourceBindingError" in told
+    assert attempts(bench) == opened
+    assert "charged" not in bench.kinds()
+    result = bench.run(UP_TO_SYNTHETIC, private=whole, evaluation=OFF)
+    assert result.success, failure(result)
+    bench.ledger.verify()
+
+
+def test_tables_that_earlier_versions_stored_are_accepted(bench: Bench) -> None:
+    assert bench.run(UP_TO_SYNTHETIC[:6], evaluation=OFF).success
+    for name in ("private_records.parquet", "private_discretized.codes.parquet"):
+        path = bench.closed / "people" / name
+        table = pq.read_table(path)
+        told = json.loads(table.schema.metadata[b"pandas"])
+        said = told["attributes"][INGESTION_ATTRIBUTE]
+        assert re.fullmatch(r"[0-9a-f]{16}:[0-9a-f]{64}", said["source"])
+        told["attributes"][INGESTION_ATTRIBUTE] = {
+            name: said[name] for name in ("edition", "partition", "limit")
+        }
+        metadata = {**table.schema.metadata, b"pandas": json.dumps(told).encode()}
+        pq.write_table(table.replace_schema_metadata(metadata), path)
+    result = bench.run(["private_discretized", "jam_pgm", "synthetic_records"], evaluation=OFF)
+    assert result.success, failure(result)
+
+
+def test_a_table_that_was_read_for_research_pays_for_no_release(bench: Bench) -> None:
+    """Research binds no source: another `where` would come in by it."""
+    research = PrivacySpec(epsilon=1.0, noise="numpy", seed=1)
+    tables = ["domain", "private_records", "private_discretized", "public_records"]
+    assert bench.run([*tables, "public_discretized"], privacy=research, evaluation=OFF).success
+    for steps in (["private_discretized"], ["jam_pgm"]):
+        refused = bench.run(steps, evaluation=OFF)
+        assert "was read for research" in failure(refused)
+    assert not [one for one in bench.events() if one.kind.value == "reserved"]
+
+
+def test_the_digest_of_a_source_stays_in_the_private_store_and_the_ledger(bench: Bench) -> None:
+    result = bench.run(UP_TO_SYNTHETIC, evaluation=OFF)
+    assert result.success, failure(result)
+    secret = bench.closed / "source.key"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    (reserved,) = {one.source for one in bench.events() if one.kind.value == "reserved"}
+    _, digest = reserved.split(":")
+    for path in bench.releases.rglob("*"):
+        if path.is_file():
+            assert digest.encode() not in path.read_bytes(), path
+    logged = "\n".join(str(event) for event in result.all_events)
+    assert digest not in logged
+
+
+def test_a_value_that_cannot_be_stored_counts_too(bench: Bench, people_db: str) -> None:
+    """What the store would say of a column after the step has ended would count for nothing."""
+    mixed = "select case when sex = 'F' then 1 else 'x' end as job, town, sex, age from people"
+    refused = bench.run(DRAWN, private=SqlSource(people_db, mixed), evaluation=OFF)
+    assert "PrivateValuesError" in failure(refused)
+    assert failed_steps(refused) == ["people__jam_pgm"]
+    assert attempts(bench) == (3, 1)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench
+import dagster as dg
+import jam_dagster.pipeline.ingestion as ingestion
+ingestion.encode = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+with dg.DagsterInstance.ephemeral() as instance:
+    Bench(Path(sys.argv[1]), instance).run(UP_TO_SYNTHETIC)
+"""
+
+
+def test_a_killed_step_leaves_its_attempt_open(bench: Bench) -> None:
+    bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, attempts=1)
+    command = [sys.executable, "-c", KILLED, str(bench.home)]
+    # The budget of the child's bench is the default, and differs from a configured one.
+    bench.ledger.grant("people", epsilon=5.0, delta=1e-9, attempts=1)
+    done = subprocess.run(command, check=False, env={**os.environ}, capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert attempts(bench) == (2, 1)
+    assert "AttemptsError" in failure(bench.run(INGESTED))
+    bench.ledger.acknowledge("people", reason="the machine was restarted")
+    assert bench.run(INGESTED).success
+
+
+def test_research_journals_nothing_and_names_nothing(bench: Bench) -> None:
+    research = PrivacySpec(epsilon=2.0, noise="numpy", seed=1)
+    table = pd.read_csv(bench.private)
+    table.assign(sex="X").to_csv(bench.private, index=False)
+    told = failure(bench.run(INGESTED, privacy=research))
+    assert "PrivateValuesError" in told
+    assert "'sex'" not in told
+    assert not bench.ledger.exists
+    (path,) = failures(bench)
+    assert "attribute 'sex'" in path.read_text()
+
+
+def test_attempts_and_sources_are_granted_by_the_configured_budget(bench: Bench) -> None:
+    bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, attempts=7, sources="any")
+    assert bench.run(["domain", "privacy_budget"]).success
+    balance = bench.ledger.balance("people")
+    assert (balance.attempts, balance.sources) == (7, "any")
+    for changed in ({"attempts": 8}, {"attempts": 1}):
+        bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, **changed)
+        told = failure(bench.run(["privacy_budget"]))
+        assert "other attempts or sources than the ledger granted" in told
+    # What is not configured is the officer's.
+    bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9)
+    assert bench.run(["privacy_budget"]).success
+
+
+@pytest.mark.parametrize("wrong", [{"attempts": 0}, {"sources": "several"}])
+def test_what_no_budget_can_be_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(SpecificationError, match=r"budgets\.people"):
+        BudgetSpec(epsilon=1.0, **wrong).build("people")

@@ -1,0 +1,63 @@
+"""What a release of Dagster leaves in the private store, and that it may go when it has ended."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.pipeline import PrivacySpec
+from jam_dagster.privacy.private_copies import copies_in_store, judged, remove
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
+
+KEPT = PrivacySpec(epsilon=2.0, retention_days=30)
+COPIES = ["people/private_discretized.codes.parquet", "people/private_records.parquet"]
+
+
+def test_private_tables_say_whose_they_are_and_how_long_they_are_kept(drawn: Bench) -> None:
+    assert drawn.run(
+        ["domain", "privacy_budget", "private_records", "private_discretized"], privacy=KEPT
+    ).success
+    # Stating a time is no change of the release.
+    assert len(drawn.ledger.releases()) == 1
+
+    found = {one.name: one for one in copies_in_store(drawn.closed) if one.kind == "table"}
+
+    assert sorted(found) == COPIES
+    for one in found.values():
+        whose = (one.dataset, one.release, one.partition, one.edition, one.retention_days)
+        assert whose == ("people", "people", "", "1", 30)
+        assert not one.research
+
+
+def test_what_has_ended_goes_and_the_release_is_made_again_for_nothing(drawn: Bench) -> None:
+    later = datetime.now(UTC) + timedelta(days=365)
+    events = drawn.events()
+    tables = [one for one in copies_in_store(drawn.closed) if one.kind == "table"]
+    assert sorted(one.name for one in tables) == COPIES
+    for one in judged(tables, drawn.ledger, later):
+        assert one.due is None
+        assert remove(one)
+    # A step by itself says what it needs.
+    assert "materialize it first" in failure(drawn.run(["jam_pgm"]))
+
+    again = drawn.run(UP_TO_SYNTHETIC)
+
+    assert again.success, failure(again)
+    assert drawn.events() == events
+
+
+def test_what_a_release_resumes_from_stays(bench: Bench) -> None:
+    made = bench.run(["domain", "privacy_budget", "private_records"], privacy=KEPT)
+    assert made.success, failure(made)
+    (one,) = judged(
+        (one for one in copies_in_store(bench.closed) if one.kind == "table"),
+        bench.ledger,
+        datetime.now(UTC) + timedelta(days=365),
+    )
+    assert "has not ended" in one.kept_because
+
+
+@pytest.mark.parametrize("days", [-1, 1.5, "soon"])
+def test_a_time_that_is_none(days: object) -> None:
+    with pytest.raises(SpecificationError, match=r"privacy\.retention_days"):
+        PrivacySpec(epsilon=1.0, retention_days=days)  # type: ignore[arg-type]

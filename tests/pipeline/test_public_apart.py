@@ -1,0 +1,160 @@
+"""Dagster refuses the private table as the public one, before anything is opened or charged."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+import pytest
+import sqlalchemy as sa
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.pipeline import PrivacySpec
+from jam_dagster.pipeline.sections import UnitSpec
+from jam_dagster.tables import Domain, PreviousRelease, PublicSources, source_from_config
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
+
+STATIC = {"static": ["wave1", "wave2"]}
+UNIT = PrivacySpec(epsilon=2.0, unit=UnitSpec(column="who"))
+
+
+def made(result: dg.ExecuteInProcessResult) -> set[str]:
+    events = result.get_asset_materialization_events()
+    return {event.asset_key.path[-1] for event in events if event.asset_key is not None}
+
+
+def assert_nothing_opened(bench: Bench, result: dg.ExecuteInProcessResult) -> None:
+    assert not result.success
+    assert not made(result) & {"public_records", "private_records", "jam_pgm"}
+    assert bench.kinds() == []
+
+
+@pytest.mark.parametrize("spelling", ["path", "link", "hard link", "url", "among several", "first"])
+def test_it_is_refused_when_it_is_defined(bench: Bench, spelling: str) -> None:
+    path = bench.home / "copy.csv"
+    if spelling == "link":
+        path.symlink_to(bench.private)
+    elif spelling == "hard link":
+        os.link(bench.private, path)
+    else:
+        path = bench.private
+    config = path.as_uri() if spelling == "url" else str(path)
+    public: Any = source_from_config(config)
+    changes: dict[str, Any] = {}
+    if spelling == "among several":
+        public = PublicSources({"survey": source_from_config(str(bench.public)), "x": public})
+    if spelling == "first":
+        snapshots = source_from_config(f"{bench.home}/{{partition}}.csv")
+        changes = {"partitions": STATIC, "private": snapshots}
+        public = PreviousRelease(source_from_config(f"{bench.home}/wave1.csv"))
+    with pytest.raises(SpecificationError, match="is the private table"):
+        bench.definitions(public=public, **changes)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "public", "refused"),
+    [
+        ({"partitions": STATIC}, "{partition}.csv", "is the private table"),
+        ({"partitions": STATIC}, "wave2.csv", "is the private table"),
+        ({"partitions": STATIC}, "wave3.csv", None),
+        ({"partitions": "monthly", "start": "2026-01"}, "2026-03.csv", "of partition 2026-03"),
+        ({"partitions": "monthly", "start": "2026-01"}, "2016-03.csv", None),
+        ({"partitions": "weekly", "start": "2026-01-05"}, "2026-01-12.csv", "of partition"),
+        ({"partitions": "weekly", "start": "2026-01-05"}, "2026-01-13.csv", None),
+        ({"partitions": "daily", "start": "2026-01-05"}, "survey.csv", None),
+    ],
+)
+def test_snapshots_of_it_are_refused(
+    bench: Bench, partitions: dict[str, Any], public: str, refused: str | None
+) -> None:
+    changes = {
+        "private": source_from_config(f"{bench.home}/{{partition}}.csv"),
+        "public": source_from_config(f"{bench.home}/{public}"),
+        **partitions,
+    }
+    if refused is None:
+        bench.definitions(**changes)
+        return
+    with pytest.raises(SpecificationError, match=refused):
+        bench.definitions(**changes)
+
+
+def test_a_link_that_was_made_since_is_refused_when_it_runs(bench: Bench) -> None:
+    later = source_from_config(str(bench.home / "later.csv"))
+    definitions = bench.definitions(public=later)
+    os.link(bench.private, bench.home / "later.csv")
+    job = definitions.resolve_job_def("people_release")
+    for selection in ([], ["privacy_budget"], ["private_records"], ["public_records"]):
+        result = job.execute_in_process(
+            instance=bench.instance,
+            raise_on_error=False,
+            asset_selection=[dg.AssetKey(["people", name]) for name in selection] or None,
+        )
+        assert_nothing_opened(bench, result)
+        assert "is the private table" in failure(result)
+
+
+def test_a_table_of_the_private_store_is_refused(bench: Bench) -> None:
+    inside = bench.closed / "people" / "copy.csv"
+    inside.parent.mkdir(parents=True)
+    inside.write_bytes(bench.public.read_bytes())
+    result = bench.run(UP_TO_SYNTHETIC, public=source_from_config(str(inside)))
+    assert_nothing_opened(bench, result)
+    assert "lies in the private store" in failure(result)
+
+
+def with_persons(bench: Bench) -> pd.DataFrame:
+    for path in (bench.private, bench.public):
+        frame = pd.read_csv(path)
+        frame.assign(who=range(len(frame))).to_csv(path, index=False)
+    return frame
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "several"])
+def test_a_table_of_persons_is_refused_by_its_header(bench: Bench, kind: str) -> None:
+    with_persons(bench)
+    public: Any = source_from_config(str(bench.public))
+    if kind == "parquet":
+        pd.read_csv(bench.public).to_parquet(bench.home / "public.parquet")
+        public = source_from_config(str(bench.home / "public.parquet"))
+    if kind == "several":
+        public = PublicSources({"survey": public})
+    result = bench.run(public=public, privacy=UNIT)
+    assert_nothing_opened(bench, result)
+    assert "has the column 'who', which identifies a person" in failure(result)
+    assert bench.run(["privacy_budget"], public=public, privacy=UNIT).success is False
+
+
+def test_a_query_of_persons_is_refused_before_anything_is_charged(bench: Bench) -> None:
+    with_persons(bench)
+    url = f"sqlite:///{bench.home}/public.db"
+    engine = sa.create_engine(url)
+    pd.read_csv(bench.public).to_sql("survey", engine, index=False)
+    engine.dispose()
+    public = source_from_config({"sql": url, "query": "select * from survey"})
+    result = bench.run(UP_TO_SYNTHETIC, public=public, privacy=UNIT)
+    assert not result.success
+    assert not made(result) & {"public_records", "jam_pgm"}
+    assert set(bench.kinds()) <= {"reserved"}
+
+
+def test_the_preview_shows_the_columns_of_the_domain(bench: Bench) -> None:
+    frame = pd.read_csv(bench.public).assign(name="Annegret Quill")
+    frame.to_csv(bench.public, index=False)
+    result = bench.run(["public_records"])
+    assert result.success, failure(result)
+    (event,) = result.get_asset_materialization_events()
+    preview = event.materialization.metadata["preview"].value
+    assert str(preview).startswith("| sex | town | job | age |")
+    assert "Annegret Quill" not in "\n".join(map(str, result.all_events))
+
+
+def test_a_domain_with_formulas_is_refused_before_it_is_reserved(bench: Bench) -> None:
+    towns = ["=1+1", "Aix", "Bern", "Cork"]
+    attributes = {"town": {"values": towns}, "sex": {"values": ["F", "M"]}}
+    result = bench.run(UP_TO_SYNTHETIC, domain=Domain.from_dict({"attributes": attributes}))
+    assert not result.success
+    assert "would be run as a formula" in failure(result)
+    assert bench.kinds() == []

@@ -1,0 +1,405 @@
+"""Attempts to open private data: counted until they end well, refused after a few."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from jam_dagster.errors import AttemptsError, BudgetError, LedgerIntegrityError, SpecificationError
+from jam_dagster.privacy import Budget, Ledger, ReleaseKey
+from jam_dagster.privacy.ledger_schema import Access, AccessKind, append_access
+from tests.examples import examples
+
+
+class BadEndingError(Exception):
+    pass
+
+
+@pytest.fixture
+def either(each_url: str) -> Ledger:
+    """The ledger, on SQLite and on PostgreSQL."""
+    ledger = Ledger(each_url)
+    ledger.grant("people", epsilon=1.0, delta=1e-9)
+    return ledger
+
+
+def fail(ledger: Ledger, key: ReleaseKey, times: int = 1) -> None:
+    for _ in range(times):
+        with pytest.raises(BadEndingError), ledger.opening(key, run_id="run"):
+            raise BadEndingError
+
+
+def test_an_attempt_is_there_before_the_data_are_opened_and_ends_with_them(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    with ledger.opening(key, run_id="run-1", by="ada") as name:
+        (one,) = ledger.open_attempts("people")
+        assert (one.kind, one.attempt, one.run_id, one.by) == ("attempted", name, "run-1", "ada")
+        assert (one.release, one.partition, one.edition) == ("yearly", "", "1")
+    assert ledger.open_attempts("people") == []
+    with ledger.opening(key) as other:
+        assert other != name
+    verified = ledger.verify().accesses
+    assert verified is not None
+    assert (verified.lines, verified.attempts, verified.not_ended) == (4, 2, 0)
+
+
+def test_failures_close_the_dataset_until_they_are_acknowledged(
+    either: Ledger, key: ReleaseKey
+) -> None:
+    ledger = either
+    before = ledger.events(), ledger.verify().head
+    for _ in range(10):
+        with ledger.opening(key):
+            pass
+    fail(ledger, key, times=3)
+    other = ReleaseKey("people", "another", "f00", partition="2026", edition="7")
+    with pytest.raises(AttemptsError) as refused, ledger.opening(other):
+        raise AssertionError
+    said = str(refused.value)
+    assert "'people'" in said
+    assert f"ledger acknowledge --ledger {ledger.location} --dataset people --reason" in said
+    assert "still runs counts" in said
+    # Refused attempts are none.
+    assert len(ledger.open_attempts("people")) == 3
+    assert ledger.acknowledge("people", reason="a typo in the domain", by="officer") == 3
+    assert ledger.acknowledge("people", reason="once more") == 0
+    with ledger.opening(other):
+        pass
+    # Nothing of it moves what leaves with certificates.
+    assert (ledger.events(), ledger.verify().head) == before
+
+
+def test_another_dataset_stays_open(ledger: Ledger, key: ReleaseKey) -> None:
+    ledger.grant("places", epsilon=1.0, delta=1e-9)
+    fail(ledger, key, times=3)
+    with ledger.opening(ReleaseKey("places", "yearly", "d1gest")):
+        pass
+
+
+def test_attempts_that_run_count(ledger: Ledger, key: ReleaseKey) -> None:
+    with ExitStack() as running:
+        for _ in range(3):
+            running.enter_context(ledger.opening(key))
+        with pytest.raises(AttemptsError), ledger.opening(key):
+            raise AssertionError
+    with ledger.opening(key):
+        pass
+
+
+def test_what_runs_while_it_is_acknowledged_ends_as_it_would_have(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    fail(ledger, key, times=2)
+    with ledger.opening(key):
+        assert ledger.acknowledge("people", reason="looked") == 3
+    verified = ledger.verify().accesses
+    assert verified is not None
+    assert verified.not_ended == 2
+
+
+@pytest.mark.parametrize("ending", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_interrupts_leave_it_open(
+    ledger: Ledger, key: ReleaseKey, ending: type[BaseException]
+) -> None:
+    with pytest.raises(ending), ledger.opening(key):
+        raise ending
+    assert len(ledger.open_attempts("people")) == 1
+
+
+def test_the_officer_says_how_many(ledger: Ledger, key: ReleaseKey) -> None:
+    same = {"epsilon": 1.0, "delta": 1e-9}
+    events = ledger.events()
+    assert ledger.grant("people", **same, attempts=3).attempts == 3
+    assert ledger.events() == events
+    assert ledger.grant("people", **same, attempts=1).attempts == 1
+    fail(ledger, key)
+    with pytest.raises(AttemptsError, match="as many attempts to open"), ledger.opening(key):
+        raise AssertionError
+    ledger.grant("people", **same, attempts=5)
+    fail(ledger, key, times=4)
+    with pytest.raises(AttemptsError, match="as many attempts to open"), ledger.opening(key):
+        raise AssertionError
+    ledger.verify()
+    for wrong in (0, -1, 2.5, True, "3"):
+        with pytest.raises(SpecificationError, match="whole number"):
+            ledger.grant("people", **same, attempts=wrong)  # type: ignore[arg-type]
+
+
+def test_a_dataset_without_a_budget_is_not_opened(ledger: Ledger, tmp_path: Path) -> None:
+    stranger = ReleaseKey("strangers", "yearly", "d1gest")
+    with pytest.raises(BudgetError, match="'strangers' has no budget"), ledger.opening(stranger):
+        raise AssertionError
+    with pytest.raises(BudgetError, match="'strangers' has no budget"):
+        ledger.acknowledge("strangers", reason="looked")
+    with pytest.raises(BudgetError, match="there is no ledger"):
+        Ledger(tmp_path / "nowhere.db").open_attempts("people")
+    for reason in ("", "  "):
+        with pytest.raises(SpecificationError, match="the reason must not be blank"):
+            ledger.acknowledge("people", reason=reason)
+
+
+class Clock:
+    def __init__(self, when: datetime) -> None:
+        self.when = when
+
+    def __call__(self) -> datetime:
+        return self.when
+
+
+def test_a_renewing_budget_counts_its_period(path: Path, key: ReleaseKey) -> None:
+    clock = Clock(datetime(2026, 3, 31, 23, 59, tzinfo=UTC))
+    ledger = Ledger(path, clock=clock)
+    ledger.grant("people", epsilon=1.0, delta=1e-9, period="month")
+    fail(ledger, key, times=3)
+    with pytest.raises(AttemptsError, match="in 2026-03"), ledger.opening(key):
+        raise AssertionError
+    clock.when = datetime(2026, 4, 1, tzinfo=UTC)
+    fail(ledger, key, times=2)
+    # A clock that was set back lends no further attempts.
+    clock.when = datetime(2026, 3, 1, tzinfo=UTC)
+    with pytest.raises(AttemptsError), ledger.opening(key):
+        raise AssertionError
+    # Under a longer period all of them count.
+    clock.when = datetime(2026, 4, 2, tzinfo=UTC)
+    ledger.grant("people", epsilon=1.0, delta=1e-9, period="year")
+    with pytest.raises(AttemptsError, match="in 2026"), ledger.opening(key):
+        raise AssertionError
+
+
+def hold(url: str, opened: Any, done: Any) -> None:
+    with Ledger(url).opening(ReleaseKey("people", "yearly", "d1gest")):
+        opened.set()
+        done.wait(60)
+
+
+def test_a_killed_process_leaves_its_attempt_open(
+    either: Ledger, each_url: str, key: ReleaseKey
+) -> None:
+    ledger, url = either, each_url
+    context = multiprocessing.get_context("spawn")
+    fail(ledger, key, times=2)
+    opened, done = context.Event(), context.Event()
+    process = context.Process(target=hold, args=(url, opened, done))
+    process.start()
+    assert opened.wait(60)
+    # While it runs, and once it is killed.
+    with pytest.raises(AttemptsError), ledger.opening(key):
+        raise AssertionError
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    with pytest.raises(AttemptsError), ledger.opening(key):
+        raise AssertionError
+    ledger.acknowledge("people", reason="the machine was restarted")
+    with ledger.opening(key):
+        pass
+
+
+def open_at_once(url: str, number: int, start: Any, held: Any) -> bool:
+    """Try to open; hold what was opened until all have tried."""
+    ledger = Ledger(url)
+    start.wait(60)
+    try:
+        with ledger.opening(ReleaseKey("people", f"release-{number}", "d1gest")):
+            held.wait(60)
+            return True
+    except AttemptsError:
+        held.wait(60)
+        return False
+
+
+def test_parallel_attempts_are_no_more_than_granted(either: Ledger, each_url: str) -> None:
+    ledger, url = either, each_url
+    ledger.grant("people", epsilon=1.0, delta=1e-9, attempts=2)
+    context = multiprocessing.get_context("spawn")
+    number = 4
+    with context.Manager() as manager, context.Pool(number) as pool:
+        start, held = manager.Barrier(number), manager.Barrier(number)
+        tasks = [(url, one, start, held) for one in range(number)]
+        opened = pool.starmap(open_at_once, tasks, chunksize=1)
+        pool.close()
+        pool.join()
+    assert sum(opened) == 2
+    assert ledger.open_attempts("people") == []
+    ledger.verify()
+
+
+class Attempts(RuleBasedStateMachine):
+    """A model of two datasets: what is open, and how many of it are allowed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = TemporaryDirectory()
+        self.ledger = Ledger(f"{self.folder.name}/ledger.db")
+        self.allowed = {"people": 3, "places": 2}
+        for name, attempts in self.allowed.items():
+            self.ledger.grant(name, epsilon=1.0, delta=1e-9, attempts=attempts)
+        self.counted: dict[str, set[str]] = {name: set() for name in self.allowed}
+        self.running: list[tuple[str, str, Any]] = []
+
+    def teardown(self) -> None:
+        self.ledger.verify()
+        self.folder.cleanup()
+
+    datasets = st.sampled_from(["people", "places"])
+
+    @rule(dataset=datasets)
+    def begin(self, dataset: str) -> None:
+        opening = self.ledger.opening(ReleaseKey(dataset, "yearly", "d1gest"))
+        if len(self.counted[dataset]) >= self.allowed[dataset]:
+            with pytest.raises(AttemptsError):
+                opening.__enter__()
+            return
+        name = opening.__enter__()
+        self.counted[dataset].add(name)
+        self.running.append((dataset, name, opening))
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), well=st.booleans())
+    def end(self, data: st.DataObject, well: bool) -> None:
+        place = data.draw(st.integers(0, len(self.running) - 1))
+        dataset, name, opening = self.running.pop(place)
+        if well:
+            opening.__exit__(None, None, None)
+            self.counted[dataset].discard(name)
+        else:
+            assert not opening.__exit__(BadEndingError, BadEndingError(), None)
+
+    @rule(dataset=datasets)
+    def acknowledge(self, dataset: str) -> None:
+        assert self.ledger.acknowledge(dataset, reason="looked") == len(self.counted[dataset])
+        self.counted[dataset].clear()
+
+    @rule(dataset=datasets, attempts=st.integers(1, 4))
+    def grant(self, dataset: str, attempts: int) -> None:
+        self.ledger.grant(dataset, epsilon=1.0, delta=1e-9, attempts=attempts)
+        self.allowed[dataset] = attempts
+
+    @invariant()
+    def what_counts_is_what_did_not_end_well(self) -> None:
+        for name, counted in self.counted.items():
+            assert {one.attempt for one in self.ledger.open_attempts(name)} == counted
+
+
+TestAttempts = Attempts.TestCase
+TestAttempts.settings = settings(examples(8), stateful_step_count=20)
+
+
+# The audit, on journals that somebody else has written.
+
+
+def written(ledger: Ledger, *lines: dict[str, Any]) -> None:
+    """Append lines to the journal of attempts, each sealed to the one before."""
+    for line in lines:
+        kind, dataset = AccessKind(line.pop("kind")), line.pop("dataset", "people")
+        with ledger._backend.writing() as connection:
+            append_access(connection, kind, dataset, **line)
+
+
+ATTEMPT = {"kind": "attempted", "release": "yearly", "edition": "1", "attempt": "a1"}
+BROKEN: dict[str, tuple[list[dict[str, Any]], str]] = {
+    "an end without an attempt": ([ATTEMPT | {"kind": "ended"}], "never began"),
+    "two ends": (
+        [ATTEMPT, ATTEMPT | {"kind": "ended"}, ATTEMPT | {"kind": "ended"}],
+        "ends an attempt again",
+    ),
+    "an attempt of the same name": ([ATTEMPT, ATTEMPT], "name of another"),
+    "an end of another release": (
+        [ATTEMPT, ATTEMPT | {"kind": "ended", "release": "monthly"}],
+        "of another release",
+    ),
+    "an end of another dataset": (
+        [ATTEMPT, ATTEMPT | {"kind": "ended", "dataset": "places"}],
+        "granted nothing|of another release",
+    ),
+    "an attempt without a name": ([ATTEMPT | {"attempt": ""}], "without a name"),
+    "an attempt without a release": ([ATTEMPT | {"release": ""}], "without a name or a release"),
+    "an acknowledgement without a reason": ([{"kind": "acknowledged"}], "for a reason"),
+    "an acknowledgement of one attempt": (
+        [ATTEMPT, {"kind": "acknowledged", "attempt": "a1", "reason": "x"}],
+        "something else",
+    ),
+    "a dataset without a budget": ([ATTEMPT | {"dataset": "strangers"}], "granted nothing"),
+}
+
+
+@pytest.mark.parametrize(("lines", "words"), BROKEN.values(), ids=list(BROKEN))
+def test_lines_against_the_rules_are_found(
+    ledger: Ledger, lines: list[dict[str, Any]], words: str
+) -> None:
+    written(ledger, *(dict(line) for line in lines))
+    with pytest.raises(LedgerIntegrityError, match=f"journal of attempts.*({words})"):
+        ledger.verify()
+
+
+@pytest.fixture
+def altered(path: Path, key: ReleaseKey) -> Any:
+    """Change the journal of attempts of a SQLite ledger behind its back."""
+    ledger = Ledger(path)
+    ledger.grant("people", epsilon=1.0, delta=1e-9)
+    with ledger.opening(key):
+        pass
+    fail(ledger, key)
+
+    def alter(statement: str) -> Ledger:
+        with sqlite3.connect(path) as raw:
+            raw.execute("DROP TRIGGER accesses_no_update")
+            raw.execute("DROP TRIGGER accesses_no_delete")
+            raw.execute(statement)
+        return ledger
+
+    return alter
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("DELETE FROM accesses WHERE seq = 1", "line 2 .* should be line 1"),
+        ("UPDATE accesses SET run_id = 'other' WHERE seq = 2", "line 2 .* was altered"),
+        ("UPDATE accesses SET previous = 'x' WHERE seq = 3", "line 3 .* hash of the line before"),
+        ("UPDATE accesses SET kind = 'forgiven' WHERE seq = 3", "unknown kind 'forgiven'"),
+    ],
+)
+def test_an_altered_journal_is_found(altered: Any, statement: str, words: str) -> None:
+    with pytest.raises(LedgerIntegrityError, match=words):
+        altered(statement).verify()
+
+
+def test_the_journal_is_append_only(path: Path, key: ReleaseKey) -> None:
+    ledger = Ledger(path)
+    ledger.grant("people", epsilon=1.0, delta=1e-9)
+    fail(ledger, key)
+    for statement in ("DELETE FROM accesses", "UPDATE accesses SET kind = 'ended'"):
+        with sqlite3.connect(path) as raw, pytest.raises(sqlite3.IntegrityError, match="append"):
+            raw.execute(statement)
+
+
+def test_a_line_holds_no_cause(ledger: Ledger, key: ReleaseKey) -> None:
+    with pytest.raises(BadEndingError), ledger.opening(key):
+        raise BadEndingError("sentinel-4a1c")
+    (line,) = ledger.open_attempts("people")
+    assert isinstance(line, Access)
+    assert "sentinel" not in repr(line)
+
+
+def test_opening_needs_no_reservation_and_makes_none(ledger: Ledger, key: ReleaseKey) -> None:
+    with ledger.opening(key):
+        pass
+    assert ledger.release(key) is None
+    ledger.open_release(key, Budget(0.5, 1e-9).shares(evaluation=0.05))
+    with ledger.opening(key):
+        pass
+    ledger.verify()

@@ -1,0 +1,282 @@
+"""A reservation reads one source, and so does a partition of replace-one neighbours."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from jam_dagster.errors import LedgerIntegrityError, SourceBindingError, SpecificationError
+from jam_dagster.privacy import Budget, Ledger, Neighbours, ReleaseKey
+from jam_dagster.privacy.bindings import source_binding
+from jam_dagster.privacy.ledger_schema import Kind, append
+from jam_dagster.privacy.release_key import key_fields
+
+SECRET, OTHER_SECRET = b"\1" * 32, b"\2" * 32
+WHOLE = source_binding(SECRET, '{"query":"select * from people"}')
+SLICE = source_binding(SECRET, '{"query":"select * from people where sex = 1"}')
+ELSEWHERE = source_binding(OTHER_SECRET, '{"query":"select * from people"}')
+SHARES = Budget(0.1, 1e-9).shares(evaluation=0.05)
+ADD_REMOVE = Neighbours("add_remove")
+
+
+@pytest.fixture
+def either(each_url: str) -> Ledger:
+    """The ledger, on SQLite and on PostgreSQL."""
+    ledger = Ledger(each_url)
+    ledger.grant("people", epsilon=1.0, delta=1e-9)
+    return ledger
+
+
+def edition(key: ReleaseKey, name: str, **changes: Any) -> ReleaseKey:
+    return dataclasses.replace(key, edition=name, **changes)
+
+
+def charge(ledger: Ledger, key: ReleaseKey, source: str = "", **given: Any) -> None:
+    release = ledger.open_release(key, SHARES, source=source, **given)
+    release.account("mechanism").charge("round-000/select", 1e-6)
+
+
+def sources(ledger: Ledger) -> list[tuple[str, str]]:
+    return [(one.kind.value, one.source) for one in ledger.events() if one.kind != "granted"]
+
+
+def test_a_digest_tells_nothing_without_its_secret() -> None:
+    identity = '{"csv":"/data/people.csv"}'
+    name, digest = source_binding(SECRET, identity).split(":")
+    assert (len(name), len(digest)) == (16, 64)
+    assert source_binding(SECRET, identity) == f"{name}:{digest}"
+    other_name, other_digest = source_binding(OTHER_SECRET, identity).split(":")
+    assert other_name != name
+    assert other_digest != digest
+    assert source_binding(SECRET, identity + " ").split(":")[1] != digest
+
+
+def test_another_source_is_refused_under_one_reservation(either: Ledger, key: ReleaseKey) -> None:
+    """Another `where` asks another question, for which nobody has paid."""
+    either.open_release(key, SHARES, source=WHOLE)
+    assert sources(either) == [("reserved", WHOLE)] * 2
+    before = either.events()
+    for action in (either.check, either.open_release):
+        with pytest.raises(SourceBindingError) as refused:
+            action(key, SHARES, source=SLICE)
+        said = str(refused.value)
+        assert "release 'yearly'" in said
+        assert f"ledger rebind --ledger {either.location} --dataset people --reason" in said
+        assert not any(part in said for part in (*WHOLE.split(":"), *SLICE.split(":"), "select"))
+    either.check(key, SHARES, source=WHOLE)
+    either.open_release(key, SHARES, source=WHOLE)
+    # Steps that only charge need not know it.
+    either.open_release(key, SHARES)
+    assert either.events() == before
+    either.verify()
+
+
+def test_the_specification_and_the_key_do_not_depend_on_it(ledger: Ledger, key: ReleaseKey) -> None:
+    ledger.open_release(key, SHARES, source=WHOLE)
+    (release,) = ledger.releases()
+    assert release.key == key
+
+
+def test_a_secret_of_another_store_is_told_as_such(ledger: Ledger, key: ReleaseKey) -> None:
+    ledger.open_release(key, SHARES, source=WHOLE)
+    with pytest.raises(SourceBindingError, match=r"another private store.*--private-store"):
+        ledger.open_release(key, SHARES, source=ELSEWHERE)
+    with pytest.raises(SourceBindingError, match=r"another private store.*--private-store"):
+        ledger.open_release(edition(key, "2"), SHARES, source=ELSEWHERE)
+
+
+def test_an_old_reservation_is_bound_when_it_goes_on(ledger: Ledger, key: ReleaseKey) -> None:
+    charge(ledger, key)
+    charged = ledger.release(key)
+    assert charged is not None
+    ledger.open_release(key, SHARES, source=WHOLE, run_id="run-2")
+    assert sources(ledger)[-1] == ("bound", WHOLE)
+    assert ledger.events()[-1].run_id == "run-2"
+    before = ledger.events()
+    ledger.open_release(key, SHARES, source=WHOLE)
+    with pytest.raises(SourceBindingError):
+        ledger.open_release(key, SHARES, source=SLICE)
+    assert ledger.events() == before
+    assert charged.charged_steps == {"round-000/select"}
+    ledger.verify()
+
+
+def test_an_old_release_that_has_ended_stays_as_it_is(ledger: Ledger, key: ReleaseKey) -> None:
+    charge(ledger, key)
+    released = ledger.release(key)
+    assert released is not None
+    released.close("ended")
+    before = ledger.events()
+    ledger.open_release(key, SHARES, source=WHOLE)
+    assert ledger.events() == before
+
+
+def test_a_source_that_moved_is_bound_once_more(either: Ledger, key: ReleaseKey) -> None:
+    charge(either, key, WHOLE)
+    march = edition(key, "1", partition="2026-03")
+    charge(either, march, WHOLE)
+    assert either.rebind("people", reason="the file moved", by="operator") == 1
+    event = either.events()[-1]
+    assert (event.kind, event.source, event.release) == (Kind.BOUND, "", "")
+    assert (event.reason, event.by, event.partition) == ("the file moved", "operator", "")
+    either.open_release(key, SHARES, source=SLICE)
+    assert sources(either)[-1] == ("bound", SLICE)
+    with pytest.raises(SourceBindingError):
+        either.open_release(key, SHARES, source=WHOLE)
+    # Another partition keeps its own.
+    with pytest.raises(SourceBindingError, match="--partition 2026-03"):
+        either.open_release(march, SHARES, source=SLICE)
+    before = either.events()
+    assert either.rebind("people", partition="2026-04", reason="none is bound") == 0
+    assert either.events() == before
+    with pytest.raises(SpecificationError, match="the reason must not be blank"):
+        either.rebind("people", reason=" ")
+    either.verify()
+
+
+def test_a_partition_of_replace_one_neighbours_has_one_source(
+    either: Ledger, key: ReleaseKey
+) -> None:
+    """The same table with another `where` has another number of records."""
+    charge(either, key, WHOLE)
+    others = [
+        edition(key, "2"),
+        dataclasses.replace(key, release="other"),
+        dataclasses.replace(key, specification="f00"),
+    ]
+    before = either.events()
+    for other in others:
+        with pytest.raises(SourceBindingError, match=r"add_remove neighbours.*--sources any"):
+            either.open_release(other, SHARES, source=SLICE)
+    assert either.events() == before
+    either.open_release(edition(key, "1", partition="2026-03"), SHARES, source=SLICE)
+    for other in others:
+        either.open_release(other, SHARES, source=WHOLE)
+    either.verify()
+
+
+def test_the_officer_can_grant_several_sources(either: Ledger, key: ReleaseKey) -> None:
+    charge(either, key, WHOLE)
+    same = {"epsilon": 1.0, "delta": 1e-9}
+    balance = either.grant("people", **same, sources="any")
+    assert balance.sources == "any"
+    before = either.events()
+    either.grant("people", **same, sources="any")
+    assert either.events() == before
+    charge(either, edition(key, "2"), SLICE)
+    # Each keeps its own.
+    with pytest.raises(SourceBindingError):
+        either.open_release(edition(key, "2"), SHARES, source=WHOLE)
+    either.verify()
+    assert either.grant("people", **same).sources == "any"
+    assert either.grant("people", **same, sources="").sources == ""
+    # What is bound goes on; what is new has one source.
+    either.open_release(edition(key, "2"), SHARES, source=SLICE)
+    with pytest.raises(SourceBindingError):
+        either.open_release(edition(key, "3"), SHARES, source=SLICE)
+    either.verify()
+    with pytest.raises(SpecificationError, match="sources of a budget"):
+        either.grant("people", **same, sources="several")
+
+
+def test_neighbours_that_hide_the_number_of_records_may_have_several(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    charge(ledger, key, WHOLE, neighbours=ADD_REMOVE)
+    charge(ledger, edition(key, "2"), SLICE, neighbours=ADD_REMOVE)
+    with pytest.raises(SourceBindingError):
+        ledger.open_release(key, SHARES, source=SLICE, neighbours=ADD_REMOVE)
+    ledger.verify()
+
+
+def test_what_was_never_drawn_binds_nobody(ledger: Ledger, key: ReleaseKey) -> None:
+    ledger.open_release(key, SHARES, source=WHOLE)
+    # A corrected specification supersedes it, with its source.
+    corrected = dataclasses.replace(key, specification="f00")
+    ledger.open_release(corrected, SHARES, source=SLICE)
+    released = ledger.release(corrected)
+    assert released is not None
+    released.close("not needed")
+    ledger.open_release(corrected, SHARES, source=WHOLE)
+    assert sources(ledger)[-1] == ("reserved", WHOLE)
+    ledger.verify()
+
+
+def test_old_reservations_without_a_source_are_compared_with_nothing(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    charge(ledger, key)
+    charge(ledger, edition(key, "2"), WHOLE)
+    with pytest.raises(SourceBindingError):
+        ledger.open_release(key, SHARES, source=SLICE)
+    ledger.open_release(key, SHARES, source=WHOLE)
+    ledger.verify()
+
+
+def test_check_source_says_so_before_anything_is_opened(ledger: Ledger, key: ReleaseKey) -> None:
+    ledger.open_release(key, SHARES, source=WHOLE)
+    ledger.check_source(key, WHOLE)
+    ledger.check_source(key, "")
+    with pytest.raises(SourceBindingError):
+        ledger.check_source(key, SLICE)
+
+
+# The audit, on journals that somebody else has written.
+
+
+def bound(key: ReleaseKey, source: str) -> dict[str, Any]:
+    return {"kind": Kind.BOUND, **key_fields(key), "source": source}
+
+
+KEY = ReleaseKey("people", "yearly", "d1gest")
+BROKEN: dict[str, tuple[dict[str, Any], str]] = {
+    "a release that is bound": (bound(KEY, SLICE), "binds a release that is bound"),
+    "a release that was never reserved": (
+        bound(edition(KEY, "9"), WHOLE),
+        "never reserved",
+    ),
+    "another source of the partition": (bound(edition(KEY, "2"), SLICE), "another source than"),
+    "no source": (bound(edition(KEY, "2"), ""), "to no source"),
+    "a partition to a source": (
+        {"kind": Kind.BOUND, "dataset": "people", "source": WHOLE, "reason": "x"},
+        "to a source",
+    ),
+    "a partition without a reason": (
+        {"kind": Kind.BOUND, "dataset": "people"},
+        "without a reason",
+    ),
+    "a dataset without a budget": (
+        bound(dataclasses.replace(KEY, dataset="strangers"), WHOLE),
+        "granted nothing",
+    ),
+}
+
+
+@pytest.mark.parametrize(("event", "words"), BROKEN.values(), ids=list(BROKEN))
+def test_bindings_against_the_rules_are_found(
+    ledger: Ledger, event: dict[str, Any], words: str
+) -> None:
+    ledger.open_release(KEY, SHARES, source=WHOLE)
+    ledger.open_release(edition(KEY, "2"), SHARES)
+    ledger.verify()
+    with ledger._backend.writing() as connection:
+        append(connection, event.pop("kind"), event.pop("dataset"), **event)
+    with pytest.raises(LedgerIntegrityError, match=words):
+        ledger.verify()
+
+
+def test_a_reservation_of_another_source_is_found(ledger: Ledger) -> None:
+    ledger.open_release(KEY, SHARES, source=WHOLE)
+    with ledger._backend.writing() as connection:
+        append(
+            connection,
+            Kind.RESERVED,
+            **key_fields(edition(KEY, "2")),
+            share="mechanism",
+            units=5,
+            source=SLICE,
+        )
+    with pytest.raises(LedgerIntegrityError, match="another source than other releases"):
+        ledger.verify()

@@ -1,0 +1,427 @@
+"""The ledger in PostgreSQL under attack by roles that may log in, insert or make schemas."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from jam_dagster.errors import BudgetError, LedgerIntegrityError, ReleaseClosedError
+from jam_dagster.privacy import Kind, Ledger, ReleaseKey, ledger_server
+from jam_dagster.privacy.approval import ALL_PARTITIONS
+from jam_dagster.privacy.ledger_schema import AccessKind, append_access
+from tests.postgres import PostgresServer
+
+ROLES = Path(__file__).parents[2] / "deploy" / "roles.sql"
+KEY = ReleaseKey("people", "yearly", "ab" * 32)
+SHARES = {"mechanism": 0.001}
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> str:
+    return postgres.create_database()
+
+
+@pytest.fixture
+def database(url: str) -> str:
+    return url.split("/")[3].split("?")[0]
+
+
+@pytest.fixture
+def mallory(postgres: PostgresServer, database: str) -> Iterator[str]:
+    """A role of its own that may log in, and nothing else."""
+    name = f"mallory_{next(_numbers)}"
+    postgres.execute(f"CREATE ROLE {name} LOGIN")
+    yield name
+    postgres.execute(f"DROP OWNED BY {name}", database)
+    postgres.execute(f"DROP ROLE {name}")
+
+
+@pytest.fixture
+def inserter(ledger: Ledger, postgres: PostgresServer, database: str, mallory: str) -> str:
+    """Where a role logs in that may read the ledger and insert into it."""
+    postgres.execute(f"GRANT USAGE ON SCHEMA jam_ledger TO {mallory}", database)
+    rights = "GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA jam_ledger TO"
+    postgres.execute(f"{rights} {mallory}", database)
+    return postgres.url(database, user=mallory)
+
+
+def insert(url: str, **changes: object) -> None:
+    """Insert a copy of the last event, changed, by hand."""
+    with psycopg.connect(url) as raw:
+        cursor = raw.execute("SELECT * FROM jam_ledger.events ORDER BY seq DESC LIMIT 1")
+        names = [column.name for column in cursor.description or ()]
+        row = dict(zip(names, cursor.fetchone() or (), strict=True))
+        row |= {"seq": row["seq"] + 1, "previous": row["hash"], "hash": "f" * 64, **changes}
+        names_in_order = ", ".join(f'"{name}"' for name in row)
+        raw.execute(
+            f"INSERT INTO jam_ledger.events ({names_in_order}) VALUES "
+            f"({', '.join(['%s'] * len(row))})".encode(),
+            list(row.values()),
+        )
+
+
+# --- a role that may insert
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"kind": "granted", "units": 10**18},
+        {"kind": "granted", "seq": 10**9},
+        {"kind": "granted", "previous": "e" * 64},
+        {"kind": "a gift"},
+    ],
+)
+def test_a_forged_event_is_noticed_before_anything_is_added(
+    ledger: Ledger, inserter: str, forged: dict[str, object]
+) -> None:
+    insert(inserter, **forged)
+    for attempt in (
+        lambda: ledger.open_release(KEY, SHARES),
+        lambda: ledger.grant("others", epsilon=1.0, delta=1e-9),
+        ledger.verify,
+    ):
+        with pytest.raises(LedgerIntegrityError):
+            attempt()
+    with psycopg.connect(inserter) as raw:
+        assert raw.execute("SELECT count(*) FROM jam_ledger.events").fetchone() == (2,)
+
+
+def test_a_forged_line_of_the_attempts_is_noticed_too(ledger: Ledger, inserter: str) -> None:
+    with ledger._backend.writing() as connection:
+        append_access(connection, AccessKind.ATTEMPTED, "people", attempt="a")
+    with psycopg.connect(inserter) as raw:
+        raw.execute(
+            "INSERT INTO jam_ledger.accesses SELECT seq + 1, at, 'acknowledged', dataset, release,"
+            " partition, edition, attempt, run_id, by, reason, hash, repeat('f', 64)"
+            " FROM jam_ledger.accesses"
+        )
+
+    def attempt():
+        with ledger._backend.writing() as connection:
+            append_access(connection, AccessKind.ATTEMPTED, "people", attempt="b")
+
+    with pytest.raises(LedgerIntegrityError, match="of the table accesses"):
+        attempt()
+
+
+def test_what_was_spent_cannot_be_returned(ledger: Ledger, inserter: str) -> None:
+    """A sum alone would believe it, and give the budget out once more."""
+    release = ledger.open_release(KEY, SHARES)
+    release.account("mechanism").charge("a", 0.0009)
+    insert(inserter, kind="returned", step="", units=10**15)
+    with pytest.raises(LedgerIntegrityError, match="returns or charges more"):
+        ledger.balance("people")
+    with pytest.raises(LedgerIntegrityError):
+        ledger.check(ReleaseKey("people", "next", "x"), SHARES)
+
+
+def test_what_was_returned_by_hand_is_not_charged(ledger: Ledger, inserter: str) -> None:
+    release = ledger.open_release(KEY, SHARES)
+    insert(inserter, kind="returned", units=10**12)
+    with pytest.raises(ReleaseClosedError):
+        release.account("mechanism").charge("a", 0.0005)
+    with pytest.raises(LedgerIntegrityError, match="altered"):
+        ledger.verify()
+
+
+def test_the_role_of_releases_writes_what_releases_do_and_no_more(
+    ledger: Ledger, url: str, database: str, postgres: PostgresServer
+) -> None:
+    ledger.grant("people", epsilon=1.0, delta=1e-9, approval="required")
+    ledger.grant("firms", epsilon=1.0, delta=1e-9)
+    # Once more after an upgrade is no mistake.
+    for _ in range(2):
+        with psycopg.connect(url, autocommit=True) as raw:
+            raw.execute(ROLES.read_bytes())
+    try:
+        releases = Ledger(postgres.url(database, user="jam_releases"))
+        releases.check_writable()
+        firms = ReleaseKey("firms", "yearly", "ab" * 32)
+        open_release = releases.open_release(firms, SHARES, source="cd" * 32)
+        open_release.account("mechanism").charge("a", 0.0005)
+        open_release.close()
+        with releases._backend.writing() as connection:
+            opened = {"release": "yearly", "edition": "1", "attempt": "a"}
+            append_access(connection, AccessKind.ATTEMPTED, "firms", **opened)
+            append_access(connection, AccessKind.ENDED, "firms", **opened)
+        before = ledger.events()
+
+        def acknowledge():
+            with releases._backend.writing() as connection:
+                append_access(connection, AccessKind.ACKNOWLEDGED, "firms", reason="fine")
+
+        for attempt in (
+            lambda: releases.grant("people", epsilon=9.0, delta=1e-9),
+            lambda: releases.approve(KEY),
+            lambda: releases.withdraw(firms, "cd" * 32),
+            lambda: releases.move(postgres.create_database()),
+            lambda: releases.rebind("firms", reason="a file that moved"),
+            acknowledge,
+        ):
+            with pytest.raises(BudgetError, match="cannot be used by this role"):
+                attempt()
+        for kind in (
+            set(Kind)
+            - {"reserved", "charged", "returned", "closed", "stored"}
+            - {
+                Kind.BOUND,
+                Kind.CERTIFIED,
+            }
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="the owner's to write"):
+                insert(postgres.url(database, user="jam_releases"), kind=kind.value)
+        for table in ("events", "accesses", "alembic_version"):
+            for change in ("DELETE FROM", "TRUNCATE", "DROP TABLE"):
+                with (
+                    psycopg.connect(postgres.url(database, user="jam_releases")) as raw,
+                    pytest.raises(psycopg.errors.InsufficientPrivilege),
+                ):
+                    raw.execute(f"{change} jam_ledger.{table}".encode())
+        assert ledger.events() == before
+        ledger.approve(ReleaseKey("people", "yearly", "ab" * 32, ALL_PARTITIONS))
+        ledger.verify()
+        # Whoever has no role here cannot even log in.
+        postgres.execute("CREATE ROLE stranger LOGIN")
+        try:
+            with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
+                psycopg.connect(postgres.url(database, user="stranger"))
+        finally:
+            postgres.execute("DROP ROLE stranger")
+    finally:
+        for role in ("jam_releases", "jam_auditor"):
+            postgres.execute(f"DROP OWNED BY {role}", database)
+            postgres.execute(f"DROP ROLE {role}")
+
+
+def test_a_role_without_the_attempts_is_told_before_it_writes(
+    ledger: Ledger, inserter: str, postgres: PostgresServer, database: str, mallory: str
+) -> None:
+    postgres.execute(f"REVOKE ALL ON jam_ledger.accesses FROM {mallory}", database)
+    with pytest.raises(BudgetError, match="cannot be used by this role"):
+        Ledger(inserter).check_writable()
+
+
+@pytest.mark.parametrize("table", ["events", "accesses"])
+def test_not_even_the_owner_changes_a_line_by_mistake(ledger: Ledger, url: str, table: str) -> None:
+    with ledger._backend.writing() as connection:
+        append_access(connection, AccessKind.ATTEMPTED, "people", attempt="a")
+    for statement in ("UPDATE {} SET reason = ''", "DELETE FROM {}", "TRUNCATE {}"):
+        with psycopg.connect(url) as raw, pytest.raises(psycopg.Error, match="append-only"):
+            raw.execute(statement.format(f"jam_ledger.{table}").encode())
+
+
+# --- holding up
+
+
+def test_whoever_holds_the_lock_holds_up_writers_and_nothing_else(
+    ledger: Ledger, url: str, database: str, mallory: str, postgres: PostgresServer, monkeypatch
+) -> None:
+    monkeypatch.setattr(ledger_server, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(ledger_server, "CLAIM_SECONDS", 0.05)
+    before = ledger.events()
+    # Any role that may log in can: it needs no right to the ledger.
+    with psycopg.connect(postgres.url(database, user=mallory)) as squatter:
+        squatter.execute(f"SELECT pg_advisory_lock({ledger_server._LOCK})".encode())
+        with pytest.raises(BudgetError, match=r"held by another process.*pg_locks"):
+            ledger.open_release(KEY, SHARES)
+        assert ledger.events() == before
+        ledger.verify()
+        ledger.check(KEY, SHARES)
+    ledger.open_release(KEY, SHARES)
+
+
+def test_an_insert_that_is_not_committed_holds_up_and_forges_nothing(
+    ledger: Ledger, inserter: str, monkeypatch
+) -> None:
+    monkeypatch.setattr(ledger_server, "BUSY_SECONDS", 0.05)
+    with psycopg.connect(inserter) as raw:
+        raw.execute(
+            "INSERT INTO jam_ledger.events (seq, at, kind, dataset, release, partition, edition,"
+            " specification, share, step, units, run_id, by, reason, previous, hash) VALUES"
+            " (2, '', 'granted', 'x', '', '', '', '', '', '', 1, '', '', '', 'p', 'h')"
+        )
+        with pytest.raises(BudgetError, match="held by another process"):
+            ledger.open_release(KEY, SHARES)
+        raw.rollback()
+    ledger.open_release(KEY, SHARES)
+    ledger.verify()
+
+
+# --- other schemas
+
+
+def test_tables_of_the_same_name_elsewhere_are_not_the_ledger(
+    ledger: Ledger, url: str, database: str, mallory: str, postgres: PostgresServer
+) -> None:
+    postgres.execute(
+        "CREATE TABLE public.events AS SELECT * FROM jam_ledger.events;"
+        "CREATE TABLE public.accesses AS SELECT * FROM jam_ledger.accesses;"
+        "UPDATE public.events SET units = 10 ^ 18;"
+        "CREATE TABLE public.alembic_version AS SELECT '9999' AS version_num",
+        database,
+    )
+    postgres.execute("ALTER ROLE tester SET search_path TO public, pg_temp")
+    try:
+        ledger.verify()
+        granted = ledger.balance("people").granted_units
+        assert granted < 10**18
+        ledger.open_release(KEY, SHARES)
+        ledger.verify()
+        # A temporary table comes before others unless it is named last.
+        with ledger._backend.writing() as connection:
+            connection.exec_driver_sql("CREATE TEMPORARY TABLE events (seq bigint)")
+            found = connection.exec_driver_sql("SELECT count(*) FROM events WHERE seq > 0")
+            assert found.scalar() == 2
+    finally:
+        postgres.execute("ALTER ROLE tester RESET search_path")
+
+
+def test_a_schema_that_another_role_made_first_is_not_filled(
+    url: str, database: str, mallory: str, postgres: PostgresServer
+) -> None:
+    """Its owner could drop whatever is written there."""
+    postgres.execute("CREATE ROLE officer LOGIN")
+    postgres.execute(f"GRANT CREATE ON DATABASE {database} TO officer, {mallory}")
+    officer = Ledger(postgres.url(database, user="officer"))
+    try:
+        with psycopg.connect(postgres.url(database, user=mallory), autocommit=True) as raw:
+            raw.execute("CREATE SCHEMA jam_ledger")
+            raw.execute("GRANT ALL ON SCHEMA jam_ledger TO PUBLIC")
+        with pytest.raises(BudgetError, match=f"belongs to the role '{mallory}'.*drop it"):
+            officer.grant("people", epsilon=1.0, delta=1e-9)
+        # An empty ledger of hers, open to all, is no better.
+        Ledger(postgres.url(database, user=mallory))._backend.create()
+        with psycopg.connect(postgres.url(database, user=mallory), autocommit=True) as raw:
+            raw.execute("GRANT ALL ON ALL TABLES IN SCHEMA jam_ledger TO PUBLIC")
+        with pytest.raises(BudgetError, match=f"belongs to the role '{mallory}'"):
+            officer.grant("people", epsilon=1.0, delta=1e-9)
+        with psycopg.connect(postgres.url(database, user=mallory), autocommit=True) as raw:
+            raw.execute("DROP SCHEMA jam_ledger CASCADE")
+        officer.grant("people", epsilon=1.0, delta=1e-9)
+        officer.verify()
+    finally:
+        postgres.execute("DROP OWNED BY officer CASCADE", database)
+        postgres.execute("DROP ROLE officer")
+
+
+# --- a connection that is cut in mid-commit
+
+
+def killed_while_committing(url: str) -> None:
+    """Kill the session that is at its commit, once there is one."""
+    with psycopg.connect(url, autocommit=True) as raw:
+        for _ in range(400):
+            cursor = raw.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'COMMIT'"
+                " AND wait_event = 'PgSleep' AND datname = current_database()"
+            )
+            if cursor.fetchall():
+                return
+            time.sleep(0.01)
+
+
+def test_a_session_killed_in_its_commit_records_nothing_and_says_that_it_may_have(
+    ledger: Ledger, url: str, database: str, postgres: PostgresServer
+) -> None:
+    account = ledger.open_release(KEY, SHARES).account("mechanism")
+    postgres.execute(
+        "CREATE FUNCTION public.linger() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN PERFORM pg_sleep(5); RETURN NULL; END $$;"
+        "CREATE CONSTRAINT TRIGGER linger AFTER INSERT ON jam_ledger.events DEFERRABLE INITIALLY"
+        " DEFERRED FOR EACH ROW EXECUTE FUNCTION public.linger()",
+        database,
+    )
+    killer = threading.Thread(target=killed_while_committing, args=(url,))
+    killer.start()
+    with pytest.raises(BudgetError, match=r"may have been recorded.*nothing was drawn"):
+        account.charge("a", 0.0005)
+    killer.join()
+    postgres.execute("DROP FUNCTION public.linger CASCADE", database)
+    assert account.charged("a") is None
+    account.charge("a", 0.0005)
+    ledger.verify()
+
+
+class Cutter:
+    """Stands before a server, and cuts a connection once the server has answered a commit."""
+
+    def __init__(self, folder: Path, server: Path) -> None:
+        self.folder = folder
+        self.cuts = 0
+        self.cutting = False
+        self._server = str(server / ".s.PGSQL.5432")
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(folder / ".s.PGSQL.5432"))
+        self._listening.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listening.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(self._server)
+        committing = threading.Event()
+
+        def back() -> None:
+            with contextlib.suppress(OSError):
+                while data := server.recv(65536):
+                    if committing.is_set():
+                        self.cuts += 1
+                        break
+                    client.sendall(data)
+                client.shutdown(socket.SHUT_RDWR)
+
+        threading.Thread(target=back, daemon=True).start()
+        with contextlib.suppress(OSError):
+            while data := client.recv(65536):
+                if self.cutting and re.search(rb"\bCOMMIT\b", data):
+                    committing.set()
+                server.sendall(data)
+            server.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        self._listening.close()
+
+
+@pytest.fixture
+def cutter(postgres: PostgresServer) -> Iterator[Cutter]:
+    # A socket's path may have a hundred characters, fewer than pytest's folders.
+    with tempfile.TemporaryDirectory(prefix="jam-cut-") as folder:
+        made = Cutter(Path(folder), postgres.folder)
+        yield made
+        made.close()
+
+
+def test_a_commit_whose_answer_is_lost_counts_as_spent(
+    ledger: Ledger, database: str, cutter: Cutter
+) -> None:
+    release = ledger.open_release(KEY, SHARES)
+    through = Ledger(f"postgresql://tester@/{database}?host={cutter.folder}")
+    account = through.open_release(KEY, SHARES).account("mechanism")
+    cutter.cutting = True
+    with pytest.raises(BudgetError, match=r"may have been recorded.*counts as spent if it was"):
+        account.charge("a", 0.0005)
+    cutter.cutting = False
+    assert cutter.cuts == 1
+    # It was: the draw was not made, and is not paid for twice.
+    assert release.account("mechanism").charged("a") == pytest.approx(0.0005)
+    with pytest.raises(BudgetError, match="already paid"):
+        account.charge("a", 0.0005)
+    ledger.verify()

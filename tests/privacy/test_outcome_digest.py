@@ -1,0 +1,151 @@
+"""The digests of outcomes: what they cover, and when the ledger takes one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jam_dagster.errors import LedgerIntegrityError, ReleaseClosedError
+from jam_dagster.privacy import (
+    Draws,
+    ExactNoise,
+    Kind,
+    Ledger,
+    MemoryStore,
+    Neighbours,
+    ReleaseKey,
+    SeededNoise,
+    UnledgeredAccount,
+)
+from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
+from jam_dagster.privacy.release import LedgerAccount
+
+A, B = "a" * 64, "b" * 64
+
+
+def stored(ledger: Ledger) -> list[tuple[str, str, str]]:
+    events = (event for event in ledger.events() if event.kind == Kind.STORED)
+    return [(event.share, event.step, event.digest) for event in events]
+
+
+@pytest.fixture
+def account(ledger: Ledger, key: ReleaseKey) -> LedgerAccount:
+    release = ledger.open_release(key, {"mechanism": 0.01, "evaluation": 0.001}, run_id="run")
+    return release.account("mechanism")
+
+
+def test_an_outcome_is_journalled_once(ledger: Ledger, account: LedgerAccount) -> None:
+    account.charge("s", 0.001)
+    for _ in range(2):
+        account.confirm("s", A)
+    assert stored(ledger) == [("mechanism", "s", A)]
+    with pytest.raises(LedgerIntegrityError, match=r"outcome of s of release .* changed"):
+        account.confirm("s", B)
+    account.close()
+    account.confirm("s", A)
+    with pytest.raises(LedgerIntegrityError, match="changed after it was drawn"):
+        account.confirm("s", B)
+    assert len(stored(ledger)) == 1
+    # It moves nothing.
+    assert account.spent == pytest.approx(0.001)
+    assert ledger.balance("people").spent == pytest.approx(0.001)
+    ledger.verify()
+
+
+def test_an_outcome_of_what_was_never_charged(account: LedgerAccount) -> None:
+    with pytest.raises(LedgerIntegrityError, match="never charged"):
+        account.confirm("s", A)
+    account.charge("s", 0.001)
+    evaluation = account.release.account("evaluation")
+    with pytest.raises(LedgerIntegrityError, match="never charged"):
+        evaluation.confirm("s", A)
+
+
+def test_what_ended_before_there_were_digests_stays_without(
+    ledger: Ledger, account: LedgerAccount
+) -> None:
+    account.charge("s", 0.001)
+    account.close()
+    account.confirm("s", A)
+    assert stored(ledger) == []
+    # What is drawn from then on has one.
+    evaluation = account.release.account("evaluation")
+    evaluation.charge("means", 0.0005)
+    evaluation.confirm("means", B)
+    assert stored(ledger) == [("evaluation", "means", B)]
+    account.confirm("s", A)
+
+
+def test_what_was_closed_before_its_outcome_was_journalled_is_not_used(
+    ledger: Ledger, account: LedgerAccount
+) -> None:
+    """Else who closes at the right moment could put anything in its place."""
+    account.charge("s", 0.001)
+    account.confirm("s", A)
+    account.charge("t", 0.001)
+    account.close("an operator")
+    with pytest.raises(ReleaseClosedError, match="before the outcome of t was journalled"):
+        account.confirm("t", B)
+    assert stored(ledger) == [("mechanism", "s", A)]
+
+
+def test_a_stored_outcome_that_was_not_journalled_is_when_the_run_goes_on(
+    ledger: Ledger, account: LedgerAccount
+) -> None:
+    """Killed between the two, or drawn by an earlier version."""
+    store = MemoryStore()
+    account.charge("s", 0.001)
+    store.put("s", {"values": np.array([3.0, 1.0]), "sigma": 2.0, "rho": 0.001})
+    draws = Draws(ExactNoise(), account, store)
+    values, sigma = draws.measure("s", np.array([3, 1]), rho=0.001, subject="x")
+    wanted = values_digest(values, sigma, 0.001, "x")
+    assert stored(ledger) == [("mechanism", "s", wanted)]
+    assert draws.calls[0].lost is False
+
+
+def test_digests_of_all_kinds_of_draws(ledger: Ledger, account: LedgerAccount) -> None:
+    draws = Draws(ExactNoise(), account, MemoryStore(), neighbours=Neighbours("add_remove"))
+    records = draws.records(3)
+    scores = np.array([0.0, 5.0, 9.0])
+    chosen = draws.select("a", scores, rho=1e-3, sensitivity=4.0, named=lambda i: f"c{i}")
+    flipped = draws.select("b", scores, rho=1e-3, sensitivity=4.0, kind="permute-and-flip")
+    values, sigma = draws.measure("c", np.array([[1, 2]]), rho=1e-3, subject="m")
+    cell, cell_sigma = draws.measure_cell("d", 7, rho=1e-3, subject="n")
+    means, spread = draws.means("e", np.array([0.5]), l2_sensitivity=0.1, rho=1e-3)
+    measured = draws.calls[0]
+    assert measured.scale is not None
+    assert [digest for *_, digest in stored(ledger)] == [
+        values_digest(np.array([records]), measured.scale, measured.rho),
+        choice_digest(f"c{chosen}", 1e-3),
+        choice_digest(str(flipped), 1e-3),
+        values_digest(values, sigma, 1e-3, "m"),
+        values_digest(cell, cell_sigma, 1e-3, "n"),
+        values_digest(means, spread, 1e-3),
+    ]
+    ledger.verify()
+
+
+def test_a_digest_covers_values_shape_noise_price_and_subject() -> None:
+    values = np.array([[1.0, 2.0]])
+    digests = [
+        values_digest(values, 1.0, 0.1, "x"),
+        values_digest(values.T, 1.0, 0.1, "x"),
+        values_digest(values[0], 1.0, 0.1, "x"),
+        values_digest(values + 1e-12, 1.0, 0.1, "x"),
+        values_digest(values, 2.0, 0.1, "x"),
+        values_digest(values, 1.0, 0.2, "x"),
+        values_digest(values, 1.0, 0.1, "y"),
+        choice_digest("x", 0.1),
+        choice_digest("y", 0.1),
+        choice_digest("x", 0.2),
+    ]
+    assert len({*digests}) == len(digests)
+    # Wherever the numbers lie in memory, and whatever they were before.
+    assert values_digest(np.asfortranarray(np.ones((2, 3))), 1.0, 0.1) == values_digest(
+        np.ones((2, 3), dtype=np.int64), 1.0, 0.1
+    )
+
+
+def test_research_journals_nothing() -> None:
+    draws = Draws(SeededNoise(0), UnledgeredAccount(1.0))
+    assert draws.measure("s", np.array([1]), rho=0.1)[0].shape == (1,)

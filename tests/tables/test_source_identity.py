@@ -1,0 +1,264 @@
+"""One text says what a source reads: the same for every spelling of it, without credentials."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jam_dagster.errors import SourceError
+from jam_dagster.tables import Source, at_partition, source_from_config
+
+
+def identity(config: Any) -> str:
+    return source_from_config(config).identity()
+
+
+@pytest.fixture
+def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("FOLDER", str(tmp_path))
+    folder = tmp_path / "a b"
+    folder.mkdir()
+    (folder / "people.csv").write_text("x\n1\n")
+    (tmp_path / "linked").symlink_to(folder, target_is_directory=True)
+    (tmp_path / "link.csv").symlink_to(folder / "people.csv")
+    return folder / "people.csv"
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "a b/people.csv",
+        "./a b/../a b//people.csv",
+        "linked/people.csv",
+        "link.csv",
+        "~/a b/people.csv",
+        "${FOLDER}/a b/people.csv",
+        "file://{}/a b/people.csv",
+        "FILE://localhost{}/a%20b/people.csv",
+        "file:{}/a%20b/people.csv",
+        "file://{}/a%20b/people.csv#part",
+        "local://{}/a b/./people.csv",
+    ],
+)
+def test_every_spelling_of_a_path_is_one_text(people: Path, tmp_path: Path, spelling: str) -> None:
+    path = spelling.replace("{}", str(tmp_path)) if "$" not in spelling else spelling
+    for kind in ("csv", "parquet"):
+        assert identity({kind: path}) == identity({kind: str(people)})
+        assert json.loads(identity({kind: path}))[kind] == str(people)
+
+
+def test_another_file_is_another_text(people: Path) -> None:
+    assert identity("a b/people.csv") != identity("a b/other.csv")
+    assert identity({"csv": "a b/people.csv"}) != identity({"parquet": "a b/people.csv"})
+
+
+def test_a_text_in_another_process_is_the_same(people: Path, tmp_path: Path) -> None:
+    code = (
+        "from jam_dagster.tables import source_from_config as of; "
+        "config = {'csv': 'linked/people.csv', 'missing': ['b', 'a'], 'text': ['x', 'y']}; "
+        "print(of(config).identity())"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for seed in ("1", "2")
+    }
+    config = {"csv": str(people), "missing": ["a", "b"], "text": ["y", "x"]}
+    assert printed == {identity(config)}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"separator": ";"},
+        {"encoding": "latin-1"},
+        {"decimal": ","},
+        {"skipinitialspace": False},
+        {"missing": ["-9"]},
+        {"text": ["zip"]},
+    ],
+)
+def test_how_a_file_is_read_belongs_to_it(options: dict[str, Any]) -> None:
+    assert identity({"csv": "a.csv", **options}) != identity({"csv": "a.csv"})
+
+
+def test_a_default_written_out_changes_nothing() -> None:
+    written = {"csv": "a.csv", "separator": ",", "encoding": "UTF8", "missing": [*"?", "", "NA"]}
+    shuffled = written | {"encoding": "utf-8", "missing": ["NA", "", "?"]}
+    assert identity(written) == identity(shuffled)
+    assert identity({"csv": "a.csv", "encoding": "utf_8"}) == identity("a.csv")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("https://Data.Example/a/b.csv", "HTTPS://data.example:443/a/./c/../b.csv"),
+        ("https://ann:hunter2@data.example/b.csv", "https://data.example/b.csv#part"),
+        ("https://data.example/%7eann/b.csv", "https://data.example/~ann/b.csv"),
+        ("https://data.example/b.csv?v=2&a=1&token=hunter2", "https://data.example/b.csv?a=1&v=2"),
+        (
+            "https://x.blob.example/b.csv?sp=r&se=2026-01-01&sig=hunter2",
+            "https://x.blob.example/b.csv?sp=r&se=2027-01-01&sig=hunter3",
+        ),
+        (
+            "https://x.example/b.csv?X-Amz-Date=1&X-Amz-Credential=hunter2&X-Amz-Signature=hunter2",
+            "https://x.example/b.csv",
+        ),
+        ("ftp://ann:hunter2@data.example/b.csv", "ftp://DATA.example:21/b.csv"),
+        ("s3a://bucket/b.csv", "s3://bucket/./b.csv"),
+        ("s3://AKIA:hunter2@bucket/b.csv", "s3://bucket/b.csv"),
+        ("gcs://bucket/b.csv", "gs://bucket/b.csv"),
+        ("simplecache::s3://bucket/b.csv", "s3://bucket/b.csv"),
+        ("zip://a.csv::x/../b.zip", "zip://a.csv::b.zip"),
+        ("abfss://box@Account.dfs.example/b.csv", "abfs://box@account.dfs.example/b.csv"),
+    ],
+)
+def test_every_spelling_of_a_url_is_one_text(one: str, other: str) -> None:
+    assert identity({"csv": one}) == identity({"csv": other})
+    assert "hunter" not in identity({"csv": one}) + identity({"csv": other})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("https://data.example/a.csv", "https://data.example/A.csv"),
+        ("https://data.example/a.csv", "https://data.example:8443/a.csv"),
+        ("https://data.example/a.csv?v=1", "https://data.example/a.csv?v=2"),
+        ("https://data.example/a%2Fb.csv", "https://data.example/a/b.csv"),
+        ("s3://bucket/a.csv", "s3://bucket2/a.csv"),
+        ("s3://bucket/a%20b.csv", "s3://bucket/a b.csv"),
+        ("abfs://one@x.example/a.csv", "abfs://other@x.example/a.csv"),
+        ("zip://a.csv::s3://b/x.zip", "zip://b.csv::s3://b/x.zip"),
+        ("https://data.example/a.csv?author=1", "https://data.example/a.csv?author=2"),
+        ("https://data.example/a.csv?user=1", "https://data.example/a.csv?user=2"),
+        ("memory://a/x.csv", "memory://A/x.csv"),
+    ],
+)
+def test_another_url_is_another_text(one: str, other: str) -> None:
+    assert identity({"csv": one}) != identity({"csv": other})
+
+
+QUERY = "select * from people where town = 'A  B'"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("postgresql://ann:hunter2@DB.example:5432/p", "postgresql+psycopg://bob@db.example/p"),
+        ("postgresql:///p?host=db.example&user=ann", "postgresql://db.example/p?password=hunter2"),
+        ("postgresql://db/p?sslmode=require&connect_timeout=3", "postgresql://db/p"),
+        ("postgresql://ann:hunter2@localhost", "postgresql://ann@127.0.0.1/ann"),
+        (
+            "mssql+pyodbc:///?odbc_connect=SERVER%3Dx%3BPWD%3Dhunter2%3BDATABASE%3Dp",
+            "mssql+pyodbc:///?odbc_connect=database%3Dp%3Bserver%3Dx%3BUID%3Dann",
+        ),
+    ],
+)
+def test_every_spelling_of_a_database_is_one_text(one: str, other: str) -> None:
+    texts = {identity({"sql": url, "query": QUERY}) for url in (one, other)}
+    assert len(texts) == 1
+    assert "hunter" not in texts.pop()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://db.example/q",
+        "postgresql://other.example/p",
+        "postgresql://db.example:5433/p",
+        "mysql://db.example/p",
+        "postgresql://db.example/p?options=-csearch_path%3Dother",
+    ],
+)
+def test_another_database_is_another_text(url: str) -> None:
+    known = {"sql": "postgresql://db.example/p", "query": QUERY}
+    assert identity(known) != identity(known | {"sql": url})
+
+
+def test_the_file_of_a_database_is_resolved(people: Path, tmp_path: Path) -> None:
+    (tmp_path / "p.db").touch()
+    (tmp_path / "q.db").symlink_to(tmp_path / "p.db")
+    spellings = [
+        "sqlite:///p.db",
+        "sqlite:///q.db",
+        f"sqlite:///{tmp_path}/a b/../p.db",
+        "sqlite+pysqlite:///${FOLDER}/p.db",
+        f"sqlite:///file:{tmp_path}/p.db?mode=ro&uri=true",
+    ]
+    assert len({identity({"sql": url, "query": QUERY}) for url in spellings}) == 1
+    assert identity({"sql": "sqlite:///a.db", "query": "q"}) != identity(
+        {"sql": "sqlite:///p.db", "query": "q"}
+    )
+
+
+def of_query(query: str) -> str:
+    return identity({"sql": "sqlite:///p.db", "query": query})
+
+
+@pytest.mark.parametrize(
+    "other",
+    [f"  {QUERY}\n", QUERY.replace("where", "\n\twhere "), f"{QUERY} ;"],
+)
+def test_white_space_of_a_query_is_one_blank(other: str) -> None:
+    assert of_query(QUERY) == of_query(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (QUERY, QUERY.replace("A  B", "A B")),
+        ("select a from t where b = 1", "select a from t where b = 2"),
+        ("select a from t -- all\nwhere b = 1", "select a from t -- all where b = 1"),
+        ("select a from t # all\nwhere b = 1", "select a from t # all where b = 1"),
+        ("select 'a\\'  b' from t", "select 'a\\' b' from t"),
+        ("select $$a  b$$ from t", "select $$a b$$ from t"),
+        ('select "a  b" from t', 'select "a b" from t'),
+        ("select `a  b` from t", "select `a b` from t"),
+        ("select [a  b] from t", "select [a b] from t"),
+        ("select a from People", "select a from people"),
+    ],
+)
+def test_another_query_is_another_text(one: str, other: str) -> None:
+    assert of_query(one) != of_query(other)
+
+
+def test_demo_split_and_asset() -> None:
+    demo = {"demo": "census"}
+    assert identity(demo) == identity(demo | {"rows": 30_000, "seed": 0})
+    assert identity(demo) != identity(demo | {"part": "public"})
+    split = {"split": "a.csv", "by": "x", "value": 1, "public_share": 0.5, "public_rows": 9}
+    assert identity(split) == identity(split | {"split": {"csv": "./a.csv"}, "seed": 0})
+    assert identity(split) != identity(split | {"part": "public"})
+    assert identity(split) != identity(split | {"value": "1"})
+    assert identity({"asset": "a/b"}) != identity({"asset": "a/c"})
+
+
+def test_the_partition_belongs_to_it() -> None:
+    source: Source = source_from_config("people_{partition}.csv")
+    resolved = at_partition(source, "2026-01")
+    assert resolved.identity() == identity("people_2026-01.csv") != source.identity()
+
+
+def test_what_cannot_be_resolved_is_named_without_its_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NOT_SET", raising=False)
+    with pytest.raises(SourceError, match="NOT_SET is not set"):
+        identity("${NOT_SET}/a.csv")
+    with pytest.raises(SourceError, match="URL") as caught:
+        identity({"sql": "hunter2", "query": "select 1"})
+    assert "hunter2" not in str(caught.value)

@@ -1,0 +1,36 @@
+"""No cell of a released table is a formula to a spreadsheet."""
+
+from __future__ import annotations
+
+import pytest
+
+from jam_dagster.errors import DomainError
+from jam_dagster.tables import Domain
+from jam_dagster.tables.spreadsheet import check_cells, is_formula
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["=1+1", "=cmd|' /C calc'!A0", "+49 30", "-x", "-1 to 0", "@SUM(A1)", "\tx", "\r=1", "=="],
+)
+def test_formulas(cell: str) -> None:
+    assert is_formula(cell)
+    for attributes in ({"a": {"values": ["x", cell]}}, {cell: {"values": ["x", "y"]}}):
+        with pytest.raises(DomainError, match="as a formula where the synthetic table"):
+            check_cells(Domain.from_dict({"attributes": attributes}))
+
+
+@pytest.mark.parametrize(
+    "cell", ["-", "+", "-5", "+1.5", "-1e3", -5, -0.5, True, "a=b", "x-", " x"]
+)
+def test_other_cells(cell: object) -> None:
+    assert not is_formula(cell)
+
+
+def test_numbers_stay_numbers() -> None:
+    attributes = {
+        "a": {"edges": [-10, -5, 0]},
+        "b": {"values": [-5, -1]},
+        "c": {"values": ["-5", "-"], "nullable": True},
+    }
+    check_cells(Domain.from_dict({"attributes": attributes}))

@@ -1,0 +1,288 @@
+"""What failures and sources tell, and what the command line does about it."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from jam_dagster.privacy import Kind, Ledger
+from tests.cli_bench import RELEASE, Run, synthesize
+from tests.postgres import PostgresServer
+
+OFF = ("--evaluate", "off")
+RAW = {"private": "people.csv", "public": "survey.csv", "domain": "raw.yaml"}
+ACKNOWLEDGE = ("ledger", "acknowledge", "--ledger", "ledger.db", "--dataset", "people", "--reason")
+REBIND = ("ledger", "rebind", "--ledger", "ledger.db", "--dataset", "people", "--reason")
+
+
+def write_people(least: int) -> None:
+    """Write a private table whose youngest woman has an age, and a public table without one."""
+    pd.DataFrame(
+        {"age": [least, 60, 70, 25, 40] * 20, "sex": ["F", "F", "F", "M", "M"] * 20}
+    ).to_csv("people.csv", index=False)
+    pd.DataFrame({"age": [80, 81], "sex": ["M", "M"]}).to_csv("survey.csv", index=False)
+
+
+def write_domain(*impossible: dict[str, Any]) -> None:
+    attributes = {
+        "age": {"bounds": [0, 100], "bins": 100, "integer": True},
+        "sex": {"values": ["F", "M"]},
+    }
+    content = {"attributes": attributes, "impossible": list(impossible)}
+    Path("raw.yaml").write_text(yaml.safe_dump(content))
+
+
+def predicate(age: int) -> dict[str, Any]:
+    return {"age": {"bins": [age]}, "sex": "F"}
+
+
+def failures() -> list[Path]:
+    return sorted(Path("out/restricted/failures").glob("*.txt"))
+
+
+def spent() -> int:
+    return Ledger("ledger.db").balance("people").spent_units
+
+
+def test_which_predicate_holds_is_not_told_and_asking_ends_soon(run: Run) -> None:
+    """A domain that lists predicates, the last of which always holds, asked for a least age."""
+    answers = set()
+    for least in (19, 37, 52):
+        write_people(least)
+        write_domain(*(predicate(age) for age in range(100)), {"sex": "M", "age": {"bins": [25]}})
+        result = run(*synthesize(*RELEASE, *OFF, **RAW))
+        assert result.exit_code == 2
+        answers.add(result.output)
+    assert len(answers) == 1
+    said = answers.pop()
+    assert not re.search(r"\b(age|sex|F|M|19|37|52|100|in_)\b", said)
+    assert spent() == 0
+
+    # Its owner finds it, and nobody else.
+    for path, least in zip(
+        sorted(failures(), key=lambda path: path.stat().st_mtime), (19, 37, 52), strict=True
+    ):
+        assert f"age from {least}" in path.read_text()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+    # That was as often as can be asked; not even a domain that fits is tried.
+    write_domain()
+    refused = run(*synthesize(*RELEASE, *OFF, **RAW))
+    assert refused.exit_code == 3
+    assert "ledger acknowledge --ledger" in refused.stderr
+    assert len(failures()) == 3
+    assert run(*ACKNOWLEDGE, " ").exit_code == 2
+    told = run(*ACKNOWLEDGE, "the domain named what occurs")
+    assert (told.exit_code, told.stderr.splitlines()) == (
+        0,
+        ["3 attempts to open people acknowledged."],
+    )
+    assert "nothing is written" in run(*ACKNOWLEDGE, "once more").stderr
+    made = run(*synthesize(*RELEASE, *OFF, **RAW))
+    assert made.exit_code == 0, made.output
+
+
+def query(where: str) -> str:
+    return json.dumps({"sql": "sqlite:///people.sqlite", "query": f"select * from people {where}"})
+
+
+def write_database() -> None:
+    with sqlite3.connect("people.sqlite") as connection:
+        frame = pd.read_csv("priv.csv")
+        frame.to_sql("people", connection, index=False)
+
+
+def test_another_where_is_refused_under_one_reservation(run: Run) -> None:
+    """The number of rows of any slice was told under one reservation, with nothing spent."""
+    write_database()
+    Path("domain.json").write_text(json.dumps({"age": 3, "sex": 2, "job": 3, "income": 2}))
+    pd.read_csv("pub.csv").query("age < 3").to_csv("pub.csv", index=False)
+    # The domain lacks an age that occurs, so the release stays reserved and nothing is drawn.
+    assert run(*synthesize(*RELEASE, *OFF, private=query(""))).exit_code == 2
+    before = Ledger("ledger.db").events()
+    assert [one.kind for one in before[1:]] == [Kind.RESERVED]
+    refused = run(*synthesize(*RELEASE, *OFF, private=query("where sex = 1 and age < 2")))
+    assert refused.exit_code == 2
+    assert "was reserved for another source" in refused.stderr
+    assert "age < 2" not in refused.stderr
+    assert Ledger("ledger.db").events() == before
+    # It was refused before anything was opened.
+    assert len(Ledger("ledger.db").open_attempts("people")) == 1
+    assert len(failures()) == 1
+    assert run(*REBIND, "the slice is meant").exit_code == 0
+    made = run(*synthesize(*RELEASE, *OFF, private=query("where sex = 1 and age < 2")))
+    assert made.exit_code == 0, made.output
+
+
+def test_another_edition_of_replace_one_neighbours_reads_the_same_source(run: Run) -> None:
+    write_database()
+    made = run(*synthesize(*RELEASE, *OFF, "--epsilon", "0.2", private=query("")))
+    assert made.exit_code == 0, made.output
+    other = [*RELEASE, *OFF, "--epsilon", "0.2", "--edition", "2", "--out", "other"]
+    sliced = query("where sex = 1")
+    refused = run(*synthesize(*other, "--release", "out", private=sliced))
+    assert refused.exit_code == 2
+    assert "would read another source than" in refused.stderr
+    grant = ("ledger", "grant", "--ledger", "ledger.db", "--dataset", "people", "--epsilon", 1)
+    assert run(*grant, "--delta", 1e-9, "--sources", "any").exit_code == 0
+    assert run(*synthesize(*other, "--release", "out", private=sliced)).exit_code == 0
+    assert run("ledger", "verify", "--ledger", "ledger.db").exit_code == 0
+
+
+def test_the_number_of_rows_is_not_shown_before_a_draw_is_paid(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = len(pd.read_csv("priv.csv"))
+
+    def fail(*_: Any, **__: Any) -> None:
+        # Where the mechanism begins: all is read, and nothing is charged.
+        assert f"{rows}" not in Path("out/release.json").read_text()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("jam_dagster.mechanisms.jam_pgm.JamPgm.run", fail)
+    result = run(*synthesize(*RELEASE, *OFF))
+    assert str(rows) not in result.output.replace(str(Path.cwd()), "")
+    kept = list(Path("ledger.db-private").rglob("*"))
+    assert {stat.S_IMODE(path.stat().st_mode) for path in kept if path.is_file()} == {0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in kept if path.is_dir()} == {0o700}
+    assert not Path("out/restricted").exists()
+    assert spent() == 0
+
+
+def test_the_secret_of_the_private_store_is_made_once_and_is_its_owners(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAM_PRIVATE", "closed/store")
+    assert run(*synthesize(*RELEASE, *OFF)).exit_code == 0
+    secret = Path("closed/store/source.key")
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    assert stat.S_IMODE(secret.parent.stat().st_mode) == 0o700
+    content = secret.read_bytes()
+    assert len(content) == 32
+    assert run(*synthesize(*RELEASE, *OFF)).exit_code == 0
+    assert secret.read_bytes() == content
+    assert not Path("ledger.db-private").exists()
+    elsewhere = run(*synthesize(*RELEASE, *OFF, "--private-store", "other"))
+    assert elsewhere.exit_code == 2
+    assert "another private store" in elsewhere.stderr
+    assert not Path("other").exists()
+    secret.write_bytes(b"short")
+    assert "restore it from a backup" in run(*synthesize(*RELEASE, *OFF)).stderr
+
+
+def test_a_ledger_on_a_server_keeps_the_secret_beside_the_release(
+    run: Run, postgres: PostgresServer
+) -> None:
+    url = postgres.create_database()
+    Ledger(url).grant("people", epsilon=1.0, delta=1e-9)
+    given = ("--ledger", url, "--dataset", "people", "--no-report", *OFF)
+    made = run(*synthesize(*given))
+    assert made.exit_code == 0, made.output
+    assert stat.S_IMODE(Path("out/restricted/source.key").stat().st_mode) == 0o600
+    events = Ledger(url).events()
+    assert run(*synthesize(*given)).exit_code == 0
+    assert Ledger(url).events() == events
+    Ledger(url).verify()
+
+
+@pytest.mark.parametrize("table", ["nobody.csv", "empty.csv", "columns.csv"])
+def test_faults_of_the_schema_are_named_and_count(run: Run, table: str) -> None:
+    Path("empty.csv").write_text("")
+    pd.read_csv("priv.csv").drop(columns="job").to_csv("columns.csv", index=False)
+    result = run(*synthesize(*RELEASE, *OFF, private=table))
+    assert result.exit_code == 2
+    assert ("no column 'job'" if table == "columns.csv" else table) in result.stderr
+    assert len(Ledger("ledger.db").open_attempts("people")) == 1
+
+
+def test_what_is_refused_before_the_table_is_opened_is_no_attempt(run: Run) -> None:
+    for options in (("--epsilon", "3"), ("--setting", "rounds=0"), ("--domain", "nothing.json")):
+        assert run(*synthesize(*RELEASE, *OFF, *options)).exit_code in (2, 3)
+    assert Ledger("ledger.db").open_attempts("people") == []
+
+
+def test_a_release_and_its_free_repeat_end_well(run: Run) -> None:
+    for _ in range(5):
+        assert run(*synthesize(*RELEASE, *OFF)).exit_code == 0
+    verified = Ledger("ledger.db").verify().accesses
+    assert verified is not None
+    assert (verified.attempts, verified.not_ended) == (5, 0)
+
+
+def test_research_journals_nothing_and_names_nothing(run: Run) -> None:
+    write_people(19)
+    write_domain(predicate(19))
+    before = Path("ledger.db").read_bytes()
+    for _ in range(4):
+        result = run(*synthesize("--noise", "numpy", **RAW))
+        assert result.exit_code == 2
+        assert "always the same" in result.stderr
+    assert Path("ledger.db").read_bytes() == before
+    assert len(failures()) == 4
+
+
+KILLED = """
+import os, signal, sys
+from jam_dagster.mechanisms.jam_pgm import JamPgm
+JamPgm.run = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+from jam_dagster.cli import main
+main()
+"""
+
+
+def test_killed_runs_are_attempts(run: Run) -> None:
+    command = [sys.executable, "-c", KILLED, *map(str, synthesize(*RELEASE, *OFF))]
+    for _ in range(3):
+        assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    refused = run(*synthesize(*RELEASE, *OFF))
+    assert refused.exit_code == 3
+    assert "stay closed" in refused.stderr
+    shown = run("ledger", "show", "--ledger", "ledger.db").stdout
+    assert "Attempts to open private data that have not ended" in shown
+    (people,) = json.loads(run("ledger", "show", "--ledger", "ledger.db", "--json").stdout)[
+        "datasets"
+    ]
+    assert (people["attempts"], people["sources"], len(people["open_attempts"])) == (3, "one", 3)
+    told = run("ledger", "verify", "--ledger", "ledger.db").stderr
+    assert "3 attempts to open private data, 3 of which did not end well" in told
+    assert run(*ACKNOWLEDGE, "the machine lost its power").exit_code == 0
+    assert run(*synthesize(*RELEASE, *OFF)).exit_code == 0
+
+
+def test_the_officer_grants_more_attempts(run: Run) -> None:
+    grant = ("ledger", "grant", "--ledger", "ledger.db", "--dataset", "people", "--epsilon", 1)
+    assert run(*grant, "--delta", 1e-9, "--attempts", 1).exit_code == 0
+    assert run(*grant, "--delta", 1e-9, "--attempts", 0).exit_code == 2
+    assert run(*synthesize(*RELEASE, *OFF, private="nobody.csv")).exit_code == 2
+    assert run(*REBIND, "a typo in the path").exit_code == 0
+    assert "as many attempts to open" in run(*synthesize(*RELEASE, *OFF)).stderr
+    assert run(*grant, "--delta", 1e-9, "--attempts", 2).exit_code == 0
+    assert run(*synthesize(*RELEASE, *OFF)).exit_code == 0
+
+
+def test_what_a_certificate_says_is_moved_by_no_attempt(run: Run) -> None:
+    assert run(*synthesize(*RELEASE, *OFF)).exit_code == 0
+    before = Path("out/certificate.json").read_bytes()
+    other = run(*synthesize(*RELEASE, *OFF, private="nobody.csv"))
+    assert "was reserved for another source" in other.stderr
+    Path("priv.csv").rename("away.csv")
+    assert run(*synthesize(*RELEASE, *OFF)).exit_code == 2
+    Path("away.csv").rename("priv.csv")
+    assert run(*synthesize(*RELEASE, *OFF)).exit_code == 0
+    assert Path("out/certificate.json").read_bytes() == before
+    assert b"attempt" not in before
+    verified: Callable[..., Any] = run
+    assert verified("certificate", "verify", "out", "--ledger", "ledger.db").exit_code == 0
