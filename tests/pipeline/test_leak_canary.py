@@ -294,14 +294,28 @@ def tick(home: Path) -> None:
 
 @pytest.mark.slow
 def test_retries_leak_nothing(tmp_path: Path) -> None:
-    """A step that fails is tried again by itself, and again by hand once the table is mended."""
-    plant(tmp_path, fatal={"sex": TEXT})
+    """A step that fails is tried again by itself, and again by hand once it is acknowledged."""
+    plant(tmp_path)
+    table = pd.read_csv(tmp_path / "private.csv").drop(columns="age")
+    table.to_csv(tmp_path / "private.csv", index=False)
     done = run(tmp_path, "private", job="retried_release")
     assert done.returncode != 0
     assert "STEP_UP_FOR_RETRY" in done.stderr
     assert_no_leak(tmp_path)
 
+    # The step that spends is never tried again by itself.
+    plant(tmp_path, fatal={"sex": TEXT})
+    done = run(tmp_path, "private", job="retried_release")
+    assert done.returncode != 0
+    assert "STEP_UP_FOR_RETRY" not in done.stderr
+    assert_no_leak(tmp_path)
+
     plant(tmp_path)
+    done = run(tmp_path, "private")
+    assert "AttemptsError" in done.stderr
+    assert_no_leak(tmp_path)
+
+    assert Ledger(tmp_path / "ledger.sqlite").acknowledge("people", reason="mended") == 3
     done = run(tmp_path, "private")
     assert done.returncode == 0, done.stderr[-3000:]
     assert_no_leak(tmp_path)
