@@ -11,9 +11,11 @@ import pytest
 from hypothesis import settings
 
 from jam_dagster.privacy import Ledger
+from jam_dagster.privacy.bindings import SOURCE_KEY_FILE
 from tests.cli_bench import NOISY, RELEASE, Run, run_cli, synthesize, write_tables
 from tests.docs.site import build_site
 from tests.examples import QUICK
+from tests.moved import bind_again
 from tests.postgres import PostgresServer, running_server
 
 # `--hypothesis-profile=gate` comes after this, and before any test is imported.
@@ -60,8 +62,7 @@ def released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release_folder: Pa
     """Run a command in a folder where a release was made with `RELEASE` and `NOISY`."""
     shutil.copytree(release_folder, tmp_path / "copy")
     monkeypatch.chdir(tmp_path / "copy")
-    # The tables have moved with the folder.
-    Ledger("ledger.db").rebind("people", reason="copied for a test")
+    bind_again(Ledger("ledger.db"), Path("priv.csv"), Path("ledger.db-private") / SOURCE_KEY_FILE)
     return run_cli
 
 

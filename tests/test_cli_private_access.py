@@ -183,18 +183,25 @@ def test_the_secret_of_the_private_store_is_made_once_and_is_its_owners(
     assert "restore it from a backup" in run(*synthesize(*RELEASE, *OFF)).stderr
 
 
-def test_a_ledger_on_a_server_keeps_the_secret_beside_the_release(
-    run: Run, postgres: PostgresServer
+def test_releases_of_a_ledger_on_a_server_share_a_secret_of_their_user(
+    run: Run, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(Path("data").resolve()))
     url = postgres.create_database()
-    Ledger(url).grant("people", epsilon=1.0, delta=1e-9)
+    Ledger(url).grant("people", epsilon=2.0, delta=1e-9)
     given = ("--ledger", url, "--dataset", "people", "--no-report", *OFF)
     made = run(*synthesize(*given))
     assert made.exit_code == 0, made.output
-    assert stat.S_IMODE(Path("out/restricted/source.key").stat().st_mode) == 0o600
+    (secret,) = Path("data").rglob("source.key")
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    assert stat.S_IMODE(secret.parent.stat().st_mode) == 0o700
     events = Ledger(url).events()
     assert run(*synthesize(*given)).exit_code == 0
     assert Ledger(url).events() == events
+    # Another release lies elsewhere and reads the same table.
+    again = run(*synthesize(*given, "--edition", "2", "--out", "second"))
+    assert again.exit_code == 0, again.output
+    assert list(Path("data").rglob("source.key")) == [secret]
     Ledger(url).verify()
 
 

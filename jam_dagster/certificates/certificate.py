@@ -129,6 +129,11 @@ class DomainFacts:
     identified_from: str
     attributes: int
 
+    @property
+    def restricted(self) -> bool:
+        """Whether it was identified from private data, which nothing paid for."""
+        return self.identified_from == "private"
+
 
 @dataclass(frozen=True)
 class Sampling:

@@ -78,7 +78,8 @@ def certified(certificate: Certificate, ledger: Ledger) -> bool | None:
     """Return whether the ledger has issued a certificate; None if it cannot know.
 
     Earlier versions journalled neither outcomes nor certificates. A release of theirs that is
-    repeated gets a certificate of this version beside its own, which still holds.
+    repeated gets a certificate of this version beside its own, which still holds. Of a release
+    whose domain comes from private data the ledger is told no certificate.
     """
     about = [
         event
@@ -87,6 +88,9 @@ def certified(certificate: Certificate, ledger: Ledger) -> bool | None:
     ]
     if any(event.digest == certificate.digest for event in about if event.kind == "certified"):
         return True
+    told = any(event.kind.value == "certified" for event in about)
+    if certificate.domain.restricted and not told:
+        return None
     outcomes = any(event.kind.value == "stored" for event in about)
     if not outcomes and (certificate.version == 1 or not about):
         return None

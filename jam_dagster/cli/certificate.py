@@ -206,10 +206,13 @@ def withdraw(
     certificate = Certificate.load(_path(where))
     if certificate.standing is None:
         raise InputError("No ledger was charged for this release: nothing knows of its certificate")
-    event = Ledger(ledger).withdraw(certificate.key, certificate.digest, reason=reason)
+    # The digest of a certificate whose domain nothing paid for stays out of the journal.
+    restricted = certificate.domain.restricted
+    told = certificate.key.digest if restricted else certificate.digest
+    event = Ledger(ledger).withdraw(certificate.key, told, reason=reason)
     stderr().print(
-        f"The certificate {event.digest[:12]} of the {certificate.key} of {event.dataset} was "
-        f"withdrawn on {event.at[:10]}: {event.reason}",
+        f"The certificate {certificate.digest[:12]} of the {certificate.key} of {event.dataset} "
+        f"was withdrawn on {event.at[:10]}: {event.reason}",
         soft_wrap=True,
     )
 

@@ -56,7 +56,7 @@ PRIVATE_STORE = typer.Option(
     envvar="JAM_PRIVATE",
     rich_help_panel=BUDGET,
     help="The folder, its owner's alone, of the secret by which the ledger knows a source again.",
-    show_default="beside the ledger's file; for a ledger on a server, restricted/ of --out",
+    show_default="beside the ledger's file; for a ledger on a server, a folder of this user",
 )
 
 EDITION = typer.Option(

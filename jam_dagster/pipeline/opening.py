@@ -19,6 +19,8 @@ from jam_dagster.errors import PrivateValuesError
 from jam_dagster.pipeline.graph import PRIVATE_STORE, ReleaseGraph
 from jam_dagster.pipeline.identity import IngestedTable, Ingestion
 from jam_dagster.privacy.bindings import SOURCE_KEY_FILE, source_binding
+from jam_dagster.privacy.private_copies import failure_of
+from jam_dagster.privacy.release_key import key_fields
 from jam_dagster.tables import EncodedTable, keeping_details, withheld
 
 if TYPE_CHECKING:
@@ -69,7 +71,9 @@ def opening(
             attempt = until_closed.enter_context(
                 spends.ledger.opening(spends.key, run_id=context.run.run_id)
             )
-        keep = partial(store.keep_failure, graph.spec.release, attempt)
+        key = {"release": graph.spec.release} if spends is None else key_fields(spends.key)
+        whose = failure_of(key, graph.spec.privacy.retention_days, research=spends is None)
+        keep = partial(store.keep_failure, graph.spec.release, whose, attempt)
         until_closed.enter_context(keeping_details(keep))
         until_closed.enter_context(private_step(what))
         yield

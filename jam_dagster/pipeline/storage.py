@@ -15,6 +15,7 @@ from jam_dagster.errors import JamError, SourceError, SpecificationError
 from jam_dagster.pipeline.configuration import NOTHING_DONE
 from jam_dagster.pipeline.formats import FORMATS, Format
 from jam_dagster.pipeline.launch import NO_CONFIG, is_variable, place_of, value_of_variable
+from jam_dagster.privacy.private_copies import FAILURES
 from jam_dagster.tables import secret_key, withheld
 from jam_dagster.tables.files import write_once, write_whole
 from jam_dagster.tables.variables import expanded, names_variables, with_names
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
 PRIVATE_DIRECTORY = 0o700
 PRIVATE_FILE = 0o600
-
-FAILURES = "failures"
-"""The folder of a release, in a private store, that says why attempts to open its data failed."""
 
 
 class ReleaseStore(dg.UPathIOManager):
@@ -123,21 +121,23 @@ class ReleaseStore(dg.UPathIOManager):
             )
         return found
 
-    def keep_failure(self, release: str, name: str, text: str) -> None:
+    def keep_failure(self, release: str, whose: bytes, name: str, text: str) -> None:
         """Keep why an attempt to open private data failed, below a private root.
 
         Parameters
         ----------
         release
             The release.
+        whose
+            What the file begins with; see `jam_dagster.privacy.private_copies.failure_of`.
         name
             Of the attempt; what is kept under it before stays.
         text
             What the errors withhold.
         """
         path = self.root.joinpath(_safe(release), FAILURES, f"{_safe(name)}.txt")
-        before = path.read_text(encoding="utf-8") if path.exists() else ""
-        self.write(path, (before + text).encode("utf-8", "backslashreplace"))
+        before = path.read_bytes() if path.exists() else whose
+        self.write(path, before + text.encode("utf-8", "backslashreplace"))
 
     def columns_of(self, key: dg.AssetKey, partition: str) -> object:
         """Return a stored table without its rows: its columns, and what it was made for.

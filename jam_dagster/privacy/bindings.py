@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from jam_dagster.errors import SourceBindingError, SpecificationError
 from jam_dagster.privacy.balance import Balance
 from jam_dagster.privacy.ledger_schema import Event, Kind, append, events, read
+from jam_dagster.privacy.release import share_states
 from jam_dagster.privacy.release_key import ReleaseKey, key_fields
 from jam_dagster.privacy.sensitivity import Neighbours
 from jam_dagster.tables.files import OWNER_ONLY, write_once
@@ -181,7 +182,9 @@ def check_binding(
                 "new edition"
             )
         return False
-    if one_source(neighbours.code, balance.sources):
+    # One that has ended and was made before there were bindings repeats from its own source,
+    # whatever the others of its partition read.
+    if one_source(neighbours.code, balance.sources) and not _ended_charged(connection, key):
         counted = _live_or_charged(connection, key) - {key, *superseded}
         other = next((one for one in counted if bound.get(one, source) != source), None)
         if other is not None:
@@ -238,6 +241,12 @@ def _differs(bound: str, source: str) -> str:
         "(name the store that it was made with: --private-store, or "
         f"{PRIVATE_STORE_VARIABLE}, on the command line)"
     )
+
+
+def _ended_charged(connection: sa.Connection, key: ReleaseKey) -> bool:
+    """Return whether a release has ended after it was charged."""
+    shares = share_states(connection, key).values()
+    return all(one.closed for one in shares) and any(one.spent for one in shares)
 
 
 def _live_or_charged(connection: sa.Connection, key: ReleaseKey) -> set[ReleaseKey]:

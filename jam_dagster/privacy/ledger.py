@@ -128,6 +128,11 @@ class Ledger:
         return self._backend.location
 
     @property
+    def place(self) -> str:
+        """Where the ledger lies, without a password, with what variables hold: not to be shown."""
+        return self._backend.place
+
+    @property
     def exists(self) -> bool:
         """Whether there is a ledger."""
         return self._backend.exists

@@ -83,6 +83,11 @@ class _Opening:
     def ended_unspent(self) -> bool:
         return all(share.closed and not share.spent for share in self.shares.values())
 
+    @property
+    def ended_charged(self) -> bool:
+        shares = self.shares.values()
+        return all(share.closed for share in shares) and any(share.spent for share in shares)
+
 
 @dataclass
 class _Dataset:
@@ -266,6 +271,9 @@ def _binding_fault(event: Event, dataset: _Dataset) -> str:
         return "binds a release that was never reserved"
     if event.key in dataset.bound.get(event.partition, {}):
         return "binds a release that is bound"
+    if dataset.openings[event.key].ended_charged:
+        apply_binding(dataset.bound.setdefault(event.partition, {}), event)
+        return ""
     return _source_fault(event, event.key, dataset)
 
 

@@ -26,11 +26,20 @@ if TYPE_CHECKING:
 INGESTION_ATTRIBUTE = "jam_dagster.ingested"
 """The attribute of a private table's data frame that says for which release it was read."""
 
-CopyKind = Literal["table", "statistics", "unfinished", "other"]
+FAILURES = "failures"
+"""The folder of why attempts to open private data failed, in the private store of a release."""
+
+CopyKind = Literal["table", "statistics", "failure", "unfinished", "other"]
+
+_FAILURE = b"jam_dagster.failure "
+_FAILURE_LINE = 4096
+"""Of what explains a failure no more is read than the line that says whose it is."""
 
 _PARTIAL = re.compile(r"\..+\.[0-9a-f]{32}")
 _PARTIAL_AGE = timedelta(days=1)
 """A file that is still being written is younger."""
+
+_WHOSE = ("dataset", "release", "partition", "edition")
 
 _STATISTICS = ("errors.json", "report.html")
 
@@ -47,6 +56,7 @@ class PrivateCopy:
         Its path below the store's root.
     kind
         ``table``: records or codes of a private table. ``statistics``: exact statistics of one.
+        ``failure``: why an attempt to open one failed, which quotes its values.
         ``unfinished``: what a run left that was killed while it wrote. ``other``: anything else,
         such as the keys that choose rows; it is never removed.
     size
@@ -119,6 +129,23 @@ class Judged:
         }
 
 
+def failure_of(key: Mapping[str, str], retention_days: int | None, *, research: bool) -> bytes:
+    """Return the line that says whose failure a file explains, with which it begins.
+
+    Parameters
+    ----------
+    key
+        The release, as `ReleaseKey` names its fields.
+    retention_days
+        How many days its release keeps private copies.
+    research
+        Whether it was made for seeded noise.
+    """
+    said = {name: key[name] for name in _WHOSE if name in key}
+    content = {**said, "retention_days": retention_days, "research": research}
+    return _FAILURE + json.dumps(content).encode() + b"\n\n"
+
+
 def copies_in_store(root: Path | UPath) -> list[PrivateCopy]:
     """Return what lies in a private store of Dagster, in the order of its paths.
 
@@ -152,18 +179,21 @@ def copies_in_folder(folder: Path) -> list[PrivateCopy]:
     InputError
         If it holds no release.
     """
+    restricted = folder / "restricted"
     try:
         described = json.loads((folder / "release.json").read_text())
         key, days = described["key"] or {}, described.get("retention_days")
         said = {name: str(key.get(name, "")) for name in ("dataset", "release", "edition")}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(
-            f"{folder} holds no release.json that can be read: name the --out of a release."
-        ) from None
+        # A release whose private table never fitted has left why, and nothing else.
+        if not (restricted / FAILURES).is_dir():
+            raise InputError(
+                f"{folder} holds no release.json that can be read: name the --out of a release."
+            ) from None
+        return [_copy(path, f"{restricted.name}/{name}") for path, name in _files(restricted)]
     if not key:
         said["release"] = folder.name
     found = []
-    restricted = folder / "restricted"
     for path, name in _files(restricted) if restricted.is_dir() else ():
         one = _copy(path, f"{restricted.name}/{name}")
         if one.kind == "other" and name in _STATISTICS and not _is_link(path):
@@ -213,6 +243,8 @@ def _copy(path: Path | UPath, name: str) -> PrivateCopy:
         return PrivateCopy(path, name, "other", size, written)
     if _PARTIAL.fullmatch(path.name):
         return PrivateCopy(path, name, "unfinished", size, written, release=name.split("/")[0])
+    if path.name.endswith(".txt"):
+        return _failure(path, name, size, written)
     said = _said_in(path) if path.name.endswith(".parquet") else {}
     if not said:
         return PrivateCopy(path, name, "other", size, written)
@@ -230,6 +262,28 @@ def _copy(path: Path | UPath, name: str) -> PrivateCopy:
         edition=str(said.get("edition", "")),
         retention_days=days if isinstance(days, int) else None,
         research=said.get("noise") == "numpy",
+    )
+
+
+def _failure(path: Path | UPath, name: str, size: int, written: datetime) -> PrivateCopy:
+    try:
+        with path.open("rb") as file:
+            line = file.readline(_FAILURE_LINE)
+        said = json.loads(line.removeprefix(_FAILURE)) if line.startswith(_FAILURE) else None
+    except (OSError, ValueError):
+        said = None
+    if not isinstance(said, Mapping):
+        return PrivateCopy(path, name, "other", size, written)
+    days = said.get("retention_days")
+    return PrivateCopy(
+        path,
+        name,
+        "failure",
+        size,
+        written,
+        **{field: str(said.get(field, "")) for field in _WHOSE},
+        retention_days=days if isinstance(days, int) else None,
+        research=bool(said.get("research")),
     )
 
 
@@ -313,7 +367,8 @@ def _judge(
         kept = "" if old_enough <= now else "it may be being written"
         return Judged(copy, None, old_enough, kept)
     ended: datetime | None = copy.written
-    if not copy.research:
+    # No release goes on from why it failed.
+    if not copy.research and copy.kind != "failure":
         if ends is None:
             return Judged(copy, None, None, "only its ledger knows whether it is still needed")
         found = [

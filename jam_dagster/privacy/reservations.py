@@ -183,9 +183,8 @@ def plan_opening(
     if not _ended_unspent(shares):
         _check_shares(key, shares, units)
         balance = known_balance(connection, location, key.dataset, at)
-        # What has ended draws no more.
-        goes_on = not all(state.closed for state in shares.values())
-        unbound = binds(balance, there=True) and goes_on
+        # What has ended draws no more, and yet reads the table when it is made again.
+        unbound = binds(balance, there=True)
         reserved = {share: state.reserved for share, state in shares.items()}
         return Opening(reserved, there=True, source=source if unbound else "")
     opened = max((int(one.reservation.opening or 1) for one in shares.values()), default=0)

@@ -16,6 +16,7 @@ from jam_dagster.certificates import released_files, render_certificate
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation.checks_page import remove_data_docs
 from jam_dagster.mechanisms import Transcript
+from jam_dagster.privacy.private_copies import FAILURES, failure_of
 from jam_dagster.tables.files import OWNER_ONLY, check_folder, write_whole
 from jam_dagster.tables.privacy_unit import KEY_BYTES
 
@@ -237,14 +238,28 @@ class ReleaseFolder:
             # Unless it tells why earlier attempts failed.
             self.restricted.rmdir()
 
-    def keep_failure(self, name: str, text: str) -> None:
-        """Keep why an attempt to open the private table failed, closed to others."""
-        folder = self.restricted / "failures"
+    def keep_failure(self, described: Mapping[str, Any], name: str, text: str) -> None:
+        """Keep why an attempt to open the private table failed, closed to others.
+
+        Parameters
+        ----------
+        described
+            The release, as ``release.json`` has it.
+        name
+            Of the attempt.
+        text
+            What the errors withhold; what is kept under the name before stays.
+        """
+        folder = self.restricted / FAILURES
         self.restricted.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         path, flags = folder / f"{name}.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        with os.fdopen(os.open(path, flags, OWNER_ONLY), "a") as file:
-            file.write(text)
+        with os.fdopen(os.open(path, flags, OWNER_ONLY), "ab") as file:
+            if file.tell() == 0:
+                key = described["key"] or {"release": self.path.name}
+                days = described.get("retention_days")
+                file.write(failure_of(key, days, research=described["key"] is None))
+            file.write(text.encode("utf-8", "backslashreplace"))
 
     def row_key(self, release: dict[str, Any]) -> bytes | None:
         """Return the key that chose a person's rows for this very release, if there is one."""

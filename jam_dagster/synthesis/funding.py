@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from jam_dagster.errors import InputError
@@ -93,13 +94,23 @@ class Funding(Protocol):
     def alone(self) -> AbstractContextManager[None]:
         """Let no other run draw for this release at the same time."""
 
-    def opening(self, folder: ReleaseFolder) -> AbstractContextManager[None]:
-        """Open the private table within; whatever fails there is explained to its owner alone."""
+    def opening(
+        self, folder: ReleaseFolder, described: Mapping[str, Any]
+    ) -> AbstractContextManager[None]:
+        """Open the private table within; whatever fails there is explained to its owner alone.
 
-    def records(self, folder: ReleaseFolder) -> int | None:
+        Parameters
+        ----------
+        folder
+            Where that is kept.
+        described
+            The release, as ``release.json`` has it.
+        """
+
+    def records(self) -> int | None:
         """Return how many private records the release began with, None where that is not kept."""
 
-    def keep_records(self, folder: ReleaseFolder, records: int | None) -> None:
+    def keep_records(self, records: int | None) -> None:
         """Keep it where the owner of the private data alone can read."""
 
     def ended(self) -> tuple[datetime, float] | None:
@@ -137,15 +148,17 @@ class ResearchFunding:
         """Do nothing: research keeps no draws that another run could meet."""
         return nullcontext()
 
-    def opening(self, folder: ReleaseFolder) -> AbstractContextManager[None]:
+    def opening(
+        self, folder: ReleaseFolder, described: Mapping[str, Any]
+    ) -> AbstractContextManager[None]:
         """Keep why it fails; see `Funding.opening`. No attempt is journalled in research."""
-        return keeping_details(partial(folder.keep_failure, uuid4().hex))
+        return keeping_details(partial(folder.keep_failure, described, uuid4().hex))
 
-    def records(self, folder: ReleaseFolder) -> int | None:
+    def records(self) -> int | None:
         """Return None: research keeps no draws that other data could be mixed with."""
         return None
 
-    def keep_records(self, folder: ReleaseFolder, records: int | None) -> None:
+    def keep_records(self, records: int | None) -> None:
         """Do nothing; see `records`."""
 
     def ended(self) -> tuple[datetime, float] | None:
@@ -194,7 +207,7 @@ class LedgerFunding:
         self._shares = shares
         self._neighbours = neighbours
         self._source = source
-        self._private_store = private_store
+        self._given_store = private_store
         self._run_id = command_line_run()
         self._tell = tell
 
@@ -241,7 +254,7 @@ class LedgerFunding:
                 "drawn and paid anew."
             )
         if datasets:
-            source = self._binding(folder, make=False)
+            source = self._binding(make=False)
             self._ledger.check(self._key, self._shares, neighbours=self._neighbours, source=source)
         self._ledger.check_writable()
 
@@ -273,43 +286,48 @@ class LedgerFunding:
             self._key,
             self._shares,
             neighbours=self._neighbours,
-            source=self._binding(folder, make=True),
+            source=self._binding(make=True),
             run_id=self._run_id,
         )
         accounts = {share: release.account(share) for share in self._shares}
         return Funds(noise, accounts, DirectoryStore(folder.draws))
 
-    def _private(self, folder: ReleaseFolder) -> Path:
-        """Return the private store, a folder that only its owner may read."""
-        if self._private_store is not None:
-            return self._private_store
+    @cached_property
+    def _private(self) -> Path:
+        """The private store, a folder that only its owner may read; one for all of a ledger."""
+        if self._given_store is not None:
+            return self._given_store
         file = self._ledger.file
         if file is None:
-            return folder.restricted
+            from platformdirs import user_data_path
+
+            name = hashlib.sha256(self._ledger.place.encode()).hexdigest()[:16]
+            return user_data_path("jam_dagster", appauthor=False) / "private" / name
         # Beside the file itself: whoever comes by a link must find the same store.
         real = file.resolve()
         return real.with_name(f"{real.name}-private")
 
-    def _binding(self, folder: ReleaseFolder, *, make: bool) -> str:
+    def _binding(self, *, make: bool) -> str:
         """Return the source's keyed digest; see `stored_secret`."""
         from jam_dagster.privacy.bindings import source_binding, stored_secret
 
-        return source_binding(stored_secret(self._private(folder), make=make), self._source)
+        return source_binding(stored_secret(self._private, make=make), self._source)
 
-    def _records(self, folder: ReleaseFolder) -> Path:
-        return self._private(folder) / "records" / f"{self._key.digest}.json"
+    @property
+    def _records(self) -> Path:
+        return self._private / "records" / f"{self._key.digest}.json"
 
-    def records(self, folder: ReleaseFolder) -> int | None:
+    def records(self) -> int | None:
         """Return how many private records the release began with; see `Funding.records`."""
-        path = self._records(folder)
+        path = self._records
         if not path.exists():
             return None
         records: int | None = json.loads(path.read_text())
         return records
 
-    def keep_records(self, folder: ReleaseFolder, records: int | None) -> None:
+    def keep_records(self, records: int | None) -> None:
         """Keep it in the private store: it is shown nowhere before a draw is paid."""
-        path = self._records(folder)
+        path = self._records
         path.parent.mkdir(mode=0o700, exist_ok=True)
         write_whole(path, json.dumps(records).encode(), mode=OWNER_ONLY)
 
@@ -318,11 +336,11 @@ class LedgerFunding:
         return self._ledger.claim(self._key)
 
     @contextmanager
-    def opening(self, folder: ReleaseFolder) -> Iterator[None]:
+    def opening(self, folder: ReleaseFolder, described: Mapping[str, Any]) -> Iterator[None]:
         """Journal the attempt, and keep why it fails; see `jam_dagster.privacy.Ledger.opening`."""
         with (
             self._ledger.opening(self._key, run_id=self._run_id) as attempt,
-            keeping_details(partial(folder.keep_failure, attempt)),
+            keeping_details(partial(folder.keep_failure, described, attempt)),
         ):
             yield
 

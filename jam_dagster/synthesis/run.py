@@ -163,7 +163,7 @@ def _synthesize(
     until_done.enter_context(funding.alone())
     # Until the private table is needed no more: what fails meanwhile counts as an attempt.
     opened = until_done.enter_context(ExitStack())
-    opened.enter_context(funding.opening(folder))
+    opened.enter_context(funding.opening(folder, described))
 
     key = _row_key(request, folder, described, tell)
     private = _private_table(request, domain, key, watch)
@@ -171,10 +171,10 @@ def _synthesize(
     with withheld("reading the private table"), private_values():
         if public_n == 0:
             raise InputError("The private table has no rows: give a table that has.")
-    folder.check_records(public_n, funding.records(folder))
+    folder.check_records(public_n, funding.records())
 
     # How many rows there are is shown once a draw is paid, and not before.
-    funding.keep_records(folder, public_n)
+    funding.keep_records(public_n)
     folder.claim({**described, "records": None})
     if protection.unit is not None and request.noise == "exact":
         folder.keep_row_key(key)

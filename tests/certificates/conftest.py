@@ -14,6 +14,8 @@ import pytest
 from jam_dagster.certificates import Certificate, FileHash, refitting, verify
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.privacy import Ledger
+from jam_dagster.privacy.bindings import SOURCE_KEY_FILE
+from tests.moved import bind_again
 
 
 @dataclass
@@ -46,7 +48,7 @@ class Released:
     def move_in(self, patch: pytest.MonkeyPatch) -> None:
         """Work in its folder; the tables have moved with it, which the ledger is told."""
         patch.chdir(self.home)
-        self.ledger.rebind("people", reason="copied for a test")
+        bind_again(self.ledger, Path("priv.csv"), Path("ledger.db-private") / SOURCE_KEY_FILE)
 
     def forge(self, change: Callable[[Certificate], Certificate] = lambda it: it) -> None:
         """Change the certificate as somebody would who makes it fit itself and the files again."""

@@ -25,7 +25,9 @@ from jam_dagster.pipeline import (
     build_synthetic_release,
 )
 from jam_dagster.privacy import Event, Ledger
+from jam_dagster.privacy.bindings import SOURCE_KEY_FILE
 from jam_dagster.tables import Domain, source_from_config
+from tests.moved import bind_again
 
 DOMAIN = Domain.from_dict(
     {
@@ -182,7 +184,7 @@ def drawn(drawn_home: Path, tmp_path: Path) -> Iterator[Bench]:
     """The same after a release was drawn up to its synthetic table: a copy for each test."""
     home = tmp_path / "copy"
     shutil.copytree(drawn_home, home)
-    # The tables have moved with the folder.
-    Ledger(home / "ledger.sqlite").rebind("people", reason="copied for a test")
     with dg.DagsterInstance.ephemeral() as instance:
-        yield Bench(home, instance)
+        bench = Bench(home, instance)
+        bind_again(bench.ledger, bench.private, bench.closed / SOURCE_KEY_FILE)
+        yield bench

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pandas as pd
 import pytest
 
 from jam_dagster.errors import SpecificationError
@@ -55,6 +56,26 @@ def test_what_a_release_resumes_from_stays(bench: Bench) -> None:
         datetime.now(UTC) + timedelta(days=365),
     )
     assert "has not ended" in one.kept_because
+
+
+def test_what_explains_a_failure_says_whose_it_is_and_goes_when_its_time_is_over(
+    bench: Bench,
+) -> None:
+    table = pd.read_csv(bench.private).astype({"job": "object"})
+    table.loc[5, "job"] = "SENTINEL"
+    table.to_csv(bench.private, index=False)
+    assert not bench.run(UP_TO_SYNTHETIC, privacy=KEPT).success
+    found = [one for one in copies_in_store(bench.closed) if one.kind == "failure"]
+    assert found
+    now = datetime.now(UTC)
+    for one in judged(found, bench.ledger, now):
+        assert b"SENTINEL" in one.copy.path.read_bytes()
+        whose = (one.copy.dataset, one.copy.release, one.copy.partition, one.copy.edition)
+        assert whose == ("people", "people", "", "1")
+        assert not one.is_due(now)
+    for one in judged(found, bench.ledger, now + timedelta(days=31)):
+        assert one.is_due(now + timedelta(days=31))
+        assert remove(one)
 
 
 @pytest.mark.parametrize("days", [-1, 1.5, "soon"])

@@ -103,14 +103,27 @@ def test_an_old_reservation_is_bound_when_it_goes_on(ledger: Ledger, key: Releas
     ledger.verify()
 
 
-def test_an_old_release_that_has_ended_stays_as_it_is(ledger: Ledger, key: ReleaseKey) -> None:
-    charge(ledger, key)
-    released = ledger.release(key)
-    assert released is not None
-    released.close("ended")
+def test_an_old_release_that_has_ended_is_bound_when_it_is_repeated(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    """A repeat draws nothing and reads the table again, and what it tells is of its own source."""
+    for name in ("1", "2"):
+        charge(ledger, edition(key, name))
+        released = ledger.release(edition(key, name))
+        assert released is not None
+        released.close("ended")
+    ledger.open_release(edition(key, "1"), SHARES, source=WHOLE)
+    assert sources(ledger)[-1] == ("bound", WHOLE)
+    # Another that ended before there were bindings repeats for nothing, from its own source.
+    ledger.open_release(edition(key, "2"), SHARES, source=SLICE)
     before = ledger.events()
-    ledger.open_release(key, SHARES, source=WHOLE)
+    for name, source in (("1", SLICE), ("2", WHOLE)):
+        with pytest.raises(SourceBindingError):
+            ledger.open_release(edition(key, name), SHARES, source=source)
+    with pytest.raises(SourceBindingError):
+        ledger.open_release(edition(key, "3"), SHARES, source=SLICE)
     assert ledger.events() == before
+    ledger.verify()
 
 
 def test_a_source_that_moved_is_bound_once_more(either: Ledger, key: ReleaseKey) -> None:
