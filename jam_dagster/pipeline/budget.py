@@ -77,8 +77,8 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             yield dg.MaterializeResult(metadata=metadata)
             yield _result(passed=True, description="Nothing is charged for seeded noise.")
             return
-        check_release_before(graph, context, domain)
         spends = spending_on_source(graph, context, domain)
+        check_release_before(graph, context, domain, spends.ledger)
         check_released_cells(spends, domain)
         before = spends.ledger.release(spends.key)
         try:

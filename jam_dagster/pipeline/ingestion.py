@@ -324,8 +324,8 @@ def _private_records(
         if spec.privacy.noise == "exact":
             # Once more, for a run that was launched without the asset above: a table that is not
             # paid for is not opened.
-            check_release_before(graph, context, domain)
             spends = spending_on_source(graph, context, domain)
+            check_release_before(graph, context, domain, spends.ledger)
             bound = spends.source
             check_released_cells(spends, domain)
             with told_if_refused(graph, context, spends):

@@ -21,7 +21,8 @@ from jam_dagster.pipeline.identity import IngestedTable, Ingestion
 from jam_dagster.privacy.bindings import SOURCE_KEY_FILE, source_binding
 from jam_dagster.privacy.private_copies import failure_of
 from jam_dagster.privacy.release_key import key_fields
-from jam_dagster.tables import EncodedTable, keeping_details, withheld
+from jam_dagster.tables import AssetSource, EncodedTable, keeping_details, withheld
+from jam_dagster.tables.source_identity import canonical
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,8 +93,13 @@ def bound_source(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> str:
     SourceError
         If the source names a variable that is not set.
     """
-    source = graph.source("private_records", graph.partition_of(context))
-    return source_binding(private_store(context).secret(SOURCE_KEY_FILE), source.identity())
+    partition = graph.partition_of(context)
+    source = graph.source("private_records", partition)
+    identity = source.identity()
+    if isinstance(source, AssetSource) and partition:
+        # Its name stands in no text of the source.
+        identity = canonical(source=identity, partition=partition)
+    return source_binding(private_store(context).secret(SOURCE_KEY_FILE), identity)
 
 
 def stored_records(

@@ -14,6 +14,7 @@ import numpy as np
 from dagster._core.storage.dagster_run import RunsFilter
 from dagster._core.storage.tags import PARTITION_NAME_TAG
 
+from jam_dagster.certificates.reliance import reliance_faults
 from jam_dagster.errors import InputError, PrivateStepError
 from jam_dagster.mechanisms import sampling_generator
 from jam_dagster.pipeline.archive import ReleaseArchive
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.pipeline.storage import ReleaseStore
+    from jam_dagster.privacy import Ledger
     from jam_dagster.tables import Domain
 
 LOOK_AGAIN_AFTER = 3.0
@@ -77,21 +79,42 @@ def public_table(
 
 
 def check_release_before(
-    graph: ReleaseGraph, context: dg.AssetExecutionContext, domain: Domain | None
+    graph: ReleaseGraph,
+    context: dg.AssetExecutionContext,
+    domain: Domain | None,
+    ledger: Ledger,
 ) -> None:
     """Raise if a partition comes too early; for steps that reserve or open something.
+
+    Parameters
+    ----------
+    graph, context
+        The release, and the step.
+    domain
+        Its domain; None while that is not known.
+    ledger
+        The ledger that both partitions are charged to.
 
     Raises
     ------
     InputError
-        If the release of the partition before is not there, and this one was not drawn either.
+        If this partition was not drawn yet, and the release of the one before is not there, was
+        withdrawn, or does not hold what the ledger says was drawn.
     """
     before = graph.before(graph.partition_of(context))
     if before is None or domain is None:
         return
     archive = _archive(graph, context, domain)
-    if archive is None or not archive.has_draws:
-        _release(graph, context, before)
+    if archive is None or archive.has_draws:
+        return
+    run, _ = _release(graph, context, before)
+    fault = next(reliance_faults(ledger, run.release.key, run.transcript), None)
+    if fault is not None:
+        raise InputError(
+            f"Partition {graph.partition_of(context)} of release {graph.spec.release} is drawn on"
+            f" the release of {before}, which is not to be relied on: {fault}. Draw {before} as"
+            f" another edition first. Nothing was charged."
+        )
 
 
 def drawn_on(

@@ -161,18 +161,11 @@ def check_binding(
     ------
     SourceBindingError
         If the release is bound to another source, or another release of its partition is and the
-        partition has one source.
+        partition has one source, or another partition reads the same and partitions are disjoint.
     """
     if not source:
         return False
-    bound = bindings_of(
-        read(
-            connection,
-            events.c.dataset == key.dataset,
-            events.c.partition == key.partition,
-            events.c.kind.in_([Kind.RESERVED.value, Kind.BOUND.value]),
-        )
-    )
+    bound = bindings_of(_binding_events(connection, key.dataset, key.partition))
     if there and key in bound:
         if bound[key] != source:
             raise SourceBindingError(
@@ -182,10 +175,11 @@ def check_binding(
                 "new edition"
             )
         return False
-    # One that has ended and was made before there were bindings repeats from its own source,
-    # whatever the others of its partition read.
-    if one_source(neighbours.code, balance.sources) and not _ended_charged(connection, key):
-        counted = _live_or_charged(connection, key) - {key, *superseded}
+    if _ended_charged(connection, key):
+        # It was made before there were bindings, and repeats from its own source.
+        return True
+    if one_source(neighbours.code, balance.sources):
+        counted = _live_or_charged(connection, key.dataset, key.partition) - {key, *superseded}
         other = next((one for one in counted if bound.get(one, source) != source), None)
         if other is not None:
             raise SourceBindingError(
@@ -196,6 +190,8 @@ def check_binding(
                 f"several sources (`ledger grant ... --sources {ANY_SOURCE}`), or, where the "
                 f"source has moved, rebind: `{rebind_command(location, key)}`"
             )
+    if balance.policy.partitions == "disjoint":
+        _check_apart(connection, balance, key, source)
     return True
 
 
@@ -210,14 +206,7 @@ def rebind(
     connection: sa.Connection, dataset: str, partition: str, *, at: str, by: str, reason: str
 ) -> int:
     """Forget what releases of a partition are bound to; return how many were bound."""
-    bound = bindings_of(
-        read(
-            connection,
-            events.c.dataset == dataset,
-            events.c.partition == partition,
-            events.c.kind.in_([Kind.RESERVED.value, Kind.BOUND.value]),
-        )
-    )
+    bound = bindings_of(_binding_events(connection, dataset, partition))
     if bound:
         append(connection, Kind.BOUND, dataset, partition=partition, at=at, by=by, reason=reason)
     return len(bound)
@@ -249,7 +238,33 @@ def _ended_charged(connection: sa.Connection, key: ReleaseKey) -> bool:
     return all(one.closed for one in shares) and any(one.spent for one in shares)
 
 
-def _live_or_charged(connection: sa.Connection, key: ReleaseKey) -> set[ReleaseKey]:
+def _check_apart(connection: sa.Connection, balance: Balance, key: ReleaseKey, source: str) -> None:
+    """Raise if another partition reads the same: people in both would pay for one of them only."""
+    by_partition: dict[str, dict[ReleaseKey, str]] = {}
+    for event in _binding_events(connection, key.dataset):
+        if event.partition != key.partition:
+            apply_binding(by_partition.setdefault(event.partition, {}), event)
+    for partition, bound in by_partition.items():
+        same = {one for one, its in bound.items() if its == source}
+        if same & _live_or_charged(connection, key.dataset, partition):
+            raise SourceBindingError(
+                f"{key} of dataset {key.dataset!r} would read the same source as partition "
+                f"{partition!r}, and the officer granted partitions as disjoint "
+                f"({balance.policy.ground}): nobody may be in two of them. Give each partition a "
+                "source of its own, or let the officer grant partitions that add up"
+            )
+
+
+def _binding_events(
+    connection: sa.Connection, dataset: str, partition: str | None = None
+) -> list[Event]:
+    """Return what binds releases of a dataset, of one partition or of all."""
+    within = () if partition is None else (events.c.partition == partition,)
+    kinds = events.c.kind.in_([Kind.RESERVED.value, Kind.BOUND.value])
+    return read(connection, events.c.dataset == dataset, *within, kinds)
+
+
+def _live_or_charged(connection: sa.Connection, dataset: str, partition: str) -> set[ReleaseKey]:
     """Return the releases of a partition that hold or have spent something."""
     amounts = sa.case(
         (events.c.kind == Kind.RESERVED.value, events.c.units),
@@ -260,9 +275,9 @@ def _live_or_charged(connection: sa.Connection, key: ReleaseKey) -> set[ReleaseK
     columns = [events.c[name] for name in names]
     rows = connection.execute(
         sa.select(*columns)
-        .where(events.c.dataset == key.dataset, events.c.partition == key.partition)
+        .where(events.c.dataset == dataset, events.c.partition == partition)
         .where(events.c.release != "")
         .group_by(*columns)
         .having(sa.func.sum(amounts) > 0)
     )
-    return {ReleaseKey(key.dataset, **row) for row in rows.mappings()}
+    return {ReleaseKey(dataset, **row) for row in rows.mappings()}

@@ -281,6 +281,14 @@ def _source_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
     """Apply a binding; return what is wrong with it."""
     bound = dataset.bound.setdefault(event.partition, {})
     apply_binding(bound, event)
+    if dataset.policy.partitions == "disjoint" and any(
+        one in dataset.openings and not dataset.openings[one].ended_unspent
+        for partition, others in dataset.bound.items()
+        if event.source and partition != event.partition
+        for one, its in others.items()
+        if its == event.source
+    ):
+        return "reads the source of another partition, and partitions are disjoint"
     (protects, *_) = (share.protects for share in dataset.openings[key].shares.values())
     if not event.source or not one_source(protects, dataset.sources):
         return ""

@@ -1644,4 +1644,39 @@ MUTANTS = (
         "",
         (f"{OPENING}::test_a_value_that_cannot_be_stored_counts_too",),
     ),
+    Mutant(
+        "private-digest-journalled",
+        "the ledger gets a plain digest of a certificate over a domain from private data",
+        "jam_dagster/certificates/issue.py",
+        "    if not domain.restricted:\n        ledger.certify",
+        "    if True:\n        ledger.certify",
+        ("tests/pipeline/test_release.py::test_domain_identified_from_private_data_is_restricted",),
+    ),
+    Mutant(
+        "repeat-unbound",
+        "a release of an earlier version that has ended is repeated from any source",
+        RESERVATIONS,
+        "unbound = binds(balance, there=True)",
+        "unbound = binds(balance, there=True) and not all(one.closed for one in shares.values())",
+        (f"{BINDINGS}::test_an_old_release_that_has_ended_is_bound_when_it_is_repeated",),
+    ),
+    Mutant(
+        "disjoint-of-one-source",
+        "partitions that are granted as disjoint read the same people",
+        "jam_dagster/privacy/bindings.py",
+        'if balance.policy.partitions == "disjoint":',
+        "if False:",
+        (f"{BINDINGS}::test_disjoint_partitions_do_not_read_one_source",),
+    ),
+    Mutant(
+        "drawn-on-anything",
+        "a release is drawn on one whose outcomes somebody invented, or that was withdrawn",
+        "jam_dagster/pipeline/previous.py",
+        "    if fault is not None:\n",
+        "    if False:\n",
+        (
+            "tests/pipeline/test_previous.py"
+            "::test_invented_outcomes_of_the_release_before_are_refused",
+        ),
+    ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -14,9 +15,11 @@ from dagster._core.remote_origin import (
     RemoteRepositoryOrigin,
 )
 from dagster._core.test_utils import create_run_for_test
+from upath import UPath
 
 from jam_dagster.certificates import verify
 from jam_dagster.errors import SpecificationError
+from jam_dagster.mechanisms import refit, sampling_generator
 from jam_dagster.mechanisms.titles import title_of
 from jam_dagster.pipeline import (
     DomainSpec,
@@ -28,7 +31,7 @@ from jam_dagster.pipeline import (
 )
 from jam_dagster.pipeline.formats import RunFormat
 from jam_dagster.pipeline.labels import LABEL_TAG
-from jam_dagster.tables import Domain, PreviousRelease, source_from_config
+from jam_dagster.tables import Domain, PreviousRelease, decode, source_from_config
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 from tests.pipeline.test_component import ATTRIBUTES, loaded
 from tests.pipeline.test_partitions import FEBRUARY, JANUARY, MARCH, Months, told
@@ -221,6 +224,60 @@ def test_values_that_were_put_into_a_release_do_not_become_public(months: Months
     assert months.bench.events() == spent
     result = months.run(FEBRUARY, UP_TO_SYNTHETIC)
     assert result.success, failure(result)
+
+
+def test_invented_outcomes_of_the_release_before_are_refused(months: Months) -> None:
+    """The exact counts in place of the noisy ones, and all that follows from them made to fit."""
+    months.changes["mechanism"] = MechanismSpec("mwem_pgm", **small("mwem_pgm"))
+    up_to_synthetic = [name.replace("jam_pgm", "mwem_pgm") for name in UP_TO_SYNTHETIC]
+    assert months.run(JANUARY, up_to_synthetic).success
+    folder = months.bench.releases / "people"
+    (path,) = (folder / "mwem_pgm").glob("*.run")
+    made = RunFormat().read(UPath(path))
+    rounds = tuple(
+        replace(one, measurement=replace(one.measurement, values=one.measurement.values + 1.0))
+        for one in made.transcript.rounds
+        if one.measurement is not None
+    )
+    forged = replace(made, transcript=replace(made.transcript, rounds=rounds))
+    model = refit(forged.transcript, DOMAIN)
+    forged = replace(forged, model=model)
+    RunFormat().write(forged, UPath(path))
+    rng = sampling_generator(forged.transcript)
+    table = decode(model.sample(forged.transcript.records, rng), rng)
+    forged.mark(table)
+    table.to_parquet(folder / "synthetic_records" / f"{JANUARY}.parquet")
+    before = months.bench.events()
+    for assets in (up_to_synthetic, ["domain", "private_records"]):
+        refused = failure(months.run(FEBRUARY, assets))
+        assert "is not the one that was drawn and stored" in refused
+    assert months.bench.events() == before
+
+
+def test_nothing_is_drawn_on_a_release_that_was_withdrawn(months: Months) -> None:
+    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
+    assert months.run(FEBRUARY, UP_TO_SYNTHETIC).success
+    ledger = months.bench.ledger
+    for release in ledger.releases():
+        ledger.withdraw(release.key, "0" * 64, reason="the public table was not public")
+    before = months.bench.events()
+    refused = failure(months.run(MARCH, UP_TO_SYNTHETIC))
+    assert "not to be relied on: it was withdrawn on" in refused
+    assert "the public table was not public" in refused
+    assert months.bench.events() == before
+    # What was drawn on it before is made again for nothing.
+    again = months.run(FEBRUARY, UP_TO_SYNTHETIC)
+    assert again.success, failure(again)
+    assert months.bench.events() == before
+
+
+def test_a_release_that_another_ledger_was_charged_for_is_refused(months: Months) -> None:
+    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
+    for path in months.bench.home.glob("ledger.sqlite*"):
+        path.unlink()
+    refused = failure(months.run(FEBRUARY, UP_TO_SYNTHETIC))
+    assert "ledger" in refused
+    assert not [one for one in months.bench.events() if one.key is not None]
 
 
 def test_a_run_of_another_partition_is_no_release(months: Months) -> None:

@@ -194,6 +194,28 @@ def test_the_officer_can_grant_several_sources(either: Ledger, key: ReleaseKey) 
         either.grant("people", **same, sources="several")
 
 
+def test_disjoint_partitions_do_not_read_one_source(each_url: str, key: ReleaseKey) -> None:
+    """Two names of one slice would each be paid for by the largest alone."""
+    ledger = Ledger(each_url)
+    ground = "membership public and fixed"
+    ledger.grant("people", epsilon=1.0, delta=1e-9, partitions="disjoint", ground=ground)
+    one, other = (dataclasses.replace(key, partition=name) for name in ("2016", "2017"))
+    charge(ledger, one, WHOLE)
+    before = ledger.events()
+    for action in (ledger.check, ledger.open_release):
+        with pytest.raises(SourceBindingError, match="same source as partition '2016'") as refused:
+            action(other, SHARES, source=WHOLE)
+        assert ground in str(refused.value)
+    assert ledger.events() == before
+    ledger.open_release(other, SHARES, source=SLICE)
+    ledger.open_release(one, SHARES, source=WHOLE)
+    ledger.verify()
+    # Where partitions add up, each is paid for.
+    ledger.grant("people", epsilon=5.0, delta=1e-9)
+    ledger.open_release(dataclasses.replace(key, partition="2018"), SHARES, source=WHOLE)
+    ledger.verify()
+
+
 def test_neighbours_that_hide_the_number_of_records_may_have_several(
     ledger: Ledger, key: ReleaseKey
 ) -> None:
@@ -292,4 +314,17 @@ def test_a_reservation_of_another_source_is_found(ledger: Ledger) -> None:
             source=SLICE,
         )
     with pytest.raises(LedgerIntegrityError, match="another source than other releases"):
+        ledger.verify()
+
+
+def test_disjoint_partitions_of_one_source_are_found(ledger: Ledger) -> None:
+    ground = "membership public and fixed"
+    ledger.grant("people", epsilon=1.0, delta=1e-9, partitions="disjoint", ground=ground)
+    one, other = (dataclasses.replace(KEY, partition=name) for name in ("2016", "2017"))
+    ledger.open_release(one, SHARES, source=WHOLE)
+    ledger.open_release(other, SHARES)
+    ledger.verify()
+    with ledger._backend.writing() as connection:
+        append(connection, **bound(other, WHOLE))
+    with pytest.raises(LedgerIntegrityError, match="the source of another partition"):
         ledger.verify()

@@ -1,0 +1,49 @@
+"""Whether another release may be drawn on one: what the ledger says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from jam_dagster.certificates.certificate import Entry, PaidDraw
+from jam_dagster.certificates.charges import MECHANISM_SHARE
+from jam_dagster.certificates.outcome_faults import compare_outcomes
+from jam_dagster.certificates.withdrawal import withdrawal_in
+
+if TYPE_CHECKING:
+    from jam_dagster.mechanisms import Transcript
+    from jam_dagster.privacy import Ledger, ReleaseKey
+
+
+def reliance_faults(ledger: Ledger, key: ReleaseKey, transcript: Transcript) -> Iterator[str]:
+    """Yield why nothing should be drawn on a release any more.
+
+    Parameters
+    ----------
+    ledger
+        The ledger that was charged for it.
+    key
+        The release.
+    transcript
+        What its mechanism drew, as it is stored.
+
+    Yields
+    ------
+    str
+        That it was withdrawn, and why; that the ledger knows nothing of it; or which outcome is
+        not the one that was drawn and stored. Releases of version 0.1.0 have no journalled
+        outcomes, and nothing to compare.
+    """
+    withdrawn = withdrawal_in(ledger, key)
+    if withdrawn is not None:
+        yield f"it was withdrawn on {withdrawn.on}: {withdrawn.reason}"
+    entries = [
+        Entry.of(event)
+        for event in ledger.events(key.dataset)
+        if event.key == key and event.share == MECHANISM_SHARE and Entry.tells(event)
+    ]
+    if not any(entry.kind == "charged" for entry in entries):
+        yield f"the ledger {ledger.location} was never charged for it"
+        return
+    draws = [PaidDraw(MECHANISM_SHARE, call) for call in transcript.calls]
+    yield from compare_outcomes(draws, entries, transcript, None).faults
