@@ -248,6 +248,7 @@ def test_releases_of_hostile_files_charge_nothing(
 FOUND: dict[str, Callable[[], Any]] = {
     "an epsilon near the largest float": lambda: Budget(1e308, 1e-9),
     "an epsilon larger than any float": lambda: Budget(10**400, 1e-9),
+    "an epsilon of a release larger than any float": lambda: PrivacySpec(epsilon=10**400),
     "rounds larger than any float": lambda: MechanismSpec(rounds=10**400),
     "weights that are no list": lambda: WorkloadSpec(cliques=[["a"]], weights=False),  # type: ignore[arg-type]
     "an edge larger than any float": lambda: Domain.from_dict(

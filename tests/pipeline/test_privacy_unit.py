@@ -386,6 +386,8 @@ def test_a_private_table_of_nobody_is_read_like_any_other(bench: Bench) -> None:
         del found["privacy_budget"]
         told.append(found)
     assert told[0] == told[1]
+    result = bench.run(["public_records", "public_discretized", "jam_pgm"], **protects_records())
+    assert result.success, failure(result)
 
 
 def test_a_private_table_of_nobody_is_refused_where_their_number_is_public(bench: Bench) -> None:

@@ -41,6 +41,7 @@ REFUSED = {
     "a quote left open": b'1,"x\n',
     "a quote left open by the last line": b'1,2\n1,"x',
     "a doubled quote left open": b'1,"x""\n',
+    "a doubled quote that a later line would close": b'1,"x""\n3,"y"\n',
     "too many fields": b"1,2,3\n",
     "too few fields": b"1\n",
     "too few fields at the end": b"1,2\n1",
