@@ -128,7 +128,7 @@ clean: ## remove the installation, the demo's instance and every cache
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or later is needed, this is " + sys.version)'
 	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 
-$(INSTALLED): pyproject.toml constraints.txt hatch_build.py jam_dagster/mechanisms/kernels.c | .venv/bin/python
+$(INSTALLED): pyproject.toml constraints.txt hatch_build.py jam_dagster/models/graphical/kernels.c | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 

@@ -15,8 +15,8 @@ from typing import Any
 from hatchling.builders.config import BuilderConfig
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = Path("jam_dagster/mechanisms/kernels.c")
-LIBRARY = Path("jam_dagster/mechanisms/_kernels.so")
+SOURCE = Path("jam_dagster/models/graphical/kernels.c")
+LIBRARY = Path("jam_dagster/models/graphical/_kernels.so")
 
 # The same sums on every machine: no multiplication is fused with an addition.
 FLAGS = ["-O3", "-std=gnu11", "-shared", "-fPIC", "-pthread", "-ffp-contract=off"]

@@ -14,7 +14,7 @@ from jam_dagster.errors import InputError
 from jam_dagster.evaluation import WorkloadError
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.pipeline import LedgerResource, ReleaseStoreResource
-from jam_dagster.pipeline.formats import ErrorFormat
+from jam_dagster.pipeline.storage.formats import ErrorFormat
 from jam_dagster.privacy import Ledger, Release, describe_rho
 from resources import build_resources
 

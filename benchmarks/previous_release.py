@@ -37,12 +37,13 @@ from typing import Any
 
 import pandas as pd
 
+from jam_dagster.common import palette
 from jam_dagster.errors import InputError
-from jam_dagster.evaluation import palette, workload_error
-from jam_dagster.evaluation.plot_style import chart_of, png, styled
+from jam_dagster.evaluation import workload_error
 from jam_dagster.mechanisms import JamPgm
-from jam_dagster.mechanisms.transcript import sampling_generator
+from jam_dagster.mechanisms.loops.transcript import sampling_generator
 from jam_dagster.privacy import Budget, Draws, SeededNoise, UnledgeredAccount
+from jam_dagster.reports.plot_style import chart_of, png, styled
 from jam_dagster.tables import (
     DemoSource,
     Domain,

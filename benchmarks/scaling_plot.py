@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from jam_dagster.evaluation import palette
-from jam_dagster.evaluation.plot_style import chart_of, png, styled
+from jam_dagster.common import palette
+from jam_dagster.reports.plot_style import chart_of, png, styled
 
 if TYPE_CHECKING:
     from benchmarks.scaling import Point, Row

@@ -25,7 +25,7 @@ from jam_dagster.mechanisms import (
     Transcript,
     refit,
 )
-from jam_dagster.mechanisms.tractability import TractabilityFilter
+from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.tables import Clique, Domain, EncodedTable, Workload
 
 ROWS, ATTRIBUTES, LIMIT_MB = 100_000, 15, 80.0

@@ -10,7 +10,7 @@ PACKAGES = {
     "privacy": "jam_dagster.privacy",
     "mechanisms": "jam_dagster.mechanisms",
     "evaluation": "jam_dagster.evaluation",
-    "synthesis": "jam_dagster.synthesis",
+    "synthesis": "jam_dagster.release",
     "benchmark": "jam_dagster.benchmark",
     "certificates": "jam_dagster.certificates",
     "pipeline": "jam_dagster.pipeline",

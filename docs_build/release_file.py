@@ -15,10 +15,10 @@ import yaml
 
 from jam_dagster.mechanisms import mechanism_class
 from jam_dagster.mechanisms.configuration import synthesizing
-from jam_dagster.mechanisms.settings import settings_of
+from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
-from jam_dagster.tables import sources
-from jam_dagster.tables.previous_release import PREVIOUS_RELEASE, PreviousRelease
+from jam_dagster.tables.sources import base as sources
+from jam_dagster.tables.sources.previous_release import PREVIOUS_RELEASE, PreviousRelease
 
 INTRODUCTION = """# The release file
 

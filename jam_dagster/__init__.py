@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jam_dagster.pipeline.benchmark import Benchmark
     from jam_dagster.pipeline.component import SyntheticRelease
-    from jam_dagster.pipeline.resources import ReleaseResources
+    from jam_dagster.pipeline.yaml.resources import ReleaseResources
 
 __version__ = "0.1.0"
 
@@ -13,7 +13,7 @@ __all__ = ["Benchmark", "ReleaseResources", "SyntheticRelease", "__version__"]
 
 _COMPONENTS = {
     "Benchmark": "jam_dagster.pipeline.benchmark",
-    "ReleaseResources": "jam_dagster.pipeline.resources",
+    "ReleaseResources": "jam_dagster.pipeline.yaml.resources",
     "SyntheticRelease": "jam_dagster.pipeline.component",
 }
 

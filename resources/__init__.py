@@ -9,7 +9,7 @@ from jam_dagster.pipeline import (
     ReleaseStoreResource,
     build_release_resources,
 )
-from jam_dagster.pipeline.resources import home_of
+from jam_dagster.pipeline.yaml.resources import home_of
 
 # What may ever be spent on each protected dataset, all its releases together. The ledger grants
 # it on first use; `jam-dagster ledger grant` is the way to change it afterwards.

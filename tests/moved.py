@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from jam_dagster.privacy import Ledger
-from jam_dagster.privacy.bindings import source_binding
+from jam_dagster.privacy.ledger.bindings import source_binding
 from jam_dagster.tables import source_from_config
 
 DATASET = "people"

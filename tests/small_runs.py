@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jam_dagster.mechanisms import MECHANISMS, make_mechanism, mechanism_class
-from jam_dagster.mechanisms.settings import settings_of
+from jam_dagster.mechanisms.loops.settings import settings_of
 
 SYNTHESIZING = [name for name in MECHANISMS if make_mechanism(name).samples]
 

@@ -15,7 +15,7 @@ from benchmarks import performance
 from benchmarks.performance import TARGETS, main, table
 from benchmarks.process import Measured, RunFailedError, describe_stages, measure, stages
 from benchmarks.process import synthesize as run_synthesize
-from jam_dagster.synthesis.stopwatch import peak_memory_mb
+from jam_dagster.release.stopwatch import peak_memory_mb
 
 MADE: dict[str, Any] = {
     "workload_error": {

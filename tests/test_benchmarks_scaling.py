@@ -14,7 +14,7 @@ from benchmarks.process import RunFailedError
 from benchmarks.scaling import BASE, QUICK_BASE, QUICK_SWEEPS, SWEEPS, Point, main, points
 from benchmarks.scaling_plot import chart, on_axis
 from benchmarks.simulated import CHUNK, Population, write_tables
-from jam_dagster.evaluation.plot_style import svg
+from jam_dagster.reports.plot_style import svg
 
 
 def shares(table: pd.DataFrame, name: str, size: int) -> np.ndarray:

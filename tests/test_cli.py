@@ -16,7 +16,8 @@ import pytest
 import yaml
 
 import jam_dagster
-from jam_dagster.privacy import Ledger, ledger_file
+from jam_dagster.privacy import Ledger
+from jam_dagster.privacy.ledger import sqlite as ledger_file
 from tests.cli_bench import PEOPLE, RELEASE, RESEARCH, Run, lines, synthesize
 
 # --- help and version
@@ -279,7 +280,7 @@ def test_nothing_in_the_ledger_follows_from_private_values(
     """Another private table, of as many records: all that the ledger says is the same."""
     told = []
     # The names of runs are random.
-    monkeypatch.setattr("jam_dagster.privacy.release_key.uuid4", lambda: uuid.UUID(int=1))
+    monkeypatch.setattr("jam_dagster.privacy.ledger.key.uuid4", lambda: uuid.UUID(int=1))
     for private in ("priv.csv", "pub.csv"):
         records = Path(private).read_text().splitlines(keepends=True)[:101]
         Path("table.csv").write_text("".join(records))

@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 
 from jam_dagster.privacy import Ledger
-from jam_dagster.synthesis import run as steps
-from jam_dagster.tables import ParquetSource, encode_parquet, parquet_source
+from jam_dagster.release import run as steps
+from jam_dagster.tables import ParquetSource, encode_parquet
+from jam_dagster.tables.sources import parquet as parquet_source
 from tests.cli_bench import NOISY, RELEASE, RESEARCH, Run, synthesize
 
 LIMITS = pytest.mark.parametrize("limit", [0, 1_000_000], ids=["streamed", "held"])

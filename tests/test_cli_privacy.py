@@ -15,8 +15,9 @@ import pytest
 
 from jam_dagster.certificates import Certificate
 from jam_dagster.mechanisms import JamPgm
-from jam_dagster.privacy import Ledger, ledger_file
-from jam_dagster.synthesis import run as steps
+from jam_dagster.privacy import Ledger
+from jam_dagster.privacy.ledger import sqlite as ledger_file
+from jam_dagster.release import run as steps
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, encode
 from tests.cli_bench import NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, lines, synthesize
 

@@ -17,9 +17,10 @@ import pytest
 
 from jam_dagster.mechanisms import JamPgm, jam_pgm
 from jam_dagster.privacy import Kind, Ledger
-from jam_dagster.synthesis import run as steps
-from jam_dagster.tables import encode_parquet, parquet_source
-from jam_dagster.tables.privacy_unit import KEY_BYTES
+from jam_dagster.release import run as steps
+from jam_dagster.tables import encode_parquet
+from jam_dagster.tables.codes.privacy_unit import KEY_BYTES
+from jam_dagster.tables.sources import parquet as parquet_source
 from tests.cli_bench import NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, synthesize
 from tests.numbers_of_rows import KEPT, READ, files_telling_rows, telling, tells_rows
 

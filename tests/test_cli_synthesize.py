@@ -20,10 +20,10 @@ from jam_dagster.cli import options
 from jam_dagster.cli.synthesize import synthesize as command
 from jam_dagster.evaluation import EvaluationMode
 from jam_dagster.mechanisms import DEFAULT_MECHANISM, MECHANISMS, Aim
-from jam_dagster.mechanisms.estimation import EstimatorName
+from jam_dagster.models.graphical.mirror_descent import EstimatorName
 from jam_dagster.privacy import EVALUATION_SHARE, DirectoryStore, Kind, Ledger, NoiseName
-from jam_dagster.synthesis import SynthesisRequest
-from jam_dagster.synthesis import run as steps
+from jam_dagster.release import SynthesisRequest
+from jam_dagster.release import run as steps
 from jam_dagster.tables import CsvSource, EncodedTable, decode
 from tests.cli_bench import KEYS, NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, synthesize
 from tests.full_disk import on_a_full_disk
@@ -628,7 +628,7 @@ def test_a_domain_with_formulas_is_refused_before_it_begins(run: Run) -> None:
     assert Path("ledger.db").read_bytes() == before
     # One that began before such domains were refused goes on, and is the same for nothing.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jam_dagster.synthesis.run.check_cells", lambda domain: None)
+        patch.setattr("jam_dagster.release.run.check_cells", lambda domain: None)
         assert run(*synthesize(*RELEASE, *NOISY)).exit_code == 0
     spent = Ledger("ledger.db").balance("people").spent_units
     table = Path("out/synthetic.csv").read_bytes()

@@ -32,10 +32,10 @@ OWNERS = {
     "dagster": ("jam_dagster/pipeline/", "assets/", "resources/"),
     "dagster_shared": ("jam_dagster/pipeline/", "assets/", "resources/"),
     "great_expectations": ("jam_dagster/evaluation/expectations",),
-    "mbi": ("jam_dagster/mechanisms/private_pgm.py",),
-    "jax": ("jam_dagster/mechanisms/jax_runtime.py",),
-    "optax": ("jam_dagster/mechanisms/generators.py",),
-    "opendp": ("jam_dagster/privacy/exact_noise.py",),
+    "mbi": ("jam_dagster/models/graphical/mbi_bridge.py",),
+    "jax": ("jam_dagster/models/mixture/jax_runtime.py",),
+    "optax": ("jam_dagster/models/mixture/adam_step.py",),
+    "opendp": ("jam_dagster/privacy/noise/exact.py",),
     "typer": ("jam_dagster/cli",),
 }
 
@@ -154,7 +154,7 @@ def test_the_command_line_waits_for_nothing_that_it_may_not_need() -> None:
     # Every run is a process of its own: what a run without ledger and report would import for
     # nothing would be paid each time.
     found = imported_modules(
-        "import jam_dagster.cli, jam_dagster.synthesis", [*HEAVY, "sqlalchemy", "jinja2", "scipy"]
+        "import jam_dagster.cli, jam_dagster.release", [*HEAVY, "sqlalchemy", "jinja2", "scipy"]
     )
     assert found["heavy"] == []
 

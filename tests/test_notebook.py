@@ -8,10 +8,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from jam_dagster.common.notebook import card
 from jam_dagster.mechanisms import JamPgm
-from jam_dagster.mechanisms.model import FittedModel
-from jam_dagster.mechanisms.transcript import Transcript
-from jam_dagster.pipeline.identity import IngestedTable
+from jam_dagster.mechanisms.loops.transcript import Transcript
+from jam_dagster.models.graphical.model import FittedModel
+from jam_dagster.pipeline.storage.identity import IngestedTable
 from jam_dagster.privacy import Budget, Draws, Ledger, MemoryStore, UnledgeredAccount, make_noise
 from jam_dagster.tables import (
     CategoricalAttribute,
@@ -20,7 +21,6 @@ from jam_dagster.tables import (
     NumericAttribute,
     Workload,
 )
-from jam_dagster.tables.notebook import card
 
 HOSTILE = "<script>alert('x')</script>&\"quoted\""
 DOMAIN = Domain(

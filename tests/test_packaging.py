@@ -18,7 +18,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 import jam_dagster
-from jam_dagster.mechanisms import kernels
+from jam_dagster.models.graphical import kernels
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -56,7 +56,7 @@ def plain_wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return build_wheel(tmp_path_factory.mktemp("plain"), compiler="/nonexistent/cc")
 
 
-KERNELS = "jam_dagster/mechanisms/_kernels.so"
+KERNELS = "jam_dagster/models/graphical/_kernels.so"
 
 
 def test_without_a_compiler_the_wheel_is_for_every_platform(plain_wheel: zipfile.ZipFile) -> None:

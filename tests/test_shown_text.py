@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jam_dagster.shown_text import one_line, visible
+from jam_dagster.common.shown_text import one_line, visible
 from tests.nasty import NASTY
 
 

@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from jam_dagster.common.files import OWNER_ONLY, write_whole
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.evaluation.workload_error import table_errors
 from jam_dagster.tables import EncodedTable, Workload
-from jam_dagster.tables.files import OWNER_ONLY, write_whole
 
 STRONGEST_TILT = 64.0
 _STEPS = 60

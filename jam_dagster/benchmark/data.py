@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jam_dagster.common.redaction import withheld
+from jam_dagster.common.validation import as_integer, as_text, check_keys
 from jam_dagster.errors import InputError, SourceError, SpecificationError
-from jam_dagster.privacy.release_key import canonical_digest
+from jam_dagster.privacy.ledger.key import canonical_digest
 from jam_dagster.tables import (
     Domain,
     EncodedTable,
@@ -21,11 +23,9 @@ from jam_dagster.tables import (
     encode,
     simulate_census,
     source_from_config,
-    withheld,
 )
-from jam_dagster.tables.anchoring import anchored
-from jam_dagster.tables.configuration import as_integer, as_text, check_keys
-from jam_dagster.tables.encoded import digest_of
+from jam_dagster.tables.codes.table import digest_of
+from jam_dagster.tables.sources.relative_paths import anchored
 
 FOLDER_VARIABLE = "JAM_DATA"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jam_dagster.evaluation.plot_style import Chart
+    from jam_dagster.reports.plot_style import Chart
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.benchmark.axes import Axis, placed, with_places
 from jam_dagster.benchmark.figure import Figure
-from jam_dagster.benchmark.looks import Look
+from jam_dagster.benchmark.line_styles import Look
 from jam_dagster.benchmark.measures import Level, levels, main_runs, means, sweep
 from jam_dagster.benchmark.panels import (
     level_rules,

@@ -18,9 +18,9 @@ from jam_dagster.benchmark.runs import (
     Run,
     Settings,
 )
+from jam_dagster.common.validation import as_number
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import mechanism_class
-from jam_dagster.tables.configuration import as_number
 
 
 @dataclass(frozen=True)

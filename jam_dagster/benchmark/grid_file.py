@@ -13,11 +13,7 @@ import yaml
 
 from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.benchmark.grid import Contender, Grid, check_epsilons
-from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms import MECHANISMS, mechanism_class
-from jam_dagster.mechanisms.settings import settings_of
-from jam_dagster.privacy import Budget
-from jam_dagster.tables.configuration import (
+from jam_dagster.common.validation import (
     as_boolean,
     as_integer,
     as_list,
@@ -26,7 +22,11 @@ from jam_dagster.tables.configuration import (
     check_keys,
     is_integer,
 )
-from jam_dagster.tables.yaml_text import parse_yaml
+from jam_dagster.common.yaml_text import parse_yaml
+from jam_dagster.errors import SpecificationError
+from jam_dagster.mechanisms import MECHANISMS, mechanism_class
+from jam_dagster.mechanisms.loops.settings import settings_of
+from jam_dagster.privacy import Budget
 
 
 def presets() -> list[str]:

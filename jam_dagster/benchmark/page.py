@@ -13,7 +13,7 @@ from jam_dagster.benchmark.figure import Figure
 from jam_dagster.benchmark.figures import figures
 from jam_dagster.benchmark.measures import levels, main_runs, means
 from jam_dagster.benchmark.results import NOTICE, REASON
-from jam_dagster.tables.files import OWNER_ONLY, write_whole
+from jam_dagster.common.files import OWNER_ONLY, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +66,7 @@ def write_figures(frame: pd.DataFrame, out: Path) -> list[Path]:
     InputError
         If there is nothing to draw.
     """
-    from jam_dagster.evaluation.plot_style import png, svg
+    from jam_dagster.reports.plot_style import png, svg
 
     drawn = figures(frame)
     out.mkdir(parents=True, exist_ok=True)
@@ -177,8 +177,8 @@ def _row(cells: Sequence[str]) -> str:
 
 def render(frame: pd.DataFrame, drawn: Sequence[Figure], tables: Sequence[Table]) -> str:
     """Return the summary as one HTML page that needs no network."""
-    from jam_dagster.evaluation.live_charts import live_chart, page_script
-    from jam_dagster.evaluation.pages import environment
+    from jam_dagster.common.html_pages import environment
+    from jam_dagster.reports.live_charts import live_chart, page_script
 
     return (
         environment("jam_dagster.benchmark")

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.benchmark.axes import HEIGHT, WIDTH, Axis, spread
-from jam_dagster.benchmark.looks import Look
+from jam_dagster.benchmark.line_styles import Look
 from jam_dagster.benchmark.runs import BEST_MIXTURE, PUBLIC_TABLE, SAMPLING_FLOOR, TRUE_ONE_WAYS
-from jam_dagster.evaluation import palette
-from jam_dagster.evaluation.plot_style import chart_of, styled
+from jam_dagster.common import palette
+from jam_dagster.reports.plot_style import chart_of, styled
 
 if TYPE_CHECKING:
-    from jam_dagster.evaluation.plot_style import Chart
+    from jam_dagster.reports.plot_style import Chart
 
 # Without hues, which are the mechanisms'. Beside the panels there is little room for names.
 _LEVELS = {

@@ -20,13 +20,13 @@ from jam_dagster.benchmark.panels import (
     together,
 )
 from jam_dagster.benchmark.runs import BEST_MIXTURE, PUBLIC_TABLE, TRUE_ONE_WAYS
-from jam_dagster.evaluation import palette
-from jam_dagster.evaluation.plot_style import chart_of
+from jam_dagster.common import palette
+from jam_dagster.reports.plot_style import chart_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jam_dagster.benchmark.looks import Look
+    from jam_dagster.benchmark.line_styles import Look
 
 _ERROR = "mean workload error (L1)"
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jam_dagster.common.files import OWNER_ONLY, write_whole
 from jam_dagster.errors import InputError
-from jam_dagster.tables.files import OWNER_ONLY, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd

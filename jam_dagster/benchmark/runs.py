@@ -11,7 +11,7 @@ from jam_dagster.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from jam_dagster.mechanisms.configuration import read_settings
 from jam_dagster.mechanisms.titles import TITLES
 from jam_dagster.privacy import Budget
-from jam_dagster.privacy.release_key import canonical_digest
+from jam_dagster.privacy.ledger.key import canonical_digest
 
 PUBLIC_TABLE = "public_table"
 TRUE_ONE_WAYS = "true_one_ways"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.certificates.charges import STORED, charge_faults, spent_units
 from jam_dagster.certificates.withdrawal import Withdrawal
 from jam_dagster.certificates.wording import Condition, conditions_of, guarantee_of
+from jam_dagster.common.files import write_whole
 from jam_dagster.errors import InputError
 from jam_dagster.privacy import (
     Budget,
@@ -21,9 +22,8 @@ from jam_dagster.privacy import (
     epsilon_from_rho,
     rho_within,
 )
-from jam_dagster.privacy.lint import configuration_warnings
-from jam_dagster.privacy.release_key import canonical_digest, canonical_json
-from jam_dagster.tables.files import write_whole
+from jam_dagster.privacy.ledger.key import canonical_digest, canonical_json
+from jam_dagster.privacy.warnings import configuration_warnings
 
 if TYPE_CHECKING:
     from upath import UPath

@@ -14,12 +14,12 @@ import yaml
 from jam_dagster.certificates.certificate import DAMAGE, Certificate
 from jam_dagster.certificates.issue import CONTENTS, OPTIONAL, arrays_in, environment, sha256_of
 from jam_dagster.certificates.refitting import FOREIGN_REFIT_TOLERANCE, REFIT_TOLERANCE, Refit
+from jam_dagster.common.yaml_text import parse_yaml
 from jam_dagster.errors import DomainError, InputError, JamError
 from jam_dagster.mechanisms import Model, Transcript, load_model
-from jam_dagster.mechanisms.product_mixture import ProductMixture
+from jam_dagster.models.mixture.model import ProductMixture
 from jam_dagster.tables import Domain, MarginalSource, PublicSources
-from jam_dagster.tables.public_sources import encode_public, read_public
-from jam_dagster.tables.yaml_text import parse_yaml
+from jam_dagster.tables.sources.public import encode_public, read_public
 
 if TYPE_CHECKING:
     from upath import UPath

@@ -30,9 +30,9 @@ from jam_dagster.certificates.charges import EVALUATION_SHARE, MECHANISM_SHARE
 from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.certificates.withdrawal import withdrawal_in
 from jam_dagster.errors import LedgerIntegrityError
-from jam_dagster.mechanisms import kernels
-from jam_dagster.mechanisms.transcript import measurements_hash
-from jam_dagster.privacy.release_key import command_line_run
+from jam_dagster.mechanisms.loops.transcript import measurements_hash
+from jam_dagster.models.graphical import kernels
+from jam_dagster.privacy.ledger.key import command_line_run
 
 if TYPE_CHECKING:
     from upath import UPath

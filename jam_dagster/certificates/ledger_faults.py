@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates.certificate import Entry
 from jam_dagster.certificates.issue import to_the_second
-from jam_dagster.privacy.policy import Holding, Policy, use
+from jam_dagster.privacy.ledger.policy import Holding, Policy, use
 
 if TYPE_CHECKING:
     from jam_dagster.certificates.certificate import Certificate
@@ -112,7 +112,7 @@ def key_faults(certificate: Certificate, public: str, ledger: Ledger) -> Iterato
 
 def _totals(journal: Sequence[Event], certificate: Certificate) -> dict[str, Any]:
     """Return what the dataset's balance was after a journal, in the period of the certificate."""
-    from jam_dagster.privacy.balance import policy_of
+    from jam_dagster.privacy.ledger.balance import policy_of
 
     about = [event for event in journal if event.dataset == certificate.key.dataset]
     grants = [event for event in about if event.kind.value == "granted"]

@@ -11,8 +11,8 @@ import numpy as np
 
 from jam_dagster.certificates.charges import STORED
 from jam_dagster.certificates.draw_faults import SELECTIONS
-from jam_dagster.mechanisms.run import step_of
-from jam_dagster.mechanisms.transcript import subject_of
+from jam_dagster.mechanisms.loops.base import step_of
+from jam_dagster.mechanisms.loops.transcript import subject_of
 from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
 
 if TYPE_CHECKING:

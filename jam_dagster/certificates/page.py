@@ -31,7 +31,7 @@ _FILES = {
 
 def render_certificate(certificate: Certificate) -> str:
     """Render a certificate as one HTML page that needs nothing else: no network and no script."""
-    from jam_dagster.evaluation.pages import environment
+    from jam_dagster.common.html_pages import environment
 
     template = environment("jam_dagster.certificates").get_template("certificate.html")
     asked = certificate.asked

@@ -20,7 +20,8 @@ from functools import cached_property
 
 import numpy as np
 
-from jam_dagster.mechanisms import Model, Transcript, kernels, refit
+from jam_dagster.mechanisms import Model, Transcript, refit
+from jam_dagster.models.graphical import kernels
 from jam_dagster.tables import Domain, MarginalSource
 
 REFIT_TOLERANCE = 1e-6

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates.certificate import Certificate, Signature
 from jam_dagster.errors import InputError
-from jam_dagster.privacy.release_key import canonical_json
+from jam_dagster.privacy.ledger.key import canonical_json
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

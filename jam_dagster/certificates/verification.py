@@ -36,9 +36,9 @@ from jam_dagster.certificates.withdrawal import withdrawal_faults
 from jam_dagster.certificates.wording import setting_fault
 from jam_dagster.errors import JamError
 from jam_dagster.mechanisms import sampling_generator
-from jam_dagster.mechanisms.transcript import measurements_hash
+from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.privacy import Budget, units_down
-from jam_dagster.privacy.release_key import fingerprint_of
+from jam_dagster.privacy.ledger.key import fingerprint_of
 from jam_dagster.tables import PublicSources, Workload, decode
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ class Withdrawal:
 
 def withdrawal_in(ledger: Ledger, key: ReleaseKey) -> Withdrawal | None:
     """Return how a ledger withdrew the certificates of a release, or None."""
-    from jam_dagster.privacy.withdrawal import withdrawal_of
+    from jam_dagster.privacy.ledger.withdrawal import withdrawal_of
 
     found = withdrawal_of(ledger.events(key.dataset), key)
     return None if found is None else Withdrawal.of(found)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.evaluation.pages import figures
+from jam_dagster.common.html_pages import figures
 from jam_dagster.privacy import epsilon_from_rho, rho_within
-from jam_dagster.privacy.release_key import canonical_digest
+from jam_dagster.privacy.ledger.key import canonical_digest
 
 if TYPE_CHECKING:
     from jam_dagster.certificates.certificate import Certificate

@@ -42,7 +42,7 @@ def show(
     """
     from jam_dagster.certificates import Certificate
     from jam_dagster.privacy import describe_rho
-    from jam_dagster.privacy.release_key import fingerprint_of
+    from jam_dagster.privacy.ledger.key import fingerprint_of
 
     certificate = Certificate.load(_path(where))
     if as_json:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
+from jam_dagster.common.shown_text import one_line, visible
 from jam_dagster.errors import (
     AttemptsError,
     BudgetError,
@@ -25,7 +26,6 @@ from jam_dagster.errors import (
     NotApprovedError,
     ReleaseClosedError,
 )
-from jam_dagster.shown_text import one_line, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -153,7 +153,7 @@ def public_source(texts: Sequence[str]) -> Source | PublicSources:
         If one names no table, or of several one has no name, or the same.
     """
     from jam_dagster.tables import PublicSources
-    from jam_dagster.tables.public_sources import TABLE_NAME
+    from jam_dagster.tables.sources.public import TABLE_NAME
 
     named = [text.partition("=") for text in texts]
     named = [parts for parts in named if TABLE_NAME.fullmatch(parts[0]) and parts[1]]

@@ -75,7 +75,8 @@ def draft(
     jam-dagster domain draft --public pub.csv --private priv.csv --research --out domain.yaml
     ```
     """
-    from jam_dagster.tables import draft_domain, wide_attributes, withheld
+    from jam_dagster.common.redaction import withheld
+    from jam_dagster.tables import draft_domain, wide_attributes
 
     if private is not None and not research:
         raise InputError(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from jam_dagster.privacy import Balance, Event, Policy, Release
-    from jam_dagster.privacy.ledger_schema import Access
+    from jam_dagster.privacy.ledger.journal import Access
 
 app = typer.Typer(
     help="Who spent what on which protected dataset.",
@@ -188,8 +188,8 @@ def grant(
     nothing: it is for data that turn over.
     """
     from jam_dagster.privacy import Ledger, Policy, describe_rho
-    from jam_dagster.privacy.approval import ApprovalName
-    from jam_dagster.privacy.policy import PartitionsName, PeriodName
+    from jam_dagster.privacy.ledger.approval import ApprovalName
+    from jam_dagster.privacy.ledger.policy import PartitionsName, PeriodName
 
     policy = Policy(cast(PeriodName, period), cast(PartitionsName, partitions), ground)
     balance = Ledger(ledger).grant(
@@ -332,7 +332,7 @@ def _policy_told(policy: Policy) -> str:
 
 def _after_another(balance: Balance, events: list[Event]) -> int | None:
     """Return the units left after another release like the last; None if there was none."""
-    from jam_dagster.privacy.balance import ANOTHER
+    from jam_dagster.privacy.ledger.balance import ANOTHER
 
     last = next(
         (one for one in reversed(events) if one.dataset == balance.dataset and one.share), None

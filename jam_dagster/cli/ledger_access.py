@@ -12,7 +12,7 @@ from jam_dagster.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from jam_dagster.privacy.ledger_schema import Access
+    from jam_dagster.privacy.ledger.journal import Access
 
 _Ledger = Annotated[
     str,

@@ -61,8 +61,8 @@ def approve(
     domain needs another one. The engineer's `jam-dagster plan` shows the same digest.
     """
     from jam_dagster.privacy import Ledger, ReleaseKey
-    from jam_dagster.privacy.approval import ALL_PARTITIONS
-    from jam_dagster.privacy.release_key import check_digest
+    from jam_dagster.privacy.ledger.approval import ALL_PARTITIONS
+    from jam_dagster.privacy.ledger.key import check_digest
 
     if not reason.strip():
         raise InputError("--reason must say why: it is all that the journal will know.")
@@ -88,7 +88,7 @@ def approve(
 
 def told_key(key: ReleaseKey | None) -> str:
     """Return a release key in words, with all partitions and the whole digest."""
-    from jam_dagster.privacy.approval import ALL_PARTITIONS
+    from jam_dagster.privacy.ledger.approval import ALL_PARTITIONS
 
     if key is None:
         return "no release"

@@ -50,7 +50,7 @@ def mechanisms(
 
 def _described(name: str) -> dict[str, Any]:
     from jam_dagster.mechanisms import make_mechanism
-    from jam_dagster.mechanisms.settings import settings_of
+    from jam_dagster.mechanisms.loops.settings import settings_of
 
     mechanism = make_mechanism(name)
     made = type(mechanism)

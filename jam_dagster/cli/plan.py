@@ -45,9 +45,9 @@ from jam_dagster.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from jam_dagster.synthesis import Plan, PlanRequest
-    from jam_dagster.synthesis.plan import Cost, Size
-    from jam_dagster.synthesis.simulation import Estimate
+    from jam_dagster.planning.plan import Cost, Size
+    from jam_dagster.planning.simulation import Estimate
+    from jam_dagster.release import Plan, PlanRequest
 
 TRIAL = "The simulation"
 _FORMATS = (".html", ".svg", ".png")
@@ -161,7 +161,7 @@ def plan(
     is really run, with seeded noise, on the public table split in two, one half of which plays
     the private table. What that cannot show is the public table's bias.
     """
-    from jam_dagster.synthesis import PlanRequest
+    from jam_dagster.release import PlanRequest
 
     options: dict[str, Any] = {
         "domain": domain,
@@ -217,7 +217,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 def _check_plot(path: Path) -> None:
     """Find before the simulation what would fail after it."""
-    from jam_dagster.tables.files import check_folder
+    from jam_dagster.common.files import check_folder
 
     if path.suffix.lower() not in _FORMATS:
         raise InputError(f"--plot {path} must end in {', '.join(_FORMATS)}: it says the format.")
@@ -225,7 +225,7 @@ def _check_plot(path: Path) -> None:
 
 
 def _run(request: PlanRequest) -> Plan:
-    from jam_dagster.synthesis import make_plan
+    from jam_dagster.release import make_plan
 
     trials = len(request.tried) * request.seeds
     with progress_of_trials(trials, stderr()) as (stage, start, one_round, trial):
@@ -235,8 +235,8 @@ def _run(request: PlanRequest) -> Plan:
 
 
 def _draw(made: Plan, path: Path) -> None:
-    from jam_dagster.evaluation.plot_style import png, svg
-    from jam_dagster.synthesis.plan_page import plan_chart, render_plan
+    from jam_dagster.planning.page import plan_chart, render_plan
+    from jam_dagster.reports.plot_style import png, svg
 
     path.parent.mkdir(parents=True, exist_ok=True)
     kind = path.suffix.lower()
@@ -249,7 +249,7 @@ def _draw(made: Plan, path: Path) -> None:
 
 
 def _print_plan(made: Plan, plot: Path | None) -> None:
-    from jam_dagster.synthesis.plan import NOT_SHOWN
+    from jam_dagster.planning.plan import NOT_SHOWN
 
     console = stdout()
     for name, line in _summary(made).items():

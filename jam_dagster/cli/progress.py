@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from jam_dagster.shown_text import one_line
+from jam_dagster.common.shown_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from jam_dagster.mechanisms import Round
-    from jam_dagster.synthesis.simulation import Trial
+    from jam_dagster.planning.simulation import Trial
 
 ROUNDS_TO_ESTIMATE_FROM = 5
 """A line through fewer says more about one slow round than about how cost grows."""

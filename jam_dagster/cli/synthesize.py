@@ -52,7 +52,7 @@ from jam_dagster.cli.options import (
 from jam_dagster.cli.progress import progress
 
 if TYPE_CHECKING:
-    from jam_dagster.synthesis import Synthesis, SynthesisRequest
+    from jam_dagster.release import Synthesis, SynthesisRequest
 
 
 def synthesize(
@@ -196,7 +196,7 @@ def synthesize(
     when the same command is given again: no draw is paid
     twice.
     """
-    from jam_dagster.synthesis import SynthesisRequest
+    from jam_dagster.release import SynthesisRequest
 
     with stdout_kept_clean() if as_json else nullcontext():
         made = _run(
@@ -244,7 +244,7 @@ def synthesize(
 
 
 def _run(request: SynthesisRequest) -> Synthesis:
-    from jam_dagster.synthesis import synthesize
+    from jam_dagster.release import synthesize
 
     console = stderr()
     with progress(console) as (on_stage, on_start, on_round):
@@ -258,8 +258,8 @@ def _run(request: SynthesisRequest) -> Synthesis:
 
 
 def _print_summary(made: Synthesis, mechanism: str, delta: float) -> None:
-    from jam_dagster.evaluation.mechanism_words import told_picks
     from jam_dagster.privacy import describe_rho
+    from jam_dagster.reports.mechanism_text import told_picks
 
     lines = {"Synthetic table": f"{made.output / 'synthetic.csv'} ({made.rows:,} rows)"}
     if made.report is not None:

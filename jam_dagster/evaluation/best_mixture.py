@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.mechanisms.support import Support, public_records
-from jam_dagster.mechanisms.weighted_table import EXACT_STATISTICS, WeightedTable
-from jam_dagster.privacy.release_key import canonical_digest
-from jam_dagster.tables.encoded import digest_of
+from jam_dagster.models.weighted.model import EXACT_STATISTICS, WeightedTable
+from jam_dagster.models.weighted.support import Support, public_records
+from jam_dagster.privacy.ledger.key import canonical_digest
+from jam_dagster.tables.codes.table import digest_of
 
 if TYPE_CHECKING:
     from jam_dagster.privacy.draws import Draws

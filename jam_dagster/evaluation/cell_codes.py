@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from jam_dagster.tables.attributes import CategoricalAttribute, NumericAttribute
-from jam_dagster.tables.values import text_of
+from jam_dagster.tables.domain.attributes import CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.domain.values import text_of
 
 if TYPE_CHECKING:
-    from jam_dagster.tables.domain import Attribute
+    from jam_dagster.tables.domain.domain import Attribute
 
 OUTSIDE = -1
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.tables.attributes import CategoricalAttribute, describe
+from jam_dagster.tables.domain.attributes import CategoricalAttribute, describe
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.expectation_specs import ExpectationSpec
     from jam_dagster.evaluation.released_marginals import Agreement
-    from jam_dagster.tables.domain import Domain
+    from jam_dagster.tables.domain.domain import Domain
 
 _EXAMPLES = 5
 

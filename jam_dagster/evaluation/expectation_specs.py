@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from jam_dagster.tables.domain import CategoricalAttribute
+from jam_dagster.tables.domain.domain import CategoricalAttribute
 
 if TYPE_CHECKING:
-    from jam_dagster.tables.domain import Domain
+    from jam_dagster.tables.domain.domain import Domain
 
 Severity = Literal["ERROR", "WARN"]
 Kind = Literal[

@@ -30,12 +30,12 @@ from jam_dagster.evaluation.released_marginals import (
     one_way_agreement,
     released_marginal,
 )
-from jam_dagster.tables.attributes import CategoricalAttribute
+from jam_dagster.tables.domain.attributes import CategoricalAttribute
 
 if TYPE_CHECKING:
-    from jam_dagster.mechanisms.transcript import Transcript
-    from jam_dagster.tables.domain import Domain
-    from jam_dagster.tables.marginals import MarginalSource
+    from jam_dagster.mechanisms.loops.transcript import Transcript
+    from jam_dagster.tables.codes.marginals import MarginalSource
+    from jam_dagster.tables.domain.domain import Domain
 
 __all__ = [
     "FALSE_ALARM_LEVEL",

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.tables.marginals import marginal_blocks
+from jam_dagster.tables.codes.marginals import marginal_blocks
 
 if TYPE_CHECKING:
-    from jam_dagster.tables.marginals import MarginalSource
-    from jam_dagster.tables.workload import Workload
+    from jam_dagster.tables.codes.marginals import MarginalSource
+    from jam_dagster.tables.codes.workload import Workload
 
 
 class SampleErrors:

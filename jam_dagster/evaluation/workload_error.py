@@ -25,16 +25,16 @@ import numpy as np
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.evaluation.sample_equivalent import SampleErrors
-from jam_dagster.tables.marginals import marginal_blocks
+from jam_dagster.tables.codes.marginals import marginal_blocks
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.privacy.draws import Draws
-    from jam_dagster.privacy.noise_calls import NoiseCall
-    from jam_dagster.tables.domain import Clique, Domain
-    from jam_dagster.tables.marginals import MarginalSource
-    from jam_dagster.tables.workload import Workload
+    from jam_dagster.privacy.noise.calls import NoiseCall
+    from jam_dagster.tables.codes.marginals import MarginalSource
+    from jam_dagster.tables.codes.workload import Workload
+    from jam_dagster.tables.domain.domain import Clique, Domain
 
 EvaluationMode = Literal["exact", "private", "off"]
 

@@ -1,20 +1,23 @@
 """JAM-PGM and its peers behind one protocol, and the graphical model they fit."""
 
+from jam_dagster.evaluation.bounds.error_bounds import error_bounds
+from jam_dagster.evaluation.bounds.table import ErrorBound, ErrorBounds
 from jam_dagster.mechanisms.aim import Aim
-from jam_dagster.mechanisms.bounds import ErrorBound, ErrorBounds
 from jam_dagster.mechanisms.gaussian import Gaussian
 from jam_dagster.mechanisms.gem import Gem, GemPub
 from jam_dagster.mechanisms.independent import Independent
 from jam_dagster.mechanisms.jam_pgm import JamPgm
-from jam_dagster.mechanisms.measured_answers import MeasuredAnswers
-from jam_dagster.mechanisms.model import FittedModel
+from jam_dagster.mechanisms.loops.transcript import (
+    Measurement,
+    Round,
+    Transcript,
+    sampling_generator,
+)
 from jam_dagster.mechanisms.mst import Mst
 from jam_dagster.mechanisms.mwem import Mwem
 from jam_dagster.mechanisms.mwem_pgm import MwemPgm
 from jam_dagster.mechanisms.pep import Pep, PepPub
 from jam_dagster.mechanisms.pmw_pub import PmwPub
-from jam_dagster.mechanisms.product_mixture import ProductMixture
-from jam_dagster.mechanisms.protocol import Mechanism, MechanismResult, Model, OnRound
 from jam_dagster.mechanisms.rap_softmax import RapSoftmax
 from jam_dagster.mechanisms.registry import (
     DEFAULT_MECHANISM,
@@ -24,14 +27,11 @@ from jam_dagster.mechanisms.registry import (
     mechanism_class,
     refit,
 )
-from jam_dagster.mechanisms.transcript import (
-    Measurement,
-    Round,
-    Transcript,
-    sampling_generator,
-)
-from jam_dagster.mechanisms.uncertainty import error_bounds
-from jam_dagster.mechanisms.weighted_table import WeightedTable
+from jam_dagster.models.base import Mechanism, MechanismResult, Model, OnRound
+from jam_dagster.models.graphical.model import FittedModel
+from jam_dagster.models.measured_answers import MeasuredAnswers
+from jam_dagster.models.mixture.model import ProductMixture
+from jam_dagster.models.weighted.model import WeightedTable
 
 __all__ = [
     "DEFAULT_MECHANISM",

@@ -14,8 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms.estimation import Weighting
-from jam_dagster.mechanisms.graphical_run import (
+from jam_dagster.mechanisms.loops.base import (
+    SMALLEST_RHO,
+    check_countable,
+    check_share,
+    step_of,
+)
+from jam_dagster.mechanisms.loops.graphical import (
     GraphicalRun,
     alpha_setting,
     estimator_setting,
@@ -24,18 +29,13 @@ from jam_dagster.mechanisms.graphical_run import (
     size_limit_setting,
     tolerance_setting,
 )
-from jam_dagster.mechanisms.model import FittedModel
-from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
-from jam_dagster.mechanisms.run import (
-    SMALLEST_RHO,
-    check_countable,
-    check_share,
-    step_of,
-)
-from jam_dagster.mechanisms.scores import MEAN_ABSOLUTE_NORMAL, l1_distance, weighted_scores
-from jam_dagster.mechanisms.settings import check_settings, setting
-from jam_dagster.mechanisms.tractability import TractabilityFilter
-from jam_dagster.mechanisms.transcript import Round, Transcript, subject_of
+from jam_dagster.mechanisms.loops.scores import MEAN_ABSOLUTE_NORMAL, l1_distance, weighted_scores
+from jam_dagster.mechanisms.loops.settings import check_settings, setting
+from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
+from jam_dagster.models.base import MechanismResult, OnRound
+from jam_dagster.models.graphical.mirror_descent import Weighting
+from jam_dagster.models.graphical.model import FittedModel
+from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Aim:
         Largest junction tree, in megabytes of 8 bytes a cell. It is released in proportion to the
         budget spent.
     estimator, iterations, tolerance
-        How the model is fitted; see `jam_dagster.mechanisms.estimation.make_estimator`.
+        How the model is fitted; see `jam_dagster.models.graphical.mirror_descent.make_estimator`.
         Measurements are weighed by their noise, which differs between rounds.
 
     Raises

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.mechanisms.registry import (
     DEFAULT_MECHANISM,
     MECHANISMS,
     make_mechanism,
     mechanism_class,
 )
-from jam_dagster.mechanisms.settings import settings_of
 from jam_dagster.tables import PublicSources
 
 if TYPE_CHECKING:
-    from jam_dagster.mechanisms.protocol import Mechanism
+    from jam_dagster.models.base import Mechanism
 
 KEY = "mechanism"
 """The section of a release's file, by which its messages name it."""
@@ -144,7 +144,7 @@ def takes_named_public(mechanism: Mechanism) -> bool:
 
     What weighs the records of one whole table can do nothing with such.
     """
-    from jam_dagster.mechanisms.histogram_run import HistogramMechanism
+    from jam_dagster.mechanisms.loops.weighted import HistogramMechanism
 
     return not (isinstance(mechanism, HistogramMechanism) and mechanism.uses_public)
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jam_dagster.mechanisms.generators import network
-from jam_dagster.mechanisms.mixture_run import MixtureMechanism, threshold_setting
-from jam_dagster.mechanisms.mixture_training import MixtureTrainer
-from jam_dagster.mechanisms.pretraining import pretrain
-from jam_dagster.mechanisms.run import public_of
-from jam_dagster.mechanisms.settings import setting
+from jam_dagster.mechanisms.loops.base import public_of
+from jam_dagster.mechanisms.loops.mixture import MixtureMechanism, threshold_setting
+from jam_dagster.mechanisms.loops.settings import setting
+from jam_dagster.models.mixture.adam_step import network
+from jam_dagster.models.mixture.pretraining import pretrain
+from jam_dagster.models.mixture.training import MixtureTrainer
 from jam_dagster.tables import Domain, MarginalSource, PublicTables
 
 

@@ -11,18 +11,18 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from jam_dagster.mechanisms.graphical_run import (
+from jam_dagster.mechanisms.loops.base import attributes_of, check_share, in_rounds
+from jam_dagster.mechanisms.loops.graphical import (
     GraphicalRun,
     estimator_setting,
     iterations_setting,
     refit_graphical,
     tolerance_setting,
 )
-from jam_dagster.mechanisms.model import FittedModel
-from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
-from jam_dagster.mechanisms.run import attributes_of, check_share, in_rounds
-from jam_dagster.mechanisms.settings import check_settings
-from jam_dagster.mechanisms.transcript import Round, Transcript
+from jam_dagster.mechanisms.loops.settings import check_settings
+from jam_dagster.mechanisms.loops.transcript import Round, Transcript
+from jam_dagster.models.base import MechanismResult, OnRound
+from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.tables import Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Independent:
     Attributes
     ----------
     estimator, iterations, tolerance
-        How the model is fitted; see `jam_dagster.mechanisms.estimation.make_estimator`.
+        How the model is fitted; see `jam_dagster.models.graphical.mirror_descent.make_estimator`.
 
     Raises
     ------

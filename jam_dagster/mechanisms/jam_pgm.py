@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from jam_dagster.errors import ReleaseClosedError
-from jam_dagster.mechanisms.graphical_run import (
+from jam_dagster.mechanisms.loops.base import (
+    check_countable,
+    check_share,
+    in_rounds,
+    public_of,
+)
+from jam_dagster.mechanisms.loops.graphical import (
     GraphicalRun,
     alpha_setting,
     check_first_candidates,
@@ -25,17 +31,17 @@ from jam_dagster.mechanisms.graphical_run import (
     size_limit_setting,
     tolerance_setting,
 )
-from jam_dagster.mechanisms.model import FittedModel
-from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
-from jam_dagster.mechanisms.run import (
-    check_countable,
-    check_share,
-    in_rounds,
-    public_of,
+from jam_dagster.mechanisms.loops.scores import candidate_scores, l1_distance
+from jam_dagster.mechanisms.loops.settings import check_settings, setting
+from jam_dagster.mechanisms.loops.transcript import (
+    Measurement,
+    Origin,
+    Round,
+    Transcript,
+    subject_of,
 )
-from jam_dagster.mechanisms.scores import candidate_scores, l1_distance
-from jam_dagster.mechanisms.settings import check_settings, setting
-from jam_dagster.mechanisms.transcript import Measurement, Origin, Round, Transcript, subject_of
+from jam_dagster.models.base import MechanismResult, OnRound
+from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.tables import (
     Clique,
     Domain,
@@ -65,7 +71,7 @@ class JamPgm:
         budget spent.
     estimator
         How the model is fitted: ``accelerated``, ``mirror_descent`` or ``mbi``, see
-        `jam_dagster.mechanisms.estimation.make_estimator`.
+        `jam_dagster.models.graphical.mirror_descent.make_estimator`.
     iterations
         Most steps of a fit.
     tolerance

@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from jam_dagster.mechanisms.estimation import Convergence, Weighting
-from jam_dagster.mechanisms.graphical_run import (
-    GraphicalRun,
-    estimator_setting,
-    iterations_setting,
-    refit_graphical,
-    tolerance_setting,
-)
-from jam_dagster.mechanisms.model import FittedModel, possible_cells
-from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
-from jam_dagster.mechanisms.run import (
+from jam_dagster.mechanisms.loops.base import (
     Choice,
     attributes_of,
     check_countable,
     check_share,
     in_rounds,
 )
-from jam_dagster.mechanisms.settings import check_settings, setting, told_settings
-from jam_dagster.mechanisms.transcript import Measurement, Round, Transcript, subject_of
+from jam_dagster.mechanisms.loops.graphical import (
+    GraphicalRun,
+    estimator_setting,
+    iterations_setting,
+    refit_graphical,
+    tolerance_setting,
+)
+from jam_dagster.mechanisms.loops.settings import check_settings, setting, told_settings
+from jam_dagster.mechanisms.loops.transcript import Measurement, Round, Transcript, subject_of
+from jam_dagster.models.base import MechanismResult, OnRound
+from jam_dagster.models.graphical.mirror_descent import Convergence, Weighting
+from jam_dagster.models.graphical.model import FittedModel, possible_cells
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Mst:
     merge_rare
         Whether values of an attribute whose noisy count is below three sigma are taken together.
     estimator, iterations, tolerance
-        How the model is fitted; see `jam_dagster.mechanisms.estimation.make_estimator`.
+        How the model is fitted; see `jam_dagster.models.graphical.mirror_descent.make_estimator`.
         Measurements are weighed by their noise.
 
     Raises

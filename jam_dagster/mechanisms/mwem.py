@@ -12,10 +12,10 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.mechanisms.histogram_run import HistogramMechanism
-from jam_dagster.mechanisms.multiplicative_weights import MultiplicativeWeights
+from jam_dagster.mechanisms.loops.weighted import HistogramMechanism
 from jam_dagster.mechanisms.pmw_pub import iterate_setting, passes_setting
-from jam_dagster.mechanisms.support import Support
+from jam_dagster.models.weighted.multiplicative_weights import MultiplicativeWeights
+from jam_dagster.models.weighted.support import Support
 
 
 @dataclass(frozen=True)

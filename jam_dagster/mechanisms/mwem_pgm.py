@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from jam_dagster.mechanisms.graphical_run import (
+from jam_dagster.mechanisms.loops.base import (
+    check_countable,
+    check_share,
+    in_rounds,
+)
+from jam_dagster.mechanisms.loops.graphical import (
     GraphicalRun,
     alpha_setting,
     check_first_candidates,
@@ -25,16 +30,11 @@ from jam_dagster.mechanisms.graphical_run import (
     size_limit_setting,
     tolerance_setting,
 )
-from jam_dagster.mechanisms.model import FittedModel
-from jam_dagster.mechanisms.protocol import MechanismResult, OnRound
-from jam_dagster.mechanisms.run import (
-    check_countable,
-    check_share,
-    in_rounds,
-)
-from jam_dagster.mechanisms.scores import penalized_scores
-from jam_dagster.mechanisms.settings import check_settings, setting
-from jam_dagster.mechanisms.transcript import Round, Transcript, subject_of
+from jam_dagster.mechanisms.loops.scores import penalized_scores
+from jam_dagster.mechanisms.loops.settings import check_settings, setting
+from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
+from jam_dagster.models.base import MechanismResult, OnRound
+from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.tables import Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class MwemPgm:
         Largest junction tree, in megabytes of 8 bytes a cell: in round t of T at most ``t / T`` of
         it, as in the authors' code. 80, which AIM's comparison grants to all that fit a model.
     estimator, iterations, tolerance
-        How the model is fitted; see `jam_dagster.mechanisms.estimation.make_estimator`.
+        How the model is fitted; see `jam_dagster.models.graphical.mirror_descent.make_estimator`.
         Measurements are weighed alike, for rounds are.
 
     Raises

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jam_dagster.mechanisms.generators import free_logits
-from jam_dagster.mechanisms.mixture_run import MixtureMechanism
-from jam_dagster.mechanisms.mixture_training import MixtureTrainer
-from jam_dagster.mechanisms.settings import setting
+from jam_dagster.mechanisms.loops.mixture import MixtureMechanism
+from jam_dagster.mechanisms.loops.settings import setting
+from jam_dagster.models.mixture.adam_step import free_logits
+from jam_dagster.models.mixture.training import MixtureTrainer
 from jam_dagster.tables import Domain, PublicTables
 
 

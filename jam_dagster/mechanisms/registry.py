@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
-from jam_dagster.mechanisms.settings import settings_of
+from jam_dagster.mechanisms.loops.settings import settings_of
 
 if TYPE_CHECKING:
     from upath import UPath
 
-    from jam_dagster.mechanisms.protocol import Mechanism, Model
-    from jam_dagster.mechanisms.transcript import Transcript
+    from jam_dagster.mechanisms.loops.transcript import Transcript
+    from jam_dagster.models.base import Mechanism, Model
     from jam_dagster.tables import Domain, MarginalSource
 
 MECHANISMS: Mapping[str, str] = {
@@ -36,19 +36,19 @@ MECHANISMS: Mapping[str, str] = {
 """Name to module and class, imported when asked for: some bring heavy libraries."""
 
 MODELS: Mapping[str, str] = {
-    "graphical": "model.FittedModel",
+    "graphical": "graphical.model.FittedModel",
     "answers": "measured_answers.MeasuredAnswers",
-    "weighted_table": "weighted_table.WeightedTable",
-    "product_mixture": "product_mixture.ProductMixture",
+    "weighted_table": "weighted.model.WeightedTable",
+    "product_mixture": "mixture.model.ProductMixture",
 }
 """Kind of a stored model to module and class."""
 
 DEFAULT_MECHANISM = "jam_pgm"
 
 
-def _imported(place: str) -> Any:
-    module, name = place.split(".")
-    return getattr(import_module(f"jam_dagster.mechanisms.{module}"), name)
+def _imported(package: str, place: str) -> Any:
+    module, _, name = place.rpartition(".")
+    return getattr(import_module(f"jam_dagster.{package}.{module}"), name)
 
 
 def mechanism_class(name: str) -> type[Mechanism]:
@@ -63,7 +63,7 @@ def mechanism_class(name: str) -> type[Mechanism]:
         raise SpecificationError(
             f"The mechanism must be one of {', '.join(MECHANISMS)}, got {name!r}."
         )
-    found: type[Mechanism] = _imported(MECHANISMS[name])
+    found: type[Mechanism] = _imported("mechanisms", MECHANISMS[name])
     return found
 
 
@@ -144,5 +144,5 @@ def load_model(directory: Path | UPath) -> Model:
             f"The model in {directory} is damaged, or of a kind that this version does not know; "
             "refit it from its transcript, or restore the folder."
         ) from damaged
-    model: Model = _imported(place).load(directory)
+    model: Model = _imported("models", place).load(directory)
     return model

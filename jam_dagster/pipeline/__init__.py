@@ -1,20 +1,22 @@
 """Dagster: the component, the asset graph of a release, its checks, and where things are kept."""
 
-from jam_dagster.pipeline.alerts import BudgetAlert, build_budget_sensor
 from jam_dagster.pipeline.benchmark import Benchmark, build_benchmark
-from jam_dagster.pipeline.component import SyntheticRelease
-from jam_dagster.pipeline.labels import PrivacyLabel, check_privacy_labels
-from jam_dagster.pipeline.ledger import DatasetBudget, LedgerResource
-from jam_dagster.pipeline.location import check_definitions
-from jam_dagster.pipeline.partitions import PartitionsSpec, build_release_schedule
-from jam_dagster.pipeline.release import (
+from jam_dagster.pipeline.budget.alerts import BudgetAlert, build_budget_sensor
+from jam_dagster.pipeline.budget.labels import PrivacyLabel, check_privacy_labels
+from jam_dagster.pipeline.budget.ledger_resource import DatasetBudget, LedgerResource
+from jam_dagster.pipeline.build import (
     build_release_assets,
     build_release_checks,
     build_release_job,
     build_synthetic_release,
 )
-from jam_dagster.pipeline.resources import ReleaseResources, build_release_resources
-from jam_dagster.pipeline.sections import (
+from jam_dagster.pipeline.code_location import check_definitions
+from jam_dagster.pipeline.component import SyntheticRelease
+from jam_dagster.pipeline.partitions import PartitionsSpec, build_release_schedule
+from jam_dagster.pipeline.specification import ReleaseSpec
+from jam_dagster.pipeline.storage.io_manager import ReleaseStore, ReleaseStoreResource
+from jam_dagster.pipeline.yaml.resources import ReleaseResources, build_release_resources
+from jam_dagster.pipeline.yaml.sections import (
     DomainSpec,
     EvaluationSpec,
     MechanismSpec,
@@ -22,8 +24,6 @@ from jam_dagster.pipeline.sections import (
     UnitSpec,
     WorkloadSpec,
 )
-from jam_dagster.pipeline.specification import ReleaseSpec
-from jam_dagster.pipeline.storage import ReleaseStore, ReleaseStoreResource
 
 __all__ = [
     "Benchmark",

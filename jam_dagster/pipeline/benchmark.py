@@ -16,12 +16,12 @@ from jam_dagster.benchmark import Grid, Run, load_grid, plan, read_frame, read_r
 from jam_dagster.benchmark.results import Row, gather, to_parquet
 from jam_dagster.benchmark.run_process import RunProcess, was_killed
 from jam_dagster.benchmark.trial import describe
+from jam_dagster.common.files import OWNER_ONLY, write_whole
+from jam_dagster.common.variables import expanded
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.pipeline.configuration import NOTHING_DONE, Configured, described, told_where
-from jam_dagster.pipeline.labels import LABEL_TAG, PrivacyLabel
+from jam_dagster.pipeline.budget.labels import LABEL_TAG, PrivacyLabel
 from jam_dagster.pipeline.launch import NO_CONFIG
-from jam_dagster.tables.files import OWNER_ONLY, write_whole
-from jam_dagster.tables.variables import expanded
+from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE, Configured, described, told_where
 
 RUNS, FIGURES = "benchmark_runs", "benchmark_figures"
 POOL = "jam_benchmark"

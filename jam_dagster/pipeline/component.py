@@ -11,11 +11,11 @@ import dagster as dg
 from dagster.components.scaffold.scaffold import scaffold_with
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.pipeline.configuration import Configured, described, told_where, valued
-from jam_dagster.pipeline.release import build_synthetic_release
-from jam_dagster.pipeline.scaffold import SyntheticReleaseScaffolder
-from jam_dagster.pipeline.schemas import DOMAIN, MECHANISM, PARTITIONS, PUBLIC, SOURCE
-from jam_dagster.pipeline.sections import (
+from jam_dagster.pipeline.build import build_synthetic_release
+from jam_dagster.pipeline.yaml.configuration import Configured, described, told_where, valued
+from jam_dagster.pipeline.yaml.scaffold import SyntheticReleaseScaffolder
+from jam_dagster.pipeline.yaml.schemas import DOMAIN, MECHANISM, PARTITIONS, PUBLIC, SOURCE
+from jam_dagster.pipeline.yaml.sections import (
     DomainSpec,
     EvaluationSpec,
     MechanismSpec,
@@ -23,7 +23,7 @@ from jam_dagster.pipeline.sections import (
     WorkloadSpec,
 )
 from jam_dagster.tables import Domain, public_from_config, source_from_config
-from jam_dagster.tables.anchoring import anchored
+from jam_dagster.tables.sources.relative_paths import anchored
 
 
 @scaffold_with(SyntheticReleaseScaffolder)

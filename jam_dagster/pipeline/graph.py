@@ -8,15 +8,15 @@ import dagster as dg
 
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.mechanisms import MECHANISMS
-from jam_dagster.pipeline.descriptions import (
+from jam_dagster.pipeline.assets.descriptions import (
     ASSETS,
     MECHANISM_RUN,
     PUBLIC_CODES,
     PUBLIC_RECORDS,
     described,
 )
-from jam_dagster.pipeline.labels import CHARGES_TAG, LABEL_TAG, RESERVES_TAG, PrivacyLabel
-from jam_dagster.pipeline.source_assets import source_key
+from jam_dagster.pipeline.assets.source_assets import source_key
+from jam_dagster.pipeline.budget.labels import CHARGES_TAG, LABEL_TAG, RESERVES_TAG, PrivacyLabel
 from jam_dagster.pipeline.specification import ReleaseSpec
 from jam_dagster.privacy import Budget, Neighbours, ReleaseKey
 from jam_dagster.tables import Domain, Source, at_partition

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import dagster as dg
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.pipeline.configuration import NOTHING_DONE
+from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
 
 if TYPE_CHECKING:
     from dagster._config.field_utils import IntEnvVar

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from jam_dagster.shown_text import one_line
+from jam_dagster.common.shown_text import one_line
 
 # What opens a construct of GitHub's Markdown within a line. An underscore within a word does not.
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")

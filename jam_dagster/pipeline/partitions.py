@@ -11,7 +11,7 @@ import dagster as dg
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.privacy import Budget, epsilon_from_rho
-from jam_dagster.privacy.forecast import Due
+from jam_dagster.privacy.ledger.forecast import Due
 from jam_dagster.tables import check_partition
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.evaluation.workload_error import EvaluationMode
 from jam_dagster.mechanisms.configuration import check_public
 from jam_dagster.pipeline.partitions import PartitionsSpec
-from jam_dagster.pipeline.sections import (
+from jam_dagster.pipeline.yaml.sections import (
     PLAIN_NAME,
     DomainSpec,
     EvaluationSpec,
@@ -17,7 +17,7 @@ from jam_dagster.pipeline.sections import (
     WorkloadSpec,
 )
 from jam_dagster.privacy import Budget, Protection
-from jam_dagster.privacy.release_key import canonical_digest, specification_of
+from jam_dagster.privacy.ledger.key import canonical_digest, specification_of
 from jam_dagster.tables import (
     AssetSource,
     Domain,
@@ -28,7 +28,7 @@ from jam_dagster.tables import (
     check_not_split,
     is_partitioned,
 )
-from jam_dagster.tables.public_apart import check_apart, snapshot_of
+from jam_dagster.tables.sources.public_apart import check_apart, snapshot_of
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 

@@ -28,12 +28,12 @@ from jam_dagster.privacy.draws import (
     MemoryStore,
     OutcomeStore,
 )
-from jam_dagster.privacy.exact_noise import ExactNoise
-from jam_dagster.privacy.noise import Noise, NoiseName, make_noise
-from jam_dagster.privacy.noise_calls import NoiseCall, SelectionKind
+from jam_dagster.privacy.ledger.key import ReleaseKey
+from jam_dagster.privacy.noise.base import Noise, NoiseName, make_noise
+from jam_dagster.privacy.noise.calls import NoiseCall, SelectionKind
+from jam_dagster.privacy.noise.exact import ExactNoise
+from jam_dagster.privacy.noise.seeded import SeededNoise
 from jam_dagster.privacy.protection import Protection
-from jam_dagster.privacy.release_key import ReleaseKey
-from jam_dagster.privacy.seeded_noise import SeededNoise
 from jam_dagster.privacy.sensitivity import (
     JAM_SCORE,
     MARGINAL_L1,
@@ -43,12 +43,12 @@ from jam_dagster.privacy.sensitivity import (
 )
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy.balance import Balance
-    from jam_dagster.privacy.ledger import Ledger
-    from jam_dagster.privacy.ledger_audit import Verification
-    from jam_dagster.privacy.ledger_schema import Event, Kind
-    from jam_dagster.privacy.policy import Policy
-    from jam_dagster.privacy.release import LedgerAccount, Release
+    from jam_dagster.privacy.ledger.audit import Verification
+    from jam_dagster.privacy.ledger.balance import Balance
+    from jam_dagster.privacy.ledger.journal import Event, Kind
+    from jam_dagster.privacy.ledger.ledger import Ledger
+    from jam_dagster.privacy.ledger.policy import Policy
+    from jam_dagster.privacy.ledger.reservation import LedgerAccount, Release
 
 __all__ = [
     "EVALUATION_SHARE",
@@ -94,14 +94,14 @@ __all__ = [
 ]
 
 _OF_THE_LEDGER = {
-    "Balance": "balance",
-    "Event": "ledger_schema",
-    "Kind": "ledger_schema",
-    "Ledger": "ledger",
-    "LedgerAccount": "release",
-    "Policy": "policy",
-    "Release": "release",
-    "Verification": "ledger_audit",
+    "Balance": "ledger.balance",
+    "Event": "ledger.journal",
+    "Kind": "ledger.journal",
+    "Ledger": "ledger.ledger",
+    "LedgerAccount": "ledger.reservation",
+    "Policy": "ledger.policy",
+    "Release": "ledger.reservation",
+    "Verification": "ledger.audit",
 }
 
 

@@ -267,7 +267,7 @@ class Budget:
         return rho_from_epsilon(self.epsilon, self.delta)
 
     def _repr_html_(self) -> str:
-        from jam_dagster.tables.notebook import card
+        from jam_dagster.common.notebook import card
 
         facts = {"epsilon": self.epsilon, "delta": f"{self.delta:g}", "rho (zCDP)": self.rho}
         return card("Privacy budget", facts)

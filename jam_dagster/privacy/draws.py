@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from jam_dagster.common.files import write_whole
 from jam_dagster.errors import LedgerIntegrityError, LostDrawError, SpecificationError
 from jam_dagster.privacy.accounting import (
     UNITS_PER_RHO,
@@ -27,17 +28,16 @@ from jam_dagster.privacy.accounting import (
     units_down,
     units_up,
 )
-from jam_dagster.privacy.noise import check_counts, check_sensitivity, check_values
-from jam_dagster.privacy.noise_calls import DrawKind, NoiseCall, SelectionKind
+from jam_dagster.privacy.noise.base import check_counts, check_sensitivity, check_values
+from jam_dagster.privacy.noise.calls import DrawKind, NoiseCall, SelectionKind
 from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
-from jam_dagster.tables.files import write_whole
 
 if TYPE_CHECKING:
     from upath import UPath
 
     from jam_dagster.privacy.account import Account
-    from jam_dagster.privacy.noise import Noise
+    from jam_dagster.privacy.noise.base import Noise
 
 Outcome = dict[str, Any]
 

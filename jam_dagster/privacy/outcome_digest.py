@@ -10,7 +10,7 @@ import hashlib
 
 import numpy as np
 
-from jam_dagster.privacy.release_key import canonical_digest
+from jam_dagster.privacy.ledger.key import canonical_digest
 
 
 def choice_digest(chosen: str, rho: float) -> str:

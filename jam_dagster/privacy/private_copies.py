@@ -20,8 +20,8 @@ from jam_dagster.errors import BudgetError, InputError
 if TYPE_CHECKING:
     from upath import UPath
 
-    from jam_dagster.privacy.ledger import Ledger
-    from jam_dagster.privacy.ledger_schema import Event
+    from jam_dagster.privacy.ledger.journal import Event
+    from jam_dagster.privacy.ledger.ledger import Ledger
 
 INGESTION_ATTRIBUTE = "jam_dagster.ingested"
 """The attribute of a private table's data frame that says for which release it was read."""
@@ -339,8 +339,8 @@ def _ends(ledger: Ledger) -> dict[_Which, datetime | None]:
             f"the ledger {ledger.location} has moved to {place}: name that one, which knows what "
             "is still needed"
         )
-    from jam_dagster.privacy.ledger_schema import Kind
-    from jam_dagster.privacy.release import states_of
+    from jam_dagster.privacy.ledger.journal import Kind
+    from jam_dagster.privacy.ledger.reservation import states_of
 
     journals: dict[Any, list[Event]] = {}
     for event in ledger.events():

@@ -1,25 +1,25 @@
 """Tables: their domain, encoding, sources, workloads and marginals. Nothing here adds noise."""
 
-from jam_dagster.tables.attributes import Attribute, CategoricalAttribute, NumericAttribute
-from jam_dagster.tables.demo import census_domain, simulate_census, simulate_period
-from jam_dagster.tables.discretization import decode, encode, encode_chunks
-from jam_dagster.tables.domain import Clique, Domain
-from jam_dagster.tables.encoded import EncodedTable
-from jam_dagster.tables.identification import draft_domain, wide_attributes
-from jam_dagster.tables.impossible import ImpossibleCombination
-from jam_dagster.tables.marginals import MarginalSource, marginal_blocks
-from jam_dagster.tables.parquet_table import ParquetTable, encode_parquet
-from jam_dagster.tables.partitioned import at_partition, check_partition, is_partitioned
-from jam_dagster.tables.previous_release import PreviousRelease, public_from_config
-from jam_dagster.tables.privacy_unit import (
+from jam_dagster.common.redaction import keeping_details, private_values, withheld
+from jam_dagster.tables.codes.encode import decode, encode, encode_chunks
+from jam_dagster.tables.codes.marginals import MarginalSource, marginal_blocks
+from jam_dagster.tables.codes.parquet_counting import ParquetTable, encode_parquet
+from jam_dagster.tables.codes.privacy_unit import (
     LimitedParquet,
     PrivacyUnit,
     secret_key,
     seeded_key,
 )
-from jam_dagster.tables.public_sources import PublicSources
-from jam_dagster.tables.public_tables import PublicTables
-from jam_dagster.tables.sources import (
+from jam_dagster.tables.codes.public import PublicTables
+from jam_dagster.tables.codes.table import EncodedTable
+from jam_dagster.tables.codes.workload import Workload
+from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.domain.census_demo import census_domain, simulate_census, simulate_period
+from jam_dagster.tables.domain.domain import Clique, Domain
+from jam_dagster.tables.domain.draft import draft_domain, wide_attributes
+from jam_dagster.tables.domain.impossible import ImpossibleCombination
+from jam_dagster.tables.domain.values import Value
+from jam_dagster.tables.sources.base import (
     AssetSource,
     CsvSource,
     DemoSource,
@@ -30,10 +30,14 @@ from jam_dagster.tables.sources import (
     check_not_split,
     source_from_config,
 )
-from jam_dagster.tables.splits import stratified_split
-from jam_dagster.tables.values import Value
-from jam_dagster.tables.withheld import keeping_details, private_values, withheld
-from jam_dagster.tables.workload import Workload
+from jam_dagster.tables.sources.partition_template import (
+    at_partition,
+    check_partition,
+    is_partitioned,
+)
+from jam_dagster.tables.sources.previous_release import PreviousRelease, public_from_config
+from jam_dagster.tables.sources.public import PublicSources
+from jam_dagster.tables.sources.splits import stratified_split
 
 __all__ = [
     "AssetSource",

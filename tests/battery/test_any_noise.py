@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jam_dagster.evaluation.bounds.error_bounds import known_bounds
 from jam_dagster.mechanisms import Transcript, refit
-from jam_dagster.mechanisms.uncertainty import known_bounds
 from jam_dagster.privacy import Draws, Neighbours, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.battery.adversary import Adversary

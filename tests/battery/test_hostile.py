@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import yaml
 
+from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError, InputError, JamError, PrivateValuesError
 from jam_dagster.pipeline import (
     EvaluationSpec,
@@ -24,9 +25,8 @@ from jam_dagster.pipeline import (
 )
 from jam_dagster.pipeline.component import domain_from_config
 from jam_dagster.privacy import Budget, Ledger, SeededNoise
-from jam_dagster.synthesis import SynthesisRequest, synthesize
+from jam_dagster.release import SynthesisRequest, synthesize
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, encode, source_from_config
-from jam_dagster.tables.yaml_text import parse_yaml, write_yaml
 from tests.battery import hostile
 from tests.battery.hostile import NUMBER, TEXT, anything, garbled, spoiled
 
@@ -208,7 +208,7 @@ def test_releases_of_hostile_files_charge_nothing(
 ) -> None:
     """The whole way: what is refused was not charged, and what is charged was released."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("jam_dagster.synthesis.funding.make_noise", lambda *_: SeededNoise(0))
+    monkeypatch.setattr("jam_dagster.release.funding.make_noise", lambda *_: SeededNoise(0))
     Domain.from_dict(hostile.DOMAIN).save("domain.yaml")
     Path("public.csv").write_text(valid_file(np.random.default_rng(0), planted=False))
     ledger = Ledger("ledger.db")

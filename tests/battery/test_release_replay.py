@@ -19,7 +19,7 @@ import pytest
 
 from jam_dagster.certificates import Certificate
 from jam_dagster.privacy import Kind, Ledger, SeededNoise, units_up
-from jam_dagster.synthesis import SynthesisRequest, synthesize
+from jam_dagster.release import SynthesisRequest, synthesize
 from jam_dagster.tables import source_from_config
 from tests.battery.listening import Call, Listening
 
@@ -67,7 +67,7 @@ def released(
     place = folder.with_name("place")
     place.mkdir()
     patch.chdir(place)
-    patch.setattr("jam_dagster.privacy.bindings.secrets", SimpleNamespace(token_bytes=bytes))
+    patch.setattr("jam_dagster.privacy.ledger.bindings.secrets", SimpleNamespace(token_bytes=bytes))
     private.to_csv("private.csv", index=False)
     # With the types of a full table, as a database writes one: they are not its rows'.
     private.astype({"age": "float64", "income": "float64"}).to_parquet("private.parquet")
@@ -76,8 +76,8 @@ def released(
         patch.setattr(f"jam_dagster.{clock}.datetime", Stopped)
     ledger = Ledger("ledger.db")
     ledger.grant("people", epsilon=2.0, delta=1e-9)
-    patch.setattr("jam_dagster.synthesis.funding.make_noise", lambda *_: noise)
-    patch.setattr("jam_dagster.privacy.release_key.uuid4", lambda: uuid.UUID(int=1))
+    patch.setattr("jam_dagster.release.funding.make_noise", lambda *_: noise)
+    patch.setattr("jam_dagster.privacy.ledger.key.uuid4", lambda: uuid.UUID(int=1))
     told: list[str] = []
     synthesize(
         SynthesisRequest(
@@ -167,7 +167,7 @@ def test_whether_there_is_anybody_changes_nothing_that_is_released(
     if unit:
         one = one.assign(who="p1")
         changes = {"neighbours": "replace_one", "privacy_unit": "who", "max_rows": 2}
-        monkeypatch.setattr("jam_dagster.synthesis.run.secret_key", lambda: bytes(32))
+        monkeypatch.setattr("jam_dagster.release.run.secret_key", lambda: bytes(32))
     given: dict[str, Any] = {"report": False, "source": source, **changes}
     first = Listening(Exact(4))
     before = released(tmp_path / "a", one, first, monkeypatch, **given)

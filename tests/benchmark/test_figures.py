@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from jam_dagster.benchmark import figures, read_frame, write_figures
-from jam_dagster.benchmark.looks import Look
+from jam_dagster.benchmark.line_styles import Look
 from jam_dagster.benchmark.measures import main_runs, means, sweep
 from jam_dagster.benchmark.page import failures
 from jam_dagster.benchmark.public_figures import (

@@ -6,13 +6,13 @@ import itertools
 
 import pytest
 
-from jam_dagster.benchmark.looks import Line, Look
-from jam_dagster.evaluation import palette
+from jam_dagster.benchmark.line_styles import Line, Look
+from jam_dagster.common import palette
 from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.mechanisms.titles import TITLES
 
 PLAIN = [(title, name) for name, title in TITLES.items()]
-# Grounds of pages: jam_dagster/evaluation/templates/page.css.
+# Grounds of pages: jam_dagster/common/templates/page.css.
 GROUNDS = ("#ffffff", "#14181d")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Dialog, expect
 
-from jam_dagster.shown_text import visible
+from jam_dagster.common.shown_text import visible
 from tests.browser.conftest import Visit, accessibility_faults, clipped_on_paper, scrolls_sideways
 from tests.browser.test_report import drawn
 from tests.nasty import NASTY

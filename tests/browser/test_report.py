@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Page, expect
 
+from jam_dagster.common.html_pages import figures
 from jam_dagster.evaluation import released_marginal, workload_error
-from jam_dagster.evaluation.pages import figures
-from jam_dagster.evaluation.release_history import PartitionRelease
 from jam_dagster.mechanisms import Transcript
+from jam_dagster.reports.history import PartitionRelease
 from jam_dagster.tables import Domain, Workload
 from tests.browser.conftest import (
     Pages,

@@ -24,7 +24,7 @@ from jam_dagster.certificates import (
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.mechanisms import Mechanism, Transcript, make_mechanism, sampling_generator
 from jam_dagster.privacy import Draws, Neighbours, ReleaseKey, SeededNoise, UnledgeredAccount
-from jam_dagster.privacy.release_key import canonical_digest, specification_of
+from jam_dagster.privacy.ledger.key import canonical_digest, specification_of
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload, decode
 from tests.battery.mechanisms import Case, every_mechanism_that_samples
 

@@ -18,7 +18,7 @@ from jam_dagster.certificates import Certificate, Entry, Finding, verify, write_
 from jam_dagster.certificates.charges import STORED
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.mechanisms import Measurement, Transcript, refit, sampling_generator
-from jam_dagster.mechanisms.transcript import measurements_hash
+from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.privacy import Event, Kind, Ledger
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, decode
 from tests.certificates.conftest import Released

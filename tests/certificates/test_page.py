@@ -10,7 +10,7 @@ import pytest
 
 from jam_dagster.certificates import render_certificate
 from jam_dagster.privacy import Neighbours
-from jam_dagster.privacy.release_key import COMMAND_LINE
+from jam_dagster.privacy.ledger.key import COMMAND_LINE
 from tests.certificates.conftest import Released
 
 
@@ -122,7 +122,7 @@ def test_the_guarantee_says_who_is_protected(
     unit = {} if neighbours.max_rows == 1 else {"unit": {"max_rows": neighbours.max_rows}}
     privacy = {**certificate.specification["privacy"], "neighbours": neighbours.relation, **unit}
     specification = {**certificate.specification, "privacy": privacy}
-    from jam_dagster.privacy.release_key import canonical_digest
+    from jam_dagster.privacy.ledger.key import canonical_digest
 
     key = replace(certificate.key, specification=canonical_digest(specification))
     other = replace(certificate, key=key, specification=specification, neighbours=neighbours)

@@ -10,7 +10,8 @@ import pytest
 from jam_dagster.certificates import refitting, verify
 from jam_dagster.certificates.issue import environment
 from jam_dagster.certificates.refitting import PROCESSORS, REFIT_TOLERANCE, Refit
-from jam_dagster.mechanisms import FittedModel, Transcript, kernels
+from jam_dagster.mechanisms import FittedModel, Transcript
+from jam_dagster.models.graphical import kernels
 from jam_dagster.tables import Domain
 from tests.certificates.conftest import Released
 

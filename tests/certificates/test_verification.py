@@ -17,7 +17,7 @@ from jam_dagster.certificates.certificate import seal_of
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import FittedModel, Transcript, refit
-from jam_dagster.mechanisms.transcript import measurements_hash
+from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.privacy import Ledger, NoiseCall
 from tests.certificates.conftest import Released
 from tests.cli_bench import RESEARCH, Run, synthesize

@@ -21,11 +21,11 @@ from docs_build.release_file import (
     source_parameters,
 )
 from jam_dagster.mechanisms import mechanism_class
-from jam_dagster.mechanisms.settings import settings_of
+from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
-from jam_dagster.tables import domain_file
-from jam_dagster.tables.previous_release import PREVIOUS_RELEASE, PreviousRelease
-from jam_dagster.tables.sources import SOURCES
+from jam_dagster.tables.domain import domain_file
+from jam_dagster.tables.sources.base import SOURCES
+from jam_dagster.tables.sources.previous_release import PREVIOUS_RELEASE, PreviousRelease
 from tests.small_runs import SYNTHESIZING
 
 PAGES = {SyntheticRelease: release_file_page, ReleaseResources: resources_file_page}

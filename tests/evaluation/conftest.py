@@ -20,7 +20,7 @@ from jam_dagster.tables import (
     ImpossibleCombination,
     NumericAttribute,
 )
-from jam_dagster.tables.discretization import decode
+from jam_dagster.tables.codes.encode import decode
 
 RECORDS = 4000
 

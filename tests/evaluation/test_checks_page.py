@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jam_dagster.evaluation.checks_page import remove_data_docs, render_checks
 from jam_dagster.evaluation.expectations import TableChecks, validate
+from jam_dagster.reports.checks_page import remove_data_docs, render_checks
 from jam_dagster.tables import CategoricalAttribute, Domain
 from tests.evaluation.conftest import RECORDS, SmallRelease, measured_round, transcript_of
 from tests.evaluation.test_report import Page

@@ -7,8 +7,8 @@ from importlib.resources import files
 
 import pytest
 
-from jam_dagster.evaluation.live_charts import data_block, page_script
-from jam_dagster.evaluation.pages import content_policy, environment
+from jam_dagster.common.html_pages import content_policy, environment
+from jam_dagster.reports.live_charts import data_block, page_script
 from tests.evaluation.test_plots import contrast
 
 STYLE = (files("jam_dagster.evaluation") / "templates" / "page.css").read_text()

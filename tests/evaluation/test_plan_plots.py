@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from jam_dagster.evaluation import palette
-from jam_dagster.evaluation.plan_plots import ErrorAtEpsilon, error_against_epsilon
-from jam_dagster.evaluation.plot_style import svg
+from jam_dagster.common import palette
+from jam_dagster.reports.plan_plots import ErrorAtEpsilon, error_against_epsilon
+from jam_dagster.reports.plot_style import svg
 from tests.evaluation.test_plots import rows_of, texts
 
 POINTS = [ErrorAtEpsilon(0.5, 0.3, 0.02), ErrorAtEpsilon(1.0, 0.2, 0.01)]

@@ -12,12 +12,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from jam_dagster.common import palette
 from jam_dagster.errors import InputError
-from jam_dagster.evaluation import TableError, WorkloadError, palette, plots, released_marginal
-from jam_dagster.evaluation.cell_groups import cell_groups, gather
-from jam_dagster.evaluation.live_charts import live_chart
-from jam_dagster.evaluation.plot_style import specification
+from jam_dagster.evaluation import TableError, WorkloadError, released_marginal
 from jam_dagster.mechanisms import ErrorBound, ErrorBounds
+from jam_dagster.reports import plots
+from jam_dagster.reports.cell_groups import cell_groups, gather
+from jam_dagster.reports.live_charts import live_chart
+from jam_dagster.reports.plot_style import specification
 from jam_dagster.tables import CategoricalAttribute, Domain, NumericAttribute
 from tests.evaluation.conftest import RECORDS, SmallRelease, lost, rows_of, transcript_of
 from tests.nasty import NASTY

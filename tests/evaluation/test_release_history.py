@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import PrivacyLabelError
-from jam_dagster.evaluation.release_history import (
+from jam_dagster.privacy import NoiseCall
+from jam_dagster.reports.history import (
     PartitionRelease,
     budget_over_partitions,
     history_figures,
     marginals_over_partitions,
 )
-from jam_dagster.privacy import NoiseCall
 from tests.evaluation.conftest import (
     lost,
     measured_round,

@@ -15,23 +15,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jam_dagster.common import palette
 from jam_dagster.errors import InputError, PrivacyLabelError
-from jam_dagster.evaluation import (
-    ExpectationResult,
-    TableError,
-    WorkloadError,
-    palette,
-    workload_error,
-)
-from jam_dagster.evaluation.live_charts import page_script
-from jam_dagster.evaluation.mechanism_words import told_picks
-from jam_dagster.evaluation.pair_figures import pair_numbers, ranked_pairs, telling_pairs
-from jam_dagster.evaluation.release_history import PartitionRelease
-from jam_dagster.evaluation.report import ReleaseFacts, render_report
+from jam_dagster.evaluation import ExpectationResult, TableError, WorkloadError, workload_error
+from jam_dagster.evaluation.bounds.error_bounds import known_bounds
+from jam_dagster.evaluation.bounds.table import ErrorBound, ErrorBounds
 from jam_dagster.mechanisms import Aim
-from jam_dagster.mechanisms.bounds import ErrorBound, ErrorBounds
-from jam_dagster.mechanisms.uncertainty import known_bounds
 from jam_dagster.privacy import Draws, Neighbours, NoiseCall, SeededNoise, UnledgeredAccount
+from jam_dagster.reports.history import PartitionRelease
+from jam_dagster.reports.live_charts import page_script
+from jam_dagster.reports.mechanism_text import told_picks
+from jam_dagster.reports.pair_figures import pair_numbers, ranked_pairs, telling_pairs
+from jam_dagster.reports.release_report import ReleaseFacts, render_report
 from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, Workload
 from tests.evaluation.conftest import RECORDS, SmallRelease, lost, measured_round, transcript_of
 
@@ -495,7 +490,7 @@ def test_pairs_that_a_page_has_no_room_for_are_left_out(
     release: SmallRelease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ranked = ranked_pairs(release.domain, release.transcript, release.synthetic, release.public)
-    monkeypatch.setattr("jam_dagster.evaluation.pair_figures._NUMBERS_EMBEDDED", 100)
+    monkeypatch.setattr("jam_dagster.reports.pair_figures._NUMBERS_EMBEDDED", 100)
     told = pair_numbers(release.domain, release.transcript, ranked)["pairs"]
     assert told[0]["names"] == ["age", "marital-status"]
     assert 0 < sum(len(counts) for one in told for counts in one["counts"].values()) <= 100

@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 from hypothesis import strategies as st
 
-from jam_dagster.mechanisms.model import possible_cells
-from jam_dagster.mechanisms.protocol import Model
+from jam_dagster.models.base import Model
+from jam_dagster.models.graphical.model import possible_cells
 from jam_dagster.tables import Clique, Domain, ImpossibleCombination
 
 LARGEST = 9 * 10**18

@@ -11,7 +11,7 @@ import pytest
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import Aim, refit
 from jam_dagster.mechanisms.aim import weights_of
-from jam_dagster.mechanisms.graphical_run import GraphicalRun
+from jam_dagster.mechanisms.loops.graphical import GraphicalRun
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
 from tests.mechanisms.conftest import ScriptedNoise

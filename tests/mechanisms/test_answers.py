@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.mechanisms import JamPgm
-from jam_dagster.mechanisms.answers import Calibrated
-from jam_dagster.mechanisms.belief_propagation import calibrate
-from jam_dagster.mechanisms.dense import spread, sum_to
-from jam_dagster.mechanisms.junction_tree import JunctionTree, bits, mask_of, maximal
+from jam_dagster.models.graphical.answers import Calibrated
+from jam_dagster.models.graphical.belief_propagation import calibrate
+from jam_dagster.models.graphical.dense import spread, sum_to
+from jam_dagster.models.graphical.junction_tree import JunctionTree, bits, mask_of, maximal
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Workload
 from tests.examples import examples
@@ -79,7 +79,7 @@ def test_what_answers_share_is_held_within_bounds(held, monkeypatch):
     beliefs = calibrate(tree, potentials)
     masks = [mask_of(c) for n in (2, 3) for c in combinations(range(5), n)]
     expected = dict(Calibrated(tree, beliefs).marginals(masks))
-    monkeypatch.setattr("jam_dagster.mechanisms.answers.HELD_CELLS", held)
+    monkeypatch.setattr("jam_dagster.models.graphical.answers.HELD_CELLS", held)
     calibrated = Calibrated(tree, beliefs)
     largest, answers = 0, {}
     for mask, answer in calibrated.marginals(masks):

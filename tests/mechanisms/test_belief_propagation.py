@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jam_dagster.mechanisms import kernels
-from jam_dagster.mechanisms.belief_propagation import Beliefs, calibrate
-from jam_dagster.mechanisms.dense import (
+from jam_dagster.models.graphical import kernels
+from jam_dagster.models.graphical.belief_propagation import Beliefs, calibrate
+from jam_dagster.models.graphical.dense import (
     SMALL_CLIQUE,
     SMALLER,
     ascending,
@@ -18,7 +18,7 @@ from jam_dagster.mechanisms.dense import (
     spread,
     sum_to,
 )
-from jam_dagster.mechanisms.junction_tree import JunctionTree, cells_of, mask_of
+from jam_dagster.models.graphical.junction_tree import JunctionTree, cells_of, mask_of
 from tests.examples import examples
 from tests.mechanisms.test_junction_tree import structures
 
@@ -58,7 +58,7 @@ def test_beliefs_follow_every_change(small, structure, seed, forbid):
         impossible.ravel()[0] = False
         forbidden = [(factors[0], np.where(impossible, -np.inf, 0.0))]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jam_dagster.mechanisms.dense.SMALL_CLIQUE", small)
+        patch.setattr("jam_dagster.models.graphical.dense.SMALL_CLIQUE", small)
         beliefs = Beliefs(tree, calibrate(tree, forbidden), factors)
     theta = [np.zeros(tree.shape(mask)) for mask in factors]
     for scale in (1.0, 20.0, 0.1):

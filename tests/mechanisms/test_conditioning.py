@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jam_dagster.mechanisms.belief_propagation import calibrate
-from jam_dagster.mechanisms.conditioning import condition_beliefs
-from jam_dagster.mechanisms.dense import spread, sum_to
-from jam_dagster.mechanisms.junction_tree import JunctionTree, mask_of
+from jam_dagster.models.graphical.belief_propagation import calibrate
+from jam_dagster.models.graphical.conditioning import condition_beliefs
+from jam_dagster.models.graphical.dense import spread, sum_to
+from jam_dagster.models.graphical.junction_tree import JunctionTree, mask_of
 from tests.examples import examples
 
 

@@ -13,10 +13,14 @@ from hypothesis import strategies as st
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import Measurement
-from jam_dagster.mechanisms.estimation import MirrorDescent, check_estimator, make_estimator
-from jam_dagster.mechanisms.private_pgm import PrivatePgm
+from jam_dagster.models.graphical.mbi_bridge import PrivatePgm
+from jam_dagster.models.graphical.mirror_descent import (
+    MirrorDescent,
+    check_estimator,
+    make_estimator,
+)
 from jam_dagster.tables import Domain
-from jam_dagster.tables.domain import ImpossibleCombination
+from jam_dagster.tables.domain.domain import ImpossibleCombination
 from tests.examples import examples
 
 NATIVE = ("accelerated", "mirror_descent")
@@ -180,7 +184,7 @@ def test_cells_without_records_neither_stall_the_fit_nor_drive_potentials_off(do
 FIT = """
 import numpy as np
 from jam_dagster.mechanisms import Measurement
-from jam_dagster.mechanisms.estimation import make_estimator
+from jam_dagster.models.graphical.mirror_descent import make_estimator
 from jam_dagster.tables import Domain
 domain = Domain.from_sizes({"income": 3, "age": 4, "sex": 2, "race": 3})
 rng = np.random.default_rng(0)

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.mechanisms import make_mechanism
-from jam_dagster.mechanisms.entropy_projection import EntropyProjection
-from jam_dagster.mechanisms.estimation import Weighting, make_estimator
-from jam_dagster.mechanisms.measured_answers import MeasuredAnswers
-from jam_dagster.mechanisms.mixture_run import Training
+from jam_dagster.mechanisms.loops.mixture import Training
+from jam_dagster.mechanisms.loops.transcript import Measurement
 from jam_dagster.mechanisms.mst import RareValues
-from jam_dagster.mechanisms.multiplicative_weights import MultiplicativeWeights
-from jam_dagster.mechanisms.support import Support
-from jam_dagster.mechanisms.transcript import Measurement
+from jam_dagster.models.graphical.mirror_descent import Weighting, make_estimator
+from jam_dagster.models.measured_answers import MeasuredAnswers
+from jam_dagster.models.weighted.entropy_projection import EntropyProjection
+from jam_dagster.models.weighted.multiplicative_weights import MultiplicativeWeights
+from jam_dagster.models.weighted.support import Support
 from jam_dagster.tables import Domain, Workload
 from tests.examples import examples
 from tests.mechanisms.extremes import (

@@ -19,7 +19,7 @@ from jam_dagster.mechanisms import (
     refit,
 )
 from jam_dagster.mechanisms.gaussian import shares_of
-from jam_dagster.mechanisms.measured_answers import _nearest
+from jam_dagster.models.measured_answers import _nearest
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
 from tests.mechanisms.conftest import ScriptedNoise

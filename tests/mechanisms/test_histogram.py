@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jam_dagster.mechanisms.entropy_projection import EXTREME, EntropyProjection
-from jam_dagster.mechanisms.multiplicative_weights import MultiplicativeWeights
-from jam_dagster.mechanisms.support import Support
-from jam_dagster.mechanisms.transcript import Measurement
+from jam_dagster.mechanisms.loops.transcript import Measurement
+from jam_dagster.models.weighted.entropy_projection import EXTREME, EntropyProjection
+from jam_dagster.models.weighted.multiplicative_weights import MultiplicativeWeights
+from jam_dagster.models.weighted.support import Support
 from jam_dagster.tables import Domain
 from tests.examples import examples
 

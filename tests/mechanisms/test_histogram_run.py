@@ -10,8 +10,8 @@ import pytest
 
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.mechanisms import Transcript, WeightedTable, make_mechanism, refit
-from jam_dagster.mechanisms import run as run_module
-from jam_dagster.mechanisms.histogram import HistogramFit
+from jam_dagster.mechanisms.loops import base as run_module
+from jam_dagster.models.weighted.fit import HistogramFit
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
 from tests.mechanisms.conftest import ScriptedNoise, table

@@ -15,7 +15,7 @@ from jam_dagster.errors import (
     SpecificationError,
 )
 from jam_dagster.mechanisms import FittedModel, JamPgm, Transcript, refit
-from jam_dagster.mechanisms.tractability import TractabilityFilter
+from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.privacy import Draws, MemoryStore, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, PublicTables, Workload
 from tests.mechanisms.conftest import ScriptedNoise, table

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jam_dagster.mechanisms.junction_tree import (
+from jam_dagster.models.graphical.junction_tree import (
     BYTES_PER_CELL,
     MEGABYTE,
     JunctionTree,
     bits,
     mask_of,
 )
-from jam_dagster.mechanisms.private_pgm import load_mbi
+from jam_dagster.models.graphical.mbi_bridge import load_mbi
 from tests.examples import examples
 
 

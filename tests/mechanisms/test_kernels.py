@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jam_dagster.mechanisms import kernels
-from jam_dagster.mechanisms.kernels import MOST, Mode, Operand, Operation, Program, contract
+from jam_dagster.models.graphical import kernels
+from jam_dagster.models.graphical.kernels import MOST, Mode, Operand, Operation, Program, contract
 from tests.examples import examples
 
 WAYS = [

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from jam_dagster.mechanisms.generators import free_logits, network, programs
-from jam_dagster.mechanisms.mixture_training import MixtureTrainer, Target
-from jam_dagster.mechanisms.transcript import Measurement
+from jam_dagster.mechanisms.loops.transcript import Measurement
+from jam_dagster.models.mixture.adam_step import free_logits, network, programs
+from jam_dagster.models.mixture.training import MixtureTrainer, Target
 from jam_dagster.tables import Domain, Workload
 
 TWO = Domain.from_sizes({"a": 2, "b": 2})

@@ -19,7 +19,7 @@ from jam_dagster.mechanisms import (
     load_model,
 )
 from jam_dagster.mechanisms.registry import MODELS
-from jam_dagster.mechanisms.support import Support
+from jam_dagster.models.weighted.support import Support
 from jam_dagster.tables import Domain
 
 DOMAIN = Domain.from_sizes({"a": 2, "b": 3})

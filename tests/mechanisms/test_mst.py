@@ -151,7 +151,7 @@ def test_what_cannot_start_is_refused():
 
 def test_pairs_that_are_too_many_to_hold_are_counted_when_asked_for(private, workload, monkeypatch):
     _, held, _ = run(private, workload, [BC, 1], 6.75)
-    monkeypatch.setattr("jam_dagster.mechanisms.run.HELD_CELLS", 0)
+    monkeypatch.setattr("jam_dagster.mechanisms.loops.base.HELD_CELLS", 0)
     _, counted, _ = run(private, workload, [BC, 1], 6.75)
     for one, other in zip(held.selections, counted.selections, strict=True):
         np.testing.assert_array_equal(one["scores"], other["scores"])

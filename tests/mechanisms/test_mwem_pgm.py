@@ -9,7 +9,7 @@ import pytest
 
 from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
 from jam_dagster.mechanisms import MwemPgm, refit
-from jam_dagster.mechanisms.junction_tree import MEGABYTE
+from jam_dagster.models.graphical.junction_tree import MEGABYTE
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Workload
 from tests.mechanisms.conftest import ScriptedNoise

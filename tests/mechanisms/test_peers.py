@@ -14,7 +14,7 @@ from jam_dagster.errors import InputError
 from jam_dagster.evaluation import workload_error
 from jam_dagster.mechanisms import MECHANISMS, make_mechanism, sampling_generator
 from jam_dagster.mechanisms.configuration import configured_mechanism
-from jam_dagster.mechanisms.settings import settings_of
+from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.privacy import Budget, Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.examples import examples

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from jam_dagster.mechanisms import FittedModel, Measurement
-from jam_dagster.mechanisms.private_pgm import estimate, load_mbi, to_markov_random_field
+from jam_dagster.models.graphical.mbi_bridge import estimate, load_mbi, to_markov_random_field
 from jam_dagster.tables import CategoricalAttribute, Domain, NumericAttribute
-from jam_dagster.tables.domain import ImpossibleCombination
+from jam_dagster.tables.domain.domain import ImpossibleCombination
 
 
 def exact(table, *cliques):
@@ -83,7 +83,7 @@ def test_marginals_equal_mbi_on_the_same_potentials(domain, private):
 FIT = """
 import numpy as np
 from jam_dagster.mechanisms import Measurement
-from jam_dagster.mechanisms.private_pgm import estimate
+from jam_dagster.models.graphical.mbi_bridge import estimate
 from jam_dagster.tables import Domain
 domain = Domain.from_sizes({"income": 3, "age": 4, "sex": 2, "race": 3})
 rng = np.random.default_rng(0)

@@ -7,8 +7,8 @@ import pytest
 
 from jam_dagster.errors import DomainError, InputError
 from jam_dagster.mechanisms import load_model
-from jam_dagster.mechanisms.product_answers import expected, pulled_back
-from jam_dagster.mechanisms.product_mixture import ProductMixture
+from jam_dagster.models.mixture.answers import expected, pulled_back
+from jam_dagster.models.mixture.model import ProductMixture
 from jam_dagster.tables import Domain, Workload
 
 SIZES = {"a": 2, "b": 5, "c": 3, "d": 4}
@@ -57,7 +57,7 @@ def test_rows_are_gone_through_in_blocks(
     whole = mixture.marginal(tuple(SIZES))
     direction = np.random.default_rng(1).normal(size=whole.shape)
     at_once = pulled_back(mixture.tables, direction)
-    monkeypatch.setattr("jam_dagster.mechanisms.product_answers._BLOCK_CELLS", 50)
+    monkeypatch.setattr("jam_dagster.models.mixture.answers._BLOCK_CELLS", 50)
     np.testing.assert_allclose(mixture.marginal(tuple(SIZES)), whole)
     for block, one in zip(pulled_back(mixture.tables, direction), at_once, strict=True):
         np.testing.assert_allclose(block, one)

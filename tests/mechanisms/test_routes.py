@@ -7,10 +7,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from jam_dagster.mechanisms.answers import Calibrated
-from jam_dagster.mechanisms.belief_propagation import calibrate
-from jam_dagster.mechanisms.junction_tree import JunctionTree, cells_of
-from jam_dagster.mechanisms.routes import Routes
+from jam_dagster.models.graphical.answers import Calibrated
+from jam_dagster.models.graphical.belief_propagation import calibrate
+from jam_dagster.models.graphical.junction_tree import JunctionTree, cells_of
+from jam_dagster.models.graphical.routes import Routes
 
 WIDE = (30, 30, 20, 20, 20)
 # Three cliques over the two attributes of 30 values and one of 20 each: to join two of the last

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import InputError
-from jam_dagster.mechanisms import FittedModel, sampling
-from jam_dagster.mechanisms.junction_tree import JunctionTree
-from jam_dagster.mechanisms.sampling import SamplingError, sampling_error
+from jam_dagster.mechanisms import FittedModel
+from jam_dagster.models.graphical import sampling
+from jam_dagster.models.graphical.junction_tree import JunctionTree
+from jam_dagster.models.graphical.sampling import SamplingError, sampling_error
 from jam_dagster.tables import Domain, EncodedTable
 
 

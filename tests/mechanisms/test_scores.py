@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.mechanisms import Aim
-from jam_dagster.mechanisms.scores import (
+from jam_dagster.mechanisms.loops.scores import (
     LOWEST,
     candidate_scores,
     l1_distance,
@@ -17,7 +17,7 @@ from jam_dagster.mechanisms.scores import (
     weighted_scores,
 )
 from jam_dagster.privacy import Draws, UnledgeredAccount
-from jam_dagster.privacy.exact_noise import ROUNDING_SLACK
+from jam_dagster.privacy.noise.exact import ROUNDING_SLACK
 from jam_dagster.privacy.sensitivity import JAM_SCORE
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.examples import examples

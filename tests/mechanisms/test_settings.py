@@ -15,7 +15,7 @@ from jam_dagster.mechanisms import (
     make_mechanism,
     mechanism_class,
 )
-from jam_dagster.mechanisms.settings import settings_of
+from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.tables import Domain
 
 

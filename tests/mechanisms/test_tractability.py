@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jam_dagster.mechanisms.junction_tree import JunctionTree, mask_of
-from jam_dagster.mechanisms.private_pgm import load_mbi
-from jam_dagster.mechanisms.tractability import BLOCK_BYTES, TractabilityFilter
+from jam_dagster.models.graphical.junction_tree import JunctionTree, mask_of
+from jam_dagster.models.graphical.mbi_bridge import load_mbi
+from jam_dagster.models.graphical.tractability import BLOCK_BYTES, TractabilityFilter
 from jam_dagster.tables import Domain, Workload
-from jam_dagster.tables.domain import ImpossibleCombination
+from jam_dagster.tables.domain.domain import ImpossibleCombination
 from tests.examples import examples
 
 MB = 8 / 2**20
@@ -155,7 +155,7 @@ def test_many_attributes(attributes):
 
 
 def test_more_candidates_than_advance_side_by_side(monkeypatch):
-    monkeypatch.setattr("jam_dagster.mechanisms.tractability.BLOCK_BYTES", BLOCK_BYTES >> 13)
+    monkeypatch.setattr("jam_dagster.models.graphical.tractability.BLOCK_BYTES", BLOCK_BYTES >> 13)
     domain = Domain.from_sizes({f"a{i}": 2 + i % 3 for i in range(7)})
     candidates = list(Workload.all_k_way(domain, 3).downward_closure())
     measured = [("a0", "a1"), ("a1", "a2"), ("a2", "a3"), ("a4", "a5")]

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.evaluation.bounds.error_bounds import error_bounds
+from jam_dagster.evaluation.bounds.selections import explained, selections_of
+from jam_dagster.evaluation.bounds.tail_bounds import aligned_noise, chosen_score, summed_noise
 from jam_dagster.mechanisms import Aim, JamPgm, Mechanism, MechanismResult, Transcript
 from jam_dagster.mechanisms.mwem_pgm import MwemPgm
-from jam_dagster.mechanisms.selections import explained, selections_of
-from jam_dagster.mechanisms.tails import aligned_noise, chosen_score, summed_noise
-from jam_dagster.mechanisms.uncertainty import error_bounds
 from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
 from tests.mechanisms.conftest import ScriptedNoise

@@ -9,8 +9,8 @@ import pytest
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.mechanisms import load_model
-from jam_dagster.mechanisms.support import Support, public_records
-from jam_dagster.mechanisms.weighted_table import WeightedTable
+from jam_dagster.models.weighted.model import WeightedTable
+from jam_dagster.models.weighted.support import Support, public_records
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, PublicTables, Workload
 from tests.mechanisms.conftest import table
 
@@ -64,7 +64,7 @@ def test_marginals_are_those_of_the_records_as_often_as_they_weigh(domain, weigh
 
 
 def test_without_a_cache_marginals_are_the_same(weighted, monkeypatch):
-    monkeypatch.setattr("jam_dagster.mechanisms.support._HELD_BYTES", 0)
+    monkeypatch.setattr("jam_dagster.models.weighted.support._HELD_BYTES", 0)
     again = WeightedTable(Support(weighted.support.table), 12.0, weighted.log_weights)
     for _ in range(2):
         np.testing.assert_array_equal(again.marginal(("a", "c")), weighted.marginal(("a", "c")))

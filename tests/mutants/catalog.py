@@ -5,35 +5,35 @@ from __future__ import annotations
 from tests.mutants.planting import Mutant
 
 ACCOUNTING = "jam_dagster/privacy/accounting.py"
-ARCHIVE = "jam_dagster/pipeline/archive.py"
-AUDIT = "jam_dagster/privacy/ledger_audit.py"
-CSV_SOURCE = "jam_dagster/tables/csv_source.py"
-DISCRETIZATION = "jam_dagster/tables/discretization.py"
+ARCHIVE = "jam_dagster/pipeline/storage/archive.py"
+AUDIT = "jam_dagster/privacy/ledger/audit.py"
+CSV_SOURCE = "jam_dagster/tables/sources/csv.py"
+DISCRETIZATION = "jam_dagster/tables/codes/encode.py"
 DRAWS = "jam_dagster/privacy/draws.py"
-EXACT = "jam_dagster/privacy/exact_noise.py"
+EXACT = "jam_dagster/privacy/noise/exact.py"
 HELD = "jam_dagster/certificates/held.py"
-IDENTITY = "jam_dagster/pipeline/identity.py"
-INGESTION = "jam_dagster/pipeline/ingestion.py"
-LEDGER_FILE = "jam_dagster/privacy/ledger_file.py"
-LEDGER = "jam_dagster/privacy/ledger.py"
+IDENTITY = "jam_dagster/pipeline/storage/identity.py"
+INGESTION = "jam_dagster/pipeline/assets/ingestion.py"
+LEDGER_FILE = "jam_dagster/privacy/ledger/sqlite.py"
+LEDGER = "jam_dagster/privacy/ledger/ledger.py"
 LEDGER_POLICY = "tests/privacy/test_ledger_policy.py"
 LEDGER_FAILURES = "tests/privacy/test_ledger_failures.py"
 LEDGER_NAMES = "tests/privacy/test_ledger_names.py"
 JAM = "jam_dagster/mechanisms/jam_pgm.py"
-RUN = "jam_dagster/mechanisms/run.py"
-LABELS = "jam_dagster/pipeline/labels.py"
-MIXTURE = "jam_dagster/mechanisms/mixture_run.py"
-PAGES = "jam_dagster/evaluation/pages.py"
-POLICY = "jam_dagster/privacy/policy.py"
-PRIVACY_UNIT = "jam_dagster/tables/privacy_unit.py"
-PUBLIC_APART = "jam_dagster/tables/public_apart.py"
-RELEASE = "jam_dagster/privacy/release.py"
-RESERVATIONS = "jam_dagster/privacy/reservations.py"
-SCORES = "jam_dagster/mechanisms/scores.py"
-SEEDED = "jam_dagster/privacy/seeded_noise.py"
+RUN = "jam_dagster/mechanisms/loops/base.py"
+LABELS = "jam_dagster/pipeline/budget/labels.py"
+MIXTURE = "jam_dagster/mechanisms/loops/mixture.py"
+PAGES = "jam_dagster/common/html_pages.py"
+POLICY = "jam_dagster/privacy/ledger/policy.py"
+PRIVACY_UNIT = "jam_dagster/tables/codes/privacy_unit.py"
+PUBLIC_APART = "jam_dagster/tables/sources/public_apart.py"
+RELEASE = "jam_dagster/privacy/ledger/reservation.py"
+RESERVATIONS = "jam_dagster/privacy/ledger/opening.py"
+SCORES = "jam_dagster/mechanisms/loops/scores.py"
+SEEDED = "jam_dagster/privacy/noise/seeded.py"
 SENSITIVITY = "jam_dagster/privacy/sensitivity.py"
-SOURCE_ASSETS = "jam_dagster/pipeline/source_assets.py"
-SYNTHESIS = "jam_dagster/synthesis/run.py"
+SOURCE_ASSETS = "jam_dagster/pipeline/assets/source_assets.py"
+SYNTHESIS = "jam_dagster/release/run.py"
 
 REPLAY = "tests/battery/test_replay.py"
 SEARCH = f"{REPLAY}::test_inputs_of_draws_move_as_far_as_their_noise_is_made_for"
@@ -90,7 +90,7 @@ MUTANTS = (
     Mutant(
         "data-ends-its-script",
         "a value that ends a script element ends the data of a chart",
-        "jam_dagster/evaluation/live_charts.py",
+        "jam_dagster/reports/live_charts.py",
         'for character in "<>&":',
         'for character in "&":',
         ("tests/evaluation/test_pages.py::test_data_ends_no_script",),
@@ -98,7 +98,7 @@ MUTANTS = (
     Mutant(
         "charts-of-control-characters",
         "the renderer of charts ends the process at a control character in a name",
-        "jam_dagster/evaluation/plot_style.py",
+        "jam_dagster/reports/plot_style.py",
         "shown(chart.properties(background=background).to_dict())",
         "chart.properties(background=background).to_dict()",
         ("tests/evaluation/test_plots.py::test_a_chart_of_nasty_names_is_drawn",),
@@ -106,7 +106,7 @@ MUTANTS = (
     Mutant(
         "markdown-image",
         "an image in a value of a public table is asked for by Dagster's UI",
-        "jam_dagster/pipeline/metadata.py",
+        "jam_dagster/pipeline/assets/metadata.py",
         'return "| " + " | ".join(literal(str(cell)) for cell in cells) + " |"',
         'return "| " + " | ".join(str(cell).replace("|", "") for cell in cells) + " |"',
         ("tests/pipeline/test_metadata.py::test_a_preview_shows_names_and_values_as_they_are",),
@@ -122,7 +122,7 @@ MUTANTS = (
     Mutant(
         "approval-of-any-specification",
         "a release is reserved that was approved with other settings",
-        "jam_dagster/privacy/approval.py",
+        "jam_dagster/privacy/ledger/approval.py",
         "last = self._last.get(key)",
         "last = next((e for k, e in self._last.items() if k.release == key.release), None)",
         ("tests/privacy/test_approval.py", "-k", "sqlite"),
@@ -130,7 +130,7 @@ MUTANTS = (
     Mutant(
         "approval-without-its-limit",
         "an approved release reserves more than the officer allowed",
-        "jam_dagster/privacy/approval.py",
+        "jam_dagster/privacy/ledger/approval.py",
         "if any(not one.units or units <= one.units for one in approved):",
         "if approved:",
         ("tests/privacy/test_approval.py", "-k", "sqlite"),
@@ -138,7 +138,7 @@ MUTANTS = (
     Mutant(
         "a-name-in-the-officers-shell",
         "a release's name puts a command into the line that the officer copies",
-        "jam_dagster/privacy/approval.py",
+        "jam_dagster/privacy/ledger/approval.py",
         'return shlex.join([*words, "--reason", "REASON"])',
         'return " ".join([*words, "--reason", "REASON"])',
         ("tests/privacy/test_approval.py", "-k", "sqlite"),
@@ -154,7 +154,7 @@ MUTANTS = (
     Mutant(
         "moved-ledger-written",
         "a ledger that has moved goes on taking charges, beside the new one",
-        "jam_dagster/privacy/ledger_schema.py",
+        "jam_dagster/privacy/ledger/journal.py",
         "if kind != Kind.ARRIVED:",
         "if kind == Kind.MOVED:",
         ("tests/privacy/test_ledger_move.py", "-k", "not server"),
@@ -162,7 +162,7 @@ MUTANTS = (
     Mutant(
         "moved-without-its-attempts",
         "attempts to open private data are forgotten where a ledger moves",
-        "jam_dagster/privacy/ledger_move.py",
+        "jam_dagster/privacy/ledger/move.py",
         "copy_rows(there, journal[len(held) :], attempts[len(read_accesses(there)) :])",
         "copy_rows(there, journal[len(held) :], attempts[:0])",
         ("tests/privacy/test_ledger_move.py", "-k", "not server"),
@@ -170,7 +170,7 @@ MUTANTS = (
     Mutant(
         "moved-over-another-ledger",
         "a ledger moves into one that holds other events",
-        "jam_dagster/privacy/ledger_move.py",
+        "jam_dagster/privacy/ledger/move.py",
         "if not (_begins(journal, held) and",
         "if not (",
         ("tests/privacy/test_ledger_move.py", "-k", "not server"),
@@ -202,7 +202,7 @@ MUTANTS = (
     Mutant(
         "built-on-a-forged-row",
         "the ledger goes on after a row that somebody else inserted",
-        "jam_dagster/privacy/ledger_schema.py",
+        "jam_dagster/privacy/ledger/journal.py",
         "if (last.seq, last.previous) != follows or last.hash != last.seal():",
         "if last.seq < 0:",
         ("tests/privacy/test_ledger_attacks.py", "-k", "forged"),
@@ -210,7 +210,7 @@ MUTANTS = (
     Mutant(
         "returned-twice-over",
         "a forged return of what was spent is given out once more",
-        "jam_dagster/privacy/balance.py",
+        "jam_dagster/privacy/ledger/balance.py",
         "if held < 0:",
         "if held < -(10**20):",
         ("tests/privacy/test_ledger_attacks.py", "-k", "returned"),
@@ -250,7 +250,7 @@ MUTANTS = (
     Mutant(
         "a-cell-for-a-marginal",
         "the error of a whole marginal moves by two, and is chosen by as if it were a cell",
-        "jam_dagster/mechanisms/query_run.py",
+        "jam_dagster/mechanisms/loops/queries.py",
         "return neighbours.cell if single else neighbours.error_score()",
         "return neighbours.cell",
         (SEARCH, *QUICK, "-k", "pmw_pub or gem or rap"),
@@ -258,7 +258,7 @@ MUTANTS = (
     Mutant(
         "public-frequencies-of-private-records",
         "weights begin with what is private, for which nobody pays",
-        "jam_dagster/mechanisms/histogram_run.py",
+        "jam_dagster/mechanisms/loops/weighted.py",
         "self._weighed(private.domain, public)",
         "self._weighed(private.domain, private)",
         (ALIKE, *QUICK, "-k", "pmw_pub"),
@@ -443,7 +443,7 @@ MUTANTS = (
     Mutant(
         "candidates-from-a-set",
         "the order of a set of names depends on the process",
-        "jam_dagster/tables/workload.py",
+        "jam_dagster/tables/codes/workload.py",
         "tuple(sorted(closure, key=lambda one: (len(one), [positions[name] for name in one])))",
         "tuple(sorted(closure, key=len))",
         ("tests/battery/test_determinism.py::test_hash_seeds_and_threads_change_nothing", *QUICK),
@@ -609,7 +609,7 @@ MUTANTS = (
     Mutant(
         "partitions-always-in-parallel",
         "a person who is replaced may move between partitions and change two tables",
-        "jam_dagster/privacy/balance.py",
+        "jam_dagster/privacy/ledger/balance.py",
         'if not partition or self.policy.partitions == "add":',
         "if not partition:",
         ("tests/privacy/test_ledger_policy.py",),
@@ -641,7 +641,7 @@ MUTANTS = (
     Mutant(
         "nan-passes",
         "a statistic that is no number is drawn from",
-        "jam_dagster/privacy/noise.py",
+        "jam_dagster/privacy/noise/base.py",
         "wrong = int(array.size - np.isfinite(array).sum())",
         "wrong = 0",
         ("tests/privacy/test_noise.py", "-k", "no_statistics"),
@@ -657,7 +657,7 @@ MUTANTS = (
     Mutant(
         "private-domain-not-marked",
         "a domain from private rows passes for a public one",
-        "jam_dagster/tables/identification.py",
+        "jam_dagster/tables/domain/draft.py",
         'identified_from="public" if private is None else "private"',
         'identified_from="public"',
         ("tests/tables/test_identification.py",),
@@ -689,7 +689,7 @@ MUTANTS = (
     Mutant(
         "errors-not-withheld",
         "an error of a library passes as it is",
-        "jam_dagster/tables/withheld.py",
+        "jam_dagster/common/redaction.py",
         "if isinstance(error, JamError) or not isinstance(error, Exception):",
         "if isinstance(error, Exception):",
         ("tests/tables/test_withheld.py",),
@@ -762,7 +762,7 @@ MUTANTS = (
     Mutant(
         "runs-without-a-random-name",
         "the hashes in a certificate tell when each draw was charged to whoever tries all instants",
-        "jam_dagster/privacy/release_key.py",
+        "jam_dagster/privacy/ledger/key.py",
         'return f"{COMMAND_LINE} {uuid4().hex}"',
         "return COMMAND_LINE",
         ("tests/certificates/test_page.py", *QUICK),
@@ -786,7 +786,7 @@ MUTANTS = (
     Mutant(
         "infinite-step",
         "a projection multiplies weights by a factor that is no float, and a paid run has no model",
-        "jam_dagster/mechanisms/histogram.py",
+        "jam_dagster/models/weighted/fit.py",
         "if steps.max() > LARGEST_STEP:",
         "if False:",
         ("tests/mechanisms/test_histogram.py", "-k", "no_float_can_take"),
@@ -794,7 +794,7 @@ MUTANTS = (
     Mutant(
         "vain-steps",
         "a cell that holds all weight takes every step of a projection",
-        "jam_dagster/mechanisms/entropy_projection.py",
+        "jam_dagster/models/weighted/entropy_projection.py",
         "(said >= 1.0) | ~self._movable",
         "(said >= 1.0)",
         ("tests/mechanisms/test_histogram.py", "-k", "takes_no_steps"),
@@ -802,7 +802,7 @@ MUTANTS = (
     Mutant(
         "total-lost",
         "answers beside huge noisy counts lose the total, and a paid run has no model",
-        "jam_dagster/mechanisms/measured_answers.py",
+        "jam_dagster/models/measured_answers.py",
         "np.abs(values[possible]).max() > LARGEST_VALUE * total",
         "total < 0",
         ("tests/mechanisms/test_gaussian.py", "-k", "in_which_the_total_is_lost"),
@@ -810,7 +810,7 @@ MUTANTS = (
     Mutant(
         "loss-beyond-single-precision",
         "the loss of a mixture is infinite, and the transcript of a paid run cannot be written",
-        "jam_dagster/mechanisms/mixture_training.py",
+        "jam_dagster/models/mixture/training.py",
         "if math.isfinite(squares):",
         "if True:",
         ("tests/mechanisms/test_mixture_training.py", "-k", "cannot_hold"),
@@ -818,7 +818,7 @@ MUTANTS = (
     Mutant(
         "step-to-no-number",
         "training takes a step after which a mixture has no probabilities",
-        "jam_dagster/mechanisms/mixture_training.py",
+        "jam_dagster/models/mixture/training.py",
         "if not np.isfinite(probabilities).all():",
         "if False:",
         ("tests/mechanisms/test_mixture_training.py", "-k", "is_not_taken"),
@@ -858,7 +858,7 @@ MUTANTS = (
     Mutant(
         "rounds-timed-in-public",
         "the transcript tells how long each round took to count",
-        "jam_dagster/mechanisms/transcript.py",
+        "jam_dagster/mechanisms/loops/transcript.py",
         'if k not in ("measurement", "seconds")',
         'if k != "measurement"',
         (f"{BY_HAND}::test_how_long_a_round_took_is_not_kept",),
@@ -898,7 +898,7 @@ MUTANTS = (
     Mutant(
         "delta-of-one-in-n",
         "a delta that lets a record be published goes without a warning",
-        "jam_dagster/pipeline/synthesis.py",
+        "jam_dagster/pipeline/assets/mechanism_run.py",
         "    if warnings:\n",
         "    if False:\n",
         ("tests/pipeline/test_event_log.py::test_a_doubtful_configuration_is_warned_of",),
@@ -923,7 +923,7 @@ MUTANTS = (
     Mutant(
         "partition-in-a-query",
         "the name of a partition ends a text in a query, or leads out of a folder",
-        "jam_dagster/tables/partitioned.py",
+        "jam_dagster/tables/sources/partition_template.py",
         "_PARTITION.fullmatch(partition)",
         "_PARTITION.match(partition)",
         ("tests/tables/test_partitioned.py",),
@@ -931,7 +931,7 @@ MUTANTS = (
     Mutant(
         "overflow-of-a-number",
         "a number beyond floats ends in a traceback of Python's",
-        "jam_dagster/pipeline/sections.py",
+        "jam_dagster/pipeline/yaml/sections.py",
         "except (TypeError, ValueError, OverflowError):",
         "except (TypeError, ValueError):",
         ("tests/battery/test_hostile.py::test_what_was_found_before",),
@@ -939,7 +939,7 @@ MUTANTS = (
     Mutant(
         "ledger-that-forgot",
         "draws that an older copy of the ledger does not know are taken for paid",
-        "jam_dagster/pipeline/spending.py",
+        "jam_dagster/pipeline/budget/spending.py",
         "if uncharged(stored, charged):",
         "if stored and not charged:",
         (
@@ -949,7 +949,7 @@ MUTANTS = (
     Mutant(
         "torn-note",
         "a crash tears the note of what data a release draws on, and it can never go on",
-        "jam_dagster/pipeline/storage.py",
+        "jam_dagster/pipeline/storage/io_manager.py",
         "            write_whole(path, content)",
         "            path.write_bytes(content)",
         ("tests/pipeline/test_storage.py::test_further_file_is_replaced_whole_or_not_at_all",),
@@ -989,7 +989,7 @@ MUTANTS = (
     Mutant(
         "descriptor-closed-at-once",
         "the end of a claim takes SQLite's locks off the ledger",
-        "jam_dagster/privacy/file_locks.py",
+        "jam_dagster/privacy/ledger/file_locks.py",
         "        uses.descriptors.extend(descriptors)",
         "        for descriptor in descriptors:\n            os.close(descriptor)",
         (f"{LEDGER_NAMES}::test_no_lock_is_lost_when_another_one_ends",),
@@ -1013,7 +1013,7 @@ MUTANTS = (
     Mutant(
         "line-of-a-definition-quoted",
         "what a parser says of a release's file shows a line with a password",
-        "jam_dagster/synthesis/definition.py",
+        "jam_dagster/release/definition.py",
         "{yaml_place(error)}",
         "{error}",
         ("tests/battery/test_hostile_plans.py::test_definitions_of_releases", *QUICK),
@@ -1029,7 +1029,7 @@ MUTANTS = (
     Mutant(
         "time-that-goes-back",
         "an entry counts in a period that lies before that of the last one",
-        "jam_dagster/privacy/ledger_clock.py",
+        "jam_dagster/privacy/ledger/clock.py",
         "return instant(now if last is None else max(now, last))",
         "return instant(now)",
         (f"{LEDGER_POLICY}::test_machines_whose_clocks_differ_a_little_go_on",),
@@ -1055,7 +1055,7 @@ MUTANTS = (
     Mutant(
         "disk-fault-with-its-file",
         "the reason why a private step could not write quotes the file, or what a library says",
-        "jam_dagster/tables/withheld.py",
+        "jam_dagster/common/redaction.py",
         "{os.strerror(error.errno)}",
         "{error}",
         ("tests/tables/test_withheld.py",),
@@ -1063,7 +1063,7 @@ MUTANTS = (
     Mutant(
         "any-fault-of-the-system",
         "any error of the system passes for one of the disk, be its number what it may",
-        "jam_dagster/tables/withheld.py",
+        "jam_dagster/common/redaction.py",
         "isinstance(error, OSError) and error.errno in _OF_THE_DISK",
         "isinstance(error, OSError) and error.errno",
         ("tests/tables/test_withheld.py",),
@@ -1071,7 +1071,7 @@ MUTANTS = (
     Mutant(
         "half-a-file-left",
         "a file that a full disk cut short takes the room that is left",
-        "jam_dagster/tables/files.py",
+        "jam_dagster/common/files.py",
         "        partial.unlink(missing_ok=True)\n        raise",
         "        raise",
         ("tests/pipeline/test_storage.py::test_further_file_is_replaced_whole_or_not_at_all",),
@@ -1087,7 +1087,7 @@ MUTANTS = (
     Mutant(
         "research-folder-for-everyone",
         "the folder of what seeded noise made may be listed by others",
-        "jam_dagster/synthesis/folder.py",
+        "jam_dagster/release/folder_place.py",
         "            self.path.chmod(0o700)",
         "            pass",
         ("tests/test_cli_synthesize.py::test_what_research_makes_is_its_owners_alone",),
@@ -1095,7 +1095,7 @@ MUTANTS = (
     Mutant(
         "private-domain-for-everyone",
         "a domain with values of the private table may be read by others",
-        "jam_dagster/tables/domain_file.py",
+        "jam_dagster/tables/domain/domain_file.py",
         "write_whole(path, text.encode(), mode=OWNER_ONLY)",
         "write_whole(path, text.encode())",
         ("tests/test_cli.py::test_private_values_enter_a_domain_for_research_only",),
@@ -1139,7 +1139,7 @@ MUTANTS = (
     Mutant(
         "out-of-order",
         "a release is paid for though the one that it should be drawn on is not there",
-        "jam_dagster/pipeline/budget.py",
+        "jam_dagster/pipeline/assets/budget.py",
         "        check_release_before(graph, context, domain)\n",
         "",
         (
@@ -1149,7 +1149,7 @@ MUTANTS = (
     Mutant(
         "drawn-on-seeded-noise",
         "a release that may leave is drawn on one that may not",
-        "jam_dagster/pipeline/previous.py",
+        "jam_dagster/pipeline/assets/previous_release.py",
         "if graph.spec.releasable and not run.transcript.releasable:",
         "if graph.spec.releasable and not run.transcript.rounds:",
         (
@@ -1159,7 +1159,7 @@ MUTANTS = (
     Mutant(
         "forgets-what-it-was-drawn-on",
         "a release that is made again gets another public table than it was drawn on",
-        "jam_dagster/pipeline/synthesis.py",
+        "jam_dagster/pipeline/assets/mechanism_run.py",
         '                    archive.keep_public(encoded_tables(public)[""])\n',
         "                    pass\n",
         ("tests/pipeline/test_previous.py::test_a_release_keeps_what_it_was_drawn_on",),
@@ -1167,7 +1167,7 @@ MUTANTS = (
     Mutant(
         "public-by-being-put-there",
         "values that were put into a release's file become public data of the next",
-        "jam_dagster/pipeline/previous.py",
+        "jam_dagster/pipeline/assets/previous_release.py",
         "    _check_sampled(graph, run, table, before)\n",
         "",
         (
@@ -1177,7 +1177,7 @@ MUTANTS = (
     Mutant(
         "quotes-over-lines",
         "a stray quote swallows the records up to the next one",
-        "jam_dagster/tables/csv_records.py",
+        "jam_dagster/tables/sources/csv_records.py",
         "if self._count and not self._holds(block):",
         "if False:",
         CSV_RECORDS,
@@ -1193,7 +1193,7 @@ MUTANTS = (
     Mutant(
         "half-a-doubled-quote",
         "a doubled quote at the end of a line is taken for a closed one",
-        "jam_dagster/tables/csv_records.py",
+        "jam_dagster/tables/sources/csv_records.py",
         """quoted = b'"(?:%b|"")*+"' % within""",
         """quoted = b'"(?:%b|"")*"' % within""",
         CSV_RECORDS,
@@ -1201,7 +1201,7 @@ MUTANTS = (
     Mutant(
         "encoding-with-a-state",
         "a line may switch how the lines after it are decoded",
-        "jam_dagster/tables/csv_records.py",
+        "jam_dagster/tables/sources/csv_records.py",
         "if _STATEFUL.match(name):",
         "if False:",
         CSV_RECORDS,
@@ -1209,7 +1209,7 @@ MUTANTS = (
     Mutant(
         "quotes-anywhere-over-lines",
         "a file with line breaks in quotes may have quotes within fields",
-        "jam_dagster/tables/csv_records.py",
+        "jam_dagster/tables/sources/csv_records.py",
         "if len(quotes) % 2 or not self._stand_well(held, quotes, opening).all():",
         "if len(quotes) % 2:",
         CSV_RECORDS,
@@ -1248,7 +1248,7 @@ MUTANTS = (
     Mutant(
         "private-as-public-by-command",
         "the command line takes the private table for a public one",
-        "jam_dagster/synthesis/request.py",
+        "jam_dagster/release/options.py",
         "        check_apart(self.private, self.public)\n",
         "",
         ("tests/test_cli_public_apart.py::test_synthesize",),
@@ -1288,7 +1288,7 @@ MUTANTS = (
     Mutant(
         "identity-with-credentials",
         "another password is another source",
-        "jam_dagster/tables/source_identity.py",
+        "jam_dagster/tables/sources/identity.py",
         '        user = "" if scheme in _HOSTS else user.partition(":")[0]\n',
         "        pass\n",
         ("tests/tables/test_source_identity.py",),
@@ -1296,7 +1296,7 @@ MUTANTS = (
     Mutant(
         "blanks-within-quotes",
         "two queries that differ within quotes are one source",
-        "jam_dagster/tables/source_identity.py",
+        "jam_dagster/tables/sources/identity.py",
         "    pieces = _QUOTED.split(query)\n",
         "    pieces = [query]\n",
         ("tests/tables/test_source_identity.py",),
@@ -1304,7 +1304,7 @@ MUTANTS = (
     Mutant(
         "partition-as-a-comment",
         "a partition's name comments out the rest of a query",
-        "jam_dagster/tables/partitioned.py",
+        "jam_dagster/tables/sources/partition_template.py",
         'r"[A-Za-z0-9](?:-?[A-Za-z0-9_.])*"',
         'r"[A-Za-z0-9][A-Za-z0-9_.-]*"',
         ("tests/tables/test_partitioned.py",),
@@ -1320,7 +1320,7 @@ MUTANTS = (
     Mutant(
         "tick-only-mentioned",
         "a condition with a clock's tick anywhere in it may start what spends",
-        "jam_dagster/pipeline/automation.py",
+        "jam_dagster/pipeline/budget/automation.py",
         "return bool(waits) and all(waits)",
         "return any(waits)",
         ("tests/pipeline/test_automation.py::test_what_happens_upstream_spends_nothing",),
@@ -1328,7 +1328,7 @@ MUTANTS = (
     Mutant(
         "ledger-takes-run-config",
         "a launch that names another ledger is not refused",
-        "jam_dagster/pipeline/ledger.py",
+        "jam_dagster/pipeline/budget/ledger_resource.py",
         "            config_schema=NO_CONFIG,\n",
         "",
         (NO_LAUNCH, *QUICK, "-k", "ledger"),
@@ -1336,7 +1336,7 @@ MUTANTS = (
     Mutant(
         "store-takes-run-config",
         "a launch that names another root for private records is not refused",
-        "jam_dagster/pipeline/storage.py",
+        "jam_dagster/pipeline/storage/io_manager.py",
         "            config_schema=NO_CONFIG,\n",
         "",
         (NO_LAUNCH, *QUICK, "-k", "private_io_manager"),
@@ -1344,7 +1344,7 @@ MUTANTS = (
     Mutant(
         "steps-take-run-config",
         "a step takes config from whoever launches it",
-        "jam_dagster/pipeline/asset_options.py",
+        "jam_dagster/pipeline/assets/asset_options.py",
         "        config_schema=NO_CONFIG,\n",
         "",
         (f"{LAUNCH}::test_no_step_takes_config_or_inputs_from_a_launch",),
@@ -1376,7 +1376,7 @@ MUTANTS = (
     Mutant(
         "expanded-ledger",
         "errors show the URL that a variable holds, with whatever token is in it",
-        "jam_dagster/privacy/ledger_location.py",
+        "jam_dagster/privacy/ledger/location.py",
         'shown = _without_password(given) if names_variables(given) else ""',
         'shown = ""',
         ("tests/privacy/test_ledger_location.py",),
@@ -1384,7 +1384,7 @@ MUTANTS = (
     Mutant(
         "expanded-root",
         "metadata and logs show the root that a variable holds, with whatever token is in it",
-        "jam_dagster/pipeline/storage.py",
+        "jam_dagster/pipeline/storage/io_manager.py",
         'configured = self.root if names_variables(self.root) else ""',
         'configured = ""',
         ("tests/pipeline/test_storage.py::test_variables_in_the_root_are_shown_by_name",),
@@ -1488,7 +1488,7 @@ MUTANTS = (
     Mutant(
         "revoked-key-signs-on",
         "what is signed with a stolen key holds after the key was revoked",
-        "jam_dagster/privacy/ledger_keys.py",
+        "jam_dagster/privacy/ledger/keys.py",
         "certified.seq < self.revoked.seq",
         "certified.seq > 0",
         (SIGNING,),
@@ -1512,7 +1512,7 @@ MUTANTS = (
     Mutant(
         "where-a-value-failed",
         "the traceback of a fault that depends on values says which kind it was",
-        "jam_dagster/tables/withheld.py",
+        "jam_dagster/common/redaction.py",
         "if isinstance(error, PrivateValuesError):\n            substitute = PrivateValuesError()",
         "if isinstance(error, PrivateValuesError):\n            return False",
         ("tests/tables/test_withheld.py::test_whatever_depends_on_private_values_is_one_error",),
@@ -1520,7 +1520,7 @@ MUTANTS = (
     Mutant(
         "fault-told-by-its-type",
         "an unexpected error is named by its type, which depends on values",
-        "jam_dagster/tables/withheld.py",
+        "jam_dagster/common/redaction.py",
         'f"{self.what} failed; how',
         'f"{self.what} failed with {type(error)}; how',
         ("tests/tables/test_withheld.py",),
@@ -1528,7 +1528,7 @@ MUTANTS = (
     Mutant(
         "query-that-answers-by-failing",
         "a database's error on private rows is told by its kind",
-        "jam_dagster/tables/reading.py",
+        "jam_dagster/tables/sources/reading.py",
         "    with private_values(), warnings.catch_warnings():",
         "    with warnings.catch_warnings():",
         ("tests/tables/test_private_errors.py::test_reading_sql",),
@@ -1536,7 +1536,7 @@ MUTANTS = (
     Mutant(
         "one-attempt-more",
         "one more attempt to open private data than was granted",
-        "jam_dagster/privacy/attempts.py",
+        "jam_dagster/privacy/ledger/attempts.py",
         "if len(open_attempts(connection, balance, at)) >= allowed:",
         "if len(open_attempts(connection, balance, at)) > allowed:",
         (f"{ATTEMPTS}::test_failures_close_the_dataset_until_they_are_acknowledged",),
@@ -1559,7 +1559,7 @@ MUTANTS = (
     Mutant(
         "attempts-of-one-release",
         "a dataset's attempts are counted for each release alone",
-        "jam_dagster/privacy/attempts.py",
+        "jam_dagster/privacy/ledger/attempts.py",
         "    return [one for one in still_open if period(one.at) >= period(at)]",
         "    return [one for one in still_open if one.release == 'yearly' and one.edition != '1']",
         (f"{ATTEMPTS}::test_failures_close_the_dataset_until_they_are_acknowledged",),
@@ -1567,7 +1567,7 @@ MUTANTS = (
     Mutant(
         "another-source-under-one-reservation",
         "a reservation pays for another query",
-        "jam_dagster/privacy/bindings.py",
+        "jam_dagster/privacy/ledger/bindings.py",
         "        if bound[key] != source:",
         "        if False:",
         (f"{BINDINGS}::test_another_source_is_refused_under_one_reservation",),
@@ -1575,7 +1575,7 @@ MUTANTS = (
     Mutant(
         "two-sources-of-one-partition",
         "two slices of one dataset are released under replace-one neighbours",
-        "jam_dagster/privacy/bindings.py",
+        "jam_dagster/privacy/ledger/bindings.py",
         'return sources != ANY_SOURCE and not protects.startswith("add_remove")',
         "return False",
         (f"{BINDINGS}::test_a_partition_of_replace_one_neighbours_has_one_source",),
@@ -1583,7 +1583,7 @@ MUTANTS = (
     Mutant(
         "source-by-a-plain-digest",
         "whoever reads the ledger can guess what a release reads",
-        "jam_dagster/privacy/bindings.py",
+        "jam_dagster/privacy/ledger/bindings.py",
         "    digest = hmac.new(secret, ",
         '    digest = hmac.new(b"jam", ',
         (f"{BINDINGS}::test_a_digest_tells_nothing_without_its_secret",),
@@ -1591,7 +1591,7 @@ MUTANTS = (
     Mutant(
         "step-that-journals-nothing",
         "a step of Dagster opens private data without an attempt",
-        "jam_dagster/pipeline/opening.py",
+        "jam_dagster/pipeline/assets/opening.py",
         "        if spends is not None:",
         "        if False:",
         (f"{OPENING}::test_what_is_refused_before_anything_is_opened_is_no_attempt",),
@@ -1607,7 +1607,7 @@ MUTANTS = (
     Mutant(
         "answers-by-ending-well",
         "a step that charges nothing says by its end whether the values fit",
-        "jam_dagster/pipeline/opening.py",
+        "jam_dagster/pipeline/assets/opening.py",
         "        if spends is None:\n            raise\n        return None",
         "        raise",
         (f"{OPENING}::test_a_step_that_is_not_paid_for_answers_nothing_by_ending_well",),
@@ -1615,7 +1615,7 @@ MUTANTS = (
     Mutant(
         "nothing-in-place-of-what-does-not-fit",
         "a release goes on without the rows of a table that does not fit",
-        "jam_dagster/pipeline/synthesis.py",
+        "jam_dagster/pipeline/assets/mechanism_run.py",
         "                check_fits(private)\n                archive.begin(",
         "                archive.begin(",
         (f"{OPENING}::test_a_step_that_is_not_paid_for_answers_nothing_by_ending_well",),
@@ -1663,7 +1663,7 @@ MUTANTS = (
     Mutant(
         "disjoint-of-one-source",
         "partitions that are granted as disjoint read the same people",
-        "jam_dagster/privacy/bindings.py",
+        "jam_dagster/privacy/ledger/bindings.py",
         'if balance.policy.partitions == "disjoint":',
         "if False:",
         (f"{BINDINGS}::test_disjoint_partitions_do_not_read_one_source",),
@@ -1671,7 +1671,7 @@ MUTANTS = (
     Mutant(
         "drawn-on-anything",
         "a release is drawn on one whose outcomes somebody invented, or that was withdrawn",
-        "jam_dagster/pipeline/previous.py",
+        "jam_dagster/pipeline/assets/previous_release.py",
         "    if fault is not None:\n",
         "    if False:\n",
         (

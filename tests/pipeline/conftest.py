@@ -25,7 +25,7 @@ from jam_dagster.pipeline import (
     build_synthetic_release,
 )
 from jam_dagster.privacy import Event, Ledger
-from jam_dagster.privacy.bindings import SOURCE_KEY_FILE
+from jam_dagster.privacy.ledger.bindings import SOURCE_KEY_FILE
 from jam_dagster.tables import Domain, source_from_config
 from tests.moved import bind_again
 

@@ -9,7 +9,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from jam_dagster.pipeline import ReleaseStore, ReleaseStoreResource
-from jam_dagster.pipeline.archive import ReleaseArchive, holds_draws_of, stored_draws
+from jam_dagster.pipeline.storage.archive import ReleaseArchive, holds_draws_of, stored_draws
 from jam_dagster.privacy import ReleaseKey
 
 # That it does not know the protocol.

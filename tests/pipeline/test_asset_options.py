@@ -8,9 +8,9 @@ import dagster as dg
 import pytest
 
 from jam_dagster.pipeline import DomainSpec, MechanismSpec, PrivacySpec, ReleaseSpec
-from jam_dagster.pipeline.asset_options import code_version
+from jam_dagster.pipeline.assets.asset_options import code_version
+from jam_dagster.pipeline.budget.labels import LABEL_TAG
 from jam_dagster.pipeline.graph import ReleaseGraph
-from jam_dagster.pipeline.labels import LABEL_TAG
 from jam_dagster.tables import source_from_config
 from tests.pipeline.conftest import DOMAIN, Bench
 

@@ -5,7 +5,7 @@ import pytest
 
 from jam_dagster.errors import PrivacyLabelError
 from jam_dagster.pipeline import check_definitions
-from jam_dagster.pipeline.labels import check_privacy_labels
+from jam_dagster.pipeline.budget.labels import check_privacy_labels
 from tests.pipeline.conftest import Bench
 
 

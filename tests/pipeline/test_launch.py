@@ -30,7 +30,7 @@ from jam_dagster.pipeline import (
     ReleaseResources,
     ReleaseStoreResource,
 )
-from jam_dagster.pipeline.storage import ReleaseStore
+from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.tables import source_from_config
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, people, write_tables
 

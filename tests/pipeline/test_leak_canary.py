@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from jam_dagster.evaluation import workload_error
-from jam_dagster.pipeline.formats import CodesFormat, ErrorFormat
+from jam_dagster.pipeline.storage.formats import CodesFormat, ErrorFormat
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.tables import Workload, encode
 from tests.pipeline.canary_location import PAIRS, WEIGHTS

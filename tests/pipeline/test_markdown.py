@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from jam_dagster.common.shown_text import one_line
 from jam_dagster.pipeline.markdown import code, literal, text_of
-from jam_dagster.shown_text import one_line
 from tests.nasty import NASTY
 
 # As Dagster's UI reads it, but that raw HTML is shown there.

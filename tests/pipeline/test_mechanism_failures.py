@@ -7,11 +7,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from jam_dagster.evaluation.spending import Spending
 from jam_dagster.mechanisms import Transcript
-from jam_dagster.mechanisms.estimation import MirrorDescent
+from jam_dagster.models.graphical.mirror_descent import MirrorDescent
 from jam_dagster.privacy import DirectoryStore
-from jam_dagster.privacy.exact_noise import ExactNoise
+from jam_dagster.privacy.noise.exact import ExactNoise
+from jam_dagster.reports.budget_over_rounds import Spending
 from jam_dagster.tables import EncodedTable
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
 

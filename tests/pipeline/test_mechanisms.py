@@ -9,11 +9,11 @@ import dagster as dg
 import pytest
 
 from jam_dagster.certificates import Certificate, verify
-from jam_dagster.evaluation.mechanism_words import chooses_source
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.mechanisms.titles import TITLES, title_of
 from jam_dagster.pipeline import EvaluationSpec, MechanismSpec, PrivacySpec
-from jam_dagster.pipeline.labels import CHARGES_TAG, LABEL_TAG
+from jam_dagster.pipeline.budget.labels import CHARGES_TAG, LABEL_TAG
+from jam_dagster.reports.mechanism_text import chooses_source
 from jam_dagster.tables import source_from_config
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 from tests.small_runs import REFUSING_IMPOSSIBLE, SYNTHESIZING, small

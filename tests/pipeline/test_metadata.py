@@ -6,7 +6,7 @@ import zlib
 import dagster as dg
 import pandas as pd
 
-from jam_dagster.pipeline.metadata import (
+from jam_dagster.pipeline.assets.metadata import (
     PREVIEW_ROWS,
     column_lineage,
     column_schema,
@@ -16,7 +16,7 @@ from jam_dagster.pipeline.metadata import (
     rounds_table,
 )
 from jam_dagster.tables import CategoricalAttribute
-from jam_dagster.tables.attributes import describe
+from jam_dagster.tables.domain.attributes import describe
 from tests.nasty import NASTY, nasty_table
 from tests.pipeline.conftest import DOMAIN
 from tests.pipeline.test_storage import a_run

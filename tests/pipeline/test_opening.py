@@ -18,9 +18,9 @@ import pytest
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import DatasetBudget, EvaluationSpec, PrivacySpec
-from jam_dagster.pipeline.formats import CodesFormat, TableFormat
-from jam_dagster.pipeline.identity import INGESTION_ATTRIBUTE
-from jam_dagster.pipeline.resources import BudgetSpec
+from jam_dagster.pipeline.storage.formats import CodesFormat, TableFormat
+from jam_dagster.pipeline.storage.identity import INGESTION_ATTRIBUTE
+from jam_dagster.pipeline.yaml.resources import BudgetSpec
 from jam_dagster.privacy import ReleaseKey
 from jam_dagster.tables import Domain, SqlSource
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure, people
@@ -209,7 +209,7 @@ def test_nothing_is_read_once_there_were_too_many(
 
     if step == "jam_pgm":
         # Its public codes are an input, which may be read.
-        monkeypatch.setattr("jam_dagster.pipeline.synthesis.DataFingerprint.of", read)
+        monkeypatch.setattr("jam_dagster.pipeline.assets.mechanism_run.DataFingerprint.of", read)
     else:
         monkeypatch.setattr(CodesFormat, "read", read)
         monkeypatch.setattr(TableFormat, "read", read)
@@ -305,7 +305,7 @@ import os, signal, sys
 from pathlib import Path
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench
 import dagster as dg
-import jam_dagster.pipeline.ingestion as ingestion
+import jam_dagster.pipeline.assets.ingestion as ingestion
 ingestion.encode = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 with dg.DagsterInstance.ephemeral() as instance:
     Bench(Path(sys.argv[1]), instance).run(UP_TO_SYNTHETIC)

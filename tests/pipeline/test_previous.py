@@ -27,10 +27,10 @@ from jam_dagster.pipeline import (
     PartitionsSpec,
     PrivacySpec,
     check_definitions,
-    previous,
 )
-from jam_dagster.pipeline.formats import RunFormat
-from jam_dagster.pipeline.labels import LABEL_TAG
+from jam_dagster.pipeline.assets import previous_release as previous
+from jam_dagster.pipeline.budget.labels import LABEL_TAG
+from jam_dagster.pipeline.storage.formats import RunFormat
 from jam_dagster.tables import Domain, PreviousRelease, decode, source_from_config
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 from tests.pipeline.test_component import ATTRIBUTES, loaded

@@ -22,9 +22,9 @@ from jam_dagster.pipeline import (
     ReleaseSpec,
     UnitSpec,
 )
-from jam_dagster.pipeline.asset_options import code_version
-from jam_dagster.pipeline.formats import CodesFormat, RunFormat
+from jam_dagster.pipeline.assets.asset_options import code_version
 from jam_dagster.pipeline.graph import ReleaseGraph
+from jam_dagster.pipeline.storage.formats import CodesFormat, RunFormat
 from jam_dagster.privacy import Budget
 from jam_dagster.privacy.protection import LARGEST_RECORDS_SIGMA
 from jam_dagster.tables import SplitSource, source_from_config

@@ -21,11 +21,11 @@ from jam_dagster.pipeline import (
     PrivacySpec,
     WorkloadSpec,
 )
-from jam_dagster.pipeline.archive import holds_draws_of, stored_draws
-from jam_dagster.pipeline.labels import LABEL_TAG
-from jam_dagster.pipeline.metadata import column_schema
+from jam_dagster.pipeline.assets.metadata import column_schema
+from jam_dagster.pipeline.budget.labels import LABEL_TAG
+from jam_dagster.pipeline.storage.archive import holds_draws_of, stored_draws
 from jam_dagster.privacy import Budget, Ledger, epsilon_from_rho
-from jam_dagster.privacy.release_key import command_line_run
+from jam_dagster.privacy.ledger.key import command_line_run
 from jam_dagster.tables import Domain, encode
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 
@@ -432,7 +432,7 @@ def test_draws_of_another_dataset_stand_in_no_grants_way(drawn: Bench) -> None:
 def test_what_a_failed_run_charged_stays_and_the_next_run_goes_on_from_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from jam_dagster.mechanisms.estimation import MirrorDescent
+    from jam_dagster.models.graphical.mirror_descent import MirrorDescent
 
     fit, fits = MirrorDescent.add, []
 

@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.pipeline.sections import (
+from jam_dagster.pipeline.specification import ReleaseSpec
+from jam_dagster.pipeline.yaml.sections import (
     DomainSpec,
     EvaluationSpec,
     MechanismSpec,
     PrivacySpec,
     WorkloadSpec,
 )
-from jam_dagster.pipeline.specification import ReleaseSpec
-from jam_dagster.privacy.release_key import canonical_digest
-from jam_dagster.synthesis import SynthesisRequest
+from jam_dagster.privacy.ledger.key import canonical_digest
+from jam_dagster.release import SynthesisRequest
 from jam_dagster.tables import CategoricalAttribute, CsvSource, Domain, SplitSource
 
 DOMAIN = Domain(

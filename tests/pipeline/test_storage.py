@@ -12,15 +12,15 @@ from upath import UPath
 from jam_dagster.errors import PrivateStepError, SourceError, SpecificationError
 from jam_dagster.evaluation import TableError, WorkloadError
 from jam_dagster.mechanisms import FittedModel, Measurement, Round, Transcript
-from jam_dagster.pipeline.formats import FORMATS, RunFormat
-from jam_dagster.pipeline.identity import (
+from jam_dagster.pipeline.storage.formats import FORMATS, RunFormat
+from jam_dagster.pipeline.storage.identity import (
     IngestedTable,
     Ingestion,
     ReleaseError,
     ReleaseIdentity,
     ReleaseRun,
 )
-from jam_dagster.pipeline.storage import ReleaseStore, ReleaseStoreResource, check_stores
+from jam_dagster.pipeline.storage.io_manager import ReleaseStore, ReleaseStoreResource, check_stores
 from jam_dagster.privacy import NoiseCall, ReleaseKey
 from jam_dagster.tables import (
     CategoricalAttribute,

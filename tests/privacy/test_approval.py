@@ -15,9 +15,9 @@ from jam_dagster.errors import (
     SpecificationError,
 )
 from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey
-from jam_dagster.privacy.approval import ALL_PARTITIONS
-from jam_dagster.privacy.ledger_schema import append
-from jam_dagster.privacy.release_key import key_fields
+from jam_dagster.privacy.ledger.approval import ALL_PARTITIONS
+from jam_dagster.privacy.ledger.journal import append
+from jam_dagster.privacy.ledger.key import key_fields
 
 SHARES = Budget(0.3, 1e-9).shares(evaluation=0.05)
 DIGEST = "3f" * 32

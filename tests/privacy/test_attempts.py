@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from jam_dagster.errors import AttemptsError, BudgetError, LedgerIntegrityError, SpecificationError
 from jam_dagster.privacy import Budget, Ledger, ReleaseKey
-from jam_dagster.privacy.ledger_schema import Access, AccessKind, append_access
+from jam_dagster.privacy.ledger.journal import Access, AccessKind, append_access
 from tests.examples import examples
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from jam_dagster.errors import LedgerIntegrityError, SourceBindingError, SpecificationError
 from jam_dagster.privacy import Budget, Ledger, Neighbours, ReleaseKey
-from jam_dagster.privacy.bindings import source_binding
-from jam_dagster.privacy.ledger_schema import Kind, append
-from jam_dagster.privacy.release_key import key_fields
+from jam_dagster.privacy.ledger.bindings import source_binding
+from jam_dagster.privacy.ledger.journal import Kind, append
+from jam_dagster.privacy.ledger.key import key_fields
 
 SECRET, OTHER_SECRET = b"\1" * 32, b"\2" * 32
 WHOLE = source_binding(SECRET, '{"query":"select * from people"}')

@@ -6,9 +6,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from jam_dagster.privacy.balance import Balance
-from jam_dagster.privacy.forecast import HORIZON, Due, forecast
-from jam_dagster.privacy.policy import GROUNDS, Policy
+from jam_dagster.privacy.ledger.balance import Balance
+from jam_dagster.privacy.ledger.forecast import HORIZON, Due, forecast
+from jam_dagster.privacy.ledger.policy import GROUNDS, Policy
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 DISJOINT = Policy("lifetime", "disjoint", GROUNDS[1])

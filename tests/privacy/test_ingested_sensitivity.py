@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jam_dagster.mechanisms.scores import candidate_scores, l1_distance
+from jam_dagster.mechanisms.loops.scores import candidate_scores, l1_distance
 from jam_dagster.privacy import Neighbours
 from jam_dagster.tables import Domain, EncodedTable, PrivacyUnit, encode, seeded_key
 from tests.privacy.neighbours import RELATIONS

@@ -16,9 +16,10 @@ import psycopg
 import pytest
 
 from jam_dagster.errors import BudgetError, LedgerIntegrityError, ReleaseClosedError
-from jam_dagster.privacy import Kind, Ledger, ReleaseKey, ledger_server
-from jam_dagster.privacy.approval import ALL_PARTITIONS
-from jam_dagster.privacy.ledger_schema import AccessKind, append_access
+from jam_dagster.privacy import Kind, Ledger, ReleaseKey
+from jam_dagster.privacy.ledger import postgres as ledger_server
+from jam_dagster.privacy.ledger.approval import ALL_PARTITIONS
+from jam_dagster.privacy.ledger.journal import AccessKind, append_access
 from tests.postgres import PostgresServer
 
 ROLES = Path(__file__).parents[2] / "deploy" / "roles.sql"

@@ -11,8 +11,8 @@ import pytest
 
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.privacy import Budget, Event, Kind, Ledger, ReleaseKey
-from jam_dagster.privacy.ledger_audit import verify_journal
-from jam_dagster.privacy.ledger_schema import GENESIS
+from jam_dagster.privacy.ledger.audit import verify_journal
+from jam_dagster.privacy.ledger.journal import GENESIS
 
 
 @pytest.fixture

@@ -11,7 +11,9 @@ from dataclasses import replace
 import pytest
 
 from jam_dagster.errors import BudgetError
-from jam_dagster.privacy import Ledger, ledger_file, ledger_server
+from jam_dagster.privacy import Ledger
+from jam_dagster.privacy.ledger import postgres as ledger_server
+from jam_dagster.privacy.ledger import sqlite as ledger_file
 
 HOLD = """
 import sys

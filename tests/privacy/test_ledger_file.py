@@ -10,8 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from jam_dagster.errors import BudgetError, SpecificationError
-from jam_dagster.privacy import Kind, Ledger, ReleaseKey, ledger_file
-from jam_dagster.privacy.ledger_schema import append, events
+from jam_dagster.privacy import Kind, Ledger, ReleaseKey
+from jam_dagster.privacy.ledger import sqlite as ledger_file
+from jam_dagster.privacy.ledger.journal import append, events
 
 KEY = ReleaseKey("people", "yearly", "x")
 SHARES = {"mechanism": 0.001}

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 
 from jam_dagster.errors import BudgetError, BudgetExceededError, ReleaseClosedError
 from jam_dagster.privacy import Budget, Ledger, Policy, ReleaseKey, units_down, units_up
-from jam_dagster.privacy.policy import GROUNDS
+from jam_dagster.privacy.ledger.policy import GROUNDS
 from tests.examples import examples
 
 DATASETS = ("people", "firms")

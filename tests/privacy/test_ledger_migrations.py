@@ -15,10 +15,11 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from jam_dagster.errors import BudgetError
-from jam_dagster.privacy import Ledger, ReleaseKey, migrations
-from jam_dagster.privacy.ledger_file import APPLICATION_ID
-from jam_dagster.privacy.ledger_schema import GENESIS, Event, Kind, metadata
-from jam_dagster.privacy.ledger_server import SCHEMA
+from jam_dagster.privacy import Ledger, ReleaseKey
+from jam_dagster.privacy.ledger import migrations
+from jam_dagster.privacy.ledger.journal import GENESIS, Event, Kind, metadata
+from jam_dagster.privacy.ledger.postgres import SCHEMA
+from jam_dagster.privacy.ledger.sqlite import APPLICATION_ID
 
 KEY = ReleaseKey("people", "yearly", "x")
 SHARES = {"mechanism": 0.001}

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from jam_dagster.errors import BudgetError, LedgerIntegrityError
-from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey, ledger_move
-from jam_dagster.privacy.ledger_schema import AccessKind, append, append_access, read_accesses
+from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey
+from jam_dagster.privacy.ledger import move as ledger_move
+from jam_dagster.privacy.ledger.journal import AccessKind, append, append_access, read_accesses
 from tests.postgres import PostgresServer
 
 SHARES = Budget(0.3, 1e-9).shares(evaluation=0.05)
@@ -265,8 +266,8 @@ def test_attempts_of_another_ledger_are_not_overwritten(ledger, places):
 
 @every_way
 def test_a_place_by_another_name_is_the_same_ledger(ledger, places, monkeypatch, tmp_path):
-    monkeypatch.setattr("jam_dagster.privacy.ledger_file.CLAIM_SECONDS", 0.1)
-    monkeypatch.setattr("jam_dagster.privacy.ledger_server.CLAIM_SECONDS", 0.1)
+    monkeypatch.setattr("jam_dagster.privacy.ledger.sqlite.CLAIM_SECONDS", 0.1)
+    monkeypatch.setattr("jam_dagster.privacy.ledger.postgres.CLAIM_SECONDS", 0.1)
     other = f"{places[0]}&connect_timeout=5"
     if "://" not in places[0]:
         other = str(tmp_path / "link.db")
@@ -353,7 +354,7 @@ def test_only_the_destination_writes_the_password(postgres, tmp_path):
 )
 def test_the_audit_knows_the_rules(ledger, monkeypatch, forged, fault):
     # What writes refuses most of these by itself.
-    monkeypatch.setattr("jam_dagster.privacy.ledger_schema.check_not_moved", lambda _: None)
+    monkeypatch.setattr("jam_dagster.privacy.ledger.journal.check_not_moved", lambda _: None)
     for kind, said in forged:
         with ledger._backend.writing() as connection:
             append(connection, kind, **said)

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from jam_dagster.errors import BudgetError
-from jam_dagster.privacy import Ledger, ReleaseKey, file_locks, ledger_file
+from jam_dagster.privacy import Ledger, ReleaseKey
+from jam_dagster.privacy.ledger import file_locks
+from jam_dagster.privacy.ledger import sqlite as ledger_file
 
 KEY = ReleaseKey("people", "yearly", "x")
 # Whole units, so that ten fit exactly.

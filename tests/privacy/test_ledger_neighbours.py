@@ -9,8 +9,8 @@ import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetError, LedgerIntegrityError
 from jam_dagster.privacy import REPLACE_ONE, Kind, Ledger, Neighbours
-from jam_dagster.privacy.ledger_schema import events
-from jam_dagster.privacy.policy import GROUNDS
+from jam_dagster.privacy.ledger.journal import events
+from jam_dagster.privacy.ledger.policy import GROUNDS
 
 ADD_REMOVE = Neighbours("add_remove")
 SHARES = {"mechanism": 0.001}
@@ -66,7 +66,7 @@ def test_disjoint_by_add_remove_needs_it(url, key):
 
 def test_the_audit_finds_neighbours_that_do_not_add_up(ledger, key, monkeypatch):
     ledger.open_release(key, SHARES)
-    monkeypatch.setattr("jam_dagster.privacy.reservations.mixture_fault", lambda *_: "")
+    monkeypatch.setattr("jam_dagster.privacy.ledger.opening.mixture_fault", lambda *_: "")
     ledger.open_release(replace(key, release="other"), SHARES, neighbours=ADD_REMOVE)
     monkeypatch.undo()
     with pytest.raises(LedgerIntegrityError, match=r"event 3 .* do not add up"):

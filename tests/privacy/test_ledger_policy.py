@@ -13,8 +13,8 @@ from jam_dagster.errors import (
     SpecificationError,
 )
 from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey
-from jam_dagster.privacy.ledger_schema import append
-from jam_dagster.privacy.policy import GROUNDS, Holding, Policy, use
+from jam_dagster.privacy.ledger.journal import append
+from jam_dagster.privacy.ledger.policy import GROUNDS, Holding, Policy, use
 
 RHO = Budget(1.0, 1e-9).rho
 MOST = {"mechanism": 0.6 * RHO}

@@ -10,8 +10,9 @@ import psycopg
 import pytest
 
 from jam_dagster.errors import BudgetError, SpecificationError
-from jam_dagster.privacy import Kind, Ledger, ReleaseKey, ledger_server
-from jam_dagster.privacy.ledger_schema import append
+from jam_dagster.privacy import Kind, Ledger, ReleaseKey
+from jam_dagster.privacy.ledger import postgres as ledger_server
+from jam_dagster.privacy.ledger.journal import append
 from tests.postgres import running_server
 
 KEY = ReleaseKey("people", "yearly", "x")
@@ -162,7 +163,7 @@ def test_a_session_killed_before_its_commit_charges_nothing(ledger, url, monkeyp
         assert backend_of(url) == 1
         return write(connection, *arguments, **said)
 
-    monkeypatch.setattr("jam_dagster.privacy.release.append", killed)
+    monkeypatch.setattr("jam_dagster.privacy.ledger.reservation.append", killed)
     with pytest.raises(BudgetError, match="cut off by its server"):
         account.charge("a", 0.0005)
     monkeypatch.undo()

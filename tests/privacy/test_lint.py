@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jam_dagster.privacy.lint import configuration_warnings
+from jam_dagster.privacy.warnings import configuration_warnings
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-9), (10.0, 1e-6), (0.1, 3e-12)])

@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.privacy import exact_noise
 from jam_dagster.privacy.accounting import exponential_epsilon, permute_and_flip_epsilon
-from jam_dagster.privacy.exact_noise import ROUNDING_SLACK, ExactNoise
-from jam_dagster.privacy.noise import make_noise
-from jam_dagster.privacy.seeded_noise import SeededNoise
+from jam_dagster.privacy.noise import exact as exact_noise
+from jam_dagster.privacy.noise.base import make_noise
+from jam_dagster.privacy.noise.exact import ROUNDING_SLACK, ExactNoise
+from jam_dagster.privacy.noise.seeded import SeededNoise
 from jam_dagster.privacy.sensitivity import JAM_SCORE, MARGINAL_L2
 from tests.examples import examples
 
@@ -280,7 +280,7 @@ def test_seeded_noise_depends_on_seed_and_step_alone():
 
 def test_seeded_noise_repeats_in_another_process():
     script = (
-        "import numpy as np; from jam_dagster.privacy.seeded_noise import SeededNoise as S;"
+        "import numpy as np; from jam_dagster.privacy.noise.seeded import SeededNoise as S;"
         "print(S(5).gaussian_counts(np.zeros(9, dtype=np.int64), 2**.5, 1e-4, 'round-001/measure')"
         "[0]"
         ".tolist())"

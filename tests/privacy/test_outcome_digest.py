@@ -17,8 +17,8 @@ from jam_dagster.privacy import (
     SeededNoise,
     UnledgeredAccount,
 )
+from jam_dagster.privacy.ledger.reservation import LedgerAccount
 from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
-from jam_dagster.privacy.release import LedgerAccount
 
 A, B = "a" * 64, "b" * 64
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.evaluation.best_mixture import best_mixture
-from jam_dagster.mechanisms.mst import RareValues
-from jam_dagster.mechanisms.scores import (
+from jam_dagster.mechanisms.loops.scores import (
     candidate_scores,
     l1_distance,
     penalized_scores,
     weighted_scores,
 )
-from jam_dagster.mechanisms.transcript import Measurement
+from jam_dagster.mechanisms.loops.transcript import Measurement
+from jam_dagster.mechanisms.mst import RareValues
 from jam_dagster.privacy.sensitivity import (
     MARGINAL_L2,
     REPLACE_ONE,

@@ -8,9 +8,9 @@ import pytest
 
 from jam_dagster.errors import BudgetError, LedgerIntegrityError, SpecificationError
 from jam_dagster.privacy import Kind, Ledger, ReleaseKey
-from jam_dagster.privacy.ledger_schema import append
-from jam_dagster.privacy.release_key import key_fields
-from jam_dagster.privacy.withdrawal import withdrawal_of
+from jam_dagster.privacy.ledger.journal import append
+from jam_dagster.privacy.ledger.key import key_fields
+from jam_dagster.privacy.ledger.withdrawal import withdrawal_of
 
 DIGEST = "ab" * 32
 

@@ -12,9 +12,9 @@ import yaml
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import Aim, JamPgm, Mechanism
 from jam_dagster.pipeline import EvaluationSpec, MechanismSpec, PrivacySpec, WorkloadSpec
-from jam_dagster.pipeline.sections import UnitSpec
-from jam_dagster.synthesis import PlanRequest
-from jam_dagster.synthesis.definition import SECTIONS, UNIT, read_definition
+from jam_dagster.pipeline.yaml.sections import UnitSpec
+from jam_dagster.release import PlanRequest
+from jam_dagster.release.definition import SECTIONS, UNIT, read_definition
 from jam_dagster.tables import DemoSource, Domain
 
 CENSUS = Path(__file__).parents[2] / "assets" / "releases" / "census_demo"
@@ -75,8 +75,8 @@ def test_what_a_file_leaves_out_is_what_the_component_takes(tmp_path: Path) -> N
 def test_a_plan_has_the_ledger_key_that_the_component_would_have(
     tmp_path: Path, mechanism: Any
 ) -> None:
-    from jam_dagster.pipeline.sections import DomainSpec
     from jam_dagster.pipeline.specification import ReleaseSpec
+    from jam_dagster.pipeline.yaml.sections import DomainSpec
 
     path = written(
         tmp_path,
@@ -107,8 +107,8 @@ def test_a_plan_has_the_ledger_key_that_the_component_would_have(
 def test_a_plan_has_the_key_of_a_release_whose_domain_comes_from_private_data(
     tmp_path: Path,
 ) -> None:
-    from jam_dagster.pipeline.sections import DomainSpec
     from jam_dagster.pipeline.specification import ReleaseSpec
+    from jam_dagster.pipeline.yaml.sections import DomainSpec
 
     path = written(tmp_path, domain={"identify": "both", "bins": 16}, privacy={"epsilon": 1})
     tables = (DemoSource(), DemoSource(part="public"))

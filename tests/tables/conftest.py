@@ -10,7 +10,7 @@ from jam_dagster.tables import (
     ImpossibleCombination,
     NumericAttribute,
 )
-from jam_dagster.tables.values import text_of
+from jam_dagster.tables.domain.values import text_of
 
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
 texts = st.text(st.characters(codec="utf-8"), max_size=8) | st.sampled_from(

@@ -5,8 +5,8 @@ import pytest
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables import CategoricalAttribute, NumericAttribute
-from jam_dagster.tables.attributes import equal_width_edges
-from jam_dagster.tables.values import text_of
+from jam_dagster.tables.domain.attributes import equal_width_edges
+from jam_dagster.tables.domain.values import text_of
 
 
 def test_null_cell_is_the_last():

@@ -12,8 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jam_dagster.errors import JamError, PrivateValuesError, SourceError, SpecificationError
-from jam_dagster.tables import CsvSource, csv_records, source_from_config
-from jam_dagster.tables.csv_records import CsvRecords, Form
+from jam_dagster.tables import CsvSource, source_from_config
+from jam_dagster.tables.sources import csv_records
+from jam_dagster.tables.sources.csv_records import CsvRecords, Form
 from tests.examples import examples
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError, SourceError, SpecificationError
 from jam_dagster.tables import Domain, census_domain
-from jam_dagster.tables.yaml_text import parse_yaml, write_yaml
 
 FILE = """
 identified_from: declared

@@ -4,7 +4,7 @@ import pytest
 
 from jam_dagster.errors import InputError, OutsideDomainError
 from jam_dagster.tables import Domain, EncodedTable
-from jam_dagster.tables.encoded import digest_of
+from jam_dagster.tables.codes.table import digest_of
 
 
 def random_table(sizes, rows, seed=0):

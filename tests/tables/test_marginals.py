@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.errors import InputError
-from jam_dagster.tables import Domain, EncodedTable, Workload, marginal_blocks, marginals
-from jam_dagster.tables.marginals import MarginalCounter
+from jam_dagster.tables import Domain, EncodedTable, Workload, marginal_blocks
+from jam_dagster.tables.codes import marginals
+from jam_dagster.tables.codes.marginals import MarginalCounter
 
 
 def brute_force(table, clique):

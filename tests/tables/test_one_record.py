@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from upath import UPath
 
 from jam_dagster.errors import JamError
-from jam_dagster.pipeline.formats import TableFormat
+from jam_dagster.pipeline.storage.formats import TableFormat
 from jam_dagster.tables import (
     CategoricalAttribute,
     CsvSource,
@@ -28,8 +28,8 @@ from jam_dagster.tables import (
     draft_domain,
     encode,
     encode_chunks,
-    parquet_source,
 )
+from jam_dagster.tables.sources import parquet as parquet_source
 from tests.examples import examples
 
 

@@ -33,9 +33,9 @@ from jam_dagster.tables import (
     encode_chunks,
     encode_parquet,
     marginal_blocks,
-    parquet_source,
 )
-from jam_dagster.tables.values import text_of
+from jam_dagster.tables.domain.values import text_of
+from jam_dagster.tables.sources import parquet as parquet_source
 from tests.examples import examples
 
 SENTINEL = "zq81sentinel"

@@ -15,7 +15,7 @@ from jam_dagster.tables import (
     public_from_config,
     source_from_config,
 )
-from jam_dagster.tables.anchoring import anchored
+from jam_dagster.tables.sources.relative_paths import anchored
 
 DOMAIN = Domain.from_dict({"attributes": {"which": {"values": [f"v{n}" for n in range(20)]}}})
 FIRST = source_from_config("survey.csv")

@@ -25,7 +25,7 @@ from jam_dagster.tables import (
     keeping_details,
     stratified_split,
 )
-from jam_dagster.tables.reading import reading
+from jam_dagster.tables.sources.reading import reading
 
 SENTINEL = "zq81sentinel"
 NUMBER = 73194.25

@@ -11,7 +11,8 @@ import pytest
 
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.tables import PublicSources, source_from_config
-from jam_dagster.tables.public_apart import (
+from jam_dagster.tables.sources.identity import place_of
+from jam_dagster.tables.sources.public_apart import (
     check_apart,
     check_headers,
     check_no_people,
@@ -20,7 +21,6 @@ from jam_dagster.tables.public_apart import (
     same_rows,
     snapshot_of,
 )
-from jam_dagster.tables.source_identity import place_of
 
 
 @pytest.fixture

@@ -16,13 +16,13 @@ from jam_dagster.tables import (
     is_partitioned,
     public_from_config,
 )
-from jam_dagster.tables.anchoring import anchored
-from jam_dagster.tables.public_sources import (
+from jam_dagster.tables.sources.public import (
     draft_public,
     encode_public,
     encoded_tables,
     lacking,
 )
+from jam_dagster.tables.sources.relative_paths import anchored
 
 CONFIG = {"tables": {"census": "census.parquet", "survey": {"csv": "s_{partition}.csv"}}}
 CENSUS = pd.DataFrame({"sex": ["f", "m", "f"], "age": [30, 40, 50]})

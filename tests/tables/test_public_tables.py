@@ -5,7 +5,7 @@ import pytest
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables import Domain, EncodedTable, PublicTables, Workload
-from jam_dagster.tables.public_tables import is_known
+from jam_dagster.tables.codes.public import is_known
 
 DOMAIN = Domain.from_sizes({"a": 2, "b": 3, "c": 2})
 

@@ -6,7 +6,7 @@ import pytest
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables import Domain
-from jam_dagster.tables.spreadsheet import check_cells, is_formula
+from jam_dagster.tables.codes.spreadsheet import check_cells, is_formula
 
 
 @pytest.mark.parametrize(

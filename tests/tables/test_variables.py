@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from jam_dagster.common.variables import expanded, names_variables, with_names
 from jam_dagster.errors import SourceError, SpecificationError
 from jam_dagster.tables import CsvSource, ParquetSource, SqlSource
-from jam_dagster.tables.variables import expanded, names_variables, with_names
 
 URL = "postgresql://anna:s3cr%20t@db.internal:5432/people?sslkey=k3y4"
 

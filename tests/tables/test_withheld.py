@@ -5,13 +5,14 @@ import traceback
 
 import pytest
 
+from jam_dagster.common.redaction import withheld
 from jam_dagster.errors import (
     InputError,
     OutsideDomainError,
     PrivateStepError,
     PrivateValuesError,
 )
-from jam_dagster.tables import keeping_details, private_values, withheld
+from jam_dagster.tables import keeping_details, private_values
 
 SENTINEL = "sentinel-7f3a"
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from jam_dagster.privacy import DirectoryStore, Draws, ExactNoise, SeededNoise
 from jam_dagster.privacy import draws as draws_module
-from jam_dagster.privacy.release import LedgerAccount
+from jam_dagster.privacy.ledger.reservation import LedgerAccount
 from tests.torture.campaign import bring_to_its_end
 from tests.torture.execution import RunFailedError, execute
 from tests.torture.judge import State, ViolationError, judge

@@ -14,10 +14,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from jam_dagster.mechanisms.belief_propagation import Beliefs
-from jam_dagster.mechanisms.estimation import MirrorDescent
+from jam_dagster.models.graphical.belief_propagation import Beliefs
+from jam_dagster.models.graphical.mirror_descent import MirrorDescent
 from jam_dagster.privacy import DirectoryStore, Ledger
-from jam_dagster.privacy.release import LedgerAccount
+from jam_dagster.privacy.ledger.reservation import LedgerAccount
 from tests.torture.tally import Tally
 
 

@@ -26,7 +26,7 @@ from jam_dagster.privacy import (
     SeededNoise,
     make_noise,
 )
-from jam_dagster.synthesis import SynthesisRequest, funding, synthesize
+from jam_dagster.release import SynthesisRequest, funding, synthesize
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload, decode
 from tests.torture.points import Points, install
 from tests.torture.tally import TalliedNoise, Tally

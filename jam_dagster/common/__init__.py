@@ -1,0 +1,1 @@
+"""What knows nothing of releases: files, YAML, pages, redaction of errors."""

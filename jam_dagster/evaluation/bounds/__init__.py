@@ -1,0 +1,1 @@
+"""Bounds on the errors of a release, from what it published."""

@@ -1,0 +1,350 @@
+"""How wrong a release can be, marginal by marginal, told from what was released.
+
+McKenna, Mullins, Sheldon, Miklau: "AIM", VLDB 2022, Section 5 (Theorems 2 to 4, Corollaries 1, 2).
+Nothing private is read and nothing is paid: bounds follow from a transcript.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.evaluation.bounds.selections import EXPLAINED, Selection, explained, selections_of
+from jam_dagster.evaluation.bounds.table import ErrorBound, ErrorBounds
+from jam_dagster.evaluation.bounds.tail_bounds import aligned_noise, chosen_score, summed_noise
+from jam_dagster.mechanisms.loops.graphical import estimator_of
+from jam_dagster.mechanisms.loops.scores import l1_distance, lowest_score
+from jam_dagster.mechanisms.loops.transcript import Measurement, Round, Transcript
+from jam_dagster.mechanisms.registry import refit
+from jam_dagster.models.base import Model
+from jam_dagster.models.graphical.model import possible_cells
+from jam_dagster.privacy.accounting import exponential_epsilon, gaussian_sigma
+from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
+
+HELD_CELLS = 2**26
+"""Half a gibibyte of released counts; more are asked for again in every round."""
+
+SHARES = {"selections": 0.45, "measurements": 0.45, "records": 0.1}
+"""How the probability of failing is divided; where n is public, the last part is not used."""
+
+
+def known_bounds(
+    transcript: Transcript, domain: Domain, workload: Workload, *, released: MarginalSource
+) -> ErrorBounds | None:
+    """Return the `error_bounds` of a release; None where its mechanism does not tell."""
+    if not explained(transcript):
+        return None
+    return error_bounds(transcript, domain, workload, released=released)
+
+
+def error_bounds(
+    transcript: Transcript,
+    domain: Domain,
+    workload: Workload,
+    *,
+    confidence: float = 0.95,
+    released: MarginalSource | None = None,
+) -> ErrorBounds:
+    """Bound the error of every marginal of the workload's downward closure.
+
+    Parameters
+    ----------
+    transcript
+        A whole transcript of a mechanism that selects by weighted L1 errors, such as AIM.
+    domain, workload
+        Those of the run.
+    confidence
+        The probability with which each bound holds.
+    released
+        The model or table whose answers are bounded; scaled to n. By default the run's model.
+
+    Returns
+    -------
+    ErrorBounds
+        For each marginal separately the bound holds with at least that probability, over the noise
+        of the run. The bounds that come from selections hold all at once.
+
+    Raises
+    ------
+    SpecificationError
+        If the mechanism selects in another way, or the confidence is not between 0 and 1.
+    DomainError
+        If `domain` is not the transcript's.
+    InputError
+        If `workload` is not the run's. Its weights count too: a round chose by them.
+
+    Notes
+    -----
+    D is the private table, q_r a marginal of n_r cells, D' what is released. There are two ways to
+    a bound, and the smaller counts. Of the probability of failing that `confidence` leaves, each
+    may take 0.45, and the bound on a private n the other 0.1 (`SHARES`).
+
+    *By measurements* (Theorems 2, 3, Corollary 1). Every measurement ``y_i`` of a marginal that has
+    r within it answers r too, with noise of variance ``(n_i / n_r) sigma_i^2`` a cell. Let y be
+    their average, weighted by one over these variances. Then::
+
+        ||q_r(D) - q_r(D')||_1  <=  ||q_r(D') - y||_1 + ||q_r(D) - y||_1
+
+    whose first part is known, and `summed_noise` bounds the second.
+
+    *By selections* (Theorem 4, Corollary 2). In round t a score ``w_r (e_r - p_r)`` was computed of
+    each candidate r, where ``e_r = ||q_r(D) - q_r(M)||_1`` for the model M of that time. It chose
+    s, of weight w_s, and measured y with noise sigma. So, with `chosen_score` and `aligned_noise`::
+
+        w_r (e_r - p_r)  <=  w_s (e_s - p_s) + chosen_score
+                    e_s  <=  ||q_s(M) - y||_1 + aligned_noise
+
+    whose first line holds for all candidates at once. Solved for e_r, it bounds the error of D' by
+    ``e_r + ||q_r(M) - q_r(D')||_1``. The sensitivity in `chosen_score` is the one that the run
+    selected with: `Neighbours.error_score` of the round's heaviest candidate.
+
+    Which rounds there are, in which of them r is a candidate, and whether r gets measured, depend
+    on the noise. The paper states its theorems for a round that was fixed before. Here every round
+    may fail with that share of the probability that its rho is of the budget (half in the
+    selection, half in the measurement): it is known before the round draws, and shares add up to
+    one at most. So all rounds hold at once, the best may be taken, and a marginal that turned out
+    to be measured may go the other way.
+
+    *From the larger to the smaller.* For r within s, ``||q_r(D) - q_r(D')||_1 <= ||q_s(D) -
+    q_s(D')||_1``, since sums over cells bring tables no further apart. So the bound by selections
+    is the least of those of all marginals that have r within, which costs no confidence: they hold
+    at once. Bounds by measurements do not: each may fail with the whole share by itself, and the
+    least of several with more. They are not handed on; r is answered by the same measurements.
+
+    Cells that can hold nobody, by the domain's impossible combinations, hold nobody in D: what was
+    measured there is noise, and left out.
+
+    Where n is private, the number of records of D is at most the measured one plus
+    ``sigma sqrt(2 log(1 / failure))``; without any other bound the error is the sum of both
+    tables' records.
+    """
+    if domain.digest != transcript.domain_digest:
+        raise DomainError(
+            "This transcript belongs to another domain "
+            f"(digest {transcript.domain_digest[:12]}, given {domain.digest[:12]}); "
+            "give the domain that was stored with it."
+        )
+    if transcript.workload_digest not in ("", workload.digest):
+        raise InputError(
+            "This transcript belongs to a run of another workload "
+            f"(digest {transcript.workload_digest[:12]}, given {workload.digest[:12]}), whose "
+            "marginals or weights differ; give the run's workload."
+        )
+    if not explained(transcript):
+        raise SpecificationError(
+            f"Error bounds are known for {', '.join(EXPLAINED)}, whose rounds select by weighted "
+            f"L1 errors; this transcript is of {transcript.mechanism}."
+        )
+    if not 0.0 < confidence < 1.0:
+        raise SpecificationError(
+            f"confidence must be between 0 and 1, both excluded, got {confidence!r}."
+        )
+    failure = {name: (1 - confidence) * share for name, share in SHARES.items()}
+    released = refit(transcript, domain) if released is None else released
+    closure = workload.downward_closure()
+    pairs = _pairs(closure)
+    answers = _Released(released, transcript.records, closure)
+    measured = _bound_by_measurements(transcript, domain, closure, answers, failure["measurements"])
+    bounds = np.minimum(measured, _without_anything(transcript, failure["records"]))
+    worth = bounds.copy()
+    for whole, part in pairs:
+        worth[whole] = max(worth[whole], worth[part])
+    selected, rounds, asked = _bound_by_selections(
+        transcript, domain, workload, closure, answers, failure["selections"], worth
+    )
+    for whole, part in reversed(pairs):
+        asked[part] |= asked[whole]
+        if selected[whole] < selected[part]:
+            selected[part], rounds[part] = selected[whole], rounds[whole]
+    told = tuple(
+        ErrorBound(
+            clique,
+            "supported" if held else "unsupported" if within else "none",
+            min(bound, by_choice),
+            done if by_choice < bound else None,
+        )
+        for clique, held, within, bound, by_choice, done in zip(
+            closure,
+            np.isfinite(measured),
+            asked,
+            bounds.tolist(),
+            selected.tolist(),
+            rounds,
+            strict=True,
+        )
+    )
+    return ErrorBounds(told, confidence, transcript.records)
+
+
+def _pairs(closure: Sequence[Clique]) -> list[tuple[int, int]]:
+    """Return each marginal with all that lack one attribute of it, by number, smaller ones first.
+
+    Steps of one attribute lead from any marginal of a downward closure to all within it, and there
+    are far fewer of them than pairs of marginals.
+    """
+    number_of = {clique: number for number, clique in enumerate(closure)}
+    return [
+        (number, number_of[part])
+        for number, clique in enumerate(closure)
+        if len(clique) > 1
+        for part in combinations(clique, len(clique) - 1)
+    ]
+
+
+def _bound_by_measurements(
+    transcript: Transcript,
+    domain: Domain,
+    closure: Sequence[Clique],
+    released: _Released,
+    failure: float,
+) -> np.ndarray:
+    """Bound the marginals within measured ones, shape ``(m,)``; infinity for the others."""
+    held: dict[Clique, list[Measurement]] = {}
+    for one in transcript.measurements:
+        if one.source == "private" and one.cell is None:
+            held.setdefault(one.clique, []).append(one)
+    # What all of the budget would buy, if all of it went into one marginal.
+    most = 1 / gaussian_sigma(transcript.neighbours.marginal_l2, transcript.rho_budget) ** 2
+    bounds = np.full(len(closure), np.inf)
+    for number, clique in enumerate(closure):
+        within = [
+            one for measured in held if set(clique) <= set(measured) for one in held[measured]
+        ]
+        if not within:
+            continue
+        size = domain.size(clique)
+        precisions = [size / one.values.size / one.sigma**2 for one in within]
+        precision = math.fsum(precisions)
+        answers = [_summed(one, clique) for one in within]
+        average = np.average(answers, axis=0, weights=precisions)
+        possible = possible_cells(domain, clique)
+        known = l1_distance(released.marginals([clique])[clique], average * possible)
+        bounds[number] = known + summed_noise(int(possible.sum()), precision, most, failure)
+    return bounds
+
+
+def _summed(measurement: Measurement, clique: Clique) -> np.ndarray:
+    """Return what a measurement says of a marginal within it."""
+    away = tuple(i for i, name in enumerate(measurement.clique) if name not in clique)
+    summed: np.ndarray = measurement.values.sum(axis=away)
+    return summed
+
+
+def _bound_by_selections(
+    transcript: Transcript,
+    domain: Domain,
+    workload: Workload,
+    closure: Sequence[Clique],
+    released: _Released,
+    failure: float,
+    worth: np.ndarray,
+) -> tuple[np.ndarray, list[int | None], np.ndarray]:
+    """Bound candidates by the rounds' selections; return by which, and who was ever a candidate.
+
+    A bound that is not below `worth`, shape ``(m,)``, may be left at infinity: it helps nobody.
+    """
+    number_of = {clique: number for number, clique in enumerate(closure)}
+    bounds = np.full(len(closure), np.inf)
+    rounds: list[int | None] = [None] * len(closure)
+    asked = np.zeros(len(closure), dtype=bool)
+    estimator = estimator_of(transcript, domain)
+    selections = selections_of(transcript, domain, workload)
+    for done, selection in zip(transcript.rounds, selections, strict=True):
+        if selection is not None and len(selection.cliques) != done.candidates:
+            raise InputError(
+                f"Round {done.index + 1} of this transcript chose from {done.candidates} "
+                f"marginals, this workload has {len(selection.cliques)} then; give the run's "
+                "workload."
+            )
+        numbers = [number_of[clique] for clique in selection.cliques] if selection else []
+        asked[numbers] = True
+        if done.measurement is None:
+            continue
+        if selection is not None:
+            part = failure * (done.rho_select + done.rho_measure) / transcript.rho_budget
+            chosen = selection.cliques.index(done.clique)
+            possible = possible_cells(domain, done.clique)
+            seen = _error_seen(done.measurement, possible, estimator.model, part / 2)
+            now = _errors_then(transcript, done, selection, chosen, seen, part / 2)
+            # The rest only adds to it: no need to answer what is no better already.
+            better = now < np.minimum(bounds, worth)[numbers]
+            wanted = {
+                clique: error
+                for clique, error, answer in zip(
+                    selection.cliques, now.tolist(), better, strict=True
+                )
+                if answer
+            }
+            for block in marginal_blocks(estimator.model, wanted):
+                answers = released.marginals(list(block))
+                for clique, answer in block.items():
+                    number = number_of[clique]
+                    bound = wanted[clique] + l1_distance(answer, answers[clique])
+                    if bound < bounds[number]:
+                        bounds[number], rounds[number] = bound, done.index
+        estimator.add(done.measurement)
+    return bounds, rounds, asked
+
+
+def _error_seen(
+    measurement: Measurement, possible: np.ndarray, model: Model, failure: float
+) -> float:
+    """Bound the error that a model had on the marginal measured next, in counts."""
+    seen = l1_distance(model.marginal(measurement.clique), measurement.values * possible)
+    return seen + aligned_noise(int(possible.sum()), measurement.sigma, failure)
+
+
+def _errors_then(
+    transcript: Transcript,
+    done: Round,
+    selection: Selection,
+    chosen: int,
+    seen: float,
+    failure: float,
+) -> np.ndarray:
+    """Bound the errors that a round's candidates had when it chose, in counts, shape ``(m,)``."""
+    weights, penalties = selection.weights, selection.penalties
+    sensitivity = transcript.neighbours.error_score(float(weights.max()))
+    epsilon = exponential_epsilon(done.rho_select)
+    # What the run chose from is never below that.
+    best = max(weights[chosen] * (seen - penalties[chosen]), lowest_score(sensitivity))
+    best += chosen_score(len(weights), sensitivity, epsilon, failure)
+    errors: np.ndarray = np.maximum(0.0, penalties + best / weights)
+    return errors
+
+
+class _Released:
+    """What is released, its counts scaled to n records."""
+
+    def __init__(self, source: MarginalSource, records: int, closure: Sequence[Clique]) -> None:
+        self._source = source
+        self._scale = records / source.records
+        cells = sum(source.domain.size(clique) for clique in closure)
+        self._held = self._answer(closure) if cells <= HELD_CELLS else None
+
+    def _answer(self, cliques: Sequence[Clique]) -> dict[Clique, np.ndarray]:
+        found = self._source.marginals(cliques)
+        return {clique: counts * self._scale for clique, counts in found.items()}
+
+    def marginals(self, cliques: Sequence[Clique]) -> Mapping[Clique, np.ndarray]:
+        """Return counts of at least these marginals."""
+        return self._answer(cliques) if self._held is None else self._held
+
+
+def _without_anything(transcript: Transcript, failure: float) -> float:
+    """Bound the distance of two tables of which nothing is known but how many records they have."""
+    most = float(transcript.records)
+    if not transcript.neighbours.records_public:
+        sigma = [
+            call.scale
+            for call in transcript.calls
+            if call.step.startswith("records") and call.scale is not None
+        ]
+        if not sigma:
+            return math.inf
+        most += sigma[-1] * math.sqrt(2 * math.log(1 / failure))
+    return transcript.records + most

@@ -1,0 +1,1 @@
+"""What the rounds of several mechanisms share."""

@@ -1,0 +1,232 @@
+"""What mechanisms that fit a graphical model have in common: the filter, the fits, the refit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, get_args
+
+import numpy as np
+
+from jam_dagster.errors import EmptyCandidateSetError, InputError
+from jam_dagster.mechanisms.loops.base import MechanismRun
+from jam_dagster.mechanisms.loops.scores import l1_distance
+from jam_dagster.mechanisms.loops.settings import setting
+from jam_dagster.mechanisms.loops.transcript import Measurement, Transcript
+from jam_dagster.models.base import Described
+from jam_dagster.models.graphical.junction_tree import mask_of
+from jam_dagster.models.graphical.kernels import one_thread
+from jam_dagster.models.graphical.mirror_descent import (
+    Convergence,
+    Estimator,
+    EstimatorName,
+    Weighting,
+    make_estimator,
+)
+from jam_dagster.models.graphical.model import FittedModel
+from jam_dagster.models.graphical.tractability import TractabilityFilter
+from jam_dagster.tables import Clique, Domain, MarginalSource
+
+if TYPE_CHECKING:
+    from jam_dagster.privacy.draws import Draws
+
+
+class GraphicalMechanism(Described, Protocol):
+    """A mechanism that fits a graphical model: the settings of the fits."""
+
+    @property
+    def estimator(self) -> str:
+        """How the model is fitted."""
+
+    @property
+    def iterations(self) -> int:
+        """Most steps of a fit."""
+
+    @property
+    def tolerance(self) -> float:
+        """When a fit ends."""
+
+
+def alpha_setting(default: float) -> float:
+    """Return the setting of the share of a round's budget that measures."""
+    share: float = setting(
+        default, "share of a round's budget that measures, the rest selects", above=0, below=1
+    )
+    return share
+
+
+def size_limit_setting() -> float:
+    """Return the setting of the largest model."""
+    limit: float = setting(80.0, "largest junction tree of the model, in MB", above=0)
+    return limit
+
+
+def estimator_setting() -> str:
+    """Return the setting of how the model is fitted."""
+    name: str = setting(
+        "accelerated",
+        "how the model is fitted: accelerated, mirror_descent (plain, to verify with) or mbi"
+        " (Private-PGM's, slow)",
+        choices=get_args(EstimatorName),
+    )
+    return name
+
+
+def iterations_setting() -> int:
+    """Return the setting of the most steps of a fit."""
+    most: int = setting(1000, "most steps of a fit", minimum=1)
+    return most
+
+
+def tolerance_setting() -> float:
+    """Return the setting of when a fit ends."""
+    tolerance: float = setting(
+        0.1,
+        "trades error for time: an accelerated fit ends when 15 steps lowered its loss by less"
+        " than this share; 0 takes all iterations",
+        minimum=0,
+        below=1,
+    )
+    return tolerance
+
+
+def check_first_candidates(
+    domain: Domain, candidates: Sequence[Clique], size_limit_mb: float, rounds: int
+) -> None:
+    """Raise unless a candidate fits the model of the first round.
+
+    Raises
+    ------
+    EmptyCandidateSetError
+        If none takes less than an even share of the limit.
+    """
+    limit = size_limit_mb / rounds
+    if not TractabilityFilter(domain, candidates).fitting([], limit):
+        empty = FittedModel.uniform(domain, 1.0).size_mb
+        raise EmptyCandidateSetError(
+            f"No marginal of the workload fits the first round's model size limit of "
+            f"{limit:.3g} MB (size_limit_mb / rounds); the empty model alone takes "
+            f"{empty:.3g} MB. Raise size_limit_mb, lower rounds, or use fewer values an "
+            "attribute."
+        )
+
+
+class GraphicalRun(MechanismRun):
+    """The state of a run: private counts, the graphical model, and the rounds so far.
+
+    Parameters
+    ----------
+    mechanism
+        Whose run it is.
+    private
+        The table to protect.
+    closure
+        The candidates: the downward closure of the workload.
+    draws
+        Charges, draws and stores.
+    weighting
+        How the fits weigh measurements; see `make_estimator`.
+    """
+
+    def __init__(
+        self,
+        mechanism: GraphicalMechanism,
+        private: MarginalSource,
+        closure: Sequence[Clique],
+        draws: Draws,
+        *,
+        weighting: Weighting = "alike",
+    ) -> None:
+        super().__init__(mechanism, private, closure, draws)
+        masks = (mask_of(self.domain.positions[name] for name in q) for q in self.closure)
+        self._clique_of = dict(zip(masks, self.closure, strict=True))
+        self._mask_of = {q: mask for mask, q in self._clique_of.items()}
+        self.filter = TractabilityFilter(self.domain, self.closure)
+        self.estimator = make_estimator(
+            mechanism.estimator,
+            self.domain,
+            self.records,
+            iterations=mechanism.iterations,
+            tolerance=mechanism.tolerance,
+            weighting=weighting,
+        )
+
+    @property
+    def model(self) -> FittedModel:
+        """The model of all measurements so far."""
+        return self.estimator.model
+
+    def fit(self, measurement: Measurement) -> Convergence:
+        """Refit the model with one measurement more."""
+        return self.estimator.add(measurement)
+
+    @property
+    def released(self) -> FittedModel:
+        """The model with beliefs propagated from its potentials alone."""
+        return self.model.recalibrated()
+
+    def fitting(self, limit: float) -> list[int]:
+        """Return the numbers of the candidates that keep the model within `limit` megabytes."""
+        with self.stage("filter"):
+            return self.filter.fitting(self.measured, limit)
+
+    def errors(self, numbers: Sequence[int]) -> np.ndarray:
+        """Return ``||q(D) - q(model)||_1`` of candidates, in counts, shape ``(m,)``."""
+        errors = np.empty(len(self.closure))
+        calibrated, total = self.model.calibrated, self.records
+        with self.stage("answer"), one_thread():
+            for block in self.blocks([self.closure[number] for number in numbers]):
+                for mask, answer in calibrated.marginals(self._mask_of[clique] for clique in block):
+                    clique = self._clique_of[mask]
+                    errors[self.number[clique]] = l1_distance(block[clique], answer * total)
+            calibrated.forget()
+        return errors[list(numbers)]
+
+
+def estimator_of(transcript: Transcript, domain: Domain) -> Estimator:
+    """Return the estimator that a transcript's model was fitted with, without measurements.
+
+    Raises
+    ------
+    InputError
+        If the transcript does not say how the model was fitted.
+    """
+    settings = transcript.parameters
+    missing = [name for name in ("estimator", "iterations", "tolerance") if name not in settings]
+    if missing:
+        raise InputError(
+            f"This transcript does not say with which {missing[0]} its model was fitted: it comes "
+            "from an earlier version. Load the model that was stored beside it instead."
+        )
+    return make_estimator(
+        settings["estimator"],
+        domain,
+        transcript.records,
+        iterations=settings["iterations"],
+        tolerance=settings["tolerance"],
+        weighting=settings.get("weighting", "alike"),
+    )
+
+
+def refit_graphical(
+    transcript: Transcript, domain: Domain, measurements: Sequence[Measurement] | None = None
+) -> FittedModel:
+    """Return the model of a transcript: the same fits in the same order.
+
+    Parameters
+    ----------
+    transcript
+        A whole transcript.
+    domain
+        The domain that it refers to.
+    measurements
+        What the fits were given, where it is not the transcript's measurements as they are.
+
+    Raises
+    ------
+    InputError
+        If the transcript does not say how the model was fitted.
+    """
+    estimator = estimator_of(transcript, domain)
+    for measurement in transcript.measurements if measurements is None else measurements:
+        estimator.add(measurement)
+    return estimator.model.recalibrated()

@@ -1,0 +1,207 @@
+"""What mechanisms share that choose queries by error: whole marginals, or single cells of them."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.mechanisms.loops.base import (
+    MechanismRun,
+    check_countable,
+    check_queries,
+    check_share,
+)
+from jam_dagster.mechanisms.loops.graphical import alpha_setting
+from jam_dagster.mechanisms.loops.scores import MEAN_ABSOLUTE_NORMAL
+from jam_dagster.mechanisms.loops.settings import check_settings, setting
+from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
+from jam_dagster.privacy.noise.calls import SelectionKind
+from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
+
+if TYPE_CHECKING:
+    from jam_dagster.privacy import Neighbours
+    from jam_dagster.privacy.draws import Draws
+
+
+@dataclass(frozen=True)
+class QueryMechanism(ABC):
+    """A mechanism that chooses one query a round, and the settings of all of them.
+
+    Attributes
+    ----------
+    rounds
+        T, the number of queries that are selected.
+    alpha
+        Share of a round's budget that goes to measuring; the rest selects. In (0, 1).
+    queries
+        ``marginal``: a round selects and measures a whole marginal; ``cell``: one cell of one.
+
+    Raises
+    ------
+    SpecificationError
+        If a setting is out of range.
+
+    Notes
+    -----
+    - Whole marginals are chosen from the downward closure of the workload by
+      ``||q(D) - q(model)||_1 - sqrt(2/pi) sigma n_q``, as AIM and JAM-PGM choose: a marginal whose
+      noise would be larger than its error teaches nothing. n_q counts the cells that can hold
+      anybody.
+    - Single cells, whose noise is alike, are chosen from the workload's marginals by
+      ``|q(D) - q(model)|``, as in the papers.
+    - T rounds with equal parts of what is left; the last one spends all of it.
+    """
+
+    rounds: int = setting(10, "T, the number of rounds", minimum=1)
+    alpha: float = alpha_setting(0.8)
+    queries: str = setting(
+        "marginal",
+        "what a round measures: a whole marginal, or a single cell of one",
+        choices=("marginal", "cell"),
+    )
+
+    name: ClassVar[str]
+    uses_public: ClassVar[bool] = False
+    samples: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return asdict(self)
+
+    def expected_rounds(self, domain: Domain, workload: Workload) -> int:
+        """Return T."""
+        return self.rounds
+
+    def check_budget(self, rho: float) -> None:
+        """Raise SpecificationError if `rho` leaves nothing worth its noise to a round."""
+        check_share(rho, self.rounds)
+
+    def check(self, domain: Domain, workload: Workload, rho: float) -> None:
+        """Raise if the mechanism cannot start, before anything is reserved or counted.
+
+        Raises
+        ------
+        SpecificationError
+            If `rho` leaves nothing worth its noise to a round, or the workload has a marginal that
+            is too large to be counted, or too many cells to be chosen from.
+        """
+        self.check_budget(rho)
+        check_countable(domain, workload.cliques)
+        if self.queries == "cell":
+            check_queries(domain, workload)
+
+    @classmethod
+    def sensitivities(
+        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
+    ) -> Iterable[float]:
+        """Return what the sensitivity of each selection must be, the same in every round."""
+        single = transcript.parameters.get("queries") == "cell"
+        return repeat(_sensitivity(neighbours, single=single))
+
+
+def _sensitivity(neighbours: Neighbours, *, single: bool) -> float:
+    return neighbours.cell if single else neighbours.error_score()
+
+
+class QueryRun(MechanismRun):
+    """A run that chooses queries, numbered through: marginals, or the cells of all marginals.
+
+    Attributes
+    ----------
+    kind
+        By which mechanism it chooses.
+    times
+        How often each query was measured.
+    """
+
+    kind: SelectionKind = "exponential mechanism"
+
+    def __init__(
+        self,
+        mechanism: QueryMechanism,
+        private: MarginalSource,
+        workload: Workload,
+        draws: Draws,
+    ) -> None:
+        self.single = mechanism.queries == "cell"
+        cliques = workload.cliques if self.single else workload.downward_closure()
+        super().__init__(mechanism, private, cliques, draws)
+        self.rounds_planned = mechanism.rounds
+        self.alpha = mechanism.alpha
+        self.starts = np.cumsum([0, *(self.domain.size(clique) for clique in cliques)])
+        self.times = np.zeros(self.starts[-1] if self.single else len(cliques), dtype=np.int64)
+
+    def queries(self) -> npt.NDArray[np.intp]:
+        """Return the numbers of the queries that may be chosen now: all of them."""
+        return np.arange(len(self.times))
+
+    def query_of(self, number: int) -> tuple[Clique, int | None]:
+        """Return the marginal of a query, and its cell where it is one."""
+        if not self.single:
+            return self.closure[number], None
+        marginal = int(np.searchsorted(self.starts, number, side="right")) - 1
+        return self.closure[marginal], number - int(self.starts[marginal])
+
+    def query_errors(self, numbers: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
+        """Return how wrong the model is about queries, in counts, shape ``(m,)``."""
+        if not self.single:
+            return self.errors(numbers.tolist())
+        errors = np.empty(int(self.starts[-1]))
+        with self.stage("answer"):
+            for clique, counts, answer in self.answered(self.closure):
+                first = self.starts[self.number[clique]]
+                apart = np.abs(counts - answer).ravel()
+                errors[first : first + apart.size] = apart
+        return errors[numbers]
+
+    def round(self, index: int) -> Round | str:
+        """Select, measure and fit once; or say why the run ends here."""
+        started = time.monotonic()
+        numbers = self.queries()
+        if not len(numbers):
+            return "no candidate fits"
+        errors = self.query_errors(numbers)
+
+        def score(sigma: float) -> np.ndarray:
+            if self.single:
+                return errors
+            return errors - MEAN_ABSOLUTE_NORMAL * sigma * self.cells[numbers]
+
+        def named(place: int) -> str:
+            clique, cell = self.query_of(int(numbers[place]))
+            return subject_of(clique, cell=cell)
+
+        choice = self.choose(
+            index,
+            self.evenly(self.rounds_planned - index, self.alpha),
+            score,
+            _sensitivity(self.draws.neighbours, single=self.single),
+            named=named,
+            kind=self.kind,
+        )
+        if isinstance(choice, str):
+            return choice
+        number = int(numbers[choice.index])
+        clique, cell = self.query_of(number)
+        done = self.complete(
+            started,
+            index,
+            clique,
+            candidates=len(numbers),
+            rho_select=choice.rho_select,
+            rho_measure=choice.rho_measure,
+            cell=cell,
+        )
+        if not isinstance(done, str) and done.measurement is not None:
+            self.times[number] += 1
+        return done

@@ -1,0 +1,185 @@
+"""Settings of mechanisms: each stated once, with what it means and what it may be.
+
+A mechanism is a frozen dataclass whose fields are made by `setting`. What is said there checks the
+values, and is read by the YAML schema, the command line and the documentation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from dataclasses import dataclass
+from functools import cache
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+from jam_dagster.errors import InputError, SpecificationError
+
+if TYPE_CHECKING:
+    from jam_dagster.mechanisms.loops.transcript import Transcript
+
+_KEY = "setting"
+
+_NONE = ("none", "null", "")
+_TRUTH = {"true": True, "yes": True, "false": False, "no": False}
+
+_KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a mechanism.
+
+    Attributes
+    ----------
+    name
+        As configuration gives it.
+    kind
+        ``int``, ``float``, ``str`` or ``bool``.
+    default
+        The value without configuration; None where it follows from the domain.
+    text
+        What it means, in one line.
+    optional
+        Whether None is a value.
+    minimum, above, maximum, below
+        Bounds of a number, the second and the last excluded. None: no bound.
+    choices
+        The texts that it may be; empty: any.
+    """
+
+    name: str
+    kind: type
+    default: Any
+    text: str
+    optional: bool = False
+    minimum: float | None = None
+    above: float | None = None
+    maximum: float | None = None
+    below: float | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> str:
+        """What the setting may be, in words."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        bounds = [
+            f"{words} {bound:g}"
+            for words, bound in (
+                ("at least", self.minimum),
+                ("above", self.above),
+                ("at most", self.maximum),
+                ("below", self.below),
+            )
+            if bound is not None
+        ]
+        return ", ".join([_KINDS[self.kind], " and ".join(bounds)]) if bounds else _KINDS[self.kind]
+
+    def read(self, value: object) -> Any:
+        """Return a value as its kind, as far as it can be read as one; what cannot stays as it is.
+
+        A text may stand for a number: YAML 1.1 reads ``1e-9`` as a text, a template yields one, and
+        so does a command line, where true and false are texts besides.
+        """
+        if isinstance(value, bool) or self.kind is str or value is None:
+            return value
+        if isinstance(value, str) and value.strip().lower() in _NONE and self.optional:
+            return None
+        if self.kind is bool:
+            return _TRUTH.get(value.strip().lower(), value) if isinstance(value, str) else value
+        if not isinstance(value, str | int | float):
+            return value
+        try:
+            number = float(value)
+            if self.kind is int:
+                return int(number) if number == int(number) else value
+        except (ValueError, OverflowError):
+            return value
+        return number
+
+    def accepts(self, value: object) -> bool:
+        """Whether `value` is of the kind and within the bounds."""
+        if value is None:
+            return self.optional
+        if isinstance(value, bool) or self.kind is bool:
+            return isinstance(value, bool) and self.kind is bool
+        if self.kind is str:
+            return isinstance(value, str) and (not self.choices or value in self.choices)
+        number = int if self.kind is int else int | float
+        # Integers beyond floats cannot be asked whether they are finite.
+        if not isinstance(value, number) or not abs(value) <= sys.float_info.max:
+            return False
+        return (
+            (self.minimum is None or value >= self.minimum)
+            and (self.above is None or value > self.above)
+            and (self.maximum is None or value <= self.maximum)
+            and (self.below is None or value < self.below)
+        )
+
+
+def setting(
+    default: Any,
+    text: str,
+    *,
+    minimum: float | None = None,
+    above: float | None = None,
+    maximum: float | None = None,
+    below: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """Return the dataclass field of a setting; see `Setting` for the parameters."""
+    told = {
+        "text": text,
+        "minimum": minimum,
+        "above": above,
+        "maximum": maximum,
+        "below": below,
+        "choices": choices,
+    }
+    return dataclasses.field(default=default, metadata={_KEY: told})
+
+
+def settings_of(mechanism: type) -> dict[str, Setting]:
+    """Return the settings of a mechanism's class by name, in order."""
+    return dict(_settings_of(mechanism))
+
+
+@cache
+def _settings_of(mechanism: type) -> dict[str, Setting]:
+    hints = get_type_hints(mechanism)
+    found = {}
+    for one in dataclasses.fields(mechanism):
+        kinds = get_args(hints[one.name]) or (hints[one.name],)
+        # A Literal's arguments are its texts.
+        kind = next((k for k in kinds if isinstance(k, type) and k is not NoneType), str)
+        found[one.name] = Setting(
+            one.name, kind, one.default, optional=NoneType in kinds, **one.metadata[_KEY]
+        )
+    return found
+
+
+def check_settings(mechanism: Any) -> None:
+    """Raise SpecificationError, naming setting and remedy, unless all values are allowed."""
+    for name, one in settings_of(type(mechanism)).items():
+        value = getattr(mechanism, name)
+        if not one.accepts(value):
+            raise SpecificationError(f"{name} must be {one.allowed}, got {value!r}.")
+
+
+def told_settings(mechanism: type, transcript: Transcript) -> dict[str, Any]:
+    """Return the settings of a mechanism's class as a transcript tells them.
+
+    Raises
+    ------
+    InputError
+        If the transcript lacks one.
+    """
+    told = transcript.parameters
+    missing = [name for name in settings_of(mechanism) if name not in told]
+    if missing:
+        raise InputError(
+            f"This transcript does not say with which {missing[0]} its model was fitted: it "
+            "comes from another version. Load the model that was stored beside it instead."
+        )
+    return {name: told[name] for name in settings_of(mechanism)}

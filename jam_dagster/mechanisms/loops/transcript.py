@@ -1,0 +1,350 @@
+"""The transcript of a run: everything that was released, enough to refit the model."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from jam_dagster.common.files import write_whole
+from jam_dagster.common.shown_text import one_line
+from jam_dagster.errors import InputError
+from jam_dagster.privacy.ledger.key import canonical_json
+from jam_dagster.privacy.noise.calls import NoiseCall
+from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
+from jam_dagster.tables import Clique
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from upath import UPath
+
+Origin = Literal["private", "public"]
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """A marginal that was measured.
+
+    Attributes
+    ----------
+    clique
+        Attributes, in domain order.
+    source
+        ``private``: with Gaussian noise; ``public``: exact counts of the public table.
+    values
+        Counts (float64, shape of the clique), scaled to n records.
+    sigma
+        Standard deviation of the noise of each cell, in counts; 0 for public.
+    round
+        The round that measured it, from 0.
+    cell
+        Where only one cell of the marginal was measured, its place in the flattened marginal; then
+        `values` has shape ``(1,)``.
+    """
+
+    clique: Clique
+    source: Origin
+    values: np.ndarray
+    sigma: float
+    round: int
+    cell: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One round: what was selected, what it cost, what was measured.
+
+    Attributes
+    ----------
+    index
+        The round, from 0.
+    clique, source
+        The marginal selected and where it was measured.
+    candidates
+        Number of marginals that fitted the size limit (each counts once, for both sources).
+    rho_select, rho_measure
+        zCDP cost of the selection and of the measurement (0 for public).
+    rho_spent
+        Cost of all rounds up to this one, lost draws included.
+    sigma
+        Noise of the measurement in counts, 0 for public.
+    size_limit_mb, model_mb
+        The limit that candidates had to meet, None where there is none, and the size of the model
+        refitted.
+    l1_residual
+        ``||model - measured||_1 / n`` after the refit; NaN without a measurement.
+    iterations, loss
+        How the refit converged: its steps, and the sum over all measurements so far of
+        ``||model - measured||_2^2 / (2 n^2)``, each times its weight. 0 and NaN without a
+        measurement.
+    seconds
+        Time that the round took. NaN in a transcript that was read: how long counting private
+        records takes is covered by no guarantee, so it is not kept with what may leave.
+    measurement
+        None where the measurement was charged and then lost to a crash.
+    table
+        Which public table it was measured in, where they have names.
+    """
+
+    index: int
+    clique: Clique
+    source: Origin
+    candidates: int
+    rho_select: float
+    rho_measure: float
+    rho_spent: float
+    sigma: float
+    size_limit_mb: float | None
+    model_mb: float
+    l1_residual: float
+    iterations: int
+    loss: float
+    seconds: float
+    measurement: Measurement | None = field(repr=False)
+    table: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Where it was measured, in words: ``private``, ``public``, or ``public acs_2018``."""
+        return f"{self.source} {self.table}".rstrip()
+
+    def line(self, rounds: int | None) -> str:
+        """Return the line that a log shows for this round, of so many where that is known."""
+        of = "" if rounds is None else f"/{rounds}"
+        cost = f"sigma {self.sigma:,.1f}" if self.source == "private" else "free"
+        if self.measurement is None:
+            cost = "measurement lost"
+        return (
+            f"round {self.index + 1}{of}: {one_line(' x '.join(self.clique))} from {self.origin} "
+            f"({cost}); {self.candidates} candidates, model {self.model_mb:.2f} MB, "
+            f"{self.iterations} steps, rho spent {self.rho_spent:.4g}, {self.seconds:.1f} s"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Transcript:
+    """The ordered rounds of a run.
+
+    Attributes
+    ----------
+    mechanism, parameters
+        Name and settings of the mechanism.
+    domain_digest
+        Digest of the domain that the cliques refer to.
+    records
+        n, the number of private records: as it is where neighbouring tables share it, else as it
+        was measured, with noise.
+    rho_budget
+        What the run was given.
+    rho_spent
+        What it cost: every draw, lost ones included.
+    rounds
+        The rounds, in order.
+    ended
+        ``all rounds``, ``no candidate fits``, ``budget exhausted`` or, by an operator, ``closed``.
+    noise, releasable
+        The noise backend, and whether its outcomes may leave.
+    neighbours
+        Which tables the run must not let anybody tell apart.
+    calls
+        Every draw that the run paid for, in order, lost ones included.
+    workload_digest
+        Digest of the workload that the run served, by whose weights it may have chosen; empty in
+        transcripts of earlier versions.
+    """
+
+    mechanism: str
+    parameters: Mapping[str, Any]
+    domain_digest: str
+    records: int
+    rho_budget: float
+    rho_spent: float
+    rounds: tuple[Round, ...]
+    ended: str
+    noise: str
+    releasable: bool
+    neighbours: Neighbours = REPLACE_ONE
+    calls: tuple[NoiseCall, ...] = ()
+    workload_digest: str = ""
+
+    def __repr__(self) -> str:
+        picks = " and ".join(f"{count} {source}" for source, count in self.picks.items())
+        return f"Transcript({self.mechanism}, {picks} rounds, rho {self.rho_spent:.6g} spent)"
+
+    def _repr_html_(self) -> str:
+        from jam_dagster.common.notebook import card
+
+        facts = {
+            "mechanism": self.mechanism,
+            "protects": self.neighbours.describe(),
+            "rho spent": f"{self.rho_spent:.6g} of {self.rho_budget:.6g}",
+            "rounds": " and ".join(f"{count} {source}" for source, count in self.picks.items()),
+            "ended": self.ended,
+            "noise": self.noise,
+        }
+        rows = (
+            (
+                one.index + 1,
+                " x ".join(one.clique),
+                one.origin,
+                "lost"
+                if one.measurement is None
+                else (f"{one.sigma:,.1f}" if one.source == "private" else ""),
+                one.rho_select + one.rho_measure,
+                f"{one.model_mb:.2f}",
+            )
+            for one in self.rounds
+        )
+        return card(
+            "Transcript",
+            facts,
+            label="" if self.releasable else "not releasable",
+            columns=("round", "marginal", "source", "noise (sigma)", "rho", "model MB"),
+            rows=rows,
+        )
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """All measurements, in order."""
+        return tuple(r.measurement for r in self.rounds if r.measurement is not None)
+
+    @cached_property
+    def picks(self) -> dict[str, int]:
+        """Number of rounds that measured private and public marginals.
+
+        Where there are any, also of those whose measurement was ``lost``; together all rounds.
+        """
+        made = Counter("lost" if r.measurement is None else r.source for r in self.rounds)
+        lost = {"lost": made["lost"]} if made["lost"] else {}
+        return {"private": made["private"], "public": made["public"]} | lost
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a round, without the measured values."""
+        import pandas as pd
+
+        rows = [
+            {
+                "round": r.index + 1,
+                "clique": " x ".join(r.clique),
+                "source": r.origin,
+                "candidates": r.candidates,
+                "rho_select": r.rho_select,
+                "rho_measure": r.rho_measure,
+                "rho_spent": r.rho_spent,
+                "sigma": r.sigma,
+                "size_limit_mb": r.size_limit_mb,
+                "model_mb": r.model_mb,
+                "l1_residual": r.l1_residual,
+                "iterations": r.iterations,
+                "loss": r.loss,
+                "seconds": r.seconds,
+            }
+            for r in self.rounds
+        ]
+        return pd.DataFrame(rows)
+
+    def save(self, directory: Path | UPath) -> None:
+        """Write the transcript to a folder: ``transcript.json`` and ``measurements.npz``."""
+        directory.mkdir(parents=True, exist_ok=True)
+        rounds, tables = [], {}
+        for r in self.rounds:
+            described = {k: v for k, v in vars(r).items() if k not in ("measurement", "seconds")}
+            if not r.table:
+                del described["table"]
+            described["measured"] = r.measurement is not None
+            if r.measurement is not None and r.measurement.cell is not None:
+                described["cell"] = r.measurement.cell
+            if r.measurement is None:
+                described["l1_residual"] = described["loss"] = None
+            rounds.append(described)
+            if r.measurement is not None:
+                tables[f"round_{r.index}"] = r.measurement.values
+        description = {k: v for k, v in vars(self).items() if k not in ("rounds", "picks")}
+        description["neighbours"] = self.neighbours.to_dict()
+        description["calls"] = [call.to_dict() for call in self.calls]
+        description["rounds"] = rounds
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, **tables)
+        write_whole(directory / "measurements.npz", buffer.getvalue())
+        # The description goes last: where it stands, the transcript is whole.
+        text = json.dumps(description, indent=1, allow_nan=False)
+        write_whole(directory / "transcript.json", text.encode())
+
+    @classmethod
+    def load(cls, directory: Path | UPath) -> Transcript:
+        """Read a transcript that `save` wrote.
+
+        Raises
+        ------
+        InputError
+            If the folder does not hold one.
+        """
+        path = directory / "transcript.json"
+        if not path.exists():
+            raise InputError(
+                f"{directory} holds no transcript.json; give a folder that save() wrote."
+            )
+        description = json.loads(path.read_text())
+        packed = io.BytesIO((directory / "measurements.npz").read_bytes())
+        rounds = []
+        with np.load(packed, allow_pickle=False) as stored:
+            for described in description.pop("rounds"):
+                clique = tuple(described.pop("clique"))
+                cell = described.pop("cell", None)
+                measurement = None
+                if described.pop("measured"):
+                    measurement = Measurement(
+                        clique,
+                        described["source"],
+                        stored[f"round_{described['index']}"],
+                        described["sigma"],
+                        described["index"],
+                        cell,
+                    )
+                else:
+                    described["l1_residual"] = described["loss"] = math.nan
+                described["seconds"] = math.nan
+                rounds.append(Round(clique=clique, measurement=measurement, **described))
+        neighbours = Neighbours(**description.pop("neighbours", {}))
+        calls = tuple(NoiseCall(**call) for call in description.pop("calls", ()))
+        return cls(rounds=tuple(rounds), neighbours=neighbours, calls=calls, **description)
+
+
+def subject_of(
+    clique: Clique, source: Origin = "private", table: str = "", cell: int | None = None
+) -> str:
+    """Return the name of what a round chose or measured, as the digests of outcomes have it."""
+    return canonical_json([list(clique), source, table, cell])
+
+
+def sampling_generator(transcript: Transcript) -> np.random.Generator:
+    """Return the generator that samples a release's table, always the same for the same release.
+
+    Its seed is derived from the measurements. They are differentially private, so the seed is too,
+    and a table made again is the table that was published.
+    """
+    digest = measurements_hash(transcript).digest()
+    return np.random.default_rng(int.from_bytes(digest[:16]))
+
+
+def measurements_hash(transcript: Transcript, prefix: bytes = b"") -> hashlib._Hash:
+    """Return the SHA-256 of `prefix` and of all that a transcript measured, in its order.
+
+    What was measured is differentially private or public, so its hash may leave.
+    """
+    hashed = hashlib.sha256(prefix)
+    for measurement in transcript.measurements:
+        hashed.update(repr((measurement.clique, measurement.source)).encode())
+        if measurement.cell is not None:
+            hashed.update(repr(measurement.cell).encode())
+        hashed.update(np.ascontiguousarray(measurement.values, dtype="<f8").tobytes())
+    return hashed

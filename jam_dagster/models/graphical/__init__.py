@@ -1,0 +1,1 @@
+"""Graphical models over junction trees: inference, fits and sampling."""

@@ -1,0 +1,161 @@
+"""Any marginal of a calibrated junction tree, alone or by the thousand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from jam_dagster.models.graphical.dense import ascending, layout, sum_to, sums_onto
+from jam_dagster.models.graphical.junction_tree import JunctionTree, bits, cells_of
+from jam_dagster.models.graphical.kernels import Operand, Table, contract
+from jam_dagster.models.graphical.routes import Route, Routes
+
+HELD_CELLS = 2**27
+"""A gibibyte: what several answers may share at a time."""
+
+
+class Calibrated:
+    """Answers marginal queries from a calibrated junction tree.
+
+    Parameters
+    ----------
+    tree
+        The junction tree.
+    beliefs
+        Its cliques' probabilities, attributes ascending, summing to one.
+    routes
+        The tree's routes, if some are known.
+
+    Notes
+    -----
+    A marginal inside a clique is a sum. One that spans cliques begins with a sum and is multiplied
+    with conditionals P(attributes | separator), which are kept: all three-way marginals of a model
+    share a few hundred of them. What is summed from a clique is known before, so all of it takes
+    one pass over the clique.
+    """
+
+    def __init__(
+        self, tree: JunctionTree, beliefs: Sequence[np.ndarray], routes: Routes | None = None
+    ) -> None:
+        self.tree = tree
+        self.beliefs = tuple(beliefs)
+        self.routes = Routes(tree) if routes is None else routes
+        self._sums: dict[tuple[int, ...], Operand] = {}
+        self._conditionals: dict[tuple[int, ...], Operand] = {}
+
+    def marginal(self, mask: int) -> np.ndarray:
+        """Return the probabilities of the marginal over `mask`, attributes ascending."""
+        (answer,) = (table for _, table in self.marginals([mask]))
+        return answer
+
+    def marginals(self, masks: Iterable[int]) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield each mask with its marginal, attributes ascending, in an order of its own.
+
+        A marginal that lies inside another one asked for is summed from it. Only what several
+        answers share is held, and no more than `HELD_CELLS` of it, so that a reader who drops each
+        answer never holds them all.
+        """
+        wanted = list(dict.fromkeys(masks))
+        inside = _inside(wanted, self.tree.sizes)
+        derived: dict[int, list[int]] = {mask: [] for mask in wanted if mask not in inside}
+        for mask, larger in inside.items():
+            derived[larger].append(mask)
+        for batch in self._batches(derived):
+            self._sum_all(key for mask in batch for key in self.routes.tables(mask))
+            for mask in batch:
+                gathered = self._gather(self.routes.route(mask))
+                answer = ascending(gathered.table, gathered.axes)
+                yield mask, answer
+                for one in derived[mask]:
+                    yield one, sum_to(answer, mask, one)
+
+    def _batches(self, masks: Iterable[int]) -> Iterator[list[int]]:
+        """Part the masks so that what the answers of a part share stays within bounds."""
+        batch: list[int] = []
+        known: set[tuple[int, ...]] = set()
+        held = 0
+        for mask in masks:
+            tables = self.routes.tables(mask)
+            more = sum(cells for key, cells in tables.items() if key not in known)
+            if batch and held + more > HELD_CELLS:
+                yield batch
+                self.forget()
+                batch, known, held = [], set(), 0
+                more = sum(tables.values())
+            batch.append(mask)
+            known |= tables.keys()
+            held += more
+        if batch:
+            yield batch
+
+    def forget(self) -> None:
+        """Drop the intermediate tables, whose memory may exceed the model's."""
+        self._sums.clear()
+        self._conditionals.clear()
+
+    def _sum_all(self, keys: Iterable[tuple[int, ...]]) -> None:
+        """Sum the cliques onto all that will be needed of them, in one pass over each."""
+        wanted: dict[int, set[int]] = {}
+        for key in keys:
+            if len(key) == 2 and key not in self._sums:
+                wanted.setdefault(key[0], set()).add(key[1])
+        for clique, masks in sorted(wanted.items()):
+            whole = _as_laid_out(self.beliefs[clique], self.tree.masks[clique], self.tree.sizes)
+            for mask, table in sums_onto(
+                whole, self.tree.masks[clique], sorted(masks), self.tree.sizes
+            ):
+                self._sums[clique, mask] = table
+
+    def _gather(self, route: Route) -> Operand:
+        """Multiply a clique's table with the conditionals of a route."""
+        table = self._sums[route.clique, route.here]
+        for step, passage in self.routes.passages(route):
+            conditional = self._conditional(step.separator, step.clique, step.part, passage)
+            keep = tuple(axis for axis in table.axes if step.keep >> axis & 1)
+            fresh = conditional.axes[step.separator.bit_count() :]
+            table = contract(table, conditional, keep, fresh)
+        return table
+
+    def _conditional(self, separator: int, clique: int, part: int, passage: Route) -> Operand:
+        """Return P(part | separator); axes: the separator's, then the part's."""
+        key = (separator, clique, part)
+        if key not in self._conditionals:
+            joint = self._gather(passage)
+            evidence = self._sums[clique, separator]
+            axes = (*evidence.axes, *(axis for axis in joint.axes if not separator >> axis & 1))
+            table = joint.table.transpose([joint.axes.index(axis) for axis in axes])
+            below = evidence.table.reshape(evidence.table.shape + (1,) * part.bit_count())
+            shares = np.divide(table, below, out=np.zeros(table.shape), where=below > 0)
+            self._conditionals[key] = Operand(shares, axes)
+        return self._conditionals[key]
+
+
+def _as_laid_out(belief: np.ndarray, mask: int, sizes: Sequence[int]) -> Operand:
+    """Return a belief as a contiguous table in `layout` order; beliefs of a fit need no copy."""
+    axes = layout(mask, sizes)
+    order = [sorted(axes).index(axis) for axis in axes]
+    table: Table = np.ascontiguousarray(belief.transpose(order), dtype=np.float64)
+    return Operand(table, axes)
+
+
+def _inside(masks: Sequence[int], sizes: Sequence[int]) -> dict[int, int]:
+    """Return for masks that lie inside one with an attribute more the largest that they lie in."""
+    known = set(masks)
+    most = max((mask.bit_count() for mask in masks), default=0)
+    everything = 0
+    for mask in masks:
+        everything |= mask
+    larger: dict[int, int] = {}
+    for mask in masks:
+        if mask.bit_count() < most:
+            above = [mask | 1 << i for i in bits(everything & ~mask) if mask | 1 << i in known]
+            if above:
+                larger[mask] = min(above, key=lambda one: (cells_of(one, sizes), one))
+
+    def top(mask: int) -> int:
+        while mask in larger:
+            mask = larger[mask]
+        return mask
+
+    return {mask: top(mask) for mask in larger}

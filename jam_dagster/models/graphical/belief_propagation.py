@@ -1,0 +1,257 @@
+"""Clique beliefs that stay calibrated while potentials change.
+
+Mirror descent changes the log potentials a little hundreds of times. Propagating from scratch
+would need logarithms (potentials reach a thousand, whose exponential is no number) of every cell;
+here the beliefs of the last step are multiplied by the exponential of the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jam_dagster.models.graphical.dense import ascending, grouped, layout, spread
+from jam_dagster.models.graphical.junction_tree import JunctionTree, bits, cells_of
+from jam_dagster.models.graphical.kernels import Mode, Operand, Operation, Program, Table
+
+
+def _log_sum(table: np.ndarray, mask: int, kept: int) -> np.ndarray:
+    """Sum in log space, keeping minus infinity where a whole slice is impossible."""
+    axes = tuple(axis for axis, position in enumerate(bits(mask)) if not kept >> position & 1)
+    if not axes:
+        return table
+    top = table.max(axis=axes, keepdims=True)
+    top = np.where(np.isneginf(top), 0.0, top)
+    with np.errstate(divide="ignore"):
+        summed: np.ndarray = np.log(np.exp(table - top).sum(axis=axes)) + top.reshape(
+            [n for axis, n in enumerate(top.shape) if axis not in axes]
+        )
+    return summed
+
+
+def calibrate(
+    tree: JunctionTree, potentials: Sequence[tuple[int, np.ndarray]]
+) -> tuple[np.ndarray, ...]:
+    """Compute the marginal distribution of every clique by belief propagation.
+
+    Parameters
+    ----------
+    tree
+        A junction tree in which every potential lies inside a clique.
+    potentials
+        Pairs of a mask and a log potential, attributes ascending; minus infinity forbids a cell.
+
+    Returns
+    -------
+    tuple of ndarray
+        For each clique its probabilities, attributes ascending, summing to one.
+
+    Notes
+    -----
+    Messages are sums in log space. The downward message divides out the upward one; where that is
+    zero the clique below is impossible whatever the quotient, so any finite value serves.
+    """
+    beliefs = [np.zeros(tree.shape(mask)) for mask in tree.masks]
+    for mask, potential in potentials:
+        home = min(
+            (i for i, clique in enumerate(tree.masks) if clique & mask == mask),
+            key=lambda i: beliefs[i].size,
+        )
+        beliefs[home] += spread(potential, mask, tree.masks[home])
+    upward: dict[int, np.ndarray] = {}
+    for parent, child in reversed(tree.edges):
+        separator = tree.masks[parent] & tree.masks[child]
+        upward[child] = _log_sum(beliefs[child], tree.masks[child], separator)
+        beliefs[parent] += spread(upward[child], separator, tree.masks[parent])
+    for parent, child in tree.edges:
+        separator = tree.masks[parent] & tree.masks[child]
+        total = _log_sum(beliefs[parent], tree.masks[parent], separator)
+        message = total - np.where(np.isneginf(upward[child]), 0.0, upward[child])
+        beliefs[child] += spread(message, separator, tree.masks[child])
+    for belief in beliefs:
+        np.exp(belief - belief.max(), out=belief)
+        belief /= belief.sum()
+    return tuple(beliefs)
+
+
+NEGLIGIBLE = 1e-100
+"""Probabilities below this are handed out as zero."""
+
+
+class Beliefs:
+    """The cliques' tables of a junction tree, and the marginals of some factors in them.
+
+    Parameters
+    ----------
+    tree
+        The junction tree.
+    beliefs
+        For each clique its probabilities, attributes ascending; they agree on separators.
+    factors
+        Masks, each inside a clique: what potentials change on, and what marginals are wanted of.
+
+    Attributes
+    ----------
+    marginals
+        Float64, one after another the marginals of all factors, each flattened in `layout` order,
+        summing to one.
+    cells
+        Where each factor begins in `marginals`, and where the last one ends.
+    """
+
+    def __init__(
+        self, tree: JunctionTree, beliefs: Sequence[np.ndarray], factors: Sequence[int]
+    ) -> None:
+        self.tree = tree
+        self.factors = tuple(factors)
+        sizes = tree.sizes
+        self.axes = [layout(mask, sizes) for mask in self.factors]
+        lengths = [cells_of(mask, sizes) for mask in self.factors]
+        self.cells = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        self.marginals = np.empty(self.cells[-1])
+        self._change = np.empty(self.cells[-1])
+        self._clique_axes = [layout(mask, sizes) for mask in tree.masks]
+        # Copies: the model that the beliefs come from stays as it is.
+        self._tables = [
+            np.array(belief.transpose([sorted(axes).index(a) for a in axes]), order="C")
+            for belief, axes in zip(beliefs, self._clique_axes, strict=True)
+        ]
+        self._plan()
+        self.update(np.zeros(self.cells[-1]))
+
+    def factor(self, flat: Table, number: int) -> Operand:
+        """Return the part of a flat array that belongs to a factor, as a table."""
+        axes = self.axes[number]
+        part = flat[self.cells[number] : self.cells[number + 1]]
+        return Operand(part.reshape([self.tree.sizes[a] for a in axes]), axes)
+
+    @property
+    def beliefs(self) -> tuple[np.ndarray, ...]:
+        """For each clique its probabilities, attributes ascending, summing to one."""
+        probabilities = []
+        for table, axes in zip(self._tables, self._clique_axes, strict=True):
+            share = table / self._total
+            # Products of a few of these must not underflow: arithmetic on denormals is slow.
+            share[share < NEGLIGIBLE] = 0.0
+            probabilities.append(ascending(share, axes))
+        return tuple(probabilities)
+
+    def update(self, change: Table) -> Table:
+        """Add `change` to the log potentials of all factors, and return the new marginals.
+
+        Parameters
+        ----------
+        change
+            Float64, in the order of `marginals`.
+
+        Returns
+        -------
+        ndarray
+            `marginals`, overwritten.
+        """
+        np.exp(change, out=self._change)
+        self._program.run({self._root_operation: 1.0 / float(self._total)})
+        self.marginals /= self._total
+        return self.marginals
+
+    def _plan(self) -> None:
+        """Lay out the operations of `update`: up to the largest clique, and down again."""
+        tree, sizes = self.tree, self.tree.sizes
+        root = max(range(len(tree.masks)), key=lambda i: (self._tables[i].size, -i))
+        order, parent = [root], {root: -1}
+        for clique in order:
+            for neighbour in tree.neighbours[clique]:
+                if neighbour != parent[clique]:
+                    parent[neighbour] = clique
+                    order.append(neighbour)
+        homes: list[list[int]] = [[] for _ in tree.masks]
+        for number, mask in enumerate(self.factors):
+            inside = [i for i, clique in enumerate(tree.masks) if clique & mask == mask]
+            homes[min(inside, key=lambda i: self._tables[i].size)].append(number)
+
+        def empty(mask: int) -> Operand:
+            axes = layout(mask, sizes)
+            return Operand(np.ones([sizes[a] for a in axes]), axes)
+
+        above = {c: tree.masks[c] & tree.masks[parent[c]] for c in order if c != root}
+        # Of each separator: its marginal in the child (at the last step), the sum of the child's
+        # table after the change, its ratio to the last step's, and the ratio that comes back.
+        grown, up, down = ({c: empty(above[c]) for c in above} for _ in range(3))
+        settled = {c: empty(above[c]) for c in above}
+        self._total = np.ones(())
+        total = Operand(self._total, ())
+        operations: list[Operation] = []
+        groups: list[list[_Group]] = []
+        for clique in range(len(tree.masks)):
+            items: list[tuple[int, Operand, Operand]] = [
+                (self.factors[f], self.factor(self._change, f), self.factor(self.marginals, f))
+                for f in homes[clique]
+            ]
+            items += [(above[c], up[c], settled[c]) for c in order if parent[c] == clique]
+            gathered = []
+            for union, members in grouped([m for m, _, _ in items], tree.masks[clique], sizes):
+                changes = tuple(items[i][1] for i in members)
+                sums = tuple(items[i][2] for i in members)
+                alone = len(members) == 1
+                gathered.append(
+                    _Group(
+                        changes[0] if alone else empty(union),
+                        sums[0] if alone else empty(union),
+                        () if alone else changes,
+                        () if alone else sums,
+                    )
+                )
+            groups.append(gathered)
+        table = [Operand(t, axes) for t, axes in zip(self._tables, self._clique_axes, strict=True)]
+        for clique in reversed(order):
+            operations += [
+                Operation(Mode.ASSIGN, group.change, group.changes)
+                for group in groups[clique]
+                if group.changes
+            ]
+            changes = tuple(group.change for group in groups[clique])
+            if clique == root:
+                self._root_operation = len(operations)
+                sums = tuple(group.sum for group in groups[clique])
+                operations.append(Operation(Mode.SCALE, table[clique], changes, (*sums, total)))
+            else:
+                operations.append(Operation(Mode.SCALE, table[clique], changes, (grown[clique],)))
+                operations.append(
+                    Operation(Mode.RATIO, up[clique], (grown[clique], settled[clique]))
+                )
+        for clique in order:
+            if clique != root:
+                operations.append(
+                    Operation(Mode.RATIO, down[clique], (settled[clique], grown[clique]))
+                )
+                sums = tuple(group.sum for group in groups[clique])
+                operations.append(Operation(Mode.SCALE, table[clique], (down[clique],), sums))
+            operations += [
+                Operation(Mode.READ, group.sum, (), group.sums)
+                for group in groups[clique]
+                if group.sums
+            ]
+        self._program = Program(operations)
+        for c in above:
+            lost = [i for i, a in enumerate(self._clique_axes[c]) if not above[c] >> a & 1]
+            settled[c].table[...] = self._tables[c].sum(axis=tuple(lost))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Factors of a clique that one table stands for.
+
+    Attributes
+    ----------
+    change, sum
+        What the clique is multiplied by, and what it is summed onto.
+    changes, sums
+        What these are made of and summed on to; none if the group is one factor.
+    """
+
+    change: Operand
+    sum: Operand
+    changes: tuple[Operand, ...]
+    sums: tuple[Operand, ...]

@@ -1,0 +1,458 @@
+"""Fitting the graphical model to measurements: Private-PGM's problem, solved by mirror descent.
+
+McKenna, Sheldon, Miklau 2019: "Graphical-model based estimation and inference for differential
+privacy", Algorithm 1. The model of maximum entropy that minimizes
+
+    L(mu) = sum_i ||mu_i - y_i||_2^2 / 2
+
+has log potentials on the measured cliques only; mirror descent moves them against the gradient of
+L in the marginals mu.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+import numpy as np
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.mechanisms.loops.transcript import Measurement
+from jam_dagster.models.graphical.answers import Calibrated
+from jam_dagster.models.graphical.belief_propagation import Beliefs
+from jam_dagster.models.graphical.dense import ascending
+from jam_dagster.models.graphical.junction_tree import JunctionTree, cells_of, mask_of, maximal
+from jam_dagster.models.graphical.kernels import Table, one_thread
+from jam_dagster.models.graphical.model import FittedModel
+from jam_dagster.tables import Domain
+
+EstimatorName = Literal["accelerated", "mirror_descent", "mbi"]
+
+Weighting = Literal["alike", "noise"]
+"""How a fit weighs measurements: all alike, or each by one over the variance of its noise."""
+
+WINDOW = 15
+"""Steps over which the tolerance asks for improvement."""
+
+MEMORY = 10
+"""A step may not rise above the largest loss of this many before it: Barzilai-Borwein steps are
+short of monotone, and forcing them to be costs most of their speed."""
+
+FLOOR = 1e-6
+"""Expected records to which one step may push a cell down, and below which none does: that is as
+good as zero, and not so far that the way back would take more steps than a fit has patience for."""
+
+RESIDUAL = 0.01
+"""A fit has arrived when the L2 norm of all its residuals is this part of a record."""
+
+LONGEST_STEP = 30.0
+"""Largest change of a log potential in one step."""
+
+LONGEST_STEPS = 300.0
+"""Largest sum of the changes of all factors: what they multiply a cell by can be taken back."""
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """How a fit ended.
+
+    Attributes
+    ----------
+    iterations
+        Propagations that it took.
+    loss
+        ``sum_i ||mu_i - y_i||_2^2 / (2 n^2)`` of the model that was kept.
+    """
+
+    iterations: int
+    loss: float
+
+
+class Estimator(Protocol):
+    """Fits the model anew after every measurement, from where the last fit ended."""
+
+    @property
+    def model(self) -> FittedModel:
+        """The model of all measurements so far."""
+        ...
+
+    def add(self, measurement: Measurement) -> Convergence:
+        """Take one more measurement into account, at the weight that the estimator gives it."""
+        ...
+
+
+def check_estimator(name: str, iterations: int, tolerance: float) -> None:
+    """Raise SpecificationError if a setting of the fits is out of range."""
+    if name not in get_args(EstimatorName):
+        raise SpecificationError(
+            f"estimator must be one of {', '.join(get_args(EstimatorName))}, got {name!r}."
+        )
+    if isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1:
+        raise SpecificationError(
+            f"iterations must be a whole number, at least 1, got {iterations!r}."
+        )
+    if not isinstance(tolerance, int | float) or not 0 <= tolerance < 1:
+        raise SpecificationError(
+            f"tolerance must be at least 0 and below 1, got {tolerance!r}: a fit ends when its "
+            f"loss fell by less than this share over {WINDOW} steps."
+        )
+
+
+def weight_of(measurement: Measurement, sigma: float) -> float:
+    """Return the weight of a measurement by its noise: ``(sigma / its own)^2``.
+
+    Parameters
+    ----------
+    measurement
+        Measured with noise.
+    sigma
+        The noise of a measurement that weighs one.
+
+    Raises
+    ------
+    SpecificationError
+        If it has no noise: beside it no other would weigh anything.
+    """
+    if measurement.sigma <= 0:
+        raise SpecificationError(
+            f"A fit that weighs measurements by their noise was given one without, of "
+            f"{' x '.join(measurement.clique)}: weigh all alike."
+        )
+    return (sigma / measurement.sigma) ** 2
+
+
+def make_estimator(
+    name: str,
+    domain: Domain,
+    total: float,
+    *,
+    iterations: int,
+    tolerance: float,
+    weighting: Weighting = "alike",
+) -> Estimator:
+    """Return the estimator of that name, without measurements.
+
+    Parameters
+    ----------
+    name
+        ``accelerated``: mirror descent with Barzilai-Borwein steps that ends by `tolerance`.
+        ``mirror_descent``: Private-PGM's own line search, always `iterations` steps.
+        ``mbi``: the same in Private-PGM's package, compiled anew for every round.
+    domain
+        The attributes. Its impossible combinations are fixed zeros of the model.
+    total
+        n, the number of records.
+    iterations
+        Most steps of a fit.
+    tolerance
+        A fit ends when its best loss fell by less than this share over 15 steps, or when its
+        residuals are a hundredth of a record.
+    weighting
+        ``alike``: the sum of all squared residuals is least. ``noise``: each is weighted by one
+        over the variance of its noise, in units of the first measurement's.
+
+    Raises
+    ------
+    SpecificationError
+        If a setting is out of range.
+    """
+    check_estimator(name, iterations, tolerance)
+    if name == "mbi":
+        from jam_dagster.models.graphical.mbi_bridge import PrivatePgm
+
+        return PrivatePgm(domain, total, iterations=iterations, weighting=weighting)
+    return MirrorDescent(
+        domain,
+        total,
+        iterations=iterations,
+        tolerance=tolerance if name == "accelerated" else None,
+        weighting=weighting,
+    )
+
+
+class MirrorDescent:
+    """Mirror descent on beliefs that stay calibrated from step to step and from fit to fit.
+
+    Parameters
+    ----------
+    domain, total, iterations
+        As for `make_estimator`.
+    tolerance
+        As for `make_estimator`; None for Private-PGM's line search, without early stopping.
+    weighting
+        As for `make_estimator`.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        total: float,
+        *,
+        iterations: int,
+        tolerance: float | None,
+        weighting: Weighting = "alike",
+    ) -> None:
+        self.domain = domain
+        self.total = float(total)
+        self.iterations = iterations
+        self.tolerance = tolerance
+        self._position = {name: i for i, name in enumerate(domain.names)}
+        self._impossible = [self._mask(clique) for clique in domain.impossible_masks()]
+        self._weighting = weighting
+        self._sigma = 0.0
+        # Of each measured clique, in the order of first measurement: the weight of all its
+        # measurements, their weighted sum as fractions, and the weighted sum of their squares.
+        self._measured: dict[int, tuple[float, Table, float]] = {}
+        self._beliefs: Beliefs | None = None
+        self._theta = np.empty(0)
+        self._step_size = 0.0
+        self._model = FittedModel.uniform(domain, total)
+
+    @property
+    def model(self) -> FittedModel:
+        """The model of all measurements so far."""
+        return self._model
+
+    def _mask(self, clique: Sequence[str]) -> int:
+        return mask_of(self._position[name] for name in clique)
+
+    def add(self, measurement: Measurement) -> Convergence:
+        """Take one more measurement into account; see `Estimator.add`."""
+        with one_thread():
+            return self._add(measurement)
+
+    def _add(self, measurement: Measurement) -> Convergence:
+        mask = self._mask(measurement.clique)
+        fractions = np.asarray(measurement.values, dtype=np.float64) / self.total
+        weight = 1.0
+        if self._weighting == "noise":
+            self._sigma = self._sigma or measurement.sigma
+            weight = weight_of(measurement, self._sigma)
+        before, summed, squares = self._measured.get(mask, (0.0, np.zeros(()), 0.0))
+        self._measured[mask] = (
+            before + weight,
+            summed + weight * fractions,
+            squares + weight * float(np.vdot(fractions, fractions)),
+        )
+        beliefs = self._on_tree(new_clique=before == 0.0)
+        problem = self._problem(beliefs)
+        if self.tolerance is None:
+            convergence = _line_search(
+                problem, self._theta, self.iterations, self._smoothness(), self.total
+            )
+        else:
+            shortest = 1.0 / self._smoothness()
+            convergence, self._step_size = _barzilai_borwein(
+                problem,
+                self._theta,
+                max(self._step_size, shortest),
+                shortest=shortest,
+                iterations=self.iterations,
+                tolerance=self.tolerance,
+                records=self.total,
+            )
+        self._model = self._fitted(beliefs)
+        return convergence
+
+    def _on_tree(self, *, new_clique: bool) -> Beliefs:
+        """Return beliefs on a tree that holds every measured clique, those of the last model."""
+        if not new_clique and self._beliefs is not None:
+            return self._beliefs
+        old = self._model.calibrated
+        factors = list(self._measured)
+        tree = JunctionTree.build(self.domain.shape, [*factors, *self._impossible])
+        kept = dict(zip(old.tree.masks, old.beliefs, strict=True))
+        # The last model's own marginals: the new clique's potential is still zero.
+        tables = [kept[mask] if mask in kept else old.marginal(mask) for mask in tree.masks]
+        old.forget()
+        self._beliefs = Beliefs(tree, tables, factors)
+        self._theta = np.concatenate(
+            [self._theta, np.zeros(self._beliefs.cells[-1] - self._theta.size)]
+        )
+        return self._beliefs
+
+    def _problem(self, beliefs: Beliefs) -> _Problem:
+        targets, weights = np.empty_like(self._theta), np.empty_like(self._theta)
+        constant = 0.0
+        for number, (weight, summed, squares) in enumerate(self._measured.values()):
+            target = beliefs.factor(targets, number)
+            ascending(target.table, target.axes)[...] = summed / weight
+            beliefs.factor(weights, number).table[...] = weight
+            constant += (squares - float(np.vdot(summed, summed)) / weight) / 2
+        return _Problem(beliefs, targets, weights, constant)
+
+    def _smoothness(self) -> float:
+        """Return the largest eigenvalue of the loss over tables of the maximal measured cliques.
+
+        Each measurement of a marginal m inside a clique C adds |C| / |m| times its weight, at the
+        uniform vector.
+        """
+        sizes = self.domain.shape
+        largest = maximal(self._measured)
+        sums = dict.fromkeys(largest, 0.0)
+        for mask, (weight, _, _) in self._measured.items():
+            homes = [clique for clique in largest if clique & mask == mask]
+            home = min(homes, key=lambda clique: cells_of(clique, sizes))
+            sums[home] += weight * cells_of(home, sizes) / cells_of(mask, sizes)
+        return max(sums.values())
+
+    def _fitted(self, beliefs: Beliefs) -> FittedModel:
+        potentials = {}
+        for number, axes in enumerate(beliefs.axes):
+            clique = tuple(self.domain.names[position] for position in sorted(axes))
+            table = beliefs.factor(self._theta, number).table
+            potentials[clique] = ascending(table, axes).copy()
+        last = self._model.calibrated
+        routes = last.routes if last.tree == beliefs.tree else None
+        calibrated = Calibrated(beliefs.tree, beliefs.beliefs, routes)
+        return FittedModel.with_beliefs(self.domain, self.total, potentials, calibrated)
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """The loss of marginals, in fractions of the records.
+
+    Attributes
+    ----------
+    beliefs
+        Where the marginals come from.
+    targets, weights
+        For each cell of the marginals the mean of its measurements, and their weight.
+    constant
+        What repeated measurements of a clique differ from their mean.
+    """
+
+    beliefs: Beliefs
+    targets: Table
+    weights: Table
+    constant: float
+
+    def loss(self, marginals: Table) -> float:
+        residual = marginals - self.targets
+        return float(np.dot(self.weights * residual, residual)) / 2 + self.constant
+
+    def gradient(self, marginals: Table) -> Table:
+        return self.weights * (marginals - self.targets)
+
+
+def _line_search(
+    problem: _Problem, theta: Table, iterations: int, smoothness: float, records: float
+) -> Convergence:
+    """Descend as Private-PGM does: a step that falls short of Armijo's rule is not taken.
+
+    It works in counts: its step is ours over n, and so is the decrease that it asks for.
+    """
+    beliefs = problem.beliefs
+    marginals = beliefs.marginals.copy()
+    loss = problem.loss(marginals)
+    step_size = 2.0 / smoothness
+    refused = np.zeros_like(theta)
+    for _ in range(iterations):
+        gradient = problem.gradient(marginals)
+        step_size = min(step_size, _longest(beliefs, gradient))
+        step = -step_size * gradient
+        trial = beliefs.update(step - refused)
+        trial_loss = problem.loss(trial)
+        promised = 0.5 * step_size / records * float(np.dot(gradient, marginals - trial))
+        if loss - trial_loss >= promised:
+            theta += step
+            marginals[:], loss = trial, trial_loss
+            refused[:] = 0.0
+            step_size *= 1.01
+        else:
+            refused = step
+            step_size *= 0.5
+    beliefs.update(-refused)
+    return Convergence(iterations, loss)
+
+
+def _barzilai_borwein(
+    problem: _Problem,
+    theta: Table,
+    step_size: float,
+    *,
+    shortest: float,
+    iterations: int,
+    tolerance: float,
+    records: float,
+) -> tuple[Convergence, float]:
+    """Descend with steps as long as the last one showed to be right.
+
+    The loss is smooth relative to the entropy: along the last step it behaved as if its smoothness
+    were ``<d mu, d g> / <d theta, d mu>``, the quotient of the growth of loss and entropy. One
+    over that is the next step's size (Barzilai and Borwein 1988, in the mirror map's geometry).
+
+    Returns
+    -------
+    tuple
+        The convergence, and the step size to begin the next fit with. `theta` and the beliefs are
+        those of the least loss.
+    """
+    beliefs = problem.beliefs
+    marginals = beliefs.marginals.copy()
+    loss = best = problem.loss(marginals)
+    best_theta = theta.copy()
+    recent = deque([loss], maxlen=MEMORY)
+    history = deque([loss], maxlen=WINDOW + 1)
+    starts = beliefs.cells[:-1]
+    lengths = np.diff(beliefs.cells)
+    arrived = (RESIDUAL / records) ** 2 / 2
+    floor = math.log(FLOOR / records)
+    taken = 0
+    while taken < iterations and best > arrived:
+        direction = -problem.gradient(marginals)
+        # Only differences between cells matter. Taken from the model's mean, they vanish where a
+        # cell is as it should be, and a cell at zero that is below the mean is one.
+        means = np.add.reduceat(marginals * direction, starts)
+        direction -= np.repeat(means, lengths)
+        with np.errstate(divide="ignore"):
+            lowest = np.minimum(floor - np.log(marginals), 0.0)
+        if not np.any(np.where(lowest < 0.0, direction, np.maximum(direction, 0.0))):
+            break
+        step_size = min(step_size, _longest(beliefs, direction))
+        step = np.maximum(step_size * direction, lowest)
+        trial = beliefs.update(step)
+        taken += 1
+        # A step of one over the smoothness never raises the loss, but for rounding.
+        while (
+            not (trial_loss := problem.loss(trial)) <= max(recent)
+            and step_size > shortest
+            and taken < iterations
+        ):
+            step_size *= 0.25
+            trial = beliefs.update(-0.75 * step)
+            step *= 0.25
+            taken += 1
+        theta += step
+        moved = trial - marginals
+        curvature = float(np.dot(problem.weights * moved, moved))
+        growth = float(np.dot(step, moved))
+        step_size = max(growth / curvature, shortest) if curvature > 0 else 2 * step_size
+        marginals[:], loss = trial, trial_loss
+        recent.append(loss)
+        if loss < best:
+            best = loss
+            best_theta[:] = theta
+        history.append(best)
+        if len(history) > WINDOW and history[0] - best < tolerance * history[0]:
+            break
+    _move(beliefs, best_theta - theta)
+    theta[:] = best_theta
+    return Convergence(taken, best), step_size
+
+
+def _longest(beliefs: Beliefs, direction: Table) -> float:
+    """Return the longest step in a direction whose effect on a cell can be represented."""
+    largest = np.maximum.reduceat(np.abs(direction), beliefs.cells[:-1])
+    most, together = float(largest.max()), float(largest.sum())
+    return min(LONGEST_STEP / most, LONGEST_STEPS / together) if most > 0.0 else math.inf
+
+
+def _move(beliefs: Beliefs, change: Table) -> None:
+    """Change the potentials by any amount, in steps that can be represented."""
+    steps = max(1, math.ceil(1.0 / _longest(beliefs, change)))
+    for _ in range(steps):
+        beliefs.update(change / steps)

@@ -1,0 +1,388 @@
+"""The fitted graphical model: answers any marginal, samples rows, saves without pickle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jam_dagster.errors import InputError
+from jam_dagster.models.graphical.answers import Calibrated
+from jam_dagster.models.graphical.belief_propagation import calibrate
+from jam_dagster.models.graphical.conditioning import condition_beliefs
+from jam_dagster.models.graphical.junction_tree import (
+    BYTES_PER_CELL,
+    MEGABYTE,
+    JunctionTree,
+    bits,
+    mask_of,
+)
+from jam_dagster.models.graphical.routes import Routes
+from jam_dagster.models.graphical.sampling import sample_codes
+from jam_dagster.models.storage import stored_model, write_model
+from jam_dagster.tables import Clique, Domain, EncodedTable, marginal_blocks
+from jam_dagster.tables.domain.impossible import codes_of
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+ARRAYS = "potentials.npz"
+"""The file beside ``model.json``."""
+
+LARGEST_TABLE_CELLS = 2**27
+"""Cells of the largest table that a marginal may take to compute: a gibibyte of float64."""
+
+Where = Mapping[str, object]
+"""For each attribute concerned a condition: a value, None for the null, for numeric attributes
+``{"from": x, "below": y}`` or ``{"bins": [0, 1]}``, or a list of these, of which one has to be
+met. All attributes' conditions have to be met together."""
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """A Markov random field over a domain, with its total.
+
+    Attributes
+    ----------
+    domain
+        The attributes and their values.
+    total
+        The number of records that the model stands for; marginals sum to it.
+    potentials
+        Clique to log potential (float64, shape of the clique, attributes in domain order).
+        Impossible combinations of the domain need not be here: they are fixed zeros.
+    """
+
+    domain: Domain
+    total: float
+    potentials: Mapping[Clique, np.ndarray]
+
+    def __repr__(self) -> str:
+        return f"FittedModel({len(self.potentials)} measured cliques over {self.domain!r})"
+
+    def _repr_html_(self) -> str:
+        from jam_dagster.common.notebook import card
+
+        facts = {
+            "attributes": len(self.domain.names),
+            "records": f"{self.total:,.0f}",
+            "size": f"{self.size_mb:.2f} MB",
+        }
+        rows = ((" x ".join(clique), table.size) for clique, table in self.potentials.items())
+        label = "restricted: domain from private data" if self.domain.restricted else ""
+        columns = ("measured clique", "cells")
+        return card("Fitted model", facts, label=label, columns=columns, rows=rows)
+
+    @classmethod
+    def uniform(cls, domain: Domain, total: float) -> FittedModel:
+        """Return the model that spreads `total` evenly over the possible cells of the domain."""
+        return cls(domain, float(total), {})
+
+    @classmethod
+    def with_beliefs(
+        cls,
+        domain: Domain,
+        total: float,
+        potentials: Mapping[Clique, np.ndarray],
+        calibrated: Calibrated,
+    ) -> FittedModel:
+        """Return a model whose beliefs are known, so that nothing need be propagated."""
+        model = cls(domain, float(total), potentials)
+        vars(model).update(tree=calibrated.tree, routes=calibrated.routes, calibrated=calibrated)
+        return model
+
+    def recalibrated(self) -> FittedModel:
+        """Return the model with beliefs propagated from its potentials alone, as `load` gives it.
+
+        What a fit hands over differs from them by rounding, which is enough to sample other rows.
+        """
+        return type(self)(self.domain, self.total, self.potentials)
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        """The cliques that carry potentials, in the order in which they were given."""
+        return tuple(self.potentials)
+
+    @property
+    def records(self) -> int:
+        """The total, rounded: makes the model a `MarginalSource`."""
+        return round(self.total)
+
+    @property
+    def size_mb(self) -> float:
+        """Size of the junction tree in megabytes, 8 bytes a cell."""
+        return self.tree.cells * BYTES_PER_CELL / MEGABYTE
+
+    @cached_property
+    def _position(self) -> dict[str, int]:
+        return {name: position for position, name in enumerate(self.domain.names)}
+
+    def _mask(self, names: Iterable[str]) -> int:
+        unknown = [name for name in names if name not in self._position]
+        if unknown:
+            raise InputError(
+                f"The model has no attribute {unknown[0]!r}; it has {', '.join(self.domain.names)}."
+            )
+        return mask_of(self._position[name] for name in names)
+
+    @cached_property
+    def tree(self) -> JunctionTree:
+        """The junction tree over the potentials and the impossible combinations."""
+        masks = [self._mask(clique) for clique in self.potentials]
+        masks += [self._mask(clique) for clique in self.domain.impossible_masks()]
+        return JunctionTree.build(self.domain.shape, masks)
+
+    @cached_property
+    def routes(self) -> Routes:
+        """How marginals are gathered from the tree."""
+        return Routes(self.tree)
+
+    @cached_property
+    def calibrated(self) -> Calibrated:
+        """The junction tree with every clique's probabilities."""
+        potentials = [(self._mask(clique), table) for clique, table in self.potentials.items()]
+        for clique, impossible in self.domain.impossible_masks().items():
+            potentials.append((self._mask(clique), np.where(impossible, -np.inf, 0.0)))
+        return Calibrated(self.tree, calibrate(self.tree, potentials), self.routes)
+
+    def marginal(self, names: Sequence[str]) -> np.ndarray:
+        """Return the model's marginal over `names`, in the order given.
+
+        Parameters
+        ----------
+        names
+            Distinct attributes, in a clique of the model or not.
+
+        Returns
+        -------
+        ndarray
+            Expected counts, float64, one axis an attribute, summing to `total`.
+
+        Raises
+        ------
+        InputError
+            If an attribute is unknown or repeated, or a table of more than 2^27 cells would be
+            needed: for the answer, or on the way to it (see `largest_table`). Nothing was
+            computed then.
+        """
+        (answer,) = self.marginals([tuple(names)]).values()
+        return answer
+
+    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
+        """Return many marginals, which share the work; see `marginal`."""
+        asked = [tuple(clique) for clique in cliques]
+        masks = [self._answerable(names) for names in asked]
+        answers = dict(self.calibrated.marginals(masks))
+        self.calibrated.forget()
+        ordered = {}
+        for names, mask in zip(asked, masks, strict=True):
+            ascending = list(bits(mask))
+            order = [ascending.index(self._position[name]) for name in names]
+            ordered[names] = answers[mask].transpose(order) * self.total
+        return ordered
+
+    def _answerable(self, names: Sequence[str]) -> int:
+        """Return the mask of a marginal, or raise if it is too large to be computed."""
+        mask = self._mask_once(names)
+        cells = self.routes.largest_table(mask)
+        if cells > LARGEST_TABLE_CELLS:
+            answer_cells = self.domain.size(names)
+            if answer_cells == cells:
+                what = f"has {cells:,} cells"
+            else:
+                what = f"has {answer_cells:,} cells and takes a table of {cells:,} to compute"
+            raise InputError(
+                f"The marginal over {', '.join(names)} {what}, more than the"
+                f" {LARGEST_TABLE_CELLS:,} that fit: ask for fewer attributes, or count it in a"
+                " table that the model samples."
+            )
+        return mask
+
+    def largest_table(self, names: Sequence[str]) -> int:
+        """Return the cells of the largest table that the marginal over `names` takes to compute.
+
+        It costs microseconds, whatever the size. A marginal inside a clique of the model takes no
+        more than its own cells; one that spans cliques is gathered through tables that also hold
+        attributes on the way. Several tables are held at a time: in a tree of a dozen cliques up
+        to eight times the largest.
+
+        Raises
+        ------
+        InputError
+            If an attribute is unknown or repeated.
+        """
+        return self.routes.largest_table(self._mask_once(names))
+
+    def _mask_once(self, names: Sequence[str]) -> int:
+        mask = self._mask(names)
+        if mask.bit_count() != len(names):
+            raise InputError(f"An attribute is repeated in {tuple(names)}.")
+        return mask
+
+    def probability(self, where: Where) -> float:
+        """Return the probability that a record of the model meets a condition.
+
+        Raises
+        ------
+        InputError
+            If `where` names an unknown attribute or value, or a bound that cuts through a bin.
+        """
+        return condition_beliefs(self.tree, self.calibrated.beliefs, self._evidence(where))[0]
+
+    def condition(self, where: Where) -> FittedModel:
+        """Return the model of those records that meet a condition.
+
+        Parameters
+        ----------
+        where
+            The condition, such as ``{"sex": "Female", "age": [30, 31]}`` or
+            ``{"age": {"from": 30, "below": 40}}``; see `Where`. In a domain without values (the
+            papers' form) they are the codes. Within a bin the model tells nothing, so a number
+            has to be its only value and a bound one of its edges.
+
+        Returns
+        -------
+        FittedModel
+            Over the same domain, with the same junction tree. Its total is the expected number of
+            records that meet the condition, so its marginals are the parts of this model's.
+
+        Raises
+        ------
+        InputError
+            If `where` names an unknown attribute or value, or a bound that cuts through a bin, or
+            no record of the model can meet it.
+        """
+        probability, beliefs = self._conditioned(where)
+        potentials = dict(self.potentials)
+        for position, allowed in self._evidence(where).items():
+            name = self.domain.names[position]
+            here = potentials.get((name,), np.zeros(len(allowed)))
+            potentials[name,] = np.where(allowed, here, -np.inf)
+        return FittedModel.with_beliefs(
+            self.domain,
+            self.total * probability,
+            potentials,
+            Calibrated(self.tree, beliefs, self.routes),
+        )
+
+    def _conditioned(self, where: Where) -> tuple[float, tuple[np.ndarray, ...]]:
+        evidence = self._evidence(where)
+        probability, beliefs = condition_beliefs(self.tree, self.calibrated.beliefs, evidence)
+        if not beliefs:
+            raise InputError(
+                f"The condition on {', '.join(where)} has probability zero in the model: no record"
+                " can meet it. Allow more values, or fewer attributes."
+            )
+        return probability, beliefs
+
+    def _evidence(self, where: Where) -> dict[int, np.ndarray]:
+        """Return for each attribute of a condition, by position, which of its codes meet it."""
+        evidence = {}
+        for name, condition in where.items():
+            attribute = self.domain.attribute(name)
+            allowed = np.zeros(attribute.size, dtype=bool)
+            allowed[list(codes_of(attribute, _plain(condition), of="the argument where"))] = True
+            evidence[self._position[name]] = allowed
+        return evidence
+
+    def sample(
+        self, rows: int, rng: np.random.Generator, where: Where | None = None
+    ) -> EncodedTable:
+        """Draw a table whose marginals follow the model's as closely as whole rows can.
+
+        Parameters
+        ----------
+        rows
+            How many records.
+        rng
+            Drives the rounding and the shuffling. It is post-processing: it costs no budget.
+        where
+            A condition that all records meet, as in `condition`: the table follows the model of
+            the records that meet it. None: no condition.
+
+        Returns
+        -------
+        EncodedTable
+            Codes over `domain`, in random order.
+
+        Raises
+        ------
+        InputError
+            If `rows` is below 1, or as `condition` does.
+        """
+        if not isinstance(rows, int | np.integer) or rows < 1:
+            raise InputError(
+                f"The number of rows to sample must be a whole number, at least 1, got {rows!r}."
+            )
+        beliefs = self._conditioned(where)[1] if where else self.calibrated.beliefs
+        return EncodedTable(self.domain, tuple(sample_codes(self.tree, beliefs, rows, rng)))
+
+    def to_markov_random_field(self) -> Any:
+        """Return the model as Private-PGM's ``mbi.MarkovRandomField``.
+
+        Importing mbi and jax takes seconds. See
+        `jam_dagster.models.graphical.mbi_bridge.to_markov_random_field`.
+        """
+        from jam_dagster.models.graphical.mbi_bridge import to_markov_random_field
+
+        return to_markov_random_field(self)
+
+    def save(self, directory: Path | UPath) -> None:
+        """Write the model to a folder: ``model.json`` and ``potentials.npz``."""
+        description = {
+            "total": self.total,
+            "domain": self.domain.to_dict(),
+            "cliques": [list(clique) for clique in self.potentials],
+        }
+        tables = {f"potential_{i}": table for i, table in enumerate(self.potentials.values())}
+        write_model(directory, description, ARRAYS, tables)
+
+    @classmethod
+    def load(cls, directory: Path | UPath) -> FittedModel:
+        """Read a model that `save` wrote.
+
+        Raises
+        ------
+        InputError
+            If the folder does not hold a model.
+        """
+        with stored_model(directory, ARRAYS) as (description, stored):
+            cliques = [tuple(clique) for clique in description["cliques"]]
+            potentials = {c: stored[f"potential_{i}"] for i, c in enumerate(cliques)}
+            domain = Domain.from_dict(description["domain"])
+            return cls(domain, float(description["total"]), potentials)
+
+
+def possible_cells(domain: Domain, clique: Clique) -> np.ndarray:
+    """Return which cells of a marginal the impossible combinations of a domain leave possible."""
+    if not domain.impossible:
+        return np.ones([domain.size((name,)) for name in clique], dtype=bool)
+    possible: np.ndarray = FittedModel.uniform(domain, 1.0).marginal(clique) > 0
+    return possible
+
+
+def possible_sizes(domain: Domain, cliques: Sequence[Clique]) -> np.ndarray:
+    """Return how many cells of each marginal can hold anybody, float64, shape ``(m,)``."""
+    if not domain.impossible:
+        return np.array([domain.size(clique) for clique in cliques], dtype=np.float64)
+    sizes = {
+        clique: np.count_nonzero(answer)
+        for block in marginal_blocks(FittedModel.uniform(domain, 1.0), cliques)
+        for clique, answer in block.items()
+    }
+    return np.array([sizes[clique] for clique in cliques], dtype=np.float64)
+
+
+def _plain(condition: object) -> object:
+    """Return a condition with NumPy's numbers, texts and lists as Python's."""
+    if isinstance(condition, np.ndarray | np.generic):
+        return condition.tolist()
+    if isinstance(condition, list | tuple | set | frozenset | range):
+        return [_plain(item) for item in condition]
+    if isinstance(condition, Mapping):
+        return {key: _plain(item) for key, item in condition.items()}
+    return condition

@@ -1,0 +1,224 @@
+"""How marginals are gathered from a junction tree, planned over masks before any table is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from jam_dagster.models.graphical.junction_tree import JunctionTree, bits, cells_of
+
+SHARED = 10
+"""How many of the marginals asked for use the conditional of a single attribute, about."""
+
+
+class Step(NamedTuple):
+    """One product on the way to a marginal.
+
+    Attributes
+    ----------
+    clique, part
+        Where the conditional P(part | separator) comes from.
+    separator
+        What it is conditioned on: attributes shared with the clique that it is multiplied into.
+    keep
+        Which of the attributes so far stay; the others are summed out.
+    """
+
+    clique: int
+    part: int
+    separator: int
+    keep: int
+
+
+class Route(NamedTuple):
+    """A marginal's way: a clique's table over some attributes, and the steps that follow.
+
+    Attributes
+    ----------
+    clique, here
+        The clique, and the attributes of it that the table begins with.
+    steps
+        The products, in order. None for what lies inside the clique.
+    """
+
+    clique: int
+    here: int
+    steps: tuple[Step, ...]
+
+
+class Routes:
+    """The routes of a junction tree's marginals; each is planned once.
+
+    Parameters
+    ----------
+    tree
+        The junction tree.
+
+    Notes
+    -----
+    A marginal that spans cliques is gathered at the clique where that takes the least work. Where
+    all that a far clique shares with the ones before it is in the gathering clique too, the ones
+    before it have nothing to say about it: the far clique is asked instead, through a smaller
+    separator.
+    """
+
+    def __init__(self, tree: JunctionTree) -> None:
+        self.tree = tree
+        self._routes: dict[int, Route] = {}
+        self._passages: dict[tuple[int, int, int], Route] = {}
+        self._tables: dict[int, dict[tuple[int, ...], int]] = {}
+        self._givers: dict[int, dict[int, int]] = {}
+        self._shares: dict[tuple[int, int, int], float] = {}
+        self._cells: dict[int, int] = {}
+
+    def route(self, mask: int) -> Route:
+        """Return the route to the marginal over `mask`."""
+        if mask not in self._routes:
+            masks = self.tree.masks
+            homes = [i for i, clique in enumerate(masks) if clique & mask == mask]
+            if homes:
+                home = min(homes, key=lambda i: self.cells(masks[i]))
+                self._routes[mask] = Route(home, mask, ())
+            else:
+                routes = []
+                for clique in range(len(masks)):
+                    here, branches = mask & masks[clique], self._branches(clique, mask)
+                    # A clique with none of the attributes is of use only between some of them.
+                    if here or sum(bool(masks[c] & masks[clique]) for c in branches) > 1:
+                        routes.append(self._planned(clique, mask, here, branches))
+                self._routes[mask] = min(routes, key=self._cost)
+        return self._routes[mask]
+
+    def passage(self, separator: int, clique: int, part: int) -> Route:
+        """Return the route to P(separator, part) at a clique that holds the separator."""
+        key = (separator, clique, part)
+        if key not in self._passages:
+            here = separator | part & self.tree.masks[clique]
+            branches = self._branches(clique, part)
+            self._passages[key] = self._planned(clique, separator | part, here, branches)
+        return self._passages[key]
+
+    def passages(self, route: Route) -> Iterator[tuple[Step, Route]]:
+        """Yield each step of a route with the route to its conditional."""
+        for step in route.steps:
+            yield step, self.passage(step.separator, step.clique, step.part)
+
+    def tables(self, mask: int) -> dict[tuple[int, ...], int]:
+        """Return the tables that the marginal over `mask` shares with others, and their cells.
+
+        Of a sum the key is the clique and its attributes, of a conditional that of its passage.
+        """
+        if mask not in self._tables:
+            shared: dict[tuple[int, ...], int] = {}
+            pending = [self.route(mask)]
+            while pending:
+                route = pending.pop()
+                shared[route.clique, route.here] = self.cells(route.here)
+                for step, passage in self.passages(route):
+                    shared[step.clique, step.separator] = self.cells(step.separator)
+                    key = (step.separator, step.clique, step.part)
+                    shared[key] = self.cells(step.separator | step.part)
+                    pending.append(passage)
+            self._tables[mask] = shared
+        return self._tables[mask]
+
+    def largest_table(self, mask: int) -> int:
+        """Return the cells of the largest table that the marginal over `mask` takes to compute.
+
+        The answer's own at least. The cliques themselves do not count: they are there.
+        """
+        largest = self.cells(mask)
+        pending = [self.route(mask)]
+        while pending:
+            route = pending.pop()
+            largest = max(largest, self.cells(route.here))
+            for step, passage in self.passages(route):
+                largest = max(largest, self.cells(step.keep | step.part))
+                pending.append(passage)
+        return largest
+
+    def cells(self, mask: int) -> int:
+        """Return the number of cells of the marginal over a mask."""
+        cells = self._cells.get(mask)
+        if cells is None:
+            cells = self._cells[mask] = cells_of(mask, self.tree.sizes)
+        return cells
+
+    def _cost(self, route: Route) -> float:
+        """Return the products that a route takes, those of its conditionals included.
+
+        A conditional of one attribute serves many marginals, so each bears a share of it.
+        """
+        cost = float(self._products(route))
+        for step, passage in self.passages(route):
+            key = (step.separator, step.clique, step.part)
+            if key not in self._shares:
+                divided = 2 * self.cells(step.separator | step.part)
+                own = self._products(passage) + divided
+                alone = step.part.bit_count() == 1
+                deeper = self._cost(passage) - self._products(passage)
+                self._shares[key] = own / (SHARED if alone else 1) + deeper
+            cost += self._shares[key]
+        return cost
+
+    def _products(self, route: Route) -> int:
+        """Return the products that the steps of a route take, given their conditionals."""
+        products, here = 0, route.here
+        for step in route.steps:
+            products += self.cells(here) * self.cells(step.part)
+            here = step.keep | step.part
+        return products
+
+    def _planned(self, clique: int, wanted: int, here: int, branches: dict[int, int]) -> Route:
+        """Plan the gathering of `wanted` at a clique: small tables first."""
+        masks = self.tree.masks
+        left = [(beyond, part, masks[clique] & masks[beyond]) for beyond, part in branches.items()]
+        for _, _, separator in left:
+            here |= separator
+        steps = []
+        attributes = here
+        while left:
+            choices = []
+            for number, (_, part, _) in enumerate(left):
+                keep = wanted
+                for other in left[:number] + left[number + 1 :]:
+                    keep |= other[2]
+                keep &= attributes
+                choices.append((self.cells(keep | part), number, keep))
+            _, number, keep = min(choices)
+            beyond, part, separator = left.pop(number)
+            steps.append(Step(beyond, part, separator, keep))
+            attributes = keep | part
+        return Route(clique, here, tuple(steps))
+
+    def _branches(self, clique: int, wanted: int) -> dict[int, int]:
+        """Return the cliques that give the attributes that `clique` lacks, each with its part."""
+        givers, branches = self._givers_of(clique), dict[int, int]()
+        for position in bits(wanted & ~self.tree.masks[clique]):
+            giver = givers[position]
+            branches[giver] = branches.get(giver, 0) | 1 << position
+        return branches
+
+    def _givers_of(self, clique: int) -> dict[int, int]:
+        """Return for each attribute that a clique lacks the clique that it is asked from."""
+        if clique not in self._givers:
+            self._givers[clique] = self._givers_to(clique)
+        return self._givers[clique]
+
+    def _givers_to(self, clique: int) -> dict[int, int]:
+        masks, neighbours = self.tree.masks, self.tree.neighbours
+        givers: dict[int, int] = {}
+        known = masks[clique]
+        # Outward from the clique, with the way back: each attribute is met first where it is near.
+        paths: list[tuple[int, ...]] = [(clique, n) for n in neighbours[clique]]
+        for path in paths:
+            end = path[-1]
+            giver = end
+            for before in reversed(path[1:-1]):
+                if masks[giver] & masks[before] & ~masks[clique]:
+                    giver = before
+            for position in bits(masks[end] & ~known):
+                givers[position] = giver
+            known |= masks[end]
+            paths += [(*path, beyond) for beyond in neighbours[end] if beyond != path[-2]]
+        return givers

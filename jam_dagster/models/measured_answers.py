@@ -1,0 +1,192 @@
+"""The model of a mechanism that only answers: the tables that were measured, made consistent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jam_dagster.errors import InputError
+from jam_dagster.mechanisms.loops.transcript import Measurement
+from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE
+from jam_dagster.models.graphical.model import possible_cells
+from jam_dagster.models.storage import stored_model, write_model
+from jam_dagster.tables import Clique, Domain, EncodedTable
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+ARRAYS = "answers.npz"
+"""The file beside ``model.json``."""
+
+LARGEST_VALUE = 2.0**24
+"""Largest value, in totals, that is projected as it is: beside larger ones sums lose the total."""
+
+
+class MeasuredAnswers:
+    """Marginals that were measured, and those within them; it samples no rows.
+
+    Parameters
+    ----------
+    domain
+        The attributes and their values.
+    total
+        The number of records; every answer sums to it.
+    measurements
+        Noisy marginals, each with its sigma.
+
+    Notes
+    -----
+    An answer is the mean of what all measured marginals that hold it say, each weighted by one over
+    the variance of its sum, and of that the nearest table (in L2) without negative counts, that
+    sums to the total and has nothing in impossible cells. Answers that share attributes need not
+    agree on them.
+    """
+
+    def __init__(
+        self, domain: Domain, total: float, measurements: Iterable[Measurement] = ()
+    ) -> None:
+        self.domain = domain
+        self.total = float(total)
+        self._measured: list[tuple[Clique, np.ndarray, float]] = []
+        # The numbers of the measured marginals by attribute.
+        self._with: dict[str, set[int]] = {name: set() for name in domain.names}
+        self._cells = 0
+        for one in measurements:
+            self.add(one)
+
+    def __repr__(self) -> str:
+        return f"MeasuredAnswers({len(self._measured)} measured marginals over {self.domain!r})"
+
+    def add(self, measurement: Measurement) -> None:
+        """Take one more measurement."""
+        self._keep(measurement.clique, measurement.values, measurement.sigma)
+
+    def _keep(self, clique: Clique, values: np.ndarray, sigma: float) -> None:
+        for name in clique:
+            self._with[name].add(len(self._measured))
+        self._measured.append((clique, np.asarray(values, dtype=np.float64), sigma))
+        self._cells += values.size
+
+    @property
+    def records(self) -> int:
+        """The total, rounded."""
+        return round(self.total)
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        """The marginals that were measured, in order."""
+        return tuple(clique for clique, _, _ in self._measured)
+
+    @property
+    def size_mb(self) -> float:
+        """Size of the measured tables in megabytes, 8 bytes a cell."""
+        return self._cells * BYTES_PER_CELL / MEGABYTE
+
+    def marginal(self, names: Sequence[str]) -> np.ndarray:
+        """Return the answer over `names`, in the order given.
+
+        Returns
+        -------
+        ndarray
+            Counts, float64, one axis an attribute, summing to `total`.
+
+        Raises
+        ------
+        InputError
+            If an attribute is unknown or repeated, or no measured marginal holds them all.
+        """
+        holding = self._holding(names)
+        clique = self.domain.canonical(names)
+        size = self.domain.size(clique)
+        summed, weights = np.zeros([self.domain.size((name,)) for name in clique]), 0.0
+        for number in sorted(holding):
+            measured, values, sigma = self._measured[number]
+            others = tuple(axis for axis, name in enumerate(measured) if name not in clique)
+            weight = size / values.size / sigma**2
+            summed += weight * (values * possible_cells(self.domain, measured)).sum(axis=others)
+            weights += weight
+        answer = _nearest(summed / weights, possible_cells(self.domain, clique), self.total)
+        return answer.transpose([clique.index(name) for name in names])
+
+    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
+        """Return many answers; see `marginal`."""
+        return {tuple(clique): self.marginal(clique) for clique in cliques}
+
+    def _holding(self, names: Sequence[str]) -> set[int]:
+        """Return the numbers of the measured marginals that hold all of `names`, or raise."""
+        for name in names:
+            if name not in self._with:
+                raise InputError(
+                    f"The model has no attribute {name!r}; it has {', '.join(self.domain.names)}."
+                )
+        if len(set(names)) < len(names):
+            raise InputError(f"An attribute is repeated in {tuple(names)}.")
+        holding = set(range(len(self._measured))).intersection(*(self._with[n] for n in names))
+        if not holding:
+            raise InputError(
+                f"No marginal that was measured holds {', '.join(names)}: this model answers the "
+                "marginals of its workload and those within them. Add it to the workload, or use a "
+                "mechanism that fits a model, such as aim."
+            )
+        return holding
+
+    def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
+        """Raise InputError: answers that were measured one by one are no table."""
+        raise InputError(
+            "This mechanism answers the marginals of its workload and makes no synthetic table: "
+            "its place is the library and the benchmark. Choose a mechanism that fits a model, "
+            "such as aim, to sample rows."
+        )
+
+    def save(self, directory: Path | UPath) -> None:
+        """Write the model to a folder: ``model.json`` and ``answers.npz``."""
+        description = {
+            "kind": "answers",
+            "total": self.total,
+            "domain": self.domain.to_dict(),
+            "cliques": [list(clique) for clique in self.cliques],
+            "sigmas": [sigma for _, _, sigma in self._measured],
+        }
+        tables = {f"answer_{i}": values for i, (_, values, _) in enumerate(self._measured)}
+        write_model(directory, description, ARRAYS, tables)
+
+    @classmethod
+    def load(cls, directory: Path | UPath) -> MeasuredAnswers:
+        """Read a model that `save` wrote.
+
+        Raises
+        ------
+        InputError
+            If the folder does not hold one, or a damaged one.
+        """
+        with stored_model(directory, ARRAYS) as (description, stored):
+            domain = Domain.from_dict(description["domain"])
+            model = cls(domain, float(description["total"]))
+            measured = zip(description["cliques"], description["sigmas"], strict=True)
+            for i, (names, sigma) in enumerate(measured):
+                values, clique = stored[f"answer_{i}"], tuple(names)
+                shape = tuple(domain.size((name,)) for name in clique)
+                if values.shape != shape or not sigma > 0 or not np.isfinite(values).all():
+                    raise ValueError(f"answer {i}")
+                model._keep(clique, values, float(sigma))
+            return model
+
+
+def _nearest(values: np.ndarray, possible: np.ndarray, total: float) -> np.ndarray:
+    """Return the table nearest to `values` in L2 that is not negative and sums to `total`.
+
+    It is ``max(values - t, 0)`` in the possible cells, with the t that makes it sum to the total.
+    What is added to all values alike changes t and nothing else, so values beside which floats
+    lose the total are brought down first.
+    """
+    if np.abs(values[possible]).max() > LARGEST_VALUE * total:
+        values = values - values[possible].max()
+    descending = -np.sort(-values[possible])
+    excess = (np.cumsum(descending) - total) / np.arange(1, descending.size + 1)
+    # The last that stays positive: those before it do.
+    kept = int(np.flatnonzero(descending > excess)[-1])
+    nearest: np.ndarray = np.where(possible, np.maximum(values - excess[kept], 0.0), 0.0)
+    return nearest

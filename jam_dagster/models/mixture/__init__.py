@@ -1,0 +1,1 @@
+"""Mixtures of product distributions, and their training."""

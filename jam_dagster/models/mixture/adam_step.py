@@ -1,0 +1,155 @@
+"""What GEM and RAP^softmax train, in JAX: weights that become probabilities, and their steps.
+
+The marginals that are measured differ in shape, and a program that saw them would be compiled anew
+for each. So these programs see the probabilities of all attributes side by side, which have one
+shape, and take the gradient by them as an input: two compilations a domain, however many rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from jam_dagster.models.mixture.jax_runtime import load_jax
+
+Weights = dict[str, Any]
+"""Arrays by name, single precision."""
+
+_NORMAL_EPSILON = 1e-5
+"""What a batch's variance is raised by, as PyTorch does."""
+
+
+def free_logits(sizes: Sequence[int], rows: int, seed: int) -> Weights:
+    """Return the weights of RAP^softmax: a logit for each value of each row, standard normal."""
+    rng = np.random.default_rng(seed)
+    return {"logits": _single(rng.standard_normal((rows, sum(sizes))))}
+
+
+def network(sizes: Sequence[int], rows: int, width: int, seed: int) -> Weights:
+    """Return the weights of GEM's generator, and its inputs.
+
+    Each of two hidden layers is a linear map, a normalization over the rows and a ReLU, and hands
+    on its inputs beside its outputs; a linear map to the logits follows. This is the generator of
+    CTGAN, which GEM's authors use.
+
+    Parameters
+    ----------
+    sizes
+        Of the attributes.
+    rows
+        K, how many inputs there are. They are drawn once, and never trained.
+    width
+        Of the inputs; the hidden layers have twice as many outputs.
+    seed
+        Of the inputs and of the initial weights, uniform within ``1 / sqrt(fan in)`` of zero.
+    """
+    rng = np.random.default_rng(seed)
+    weights: Weights = {"inputs": _single(rng.standard_normal((rows, width)))}
+    fan_in = width
+    for layer, outputs in enumerate((2 * width, 2 * width)):
+        _linear(weights, f"hidden_{layer}", fan_in, outputs, rng)
+        weights[f"hidden_{layer}_gain"] = np.ones(outputs, np.float32)
+        weights[f"hidden_{layer}_shift"] = np.zeros(outputs, np.float32)
+        fan_in += outputs
+    _linear(weights, "logits", fan_in, sum(sizes), rng)
+    return weights
+
+
+def _linear(weights: Weights, name: str, fan_in: int, outputs: int, rng: Any) -> None:
+    bound = 1 / np.sqrt(fan_in)
+    weights[f"{name}_map"] = _single(rng.uniform(-bound, bound, (fan_in, outputs)))
+    weights[f"{name}_bias"] = _single(rng.uniform(-bound, bound, outputs))
+
+
+def _single(values: np.ndarray) -> np.ndarray:
+    return np.asarray(values, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The compiled programs; each is compiled once for every shape of weights.
+
+    Attributes
+    ----------
+    probabilities
+        ``(weights, sizes)`` to probabilities of all attributes side by side, shape ``(K, cells)``.
+    begin
+        Weights to the state of Adam.
+    advance
+        ``(weights, state, gradient, rate, sizes)`` to the weights, state and probabilities after a
+        step of Adam, given the gradient of the loss by the probabilities before it.
+    average
+        ``(held, weights, keep)`` to ``keep held + (1 - keep) weights``.
+    """
+
+    probabilities: Callable[..., Any]
+    begin: Callable[..., Any]
+    advance: Callable[..., Any]
+    average: Callable[..., Any]
+
+
+@cache
+def programs() -> Programs:
+    """Import jax and optax, which takes seconds, and return the programs."""
+    jax = load_jax()
+    import optax
+
+    numpy = jax.numpy
+    adam = optax.scale_by_adam()
+
+    def logits(trained: Weights, inputs: Any) -> Any:
+        if inputs is None:
+            return trained["logits"]
+        flow = inputs
+        for layer in range(2):
+            name = f"hidden_{layer}"
+            out = flow @ trained[f"{name}_map"] + trained[f"{name}_bias"]
+            if len(inputs) > 1:
+                spread = out.var(axis=0) + np.float32(_NORMAL_EPSILON)
+                out = (out - out.mean(axis=0)) / numpy.sqrt(spread)
+            out = out * trained[f"{name}_gain"] + trained[f"{name}_shift"]
+            flow = numpy.concatenate([jax.nn.relu(out), flow], axis=1)
+        return flow @ trained["logits_map"] + trained["logits_bias"]
+
+    def spread_out(trained: Weights, inputs: Any, sizes: tuple[int, ...]) -> Any:
+        parts = numpy.split(logits(trained, inputs), np.cumsum(sizes)[:-1], axis=1)
+        return numpy.concatenate([jax.nn.softmax(part, axis=1) for part in parts], axis=1)
+
+    def parted(weights: Weights) -> tuple[Weights, Any]:
+        trained = {name: value for name, value in weights.items() if name != "inputs"}
+        return trained, weights.get("inputs")
+
+    def joined(trained: Weights, inputs: Any) -> Weights:
+        return trained if inputs is None else {**trained, "inputs": inputs}
+
+    def probabilities(weights: Weights, sizes: tuple[int, ...]) -> Any:
+        return spread_out(*parted(weights), sizes)
+
+    def begin(weights: Weights) -> Any:
+        return adam.init(parted(weights)[0])
+
+    def advance(
+        weights: Weights, state: Any, gradient: Any, rate: Any, sizes: tuple[int, ...]
+    ) -> tuple[Weights, Any, Any]:
+        trained, inputs = parted(weights)
+        _, pull = jax.vjp(lambda those: spread_out(those, inputs, sizes), trained)
+        moves, state = adam.update(pull(gradient)[0], state)
+        trained = jax.tree.map(lambda one, move: one - rate * move, trained, moves)
+        return joined(trained, inputs), state, spread_out(trained, inputs, sizes)
+
+    def average(held: Weights, weights: Weights, keep: Any) -> Weights:
+        mixed: Weights = jax.tree.map(
+            lambda one, other: keep * one + (1 - keep) * other, held, weights
+        )
+        return mixed
+
+    return Programs(
+        jax.jit(probabilities, static_argnames="sizes"),
+        jax.jit(begin),
+        jax.jit(advance, static_argnames="sizes"),
+        jax.jit(average),
+    )

@@ -1,0 +1,240 @@
+"""A mixture of products: the model of GEM and of RAP^softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jam_dagster.errors import DomainError, InputError
+from jam_dagster.mechanisms.loops.base import LARGEST_MARGINAL_CELLS
+from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE
+from jam_dagster.models.graphical.kernels import one_thread
+from jam_dagster.models.mixture.answers import expected
+from jam_dagster.models.storage import stored_model, write_model
+from jam_dagster.tables import Clique, Domain, EncodedTable
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+ARRAYS = "tables.npz"
+"""The file beside ``model.json``."""
+
+# Cells of the comparisons that are held at a time when rows are drawn.
+_BLOCK_CELLS = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class ProductMixture:
+    """K product distributions over the attributes, equally likely, with a total.
+
+    Attributes
+    ----------
+    domain
+        The attributes and their values, without impossible combinations.
+    total
+        The number of records that the model stands for; marginals sum to it.
+    tables
+        For each attribute, in domain order, the probabilities of its values in each component:
+        float64, shape ``(K, size)``, every row summing to 1.
+    cliques
+        The marginals that the model was fitted to.
+
+    Raises
+    ------
+    DomainError
+        If the domain has impossible combinations.
+    InputError
+        If the tables do not fit the domain, or a row is no distribution.
+    """
+
+    domain: Domain
+    total: float
+    tables: tuple[np.ndarray, ...]
+    cliques: tuple[Clique, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_products(self.domain)
+        shapes = [table.shape for table in self.tables]
+        rows = shapes[0][0] if shapes and len(shapes[0]) == 2 else 0
+        if rows < 1 or shapes != [(rows, size) for size in self.domain.shape]:
+            raise InputError("a mixture of products needs a table (K, size) for each attribute")
+        for table in self.tables:
+            if not (np.all(table >= 0) and np.allclose(table.sum(axis=1), 1.0, atol=1e-9)):
+                raise InputError("each row of a mixture of products must be a distribution")
+
+    def __repr__(self) -> str:
+        return f"ProductMixture({self.components} products over {self.domain!r})"
+
+    def _repr_html_(self) -> str:
+        from jam_dagster.common.notebook import card
+
+        facts = {
+            "attributes": len(self.domain.names),
+            "records": f"{self.total:,.0f}",
+            "products": f"{self.components:,}",
+            "size": f"{self.size_mb:.2f} MB",
+        }
+        label = "restricted: domain from private data" if self.domain.restricted else ""
+        rows = ((" x ".join(clique), self.domain.size(clique)) for clique in self.cliques)
+        columns = ("measured clique", "cells")
+        return card("Mixture of products", facts, label=label, columns=columns, rows=rows)
+
+    @property
+    def components(self) -> int:
+        """K, the number of products."""
+        return len(self.tables[0])
+
+    @property
+    def records(self) -> int:
+        """The total, rounded: makes the model a `MarginalSource`."""
+        return round(self.total)
+
+    @property
+    def size_mb(self) -> float:
+        """Size of the tables in megabytes, 8 bytes a number."""
+        return self.components * sum(self.domain.shape) * BYTES_PER_CELL / MEGABYTE
+
+    def marginal(self, names: Sequence[str]) -> np.ndarray:
+        """Return the model's marginal over `names`, in the order given.
+
+        Returns
+        -------
+        ndarray
+            Expected counts, float64, one axis an attribute, summing to `total`.
+
+        Raises
+        ------
+        InputError
+            If an attribute is unknown or repeated, or the answer has more than 2^27 cells.
+        """
+        (answer,) = self.marginals([tuple(names)]).values()
+        return answer
+
+    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
+        """Return many marginals; see `marginal`."""
+        asked = [tuple(names) for names in cliques]
+        for names in asked:
+            self._check(names)
+        places = self.domain.positions
+        # With several threads the last digits depend on how many there are.
+        with one_thread():
+            return {
+                names: expected([self.tables[places[name]] for name in names]) * self.total
+                if names
+                else np.array(float(self.total))
+                for names in asked
+            }
+
+    def _check(self, names: Clique) -> None:
+        cells = self.domain.size(names)
+        if len(set(names)) < len(names):
+            raise InputError(f"An attribute is repeated in {names}.")
+        if cells > LARGEST_MARGINAL_CELLS:
+            raise InputError(
+                f"The marginal over {', '.join(names)} has {cells:,} cells, more than the "
+                f"{LARGEST_MARGINAL_CELLS:,} that fit: ask for fewer attributes, or count it in a "
+                "table that the model samples."
+            )
+
+    def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
+        """Draw a table whose marginals follow the model's.
+
+        Components get equally many rows, but for those left over. Within a component each
+        attribute is drawn by itself, by systematic sampling: its counts are within one of their
+        expectation.
+
+        Parameters
+        ----------
+        rows
+            How many records.
+        rng
+            Drives the rounding and the shuffling. It is post-processing: it costs no budget.
+
+        Raises
+        ------
+        InputError
+            If `rows` is below 1.
+        """
+        if not isinstance(rows, int | np.integer) or rows < 1:
+            raise InputError(
+                f"The number of rows to sample must be a whole number, at least 1, got {rows!r}."
+            )
+        share, left = divmod(int(rows), self.components)
+        sizes = np.full(self.components, share)
+        sizes[rng.choice(self.components, size=left, replace=False)] += 1
+        component = np.repeat(np.arange(self.components), sizes)
+        starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+        order = rng.permutation(int(rows))
+        columns = []
+        for table in self.tables:
+            # Each row's rank among its component's rows, in an order of this attribute's own.
+            shuffled = np.lexsort((rng.random(int(rows)), component))
+            rank = np.empty(int(rows))
+            rank[shuffled] = np.arange(int(rows))
+            offset = rng.random(self.components)
+            at = (rank - starts + offset[component]) / sizes[component]
+            columns.append(_values(table, component, at)[order])
+        return EncodedTable(self.domain, tuple(columns))
+
+    def save(self, directory: Path | UPath) -> None:
+        """Write the model to a folder: ``model.json`` and ``tables.npz``."""
+        description = {
+            "kind": "product_mixture",
+            "total": self.total,
+            "domain": self.domain.to_dict(),
+            "cliques": [list(clique) for clique in self.cliques],
+        }
+        tables = {f"table_{number}": table for number, table in enumerate(self.tables)}
+        write_model(directory, description, ARRAYS, tables)
+
+    @classmethod
+    def load(cls, directory: Path | UPath) -> ProductMixture:
+        """Read a model that `save` wrote.
+
+        Raises
+        ------
+        InputError
+            If the folder does not hold a model.
+        """
+        with stored_model(directory, ARRAYS) as (description, stored):
+            domain = Domain.from_dict(description["domain"])
+            tables = tuple(
+                np.asarray(stored[f"table_{number}"], dtype=np.float64)
+                for number in range(len(domain.names))
+            )
+            cliques = tuple(domain.canonical(clique) for clique in description["cliques"])
+            return cls(domain, float(description["total"]), tables, cliques)
+
+
+def check_products(domain: Domain) -> None:
+    """Raise DomainError if the domain has impossible combinations.
+
+    A mixture of products gives each of them some weight. Leaving it out of every marginal alike
+    would take the joint distribution of all attributes that any combination names, in every
+    component, which is what a mixture is there to avoid.
+    """
+    if domain.impossible:
+        where = " x ".join(domain.impossible[0].attributes)
+        raise DomainError(
+            f"A mixture of products cannot keep the impossible combinations of {where} at zero: "
+            "choose a mechanism that honours them, such as jam_pgm or aim, or take them out of "
+            "the domain."
+        )
+
+
+def _values(table: np.ndarray, component: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Return for each row the value at which its component's distribution function passes `at`."""
+    reached = np.cumsum(table, axis=1)
+    # Rounding must not leave a value beyond the last, nor one that has no probability.
+    last = table.shape[1] - 1 - np.argmax(table[:, ::-1] > 0, axis=1)
+    values = np.empty(len(at), dtype=np.int64)
+    step = max(1, _BLOCK_CELLS // table.shape[1])
+    for start in range(0, len(at), step):
+        rows = slice(start, start + step)
+        values[rows] = (reached[component[rows]] <= at[rows, None]).sum(axis=1)
+    found: np.ndarray = np.minimum(values, last[component])
+    return found

@@ -1,0 +1,249 @@
+"""Training a mixture of products on measured marginals: GEM's update (Algorithm 4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jam_dagster.mechanisms.loops.scores import MEAN_ABSOLUTE_NORMAL
+from jam_dagster.mechanisms.loops.transcript import Measurement
+from jam_dagster.models.graphical.kernels import one_thread
+from jam_dagster.models.graphical.mirror_descent import Convergence
+from jam_dagster.models.mixture.adam_step import Weights, programs
+from jam_dagster.models.mixture.answers import (
+    expected,
+    expected_cell,
+    pulled_back,
+    pulled_back_cell,
+)
+from jam_dagster.tables import Clique, Domain
+
+_ROUNDING = 1e-10
+"""Of single precision: an error that is no larger is none."""
+
+_MOMENTS: Mapping[str, tuple[float, float]] = {
+    "l1": (MEAN_ABSOLUTE_NORMAL, math.sqrt(1 - MEAN_ABSOLUTE_NORMAL**2)),
+    "l2": (1.0, math.sqrt(2.0)),
+}
+"""Mean and standard deviation of |z| and of z^2, z standard normal."""
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A marginal, or one cell of it, that the mixture is to answer.
+
+    Attributes
+    ----------
+    clique
+        Attributes, in domain order.
+    values
+        Fractions of the records (float32), of the marginal's shape; of shape ``(1,)`` for a cell.
+    sigma
+        Of the noise in each value, a fraction; 0 where there is none.
+    cell
+        The place in the flattened marginal where only that one was measured.
+    """
+
+    clique: Clique
+    values: np.ndarray
+    sigma: float
+    cell: int | None = None
+
+    def explained(self, loss: str, deviations: float) -> float:
+        """Return the error that noise alone explains: its mean and so many standard deviations.
+
+        A marginal sums to 1, so its noise is free in all cells but one.
+        """
+        mean, deviation = _MOMENTS[loss]
+        scale = self.sigma**2 if loss == "l2" else self.sigma
+        free = self.values.size - (self.cell is None)
+        return scale * (mean * free + deviations * deviation * math.sqrt(free))
+
+    @classmethod
+    def measured(cls, measurement: Measurement, records: int) -> Target:
+        """Return what a measurement asks for.
+
+        The noise in a marginal's sum is known, for the sum is: it is taken out of all cells alike.
+        """
+        values = measurement.values / records
+        if measurement.cell is None:
+            values = values + (1 - values.sum()) / values.size
+        return cls(
+            measurement.clique,
+            values.astype(np.float32),
+            measurement.sigma / records,
+            measurement.cell,
+        )
+
+
+class MixtureTrainer:
+    """Weights, the probabilities they stand for, and their training.
+
+    Parameters
+    ----------
+    domain
+        The attributes.
+    weights
+        As `generators` makes them.
+    loss
+        What a target adds: the sum over its cells of absolute (``l1``) or squared errors (``l2``).
+
+    Notes
+    -----
+    The network runs in JAX; the marginals and the gradient by the probabilities are NumPy's, on one
+    thread, so that neither shapes nor numbers of threads matter. All is in single precision.
+    """
+
+    def __init__(self, domain: Domain, weights: Weights, loss: str) -> None:
+        self.domain = domain
+        self.loss = loss
+        self.weights = weights
+        self._programs = programs()
+        ends = np.cumsum(domain.shape)
+        self._spans = [
+            slice(int(end) - size, int(end)) for end, size in zip(ends, domain.shape, strict=True)
+        ]
+        self._side_by_side = self.probabilities(weights)
+
+    def probabilities(self, weights: Weights) -> np.ndarray:
+        """Return the probabilities of all attributes side by side, shape ``(K, cells)``."""
+        return np.asarray(self._programs.probabilities(weights, self.domain.shape))
+
+    def tables(self, weights: Weights | None = None) -> tuple[np.ndarray, ...]:
+        """Return each attribute's probabilities, float64, rows summing to 1.
+
+        Parameters
+        ----------
+        weights
+            By default those that training has come to.
+        """
+        joined = self._side_by_side if weights is None else self.probabilities(weights)
+        parts = (joined[:, span].astype(np.float64) for span in self._spans)
+        return tuple(part / part.sum(axis=1, keepdims=True) for part in parts)
+
+    def average(self, held: Weights, keep: float) -> Weights:
+        """Return ``keep held + (1 - keep) weights``, of the weights that training has come to."""
+        averaged: Weights = self._programs.average(held, self.weights, np.float32(keep))
+        return averaged
+
+    def train(
+        self,
+        targets: Sequence[Target],
+        *,
+        iterations: int,
+        learning_rate: float,
+        threshold: float = 0.0,
+    ) -> Convergence:
+        """Lower the loss over targets by Adam, its rate falling to zero along a cosine.
+
+        Parameters
+        ----------
+        targets
+            What has to be answered.
+        iterations
+            Most steps.
+        learning_rate
+            Of the first step.
+        threshold
+            gamma: a target counts while its error is above what its noise explains, the mean and
+            gamma standard deviations. Training ends where none is.
+
+        Returns
+        -------
+        Convergence
+            The steps; and the sum of squared errors of all targets after them, halved.
+        """
+        state = self.begin()
+        for done in range(iterations):
+            loss, gradient = self.gradient(targets, threshold)
+            if loss == 0.0:
+                return Convergence(done, self.squares(targets) / 2)
+            rate = learning_rate * (1 + math.cos(math.pi * done / iterations)) / 2
+            state = self.step(state, gradient, rate)
+        return Convergence(iterations, self.squares(targets) / 2)
+
+    def begin(self) -> Any:
+        """Return the state of Adam before its first step."""
+        return self._programs.begin(self.weights)
+
+    def step(self, state: Any, gradient: np.ndarray, rate: float) -> Any:
+        """Move the weights by one step of Adam, given `gradient`; return Adam's state.
+
+        A step after which single precision has no probabilities is not taken.
+        """
+        weights, moved, side_by_side = self._programs.advance(
+            self.weights, state, gradient, np.float32(rate), self.domain.shape
+        )
+        probabilities = np.asarray(side_by_side)
+        if not np.isfinite(probabilities).all():
+            return state
+        self.weights, self._side_by_side = weights, probabilities
+        return moved
+
+    def gradient(
+        self, targets: Sequence[Target], threshold: float = 0.0
+    ) -> tuple[float, np.ndarray]:
+        """Return the loss over targets above the threshold, and its gradient.
+
+        Returns
+        -------
+        tuple of float and ndarray
+            The loss, 0 where no target counts; the gradient by the probabilities of all attributes
+            side by side, shape ``(K, cells)``.
+        """
+        total = 0.0
+        gradient = np.zeros_like(self._side_by_side)
+        with one_thread():
+            for target in targets:
+                error = self._error(target)
+                size = float(np.vdot(error, error) if self.loss == "l2" else np.abs(error).sum())
+                if size > max(target.explained(self.loss, threshold), _ROUNDING):
+                    total += size
+                    self._pull(target, 2 * error if self.loss == "l2" else np.sign(error), gradient)
+        return total, gradient
+
+    def squares(self, targets: Sequence[Target]) -> float:
+        """Return the sum of squared errors of targets."""
+        with one_thread(), np.errstate(over="ignore"):
+            squares = float(sum(np.vdot(error, error) for error in map(self._error, targets)))
+            if math.isfinite(squares):
+                return squares
+            # Single precision ends at 3e38, which the square of a count of 2^64 passes.
+            errors = (self._error(target).astype(np.float64) for target in targets)
+            return float(sum(np.vdot(error, error) for error in errors))
+
+    def _error(self, target: Target) -> np.ndarray:
+        """Return answer less target, of the target's shape, single precision."""
+        if target.cell is not None:
+            columns = [self._side_by_side[:, place] for place in self._places(target, target.cell)]
+            answer = np.full(1, expected_cell(columns), np.float32)
+        else:
+            answer = expected([self._side_by_side[:, span] for span in self._at(target)])
+        error: np.ndarray = answer - target.values
+        return error
+
+    def _pull(self, target: Target, direction: np.ndarray, gradient: np.ndarray) -> None:
+        """Add what `direction`, the gradient by the answer, comes to by the probabilities."""
+        if target.cell is not None:
+            places = self._places(target, target.cell)
+            columns = [self._side_by_side[:, place] for place in places]
+            for place, pulled in zip(places, pulled_back_cell(columns), strict=True):
+                gradient[:, place] += direction[0] * pulled
+            return
+        spans = self._at(target)
+        parts = pulled_back([self._side_by_side[:, span] for span in spans], direction)
+        for span, part in zip(spans, parts, strict=True):
+            gradient[:, span] += part
+
+    def _at(self, target: Target) -> list[slice]:
+        return [self._spans[self.domain.positions[name]] for name in target.clique]
+
+    def _places(self, target: Target, cell: int) -> list[int]:
+        """Return the columns of the probabilities whose product is the target's cell."""
+        shape = [self.domain.sizes[name] for name in target.clique]
+        codes = np.unravel_index(cell, shape)
+        return [span.start + int(code) for span, code in zip(self._at(target), codes, strict=True)]

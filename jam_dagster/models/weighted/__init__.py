@@ -1,0 +1,1 @@
+"""Distributions over weighted records, and their fits."""

@@ -1,0 +1,202 @@
+"""A model that is a table of weighted records: of public records, or of all there could be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.errors import InputError
+from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE
+from jam_dagster.models.storage import stored_model, write_model
+from jam_dagster.models.weighted.support import Support
+from jam_dagster.tables import Clique, Domain, EncodedTable
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+ARRAYS = "potentials.npz"
+"""The file beside ``model.json``."""
+
+EXACT_STATISTICS = "exact statistics of private data"
+"""Why weights that no noise was added to are restricted."""
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedTable:
+    """A distribution over a support, with its total; a `MarginalSource`.
+
+    Attributes
+    ----------
+    support
+        The records that have weights.
+    total
+        The number of records that the model stands for; marginals sum to it.
+    log_weights
+        Logarithms of the weights up to a constant, float64, shape ``(support.size,)``; ``-inf``
+        for no weight. Logarithms, because weights are made by long products.
+    cliques
+        The marginals that the model was fitted to.
+    restricted
+        Whether the weights follow private data exactly, and so must not leave. It stays with the
+        model where it is stored.
+
+    Raises
+    ------
+    InputError
+        If the weights do not fit the support, or are no weights.
+    """
+
+    support: Support
+    total: float
+    log_weights: npt.NDArray[np.float64]
+    cliques: tuple[Clique, ...] = ()
+    restricted: bool = False
+
+    kind: ClassVar[str] = "weighted_table"
+
+    def __post_init__(self) -> None:
+        logs = np.asarray(self.log_weights, dtype=np.float64)
+        object.__setattr__(self, "log_weights", logs)
+        if logs.shape != (self.support.size,):
+            raise InputError(
+                f"A weighted table of {self.support.size} records needs as many weights, got "
+                f"shape {logs.shape}."
+            )
+        if np.isnan(logs).any() or not math.isfinite(logs.max()):
+            raise InputError(
+                "The logarithms of weights must be numbers, at least one of them finite and none "
+                "infinitely large."
+            )
+        if not 0 <= self.total < math.inf:
+            raise InputError(f"The total must be a number, at least 0, got {self.total!r}.")
+
+    def __repr__(self) -> str:
+        mark = f"restricted: {EXACT_STATISTICS}, " if self.restricted else ""
+        return f"WeightedTable({mark}{self.support.size} weighted records over {self.domain!r})"
+
+    def _repr_html_(self) -> str:
+        from jam_dagster.common.notebook import card
+
+        facts = {
+            "attributes": len(self.domain.names),
+            "records": f"{self.total:,.0f}",
+            "support": f"{self.support.size:,} records"
+            + (" (all that are possible)" if self.support.whole else " of a public table"),
+        }
+        label = "restricted: domain from private data" if self.domain.restricted else ""
+        if self.restricted:
+            label = f"restricted: {EXACT_STATISTICS}"
+        return card("Weighted table", facts, label=label)
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes and their values."""
+        return self.support.domain
+
+    @property
+    def records(self) -> int:
+        """The total, rounded: makes the model a `MarginalSource`."""
+        return round(self.total)
+
+    @property
+    def size_mb(self) -> float:
+        """Size of the weights in megabytes, 8 bytes each."""
+        return self.support.size * BYTES_PER_CELL / MEGABYTE
+
+    @cached_property
+    def probabilities(self) -> npt.NDArray[np.float64]:
+        """The weights, summing to one, shape ``(support.size,)``."""
+        weights: npt.NDArray[np.float64] = np.exp(self.log_weights - self.log_weights.max())
+        weights /= weights.sum()
+        return weights
+
+    def marginal(self, names: Sequence[str]) -> np.ndarray:
+        """Return the model's marginal over `names`, in the order given.
+
+        Returns
+        -------
+        ndarray
+            Expected counts, float64, one axis an attribute, summing to `total`.
+
+        Raises
+        ------
+        InputError
+            If an attribute is unknown or repeated, or the answer is too large.
+        """
+        return self.support.marginal(names, self.probabilities) * self.total
+
+    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
+        """Return many marginals; see `marginal`."""
+        answers = self.support.marginals(cliques, self.probabilities)
+        return {clique: answer * self.total for clique, answer in answers.items()}
+
+    def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
+        """Draw a table whose marginals follow the model's as closely as whole rows can.
+
+        Records lie in lexicographic order, and each of `rows` even strata of their weights gives
+        one, so the count of every run of records is within two of its expectation.
+
+        Raises
+        ------
+        InputError
+            If `rows` is below 1.
+        """
+        if not isinstance(rows, int | np.integer) or rows < 1:
+            raise InputError(
+                f"The number of rows to sample must be a whole number, at least 1, got {rows!r}."
+            )
+        boundaries = np.cumsum(self.probabilities)
+        places = (np.arange(rows) + rng.random(rows)) / rows * boundaries[-1]
+        # Rounding must not carry the last place beyond the last record that has weight.
+        np.minimum(places, np.nextafter(boundaries[-1], 0.0), out=places)
+        chosen = np.searchsorted(boundaries, places, side="right")
+        return self.support.table.take(rng.permutation(chosen))
+
+    def save(self, directory: Path | UPath) -> None:
+        """Write the model to a folder: ``model.json`` and ``potentials.npz``.
+
+        A support that is the whole domain is not written: it follows from the domain.
+        """
+        description: dict[str, Any] = {
+            "kind": self.kind,
+            "total": self.total,
+            "domain": self.domain.to_dict(),
+            "cliques": [list(clique) for clique in self.cliques],
+            "whole_domain": self.support.whole,
+        }
+        if self.restricted:
+            description["restricted"] = EXACT_STATISTICS
+        arrays: dict[str, np.ndarray] = {"log_weights": self.log_weights}
+        if not self.support.whole:
+            columns = enumerate(self.support.table.columns)
+            arrays.update({f"column_{place}": column for place, column in columns})
+        write_model(directory, description, ARRAYS, arrays)
+
+    @classmethod
+    def load(cls, directory: Path | UPath) -> WeightedTable:
+        """Read a model that `save` wrote.
+
+        Raises
+        ------
+        InputError
+            If the folder does not hold one.
+        """
+        with stored_model(directory, ARRAYS) as (description, stored):
+            domain = Domain.from_dict(description["domain"])
+            cliques = tuple(domain.canonical(clique) for clique in description["cliques"])
+            if description["whole_domain"]:
+                support = Support.of_domain(domain)
+            else:
+                places = range(len(domain.names))
+                columns = tuple(stored[f"column_{place}"] for place in places)
+                support = Support(EncodedTable(domain, columns))
+            weights = stored["log_weights"]
+            restricted = "restricted" in description
+            return cls(support, float(description["total"]), weights, cliques, restricted)

@@ -1,0 +1,192 @@
+"""The records that a distribution may weigh, and their marginals under any weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.mechanisms.loops.base import LARGEST_MARGINAL_CELLS
+from jam_dagster.tables import Clique, Domain, EncodedTable, MarginalSource, PublicTables
+
+LARGEST_DOMAIN_CELLS = 2**22
+"""Cells of a domain that a distribution over all of them may have: 32 MiB of weights."""
+
+_HELD_BYTES = 2**28
+"""Of joint codes that are kept, because every round asks for the same marginals."""
+
+
+class Support:
+    """Distinct records over a domain, in lexicographic order.
+
+    Parameters
+    ----------
+    table
+        The records. None may occur twice, or lie in an impossible combination of the domain.
+    whole
+        Whether these are all possible records of the domain.
+    """
+
+    def __init__(self, table: EncodedTable, *, whole: bool = False) -> None:
+        self.table = table
+        self.whole = whole
+        self._codes: dict[Clique, npt.NDArray[np.unsignedinteger[Any]]] = {}
+        self._held = 0
+
+    @classmethod
+    def of_domain(cls, domain: Domain) -> Support:
+        """Return all possible records of a domain.
+
+        Raises
+        ------
+        SpecificationError
+            If there are too many of them.
+        """
+        check_enumerable(domain)
+        cells = np.arange(domain.size())
+        columns = np.unravel_index(cells, domain.shape)
+        every = EncodedTable(domain, tuple(columns))
+        return cls(every.take(_possible(every)), whole=True)
+
+    @classmethod
+    def of_records(cls, table: EncodedTable) -> tuple[Support, npt.NDArray[np.int64]]:
+        """Return the distinct records of a table, and how often each of them occurs.
+
+        Records that the domain declares impossible are left out.
+
+        Raises
+        ------
+        DomainError
+            If none is left.
+        """
+        held = table.take(_possible(table))
+        if not held.records:
+            raise DomainError(
+                "Every record of the public table lies in a combination that the domain declares "
+                "impossible: check the domain, or give another public table."
+            )
+        # The last key is the first to be sorted by.
+        order = np.lexsort(held.columns[::-1])
+        changes = np.zeros(held.records, dtype=bool)
+        changes[0] = True
+        for column in held.columns:
+            ordered = column[order]
+            changes[1:] |= ordered[1:] != ordered[:-1]
+        starts = np.flatnonzero(changes)
+        return cls(held.take(order[starts])), np.diff(starts, append=held.records)
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes and their values."""
+        return self.table.domain
+
+    @property
+    def size(self) -> int:
+        """Number of distinct records."""
+        return self.table.records
+
+    def codes(self, names: Sequence[str]) -> npt.NDArray[np.unsignedinteger[Any]]:
+        """Return the place of every record in a flattened marginal, shape ``(size,)``."""
+        clique = tuple(names)
+        held = self._codes.get(clique)
+        if held is not None:
+            return held
+        joint = np.zeros(self.size, dtype=np.intp)
+        for name in clique:
+            joint *= self.domain.sizes[name]
+            joint += self.table.column(name)
+        codes = joint.astype(np.min_scalar_type(max(0, self.domain.size(clique) - 1)))
+        if self._held + codes.nbytes <= _HELD_BYTES:
+            self._codes[clique] = codes
+            self._held += codes.nbytes
+        return codes
+
+    def marginal(self, names: Sequence[str], weights: npt.NDArray[np.float64]) -> np.ndarray:
+        """Add up the weights of the records in each cell of a marginal.
+
+        Parameters
+        ----------
+        names
+            Distinct attributes, in any order; ``()`` adds up all weights.
+        weights
+            One for each record, shape ``(size,)``.
+
+        Returns
+        -------
+        ndarray
+            float64, one axis an attribute.
+
+        Raises
+        ------
+        InputError
+            If an attribute is unknown or repeated, or the answer is too large.
+        """
+        cells = self.domain.size(names)
+        if len(set(names)) < len(names):
+            raise InputError(f"An attribute is repeated in {tuple(names)}.")
+        if cells > LARGEST_MARGINAL_CELLS:
+            raise InputError(
+                f"The marginal over {', '.join(names)} has {cells:,} cells, more than the "
+                f"{LARGEST_MARGINAL_CELLS:,} that fit: ask for fewer attributes."
+            )
+        counts = np.bincount(self.codes(names), weights=weights, minlength=cells)
+        return counts.reshape([self.domain.sizes[name] for name in names])
+
+    def marginals(
+        self, cliques: Iterable[Clique], weights: npt.NDArray[np.float64]
+    ) -> dict[Clique, np.ndarray]:
+        """Return several marginals; see `marginal`."""
+        return {tuple(clique): self.marginal(clique, weights) for clique in cliques}
+
+    def occupied(self, clique: Clique) -> npt.NDArray[np.bool_]:
+        """Return which cells of a marginal hold records, flattened."""
+        found = np.zeros(self.domain.size(clique), dtype=bool)
+        found[self.codes(clique)] = True
+        return found
+
+
+def check_enumerable(domain: Domain) -> None:
+    """Raise SpecificationError if a domain has too many cells for a weight on each of them."""
+    if domain.size() > LARGEST_DOMAIN_CELLS:
+        raise SpecificationError(
+            f"The domain has {domain.cells_text} cells, more than the {LARGEST_DOMAIN_CELLS:,} on "
+            "which a distribution over the full domain is kept. Give fewer attributes, or fewer "
+            "values each; or choose a mechanism that keeps no table of the domain, such as aim, "
+            "or pmw_pub and pep_pub, which weigh public records."
+        )
+
+
+def public_records(domain: Domain, public: MarginalSource) -> EncodedTable:
+    """Return the records of a public table, or raise DomainError where there are none to weigh."""
+    tables = PublicTables.of(domain, public).tables
+    (found, *others) = tables.values()
+    if others or found.domain.digest != domain.digest:
+        raise DomainError(
+            "A mechanism that weighs public records takes one public table, with all attributes "
+            "of the domain. Give such a table, or choose a mechanism that does without, such as "
+            "jam_pgm."
+        )
+    if not isinstance(found, EncodedTable):
+        raise DomainError(
+            "A mechanism that weighs public records needs them in memory, and this public table "
+            "is only counted in its file: give fewer of its rows, or choose jam_pgm."
+        )
+    return found
+
+
+def _possible(table: EncodedTable) -> npt.NDArray[np.bool_]:
+    """Return which records lie in no impossible combination."""
+    allowed = np.ones(table.records, dtype=bool)
+    for clique, impossible in table.domain.impossible_masks().items():
+        allowed &= ~impossible[tuple(table.column(name) for name in clique)]
+    return allowed
+
+
+def log_frequencies(counts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return the logarithms of frequencies, of counts that are all positive."""
+    logs: npt.NDArray[np.float64] = np.log(counts) - math.log(float(counts.sum()))
+    return logs

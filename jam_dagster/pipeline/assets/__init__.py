@@ -1,0 +1,1 @@
+"""The assets and asset checks of a release."""

@@ -1,0 +1,312 @@
+"""The assets that judge a release: its error on the workload, and the reports."""
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+from dagster._core.event_api import PartitionKeyFilter
+
+from jam_dagster.errors import LostDrawError, ReleaseClosedError
+from jam_dagster.evaluation import (
+    ExpectationResult,
+    WorkloadError,
+    compare_with_public,
+    workload_error,
+)
+from jam_dagster.evaluation.bounds.error_bounds import known_bounds
+from jam_dagster.pipeline.assets.asset_options import release_asset
+from jam_dagster.pipeline.assets.checks import UNKNOWN, expectation_check_names
+from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
+from jam_dagster.pipeline.assets.history import history_of
+from jam_dagster.pipeline.assets.ingestion import STORES, check_places, reading_on, spending
+from jam_dagster.pipeline.assets.metadata import pictures, tidy
+from jam_dagster.pipeline.assets.opening import (
+    check_fits,
+    opening,
+    private_step,
+    source_of,
+    stored_codes,
+)
+from jam_dagster.pipeline.assets.previous_release import drawn_on
+from jam_dagster.pipeline.budget.spending import ResearchSpending
+from jam_dagster.pipeline.graph import EVALUATION_SHARE, ReleaseGraph
+from jam_dagster.pipeline.markdown import text_of
+from jam_dagster.pipeline.storage.archive import DataFingerprint
+from jam_dagster.pipeline.storage.identity import (
+    ReleaseError,
+    ReleaseRun,
+    check_domains,
+    check_ingestion,
+    check_tables,
+)
+from jam_dagster.reports import plots
+from jam_dagster.reports.release_report import ReleaseFacts, render_report
+from jam_dagster.tables import MarginalSource, encode
+
+RESTRICTED = "restricted: exact statistics of private data"
+
+
+def assessment_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
+    """Build the workload error and the reports, as far as the evaluation's mode has them."""
+    build = {
+        "workload_error": _workload_error,
+        "release_report": _release_report,
+        "release_report_restricted": _release_report_restricted,
+    }
+    return [build[name](graph) for name in graph.names if name in build]
+
+
+def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
+    spec = graph.spec
+    mode = spec.evaluation_mode
+    from_ledger = graph.charges("workload_error")
+
+    @release_asset(
+        graph,
+        "workload_error",
+        ins=graph.ins(*graph.public_codes, "synthetic_records", MECHANISM_RUN),
+        deps=[graph.key("private_discretized")],
+        resources={*graph.spending_resources, *STORES},
+    )
+    def error(
+        context: dg.AssetExecutionContext,
+        synthetic_records: pd.DataFrame,
+        mechanism_run: ReleaseRun,
+        **inputs: MarginalSource,
+    ) -> ReleaseError:
+        public = inputs.get(PUBLIC_CODES)
+        partition = graph.partition_of(context)
+        check_places(context)
+        stored = stored_codes(graph, context, rows=False)
+        domain = check_domains(graph, public, stored)
+        check_ingestion(graph, stored, partition)
+        check_tables(graph, mechanism_run, partition, synthetic=synthetic_records, public=public)
+        draws = None
+        modes: AbstractContextManager[None] = nullcontext()
+        alone: AbstractContextManager[None] = nullcontext()
+        spends = reading_on(graph, context, domain, source_of(stored))
+        if from_ledger and spends is not None:
+            spends.check_drawn()
+            draws = spends.draws(EVALUATION_SHARE, run_id=context.run.run_id)
+            modes, alone = spends.store.modes(), spends.alone()
+        elif mode == "private":
+            draws = ResearchSpending(graph).draws(EVALUATION_SHARE)
+        with alone, opening(graph, context, spends, "measuring the workload error"):
+            private = stored_codes(graph, context, rows=True)
+            check_fits(private)
+            if from_ledger and spends is not None:
+                data = DataFingerprint.of(private, public, neighbours=graph.neighbours)
+                spends.archive.begin(data)
+            try:
+                with private_step("measuring the workload error"), modes:
+                    measured = workload_error(
+                        private,
+                        encode(synthetic_records, domain, private=False),
+                        public,
+                        spec.workload.build(domain),
+                        mode=mode,
+                        draws=draws,
+                        records=mechanism_run.transcript.records,
+                    )
+            except (LostDrawError, ReleaseClosedError) as lost:
+                # The synthetic table is there and paid for; that its error is unknown is no reason
+                # to withhold it.
+                context.log.warning(f"The workload error stays unknown: {lost}")
+                measured = WorkloadError.unknown(draws)
+        if from_ledger and spends is not None:
+            spends.close(EVALUATION_SHARE, "evaluation ended")
+        context.add_output_metadata(tidy(_error_metadata(graph, measured)))
+        known = {one.name: getattr(measured, one.name) for one in fields(measured)}
+        return ReleaseError(**known, run=mechanism_run.digest)
+
+    return error
+
+
+def _error_metadata(graph: ReleaseGraph, measured: WorkloadError) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"mode": measured.mode, "rho_spent": measured.rho}
+    if not graph.tells_data("workload_error"):
+        return metadata | graph.withheld_note()
+    if measured.mode == "off":
+        metadata["note"] = UNKNOWN
+    elif measured.restricted:
+        metadata["note"] = RESTRICTED
+        metadata["error_by_marginal"] = pictures(
+            {f"Error by marginal ({RESTRICTED})": plots.png(plots.error_by_marginal(measured))}
+        )
+    else:
+        metadata["sigma"] = measured.sigma
+    for table, error in measured.to_dict().items():
+        for statistic, value in (error or {}).items():
+            if value is not None:
+                metadata[f"{table}_{statistic}"] = value
+    if measured.sample_equivalent is not None:
+        metadata["sample_equivalent_records"] = measured.sample_equivalent
+    compared = compare_with_public(measured)
+    if compared is not None:
+        metadata["synthetic_minus_public"] = compared.difference
+        metadata["finding"] = compared.description
+    return metadata
+
+
+def _release_report(graph: ReleaseGraph) -> dg.AssetsDefinition:
+    # An exact error is none of this page's business, and not among its inputs.
+    told = ["workload_error"] if graph.spec.evaluation_mode == "private" else []
+
+    @release_asset(
+        graph,
+        "release_report",
+        ins=graph.ins(*_REPORTED, *graph.public_codes, *told),
+        resources={*graph.spending_resources, graph.store(MECHANISM_RUN)},
+    )
+    def release_report(
+        context: dg.AssetExecutionContext,
+        mechanism_run: ReleaseRun,
+        synthetic_records: pd.DataFrame,
+        **inputs: Any,
+    ) -> str:
+        return _page(
+            graph,
+            context,
+            mechanism_run,
+            synthetic_records,
+            inputs.get(PUBLIC_CODES),
+            error=inputs.get("workload_error"),
+        )
+
+    return release_report
+
+
+def _release_report_restricted(graph: ReleaseGraph) -> dg.AssetsDefinition:
+    @release_asset(
+        graph,
+        "release_report_restricted",
+        ins=graph.ins(*_REPORTED, *graph.public_codes, "workload_error"),
+        resources={*graph.spending_resources, graph.store(MECHANISM_RUN)},
+    )
+    def release_report_restricted(
+        context: dg.AssetExecutionContext,
+        mechanism_run: ReleaseRun,
+        synthetic_records: pd.DataFrame,
+        workload_error: WorkloadError,
+        **inputs: MarginalSource,
+    ) -> str:
+        return _page(
+            graph,
+            context,
+            mechanism_run,
+            synthetic_records,
+            inputs.get(PUBLIC_CODES),
+            error=workload_error,
+            restricted=True,
+        )
+
+    return release_report_restricted
+
+
+_REPORTED = (MECHANISM_RUN, "synthetic_records")
+
+
+def _page(
+    graph: ReleaseGraph,
+    context: dg.AssetExecutionContext,
+    run: ReleaseRun,
+    synthetic: pd.DataFrame,
+    public: MarginalSource | None,
+    *,
+    error: WorkloadError | None,
+    restricted: bool = False,
+) -> str:
+    partition = graph.partition_of(context)
+    check_tables(graph, run, partition, synthetic=synthetic, public=public, error=error)
+    if error is not None and error.synthetic is None:
+        error = None
+    spec, domain, key = graph.spec, run.model.domain, run.release.key
+    made, remaining = datetime.now(UTC), None
+    if spec.privacy.noise == "exact":
+        # A page that is made again says what it said, and is the one that was certified.
+        ledger = spending(graph, context, domain).ledger
+        last = ledger.ended(key)
+        made = datetime.fromisoformat(last.at)
+        remaining = ledger.balance_after(last).remaining_epsilon
+    public_source, public_released = drawn_on(graph, context, domain)
+    checks = _check_results(graph, context, partition)
+    encoded = encode(synthetic, domain, private=False)
+    workload = spec.workload.build(domain)
+    page = render_report(
+        ReleaseFacts(
+            release=key.release,
+            dataset=key.dataset,
+            epsilon=run.release.epsilon,
+            delta=run.release.delta,
+            reserved=run.release.shares,
+            partition=key.partition,
+            edition=key.edition,
+            public_source=public_source,
+            public_released=public_released,
+            made=made,
+            run=run.digest,
+            remaining_epsilon=remaining,
+        ),
+        domain=domain,
+        transcript=run.transcript,
+        synthetic=encoded,
+        public=public,
+        checks=checks,
+        error=error,
+        bounds=known_bounds(run.transcript, domain, workload, released=encoded),
+        history=history_of(graph, context, run),
+        restricted=restricted,
+    )
+    metadata: dict[str, Any] = {
+        "checks_told": len(checks),
+        "checks_failed": sum(not check.passed for check in checks),
+    }
+    if restricted:
+        metadata["note"] = RESTRICTED
+    elif graph.tells_data("release_report"):
+        metadata["kilobytes"] = len(page.encode()) / 1000
+    else:
+        metadata |= graph.withheld_note()
+    context.add_output_metadata(metadata)
+    return page
+
+
+def _check_results(
+    graph: ReleaseGraph, context: dg.AssetExecutionContext, partition: str
+) -> list[ExpectationResult]:
+    """Return how the checks of the synthetic table that lies there now came out.
+
+    Blocking checks have run before the report is made; a check of an earlier table is left out.
+    """
+    key = graph.key("synthetic_records")
+    instance = context.instance
+    tables = dg.AssetRecordsFilter(key, asset_partitions=[partition] if partition else None)
+    made = next(iter(instance.fetch_materializations(tables, limit=1).records), None)
+    # What the instance offers itself knows no partitions.
+    only = PartitionKeyFilter(key=partition) if partition else None
+    found = []
+    for name in expectation_check_names(graph):
+        check = dg.AssetCheckKey(key, name)
+        record = instance.event_log_storage.get_latest_asset_check_execution_by_key(
+            [check], partition_filter=only
+        ).get(check)
+        event = record.event.dagster_event if record is not None and record.event else None
+        evaluated = dg.DagsterEventType.ASSET_CHECK_EVALUATION
+        if event is None or made is None or event.event_type is not evaluated:
+            # Not made, or its check only planned.
+            continue
+        evaluation = event.asset_check_evaluation_data
+        target = evaluation.target_materialization_data
+        if target is not None and target.run_id == made.run_id:
+            found.append(
+                ExpectationResult(
+                    name=name,
+                    passed=evaluation.passed,
+                    severity="ERROR" if evaluation.severity.value == "ERROR" else "WARN",
+                    message=text_of(evaluation.description or ""),
+                )
+            )
+    return found

@@ -1,0 +1,187 @@
+"""What Dagster is told of each asset of a release: options, metadata and code version."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, describe_asset, described
+from jam_dagster.pipeline.assets.metadata import column_lineage, column_schema
+from jam_dagster.pipeline.budget.automation import freshness_of, options_of
+from jam_dagster.pipeline.budget.labels import (
+    BUILT_METADATA,
+    CHARGES_LEDGER,
+    CHARGES_TAG,
+    LABEL_TAG,
+    PRIVATE_SOURCE,
+    RESERVES_TAG,
+    built,
+)
+from jam_dagster.pipeline.graph import PREVIOUS, ReleaseGraph
+from jam_dagster.pipeline.launch import NO_CONFIG
+from jam_dagster.tables import Domain
+
+# Raise it when a step computes something else from the same inputs.
+CODE_VERSION = "1"
+
+# Each makes sure by itself that the release is reserved.
+_RESERVING = ("privacy_budget", "private_records")
+
+
+def release_asset(
+    graph: ReleaseGraph,
+    name: str,
+    *,
+    ins: Mapping[str, dg.AssetIn] | None = None,
+    deps: Sequence[dg.AssetKey | dg.AssetDep] = (),
+    resources: Iterable[str] = (),
+    check_specs: Sequence[dg.AssetCheckSpec] = (),
+) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
+    """Return the decorator that makes an asset of this release of a function.
+
+    Parameters
+    ----------
+    graph
+        The release.
+    name
+        One of `ReleaseGraph.names`.
+    ins, deps
+        The assets that it loads, and those that it only waits for.
+    resources
+        Keys of the resources that it uses.
+    check_specs
+        The checks that it makes by itself.
+    """
+    decorate: Callable[[Callable[..., Any]], dg.AssetsDefinition] = dg.asset(
+        **_options(graph, name),
+        ins=dict(ins or {}),
+        deps=list(deps),
+        required_resource_keys=set(resources),
+        config_schema=NO_CONFIG,
+        check_specs=list(check_specs),
+    )
+    return decorate
+
+
+def _options(graph: ReleaseGraph, name: str) -> dict[str, Any]:
+    asset = described(name)
+    label = graph.label(name)
+    tags = {**graph.tags, LABEL_TAG: label.value}
+    if graph.charges(name):
+        tags[CHARGES_TAG] = CHARGES_LEDGER
+    if name in _RESERVING and graph.spec.privacy.noise == "exact":
+        tags[RESERVES_TAG] = CHARGES_LEDGER
+    options: dict[str, Any] = {
+        "key": graph.key(name),
+        "description": _description(graph, name),
+        "group_name": graph.group or graph.spec.release,
+        "owners": list(graph.owners),
+        "tags": tags,
+        # As a kind, the label is seen on the asset's card in the graph.
+        "kinds": {label.value, *asset.kinds},
+        "metadata": _metadata(graph, name),
+        "code_version": code_version(graph, name),
+    }
+    if graph.partitions_def is not None:
+        options["partitions_def"] = graph.partitions_def
+        # No backfill policy: without one a backfill launches a run for each partition. With
+        # BackfillPolicy.multi_run(1) it would too, but name a range of partitions, and checks
+        # would not know theirs.
+    if name != "privacy_budget":
+        options["io_manager_key"] = graph.store(name)
+    options |= options_of(
+        name, asset.spends, graph.spec.dataset, freshness_of(graph.spec.partitions, graph.tick)
+    )
+    return options
+
+
+def _description(graph: ReleaseGraph, name: str) -> str:
+    return describe_asset(name, graph.spec, graph.label(name), graph.price_of_partitions)
+
+
+def _metadata(graph: ReleaseGraph, name: str) -> dict[str, Any]:
+    domain = graph.spec.domain.declared
+    mark = {BUILT_METADATA: built(graph.label(name), charges=graph.charges(name))}
+    if name == "private_records":
+        # What the label check goes by, and a translation must leave.
+        for source in graph.source_deps("private_records"):
+            mark[PRIVATE_SOURCE] = source.to_user_string()
+    if domain is None or graph.spec.domain.restricted:
+        return mark
+    return mark | table_metadata(graph, name, domain)
+
+
+def table_metadata(graph: ReleaseGraph, name: str, domain: Domain) -> dict[str, Any]:
+    """Return column schema and lineage of a table, as far as they follow from the domain.
+
+    Lineage crosses the mechanism: a synthetic column comes from the private column of the same
+    name, and from the public one where the mechanism learns from that table.
+    """
+    coded = name.endswith("_discretized")
+    upstream = {
+        "private_records": graph.source_deps("private_records"),
+        "private_discretized": [graph.key("private_records")],
+        # Which columns each of several has is known once they are read.
+        "public_discretized": [
+            graph.key(name) for name, table in graph.public_records.items() if not table
+        ],
+        "synthetic_records": [
+            graph.key("private_discretized"),
+            *([graph.key("public_discretized")] if graph.learns_from_public else []),
+        ],
+    }.get(name, [])
+    if name not in ("private_records", "synthetic_records") and not coded:
+        return {}
+    metadata: dict[str, Any] = {"dagster/column_schema": column_schema(domain, coded=coded)}
+    if name == "public_discretized" and graph.spec.previous is not None:
+        upstream = [*upstream, graph.key(PREVIOUS)]
+    if upstream:
+        metadata["dagster/column_lineage"] = column_lineage(domain.names, upstream)
+    return metadata
+
+
+def code_version(graph: ReleaseGraph, name: str) -> str:
+    """Return a version that changes with the configuration that the asset depends on."""
+    spec = graph.spec
+    source = graph.sources.get(name)
+    parts: list[Any] = [CODE_VERSION]
+    if source is not None:
+        parts.append(source.to_dict())
+    if name == "private_records" and spec.privacy.unit is not None:
+        parts.append(spec.privacy.unit.build().to_dict())
+    if name == "domain":
+        declared = spec.domain.declared
+        parts.append(declared.digest if declared else [spec.domain.identify, spec.domain.bins])
+    if name == "public_discretized" and spec.previous is not None:
+        parts.append(spec.previous.to_dict())
+    if name in ("privacy_budget", MECHANISM_RUN):
+        parts += [spec.dataset, spec.privacy.edition, spec.configured]
+    if name == "workload_error":
+        parts += [spec.evaluation_mode, spec.evaluation.share, spec.workload.to_dict()]
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return f"{CODE_VERSION}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def previous_asset(graph: ReleaseGraph) -> dg.AssetSpec:
+    """Return the releases of the partitions as what the next ones are drawn on.
+
+    It stands for ``synthetic_records`` one partition ago, and the run that makes that table
+    reports it: the table itself depends on what depends on this, and Dagster knows no
+    dependency of an earlier partition that would not be a cycle.
+    """
+    label = graph.label(PREVIOUS)
+    return dg.AssetSpec(
+        graph.key(PREVIOUS),
+        description="The synthetic table of each partition, as the public table of the next."
+        " Nobody materializes it: it stands for `synthetic_records` one partition ago, and the"
+        " run that makes that table reports it."
+        "\n\n**Who may see it:** whoever may see `synthetic_records`.",
+        group_name=graph.group or graph.spec.release,
+        owners=list(graph.owners),
+        tags={**graph.tags, LABEL_TAG: label.value},
+        kinds={label.value},
+        metadata={BUILT_METADATA: built(label, charges=False)},
+        partitions_def=graph.partitions_def,
+    )

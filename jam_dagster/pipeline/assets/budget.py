@@ -1,0 +1,112 @@
+"""The asset that holds a release's reservation, and the check that the budget lasts."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from jam_dagster.errors import BudgetExceededError, NotApprovedError
+from jam_dagster.pipeline.assets.asset_options import release_asset
+from jam_dagster.pipeline.assets.ingestion import (
+    STORES,
+    check_places,
+    check_public,
+    check_released_cells,
+    spending_on_source,
+)
+from jam_dagster.pipeline.assets.metadata import tidy
+from jam_dagster.pipeline.assets.previous_release import check_release_before
+from jam_dagster.pipeline.assets.source_assets import reading
+from jam_dagster.pipeline.budget.outlook import BudgetOutlook, leave, told_if_refused
+from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
+from jam_dagster.pipeline.markdown import literal
+from jam_dagster.tables import Domain
+
+SUFFICES = "budget_suffices"
+
+
+def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
+    """Build the reservation of a release's budget."""
+    spec = graph.spec
+    # Where the domain is identified from the private table it cannot be known before the budget is.
+    known = spec.domain.declared is not None or spec.domain.identify == "public"
+
+    # Nothing is reserved before the public table is known. Research reserves nothing.
+    public = [graph.key("public_discretized")] if spec.previous and spec.releasable else []
+
+    @release_asset(
+        graph,
+        "privacy_budget",
+        ins=graph.ins("domain") if known else {},
+        deps=public,
+        resources={*graph.spending_resources, *STORES},
+        check_specs=[
+            dg.AssetCheckSpec(
+                SUFFICES,
+                asset=graph.key("privacy_budget"),
+                description="The release fits into what its dataset has left (if not, nothing"
+                " private is opened), and so will those to come for some time (if not, a warning"
+                " says until when).",
+                blocking=True,
+                partitions_def=graph.partitions_def,
+            )
+        ],
+    )
+    def privacy_budget(
+        context: dg.AssetExecutionContext, **inputs: Domain
+    ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
+        check_places(context)
+        check_public(graph, context)
+        # Nothing is read here: what is wrong with it is said before anything is reserved.
+        reading(graph, "private_records", context)
+        domain = inputs.get("domain")
+        if domain is not None:
+            workload = spec.workload.build(domain)
+            spec.mechanism.build().check(domain, workload, graph.shares[MECHANISM_SHARE])
+        metadata: dict[str, Any] = {
+            "dataset": spec.dataset,
+            "epsilon": spec.privacy.epsilon,
+            # As text: a plot over time of what never changes tells nothing.
+            "delta": f"{spec.privacy.delta:g}",
+            "rho": graph.budget.rho,
+            "specification": spec.digest(domain),
+            "neighbours": graph.neighbours.describe(),
+        }
+        if spec.privacy.noise != "exact":
+            metadata["charged"] = "nothing: seeded noise is for research and not releasable"
+            yield dg.MaterializeResult(metadata=metadata)
+            yield _result(passed=True, description="Nothing is charged for seeded noise.")
+            return
+        spends = spending_on_source(graph, context, domain)
+        check_release_before(graph, context, domain, spends.ledger)
+        check_released_cells(spends, domain)
+        before = spends.ledger.release(spends.key)
+        try:
+            with told_if_refused(graph, context, spends):
+                spends.reserve(run_id=context.run.run_id)
+        except (BudgetExceededError, NotApprovedError) as refused:
+            yield _result(passed=False, description=literal(str(refused)))
+            raise
+        outlook = BudgetOutlook.of(graph, spends)
+        if outlook.low and before is None:
+            leave(context, outlook.alert("low", outlook.text))
+        told = {**outlook.metadata, **metadata, "already_reserved": before is not None}
+        yield dg.MaterializeResult(metadata=tidy(told))
+        yield _result(
+            passed=not outlook.low,
+            severity=dg.AssetCheckSeverity.WARN if outlook.low else dg.AssetCheckSeverity.ERROR,
+            description=literal(outlook.text),
+        )
+
+    return [privacy_budget]
+
+
+def _result(
+    *,
+    passed: bool,
+    description: str,
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR,
+) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        check_name=SUFFICES, passed=passed, severity=severity, description=description
+    )

@@ -1,0 +1,128 @@
+"""The asset that says what a release promises and what it cost, and the check of what it says."""
+
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pandas as pd
+
+from jam_dagster.certificates import Asked, Certificate, certify, released_files
+from jam_dagster.common.yaml_text import write_yaml
+from jam_dagster.evaluation import WorkloadError
+from jam_dagster.pipeline.assets.asset_options import release_asset
+from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
+from jam_dagster.pipeline.assets.ingestion import spending
+from jam_dagster.pipeline.assets.metadata import tidy
+from jam_dagster.pipeline.graph import ReleaseGraph
+from jam_dagster.pipeline.launch import NO_CONFIG
+from jam_dagster.pipeline.markdown import literal
+from jam_dagster.pipeline.storage.formats import (
+    CertificateFormat,
+    ErrorFormat,
+    PageFormat,
+    RunFormat,
+)
+from jam_dagster.pipeline.storage.identity import ReleaseRun, check_report, check_tables
+
+if TYPE_CHECKING:
+    from jam_dagster.pipeline.storage.io_manager import ReleaseStore
+
+NAME = "release_certificate"
+
+
+def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
+    """Build the certificate of a release."""
+    # Exact errors were not charged for, and are none of a certificate's business.
+    paid = ["workload_error"] if graph.spec.evaluation_mode == "private" else []
+    store_key = graph.store(NAME)
+
+    @release_asset(
+        graph,
+        NAME,
+        ins=graph.ins(MECHANISM_RUN, "synthetic_records", *paid),
+        # The page is made first, and sealed where it is there.
+        deps=[graph.key("release_report")],
+        resources={*graph.spending_resources, store_key},
+    )
+    def release_certificate(
+        context: dg.AssetExecutionContext,
+        mechanism_run: ReleaseRun,
+        synthetic_records: pd.DataFrame,
+        **inputs: WorkloadError,
+    ) -> Certificate:
+        partition = graph.partition_of(context)
+        error = inputs.get("workload_error")
+        check_tables(graph, mechanism_run, partition, synthetic=synthetic_records, error=error)
+        store: ReleaseStore = getattr(context.resources, store_key)
+        folder = store.beside(context.asset_key, partition, CertificateFormat.suffix)
+        run = store.beside(graph.key(MECHANISM_RUN), partition, RunFormat.suffix)
+        report = store.beside(graph.key("release_report"), partition, PageFormat.suffix)
+        check_report(graph, mechanism_run, report)
+        noisy = store.beside(graph.key("workload_error"), partition, ErrorFormat.suffix)
+        domain = mechanism_run.model.domain
+        # The domain asset may move on while this certificate stays.
+        kept = folder / "domain.yaml"
+        store.write(kept, write_yaml(domain.to_dict()).encode())
+        exact = graph.spec.privacy.noise == "exact"
+        spends = spending(graph, context, domain) if exact else None
+        released = mechanism_run.release
+        certificate = certify(
+            folder,
+            released_files(
+                table=store.beside(graph.key("synthetic_records"), partition, ".csv"),
+                domain=kept,
+                transcript=run / "transcript",
+                model=run / "model",
+                report=report if report.exists() else None,
+                errors=None if error is None else noisy,
+            ),
+            key=released.key,
+            specification=graph.spec.specified(domain),
+            asked=Asked(released.epsilon, released.delta, released.shares),
+            transcript=mechanism_run.transcript,
+            domain=domain,
+            evaluation=None if error is None else error.call,
+            ledger=None if spends is None else spends.ledger,
+            source_restriction=graph.spec.private.restricted_because,
+            run_id=context.run.run_id,
+            signer=None if spends is None else spends.resource.signer(),
+        )
+        metadata: dict[str, Any] = {
+            "page": dg.MetadataValue.path(store.shown(folder / CertificateFormat.page)),
+            "releasable": certificate.releasable,
+        }
+        if graph.tells_data(NAME):
+            metadata["draws"] = len(certificate.draws)
+            metadata["rho_spent"] = certificate.rho_spent
+            metadata["epsilon_spent"] = certificate.epsilon_spent
+            metadata["verify"] = f"jam-dagster certificate verify {store.shown(folder)}"
+        else:
+            metadata |= graph.withheld_note()
+        context.add_output_metadata(tidy(metadata))
+        return certificate
+
+    return [release_certificate]
+
+
+def certification_checks(graph: ReleaseGraph) -> list[dg.AssetChecksDefinition]:
+    """Build the check that fails where a certificate says that its table may not leave."""
+
+    @dg.asset_check(
+        name="releasable",
+        asset=graph.key(NAME),
+        description="The certificate says that the table may leave: exact and unseeded noise, a"
+        " domain and settings that owe nothing to private data, and every draw charged.",
+        config_schema=NO_CONFIG,
+        partitions_def=graph.partitions_def,
+    )
+    def certified_releasable(release_certificate: Certificate) -> dg.AssetCheckResult:
+        reasons = release_certificate.reasons
+        return dg.AssetCheckResult(
+            passed=not reasons,
+            severity=dg.AssetCheckSeverity.ERROR,
+            description="Not releasable: " + literal(" ".join(reasons))
+            if reasons
+            else "It may leave.",
+            metadata={"noise": release_certificate.noise},
+        )
+
+    return [certified_releasable]

@@ -1,0 +1,286 @@
+"""Asset checks: expectations of the synthetic table, releasability, and error against public."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pandas as pd
+
+from jam_dagster.evaluation import (
+    ExpectationResult,
+    WorkloadError,
+    compare_with_public,
+    expectation_names,
+)
+from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
+from jam_dagster.pipeline.graph import ReleaseGraph
+from jam_dagster.pipeline.launch import NO_CONFIG
+from jam_dagster.pipeline.markdown import literal
+from jam_dagster.pipeline.storage.identity import ReleaseRun, check_tables
+
+if TYPE_CHECKING:
+    from jam_dagster.pipeline.storage.io_manager import ReleaseStore
+
+
+UNKNOWN = (
+    "The workload error is unknown: its only draw was lost, or its share of the budget was closed"
+    " before it."
+)
+
+
+def release_checks(graph: ReleaseGraph) -> list[dg.AssetChecksDefinition]:
+    """Build the asset checks of a release."""
+    checks = [_expectations(graph), _releasable(graph)]
+    if "workload_error" in graph.names and graph.public_codes:
+        checks.append(_no_worse_than_public(graph))
+    return checks
+
+
+@dataclass(frozen=True)
+class _Check:
+    """An asset check that stands for one or more expectations."""
+
+    name: str
+    description: str
+    blocking: bool
+
+
+# Where the domain is not known before the run, or must not be told, one check stands for all
+# expectations of a kind.
+_BY_KIND = {
+    "columns": _Check("columns", "The columns are those of the domain, in its order.", True),
+    "row_count": _Check("row_count", "There are as many rows as the release says.", True),
+    "dtype": _Check("dtypes", "Every column has the type that the domain gives it.", True),
+    "values": _Check("values", "Every category is one of the domain's.", True),
+    "bounds": _Check("bounds", "Every number lies within the domain's bounds.", True),
+    "nulls": _Check("nulls", "There are nulls only where the domain allows them.", True),
+    "impossible": _Check("impossible", "No row holds an impossible combination.", True),
+    "marginal": _Check(
+        "marginals",
+        "Every one-way distribution agrees with its released measurement, as far as noise, fit and"
+        " sampling allow.",
+        False,
+    ),
+}
+
+
+def expectation_check_names(graph: ReleaseGraph) -> list[str]:
+    """Return the names of the synthetic table's asset checks, in order."""
+    return [check.name for check in _checks_of(graph)[0]]
+
+
+def _checks_of(graph: ReleaseGraph) -> tuple[list[_Check], bool]:
+    """Return the checks that stand for expectations, and whether there is one for each."""
+    domain = graph.spec.domain
+    if domain.declared is None or domain.restricted:
+        return list(_BY_KIND.values()), False
+    specs = expectation_names(domain.declared)
+    return [_Check(one.name, literal(one.description), one.blocking) for one in specs], True
+
+
+def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
+    spec = graph.spec
+    synthetic = graph.key("synthetic_records")
+    checks, one_each = _checks_of(graph)
+    store_key = graph.store("synthetic_records")
+
+    @dg.multi_asset_check(
+        name=f"{spec.release}__expectations",
+        description="Great Expectations on the synthetic table.",
+        config_schema=NO_CONFIG,
+        specs=[
+            dg.AssetCheckSpec(
+                check.name,
+                asset=synthetic,
+                description=check.description,
+                blocking=check.blocking,
+                additional_deps=[graph.key(MECHANISM_RUN)],
+                partitions_def=graph.partitions_def,
+            )
+            for check in checks
+        ],
+        can_subset=True,
+        ins=graph.ins("synthetic_records", MECHANISM_RUN),
+        required_resource_keys={store_key},
+    )
+    def expectations(
+        context: dg.AssetCheckExecutionContext,
+        synthetic_records: pd.DataFrame,
+        mechanism_run: ReleaseRun,
+    ) -> Iterator[dg.AssetCheckResult]:
+        # It takes seconds to import, and a code location should load in less.
+        from jam_dagster.evaluation.expectations import validate
+        from jam_dagster.reports.checks_page import remove_data_docs, render_checks
+
+        domain = mechanism_run.model.domain
+        store: ReleaseStore = getattr(context.resources, store_key)
+        partition = graph.partition_of(context)
+        check_tables(graph, mechanism_run, partition, synthetic=synthetic_records)
+        validated = validate(
+            synthetic_records,
+            domain,
+            records=mechanism_run.transcript.records,
+            transcript=mechanism_run.transcript,
+            model=mechanism_run.model,
+        )
+        page = render_checks(
+            validated,
+            release=spec.release,
+            domain=domain,
+            partition=partition,
+            not_releasable_because=_reasons(graph, mechanism_run),
+        )
+        path = store.beside(synthetic, partition, ".checks.html")
+        store.write(path, page.encode())
+        store.write(path.with_suffix(".json"), validated.to_json().encode())
+        if store.is_local:
+            former = Path((store.root / spec.release / "data_docs").path)
+            remove_data_docs(former / partition)
+            remove_data_docs(former)
+        found = {one.name: one for one in validated.results}
+        selected = {key.name for key in context.selected_asset_check_keys}
+        for check in checks:
+            if check.name in selected:
+                behind = [
+                    found[one.name]
+                    for one in expectation_names(domain)
+                    if (one.name if one_each else _BY_KIND[one.kind].name) == check.name
+                ]
+                yield _result(
+                    synthetic,
+                    check,
+                    behind,
+                    store.shown(path),
+                    told=graph.tells_data("synthetic_records"),
+                )
+
+    return expectations
+
+
+def _result(
+    key: dg.AssetKey,
+    check: _Check,
+    behind: list[ExpectationResult],
+    page: str,
+    *,
+    told: bool,
+) -> dg.AssetCheckResult:
+    """Sum up the expectations behind a check; of what may not leave tell the outcome only."""
+    failed = [one for one in behind if not one.passed]
+    metadata: dict[str, Any] = {"page": dg.MetadataValue.path(page)}
+    description = f"{len(behind) - len(failed)} of {len(behind)} expectations met"
+    if not told:
+        # Not even how many there are: that depends on the domain, which may be private.
+        description = "not met" if failed else "met"
+    elif not behind:
+        description = "the domain has nothing to which this applies"
+    elif len(behind) == 1:
+        description = literal(behind[0].message)
+        metadata |= _shown(behind[0].metadata)
+    else:
+        metadata["details"] = dg.MetadataValue.md(
+            "\n".join(
+                f"- {'met' if one.passed else '**not met**'}: {literal(one.message)}"
+                for one in behind
+            )
+        )
+    return dg.AssetCheckResult(
+        asset_key=key,
+        check_name=check.name,
+        passed=not failed,
+        severity=dg.AssetCheckSeverity.ERROR if check.blocking else dg.AssetCheckSeverity.WARN,
+        description=description,
+        metadata=metadata,
+    )
+
+
+def _shown(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata as Dagster takes it: containers as JSON, nothing for None."""
+    return {
+        name: dg.MetadataValue.json(value) if isinstance(value, dict | list | tuple) else value
+        for name, value in metadata.items()
+        if value is not None
+    }
+
+
+def _reasons(graph: ReleaseGraph, run: ReleaseRun) -> list[str]:
+    """Return why the table may not leave; empty where it may."""
+    reasons = list(graph.spec.not_releasable_because)
+    if not run.transcript.releasable and not reasons:
+        reasons.append(f"the transcript was drawn with {run.transcript.noise} noise")
+    return reasons
+
+
+def _releasable(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        name="releasable",
+        asset=graph.key("synthetic_records"),
+        description="The table may leave: its noise is exact and unseeded, and its domain owes"
+        " nothing to private values.",
+        additional_ins=graph.ins(MECHANISM_RUN),
+        config_schema=NO_CONFIG,
+        partitions_def=graph.partitions_def,
+    )
+    def releasable(
+        context: dg.AssetCheckExecutionContext,
+        synthetic_records: pd.DataFrame,
+        mechanism_run: ReleaseRun,
+    ) -> dg.AssetCheckResult:
+        check_tables(graph, mechanism_run, graph.partition_of(context), synthetic=synthetic_records)
+        reasons = _reasons(graph, mechanism_run)
+        return dg.AssetCheckResult(
+            passed=not reasons,
+            description="Not releasable: " + "; ".join(map(literal, reasons)) + "."
+            if reasons
+            else "It may leave.",
+            metadata={"noise": mechanism_run.transcript.noise},
+        )
+
+    return releasable
+
+
+def _no_worse_than_public(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        name="synthetic_no_worse_than_public",
+        asset=graph.key("workload_error"),
+        description="The synthetic table answers the workload no worse than the public table does,"
+        " beyond what the noise of the two errors explains.",
+        additional_ins=graph.ins(MECHANISM_RUN),
+        config_schema=NO_CONFIG,
+        partitions_def=graph.partitions_def,
+    )
+    def synthetic_no_worse_than_public(
+        context: dg.AssetCheckExecutionContext,
+        workload_error: WorkloadError,
+        mechanism_run: ReleaseRun,
+    ) -> dg.AssetCheckResult:
+        check_tables(graph, mechanism_run, graph.partition_of(context), error=workload_error)
+        found = compare_with_public(workload_error)
+        severity = dg.AssetCheckSeverity.WARN
+        if found is None:
+            return dg.AssetCheckResult(passed=False, severity=severity, description=UNKNOWN)
+        if not graph.tells_data("workload_error"):
+            return dg.AssetCheckResult(
+                passed=not found.worse,
+                severity=severity,
+                description="not met" if found.worse else "met",
+                metadata={"restricted": True},
+            )
+        description = found.description
+        if workload_error.restricted:
+            description += ". Restricted: exact statistics of private data."
+        return dg.AssetCheckResult(
+            passed=not found.worse,
+            severity=severity,
+            description=description,
+            metadata={
+                "difference": found.difference,
+                "threshold": found.threshold,
+                "false_alarm_level": found.level,
+                "restricted": workload_error.restricted,
+            },
+        )
+
+    return synthetic_no_worse_than_public

@@ -1,0 +1,241 @@
+"""What the assets of a release are, in words that stand on their pages in Dagster's UI."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jam_dagster.mechanisms.titles import title_of
+from jam_dagster.pipeline.budget.labels import PrivacyLabel
+from jam_dagster.pipeline.markdown import code, literal
+from jam_dagster.privacy import epsilon_from_rho
+
+if TYPE_CHECKING:
+    from jam_dagster.pipeline.specification import ReleaseSpec
+
+
+@dataclass(frozen=True)
+class Described:
+    """One asset.
+
+    Parameters
+    ----------
+    text
+        What it is.
+    kinds
+        What its card in the graph shows.
+    next
+        Where to look from here.
+    spends
+        Whether it draws at the cost of the ledger.
+    """
+
+    text: str
+    kinds: tuple[str, ...]
+    next: str
+    spends: bool = False
+
+
+MECHANISM_RUN = "mechanism_run"
+"""The asset that runs the mechanism, by its role: its key has the mechanism's name."""
+
+ASSETS = {
+    "public_records": Described(
+        "The public table, raw values.",
+        ("pandas", "parquet"),
+        "`preview` shows its first rows; `public_discretized` is what the mechanism sees of it.",
+    ),
+    "domain": Described(
+        "The attributes and their values: whatever lies outside is not released.",
+        ("yaml",),
+        "`table` lists them. `privacy_budget` comes next.",
+    ),
+    "privacy_budget": Described(
+        "The reservation of this release's whole budget in that of its protected dataset. Nothing"
+        " private is opened before it is made.",
+        ("ledger",),
+        "`outlook` says how long the dataset's budget lasts; the check `budget_suffices` warns"
+        " before it ends. The plots show what remained from run to run.",
+    ),
+    "private_records": Described(
+        "The private table, raw values: the columns of the domain and no others.",
+        ("pandas", "parquet"),
+        "Nothing of it is shown in this UI but its schema. What leaves is `synthetic_records`.",
+    ),
+    "private_discretized": Described(
+        "The private table as integer codes over the domain.",
+        ("numpy", "parquet"),
+        "`{mechanism}` draws from it.",
+    ),
+    "public_discretized": Described(
+        "The public table as integer codes over the domain.",
+        ("numpy", "parquet"),
+        "{public}",
+    ),
+    MECHANISM_RUN: Described(
+        "The run of {title}: {rounds} It charges the ledger before every draw, and keeps the"
+        " transcript and the fitted model.",
+        ("numpy",),
+        "`rounds` lists every choice, `choices_per_round` and `budget_over_rounds` picture them."
+        " The plots show from run to run what was spent{shares}.",
+        spends=True,
+    ),
+    "synthetic_records": Described(
+        "The synthetic table, sampled from the model: as many rows as the private one, or as were"
+        " measured where that number is private.",
+        ("pandas", "parquet"),
+        "`preview` shows its first rows, `csv` and `path` say where the files are,"
+        " {pictured} pictures some attributes. Its checks are Great Expectations; the"
+        " path to the page of all of them stands in each. Every column comes from {columns} table,"
+        " through the mechanism.",
+    ),
+    "workload_error": Described(
+        "How far the {judged} table's answers to the workload are from the private"
+        " table's (average L1 error, as a fraction of the records: 0 is perfect, 2 the worst).",
+        ("numpy",),
+        "{finding}The plots show the errors from run to run.",
+        spends=True,
+    ),
+    "release_report": Described(
+        "The release, told on one page that opens offline: budget, choices, comparisons, checks,"
+        " the guarantee in words.",
+        ("html",),
+        "`path` says where it is; copy it, and open it in a browser.",
+    ),
+    "release_certificate": Described(
+        "What the release promises, every draw that it made, what it was charged, and whether the"
+        " table may leave; `jam-dagster certificate verify` checks it without private data.",
+        ("json", "html"),
+        "`page` is what a privacy officer reads; `verify` is the command that proves it.",
+    ),
+    "release_report_restricted": Described(
+        "The report with exact errors, marginal by marginal. Restricted: exact statistics of"
+        " private data.",
+        ("html",),
+        "`path` says where it is. `release_report` is the one that may leave.",
+    ),
+}
+
+PUBLIC_RECORDS, PUBLIC_CODES = "public_records", "public_discretized"
+
+
+def described(name: str) -> Described:
+    """Return what an asset is; of several public tables each is ``public_records_<name>``."""
+    several = name.startswith(f"{PUBLIC_RECORDS}_")
+    return ASSETS[PUBLIC_RECORDS if several else name]
+
+
+_SEES = {
+    PrivacyLabel.PUBLIC: "anyone. It owes nothing to the private table.",
+    PrivacyLabel.PRIVATE: "nobody but the pipeline. It holds values of the people who are"
+    " protected, and lies in the private store.",
+    PrivacyLabel.DP: "anyone. It is differentially private, and what it says was paid for.",
+    PrivacyLabel.RESTRICTED: "nobody outside. It lies in the private store.",
+}
+
+_WITHHELD = "the private store. This UI is read by many, and tells the outcome only."
+
+_ROUNDS = {
+    "jam_pgm": "in every round it selects a marginal and whether to measure it on the private"
+    " table, with noise, or on the public one, for free.",
+    "public": "it measures the private table with noise, and learns from the public one for free.",
+    "private": "it measures the private table with noise.",
+}
+
+_FREE = "nothing"
+_PAID = "nothing more: it is computed from what was paid for."
+
+
+def describe_asset(name: str, spec: ReleaseSpec, label: PrivacyLabel, price: str) -> str:
+    """Return the description of an asset, in Markdown.
+
+    Parameters
+    ----------
+    name
+        One of `ASSETS`.
+    spec
+        The release.
+    label
+        Who may see the asset.
+    price
+        What partitions cost, empty where there are none.
+    """
+    asset = described(name)
+    words = _words_of(spec)
+    text = asset.text.format(**words)
+    if label is PrivacyLabel.RESTRICTED:
+        if name == "workload_error" and spec.evaluation_mode == "exact":
+            text += " Restricted: exact statistics of private data."
+        elif not spec.releasable:
+            reasons = map(literal, spec.not_releasable_because)
+            text += f" Not releasable: {'; '.join(reasons)}."
+    if name == "privacy_budget" and price:
+        text += f" {price}"
+    if name == "public_discretized" and spec.previous is not None:
+        text += (
+            " From the second partition on the public table is the synthetic table of the partition"
+            " before"
+        )
+        share = spec.previous.first_share
+        text += f", {share:.0%} of it replaced by the given one." if share else "."
+    told = label is not PrivacyLabel.RESTRICTED or spec.releasable
+    where = asset.next.format(**words) if told else _WITHHELD
+    return "\n\n".join(
+        (
+            text,
+            f"**Who may see it:** {_SEES[label]}",
+            f"**What it costs:** {_cost(name, spec)}",
+            f"**Where to look:** {where}",
+        )
+    )
+
+
+def _words_of(spec: ReleaseSpec) -> dict[str, str]:
+    """Return what the descriptions say differently for each mechanism."""
+    mechanism = spec.mechanism.build()
+    uses = "public" if mechanism.uses_public else "private"
+    compared = "The synthetic table is compared with it; the mechanism does without."
+    return {
+        "mechanism": mechanism.name,
+        "title": title_of(mechanism.name),
+        "rounds": _ROUNDS.get(mechanism.name, _ROUNDS[uses]),
+        "public": f"`{mechanism.name}` learns from it for free."
+        if mechanism.uses_public
+        else compared,
+        "columns": "those of its name in the private and the public"
+        if mechanism.uses_public
+        else "that of its name in the private",
+        "pictured": "`distributions`" if spec.public is None else "`compared_with_public`",
+        "judged": "synthetic" if spec.public is None else "synthetic and the public",
+        "finding": ""
+        if spec.public is None
+        else "`finding` says which table is better, and the check `synthetic_no_worse_than_public`"
+        " warns. ",
+        "shares": " and how much came from public data" if mechanism.uses_public else "",
+    }
+
+
+def _cost(name: str, spec: ReleaseSpec) -> str:
+    if name in ("synthetic_records", "release_certificate", "release_report"):
+        return _PAID
+    if name not in ("privacy_budget", "private_records", MECHANISM_RUN, "workload_error"):
+        return f"{_FREE}."
+    if spec.privacy.noise != "exact":
+        return f"{_FREE}: seeded noise is for research, and nobody is charged for it."
+    whole = f"epsilon {spec.privacy.epsilon:g} at delta {spec.privacy.delta:g}"
+    whole += f" (rho {spec.budget.rho:.6g})"
+    if name == "privacy_budget":
+        return (
+            f"it reserves {whole} of the dataset {code(spec.dataset)}; what is not spent returns. A"
+            " release that was reserved is not reserved again."
+        )
+    if name == "private_records":
+        return f"nothing by itself. Before it is opened the release is reserved: {whole}."
+    share = spec.shares.get("mechanism" if name == MECHANISM_RUN else "evaluation")
+    if share is None:
+        return f"{_FREE}, which is why it must not leave."
+    epsilon = epsilon_from_rho(share, spec.privacy.delta)
+    return (
+        f"up to rho {share:.6g} (by itself epsilon {epsilon:.3g}) of the dataset"
+        f" {code(spec.dataset)}, charged before each draw. Made again, it costs nothing."
+    )

@@ -1,0 +1,42 @@
+"""The releases of earlier partitions, as far as they lie where this one's will."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
+from jam_dagster.pipeline.storage.formats import RunFormat
+from jam_dagster.reports.history import PartitionRelease
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+    from jam_dagster.pipeline.graph import ReleaseGraph
+    from jam_dagster.pipeline.storage.identity import ReleaseRun
+    from jam_dagster.pipeline.storage.io_manager import ReleaseStore
+
+MOST_PARTITIONS = 24
+"""Partitions that a report looks back on, itself among them."""
+
+
+def history_of(
+    graph: ReleaseGraph, context: dg.AssetExecutionContext, run: ReleaseRun
+) -> list[PartitionRelease]:
+    """Return the releases of earlier partitions and, last, of this run; none without partitions.
+
+    They lie in the store of this release, which holds nothing that may be seen by fewer people; a
+    partition whose noise was of another kind is left out.
+    """
+    partition = graph.partition_of(context)
+    if graph.spec.partitions is None:
+        return []
+    store: ReleaseStore = getattr(context.resources, graph.store(MECHANISM_RUN))
+    found = []
+    for one in graph.spec.partitions.up_to(partition, MOST_PARTITIONS)[:-1]:
+        folders = (store.beside(key, one, RunFormat.suffix) for key in graph.run_keys())
+        folder = next((path for path in folders if (path / RunFormat.marker).exists()), None)
+        if folder is not None:
+            made = RunFormat().read(folder)
+            if made.transcript.releasable == run.transcript.releasable:
+                found.append(PartitionRelease(one, made.release.key.edition, made.transcript))
+    return [*found, PartitionRelease(partition, run.release.key.edition, run.transcript)]

@@ -1,0 +1,501 @@
+"""The assets up to the mechanism: tables, domain, codes."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import numpy as np
+import pandas as pd
+
+from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.mechanisms.configuration import takes_named_public
+from jam_dagster.pipeline.assets.asset_options import release_asset, table_metadata
+from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
+from jam_dagster.pipeline.assets.metadata import (
+    column_lineage,
+    domain_table,
+    observed_schema,
+    preview,
+)
+from jam_dagster.pipeline.assets.opening import (
+    bound_source,
+    check_fits,
+    made_if_it_fits,
+    opening,
+    private_step,
+    stored_records,
+)
+from jam_dagster.pipeline.assets.previous_release import check_release_before, public_table
+from jam_dagster.pipeline.assets.source_assets import reading
+from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
+from jam_dagster.pipeline.budget.outlook import told_if_refused
+from jam_dagster.pipeline.budget.spending import LedgerSpending
+from jam_dagster.pipeline.graph import (
+    LEDGER,
+    PRIVATE_STORE,
+    RELEASABLE_STORE,
+    ReleaseGraph,
+)
+from jam_dagster.pipeline.launch import check_launch
+from jam_dagster.pipeline.markdown import literal
+from jam_dagster.pipeline.storage.identity import IngestedTable, Ingestion, check_bound
+from jam_dagster.pipeline.storage.io_manager import check_stores
+from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
+from jam_dagster.tables import (
+    Domain,
+    EncodedTable,
+    MarginalSource,
+    PublicTables,
+    at_partition,
+    draft_domain,
+    encode,
+    private_values,
+    seeded_key,
+)
+from jam_dagster.tables.codes.spreadsheet import check_cells
+from jam_dagster.tables.sources.identity import place_of
+from jam_dagster.tables.sources.public import draft_public, encode_public
+from jam_dagster.tables.sources.public_apart import (
+    check_apart,
+    check_headers,
+    check_no_people,
+    check_outside,
+)
+
+if TYPE_CHECKING:
+    from jam_dagster.pipeline.storage.io_manager import ReleaseStore
+
+STORES = (PRIVATE_STORE, RELEASABLE_STORE)
+
+
+def spending(
+    graph: ReleaseGraph,
+    context: dg.AssetExecutionContext,
+    domain: Domain | None,
+    *,
+    source: str = "",
+) -> LedgerSpending:
+    """Return what pays for a release with exact noise, and what it reads where that is given.
+
+    Raises
+    ------
+    SpecificationError
+        If the launch configures the ledger or a store, or the ledger is none.
+    """
+    check_launch(context, (LEDGER, *STORES))
+    resource: object = getattr(context.resources, LEDGER)
+    if not isinstance(resource, LedgerResource):
+        raise SpecificationError(
+            f"{LEDGER} is a {type(resource).__name__}; make it a LedgerResource. {NOTHING_DONE}"
+        )
+    store = getattr(context.resources, graph.store(MECHANISM_RUN))
+    key = graph.release_key(domain, graph.partition_of(context))
+    stores = (
+        getattr(context.resources, RELEASABLE_STORE),
+        getattr(context.resources, PRIVATE_STORE),
+    )
+    return LedgerSpending(graph, resource, store, key, stores, source)
+
+
+def check_released_cells(spends: LedgerSpending, domain: Domain | None) -> None:
+    """Raise where the table of a release that begins would hold formulas of a spreadsheet."""
+    if domain is not None and spends.ledger.release(spends.key) is None:
+        check_cells(domain)
+
+
+def spending_on_source(
+    graph: ReleaseGraph, context: dg.AssetExecutionContext, domain: Domain | None
+) -> LedgerSpending:
+    """Return what pays for a release, bound to the source that is configured; see `spending`."""
+    spends = spending(graph, context, domain)
+    # Nothing is made in the private store before the launch was looked at.
+    return replace(spends, source=bound_source(graph, context))
+
+
+def reading_on(
+    graph: ReleaseGraph, context: dg.AssetExecutionContext, domain: Domain | None, source: str
+) -> LedgerSpending | None:
+    """Return what pays for a release whose stored private table a step is about to open.
+
+    Parameters
+    ----------
+    graph, context, domain
+        As for `spending`.
+    source
+        What the table was read from, as a keyed digest; empty where it does not say.
+
+    Returns
+    -------
+    LedgerSpending or None
+        None in research.
+
+    Raises
+    ------
+    SourceBindingError
+        If the release is bound to another source.
+    """
+    if graph.spec.privacy.noise != "exact":
+        return None
+    spends = spending(graph, context, domain, source=source)
+    spends.check_source()
+    return spends
+
+
+def check_places(context: dg.AssetExecutionContext) -> None:
+    """Make sure that the two stores are what they are called, before anything is opened.
+
+    Raises
+    ------
+    SpecificationError
+        If the launch configures them, or as for `check_stores`.
+    """
+    check_launch(context, STORES)
+    check_stores(
+        getattr(context.resources, PRIVATE_STORE), getattr(context.resources, RELEASABLE_STORE)
+    )
+
+
+def check_public(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> None:
+    """Raise where a public table is the private one, or lies where private tables are kept.
+
+    What was seen when the release was defined is looked at once more for the partition of the
+    run: files, links and variables may be others here.
+
+    Raises
+    ------
+    InputError
+        It names the table. Nothing was opened but headers of public files.
+    """
+    public = graph.spec.public
+    if public is None:
+        return
+    partition = graph.partition_of(context)
+    public = at_partition(public, partition)
+    check_apart(graph.source("private_records", partition), public)
+    store: ReleaseStore = getattr(context.resources, PRIVATE_STORE)
+    check_outside(public, [place_of(str(store.root))], "the private store")
+    check_headers(public, _unit_column(graph))
+
+
+def _unit_column(graph: ReleaseGraph) -> str | None:
+    unit = graph.spec.privacy.unit
+    return None if unit is None else unit.build().column
+
+
+def ingestion_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
+    """Build the assets from the two sources to the encoded tables."""
+    domain, domain_input = _domain_asset(graph)
+    return [
+        *(_public_records(graph, name) for name in graph.public_records),
+        domain,
+        _private_records(graph, domain_input),
+        _private_discretized(graph),
+        *(_public_discretized(graph) for _ in graph.public_codes),
+    ]
+
+
+def _public_records(graph: ReleaseGraph, name: str) -> dg.AssetsDefinition:
+    deps = graph.source_deps(name)
+    called = graph.public_records[name]
+
+    @release_asset(graph, name, deps=deps, resources=STORES)
+    def public_records(context: dg.AssetExecutionContext) -> pd.DataFrame:
+        check_places(context)
+        source = reading(graph, name, context)
+        check_public(graph, context)
+        table = source.read(private=False)
+        check_no_people(table.columns, _unit_column(graph), called)
+        _check_not_empty(table, f"public {called}".rstrip())
+        declared = graph.spec.domain.declared
+        # A public table may hold more than is asked of it, such as names.
+        wanted = table.columns if declared is None else declared.names
+        shown = [column for column in table.columns if column in wanted]
+        context.add_output_metadata(
+            {
+                "dagster/row_count": len(table),
+                "dagster/column_schema": observed_schema(table),
+                "source": source.describe(),
+                "preview": preview(table[shown]),
+            }
+            | (
+                {"dagster/column_lineage": column_lineage(map(str, table.columns), deps)}
+                if deps
+                else {}
+            )
+        )
+        return table
+
+    return public_records
+
+
+def _domain_asset(graph: ReleaseGraph) -> tuple[dg.AssetsDefinition, dict[str, dg.AssetIn]]:
+    """Build the domain, and the inputs by which what comes before private data may have it."""
+    spec = graph.spec.domain
+
+    unit = graph.spec.privacy.unit
+
+    def describe(context: dg.AssetExecutionContext, domain: Domain) -> Domain:
+        if unit is not None:
+            unit.build().check(domain)
+        metadata: dict[str, Any] = {
+            "attributes": len(domain.names),
+            "origin": _ORIGINS[domain.identified_from],
+        }
+        if not domain.restricted:
+            metadata |= {
+                "table": domain_table(domain),
+                "cells": domain.cells_text,
+                "digest": domain.digest,
+            }
+            if domain.impossible:
+                metadata["impossible"] = dg.MetadataValue.md(
+                    "\n".join(f"- {literal(one.describe(domain))}" for one in domain.impossible)
+                )
+        context.add_output_metadata(metadata)
+        return domain
+
+    if spec.declared is not None:
+        declared = spec.declared
+
+        @release_asset(graph, "domain")
+        def domain(context: dg.AssetExecutionContext) -> Domain:
+            return describe(context, declared)
+
+        return domain, graph.ins("domain")
+
+    if spec.identify == "public":
+
+        @release_asset(graph, "domain", ins=graph.ins(*graph.public_records))
+        def domain_from_public(
+            context: dg.AssetExecutionContext, **records: pd.DataFrame
+        ) -> Domain:
+            return describe(context, draft_public(_tables(graph, records), bins=spec.bins))
+
+        return domain_from_public, graph.ins("domain")
+
+    @release_asset(
+        graph,
+        "domain",
+        ins=graph.ins("public_records"),
+        deps=[graph.key("private_records")],
+        resources={*graph.spending_resources, *STORES},
+    )
+    def domain_from_both(context: dg.AssetExecutionContext, public_records: pd.DataFrame) -> Domain:
+        check_places(context)
+        stored = Ingestion.of(stored_records(graph, context, rows=False))
+        check_bound(graph, stored)
+        spends = reading_on(graph, context, None, stored.source)
+        with opening(graph, context, spends, "identifying the domain from both tables"):
+            private_records = stored_records(graph, context, rows=True)
+            check_fits(private_records)
+            drafted = draft_domain(public_records, private=private_records, bins=spec.bins)
+        return describe(context, drafted)
+
+    return domain_from_both, {}
+
+
+_ORIGINS = {
+    "declared": "declared",
+    "public": "identified from the public table",
+    "private": "identified from private data: restricted, for research",
+}
+
+
+def _private_records(
+    graph: ReleaseGraph, domain_input: dict[str, dg.AssetIn]
+) -> dg.AssetsDefinition:
+    spec = graph.spec
+    declared = spec.domain.declared
+
+    @release_asset(
+        graph,
+        "private_records",
+        # A declared domain is known without the asset; that saves the graph an arrow.
+        ins={} if declared is not None else domain_input,
+        deps=[graph.key("privacy_budget"), *graph.source_deps("private_records")],
+        resources={*graph.spending_resources, *STORES},
+    )
+    def private_records(context: dg.AssetExecutionContext, **inputs: Domain) -> pd.DataFrame:
+        check_places(context)
+        check_public(graph, context)
+        partition = graph.partition_of(context)
+        source = reading(graph, "private_records", context)
+        domain = inputs.get("domain", declared)
+        spends: LedgerSpending | None = None
+        bound = ""
+        if spec.privacy.noise == "exact":
+            # Once more, for a run that was launched without the asset above: a table that is not
+            # paid for is not opened.
+            spends = spending_on_source(graph, context, domain)
+            check_release_before(graph, context, domain, spends.ledger)
+            bound = spends.source
+            check_released_cells(spends, domain)
+            with told_if_refused(graph, context, spends):
+                spends.reserve(run_id=context.run.run_id)
+
+        def read() -> pd.DataFrame:
+            table = source.read(private=True)
+            # Where the number of rows is private, so is whether there are any.
+            if graph.neighbours.records_public:
+                with private_values():
+                    _check_not_empty(table, "private")
+            if spec.privacy.unit is not None:
+                table = spec.privacy.unit.build().limit(table, _row_key(graph, context))
+            if domain is not None:
+                _check_columns(table, domain)
+                # What the release does not use, such as names, is not copied.
+                table = table[list(domain.names)]
+            _check_storable(table)
+            return table
+
+        with opening(graph, context, spends, "reading the private table"):
+            # A domain that is identified from the table needs one.
+            found = read() if domain is None else made_if_it_fits(spends, read)
+        fits, table = found is not None, found
+        if table is None:
+            table = pd.DataFrame(columns=[] if domain is None else list(domain.names))
+        made_for = Ingestion.wanted(graph, partition, source=bound)
+        replace(made_for, fits=fits).mark(table)
+        # How many rows there are is shown once a draw is paid, and not before.
+        metadata: dict[str, Any] = {"source": source.describe()}
+        if domain is not None and not domain.restricted:
+            metadata |= table_metadata(graph, "private_records", domain)
+        context.add_output_metadata(metadata)
+        return table
+
+    return private_records
+
+
+def _private_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
+    name = "private_discretized"
+
+    @release_asset(
+        graph,
+        name,
+        ins=graph.ins("domain"),
+        deps=[graph.key("private_records")],
+        resources={*graph.spending_resources, *STORES},
+    )
+    def private_discretized(context: dg.AssetExecutionContext, domain: Domain) -> EncodedTable:
+        check_places(context)
+        stored = Ingestion.of(stored_records(graph, context, rows=False))
+        check_bound(graph, stored)
+        spends = reading_on(graph, context, domain, stored.source)
+
+        def read() -> EncodedTable:
+            return encode(stored_records(graph, context, rows=True), domain, private=True)
+
+        with opening(graph, context, spends, "encoding the private table"):
+            found = made_if_it_fits(spends, read) if stored.fits else None
+        fits = found is not None
+        columns = (np.empty(0, np.uint8),) * len(domain.names) if found is None else found.columns
+        encoded = IngestedTable(domain, columns, replace(stored, fits=fits))
+        metadata: dict[str, Any] = {}
+        if not domain.restricted:
+            metadata |= table_metadata(graph, name, domain)
+        context.add_output_metadata(metadata)
+        return encoded
+
+    return private_discretized
+
+
+def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
+    name = "public_discretized"
+    follows = graph.spec.previous is not None
+
+    @release_asset(
+        graph,
+        name,
+        ins=graph.ins(*graph.public_records, "domain"),
+        deps=graph.previous_deps() if follows else (),
+        resources={graph.store(MECHANISM_RUN)} if follows else (),
+    )
+    def public_discretized(
+        context: dg.AssetExecutionContext, domain: Domain, **records: pd.DataFrame
+    ) -> MarginalSource:
+        frames = _tables(graph, records)
+        for table, frame in frames.items():
+            # The stored table may be older than the setting.
+            check_no_people(frame.columns, _unit_column(graph), table)
+        if domain.restricted:
+            with private_step("encoding the public table over a restricted domain"):
+                encoded = encode_public(frames, domain, private=True)
+        else:
+            may_be_named = not follows and takes_named_public(graph.spec.mechanism.build())
+            encoded = encode_public(frames, domain, may_be_named=may_be_named)
+        metadata: dict[str, Any] = {}
+        if isinstance(encoded, PublicTables):
+            metadata |= _several(graph, encoded)
+        elif follows:
+            encoded, metadata = public_table(graph, context, encoded)
+        if not follows or graph.tells_data(name) or graph.neighbours.records_public:
+            metadata.setdefault("dagster/row_count", encoded.records)
+        if not domain.restricted:
+            metadata = table_metadata(graph, name, domain) | metadata
+        context.add_output_metadata(metadata)
+        return encoded
+
+    return public_discretized
+
+
+def _tables(graph: ReleaseGraph, records: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Return the public tables by their own names, in the order of preference."""
+    return {table: records[name] for name, table in graph.public_records.items()}
+
+
+def _several(graph: ReleaseGraph, public: PublicTables) -> dict[str, Any]:
+    """Tell what several public tables know, and where each column comes from."""
+    told: dict[str, Any] = {
+        "dagster/row_count": sum(table.records for table in public.tables.values())
+    }
+    deps: dict[str, list[dg.TableColumnDep]] = {}
+    for name, table in graph.public_records.items():
+        known = public.tables[table].domain.names
+        lacks = [one for one in public.domain.names if one not in known]
+        if not public.domain.restricted:
+            told[f"{table}_lacks"] = ", ".join(lacks) or "nothing"
+        for one in known:
+            deps.setdefault(one, []).append(dg.TableColumnDep(graph.key(name), one))
+    if not public.domain.restricted:
+        told["dagster/column_lineage"] = dg.TableColumnLineage(deps)
+    return told
+
+
+def _row_key(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> bytes:
+    """Return the key that decides which of a person's rows stay.
+
+    For a release it is random, and kept in the private store for its edition and partition: when
+    the table is read again, the same rows stay, and a release that stopped goes on.
+    """
+    privacy = graph.spec.privacy
+    if privacy.noise != "exact":
+        return seeded_key(privacy.seed or 0)
+    store: ReleaseStore = getattr(context.resources, PRIVATE_STORE)
+    which = json.dumps([str(privacy.edition), graph.partition_of(context)])
+    name = f"{hashlib.sha256(which.encode()).hexdigest()[:16]}.key"
+    return store.secret(graph.spec.release, "row_limit", name)
+
+
+def _check_not_empty(table: pd.DataFrame, side: str) -> None:
+    if table.empty:
+        raise InputError(f"The {side} table has no rows. Nothing was charged.")
+
+
+def _check_storable(table: pd.DataFrame) -> None:
+    """Raise where a column cannot be written: what a value does there is found here, and counts."""
+    import pyarrow as pa
+
+    with private_values():
+        pa.Table.from_pandas(table.select_dtypes(exclude="number"), preserve_index=False)
+
+
+def _check_columns(table: pd.DataFrame, domain: Domain) -> None:
+    missing = [name for name in domain.names if name not in table.columns]
+    if missing:
+        raise DomainError(
+            f"The private table has no column {missing[0]!r}, which the domain declares. Add it to"
+            f" the table or take the attribute out of the domain. Nothing was charged."
+        )

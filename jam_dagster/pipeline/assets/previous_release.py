@@ -1,0 +1,261 @@
+"""The release of the partition before, as the public table of the next.
+
+What a release was drawn on stays: its archive keeps the public table, and a partition that is made
+again gets it from there, whatever became of the partition before in the meantime.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import numpy as np
+from dagster._core.storage.dagster_run import RunsFilter
+from dagster._core.storage.tags import PARTITION_NAME_TAG
+
+from jam_dagster.certificates.reliance import reliance_faults
+from jam_dagster.errors import InputError, PrivateStepError
+from jam_dagster.mechanisms import sampling_generator
+from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_RECORDS
+from jam_dagster.pipeline.graph import PREVIOUS, ReleaseGraph
+from jam_dagster.pipeline.storage.archive import ReleaseArchive
+from jam_dagster.pipeline.storage.formats import RunFormat, TableFormat
+from jam_dagster.pipeline.storage.identity import RUN_ATTRIBUTE, ReleaseRun
+from jam_dagster.tables import EncodedTable, encode
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jam_dagster.pipeline.storage.io_manager import ReleaseStore
+    from jam_dagster.privacy import Ledger
+    from jam_dagster.tables import Domain
+
+LOOK_AGAIN_AFTER = 3.0
+"""Seconds between two looks at a run that is waited for."""
+
+QUEUED_FOR = 600.0
+"""Seconds for which a run that is queued before this one, and has not begun, is waited for."""
+
+_WORKING = (dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED)
+
+
+def public_table(
+    graph: ReleaseGraph, context: dg.AssetExecutionContext, first: EncodedTable
+) -> tuple[EncodedTable, dict[str, Any]]:
+    """Return the public table of this step's partition, and what to tell of it.
+
+    Parameters
+    ----------
+    graph, context
+        The release, and the step.
+    first
+        The given public table, encoded.
+
+    Raises
+    ------
+    InputError
+        If the release of the partition before is not there, or may not be used for this one.
+    """
+    partition = graph.partition_of(context)
+    before = graph.before(partition)
+    archive = _archive(graph, context, first.domain)
+    if archive is not None and archive.has_draws:
+        # A partition that was drawn before the release had this setting was drawn on `first`.
+        return archive.public() or first, {"public_source": "as this edition was drawn on"}
+    told: dict[str, Any] = {"public_source": graph.describe_public(partition)}
+    if before is None or graph.spec.previous is None:
+        return first, told
+    _wait_for(graph, context, before)
+    run, table = _release(graph, context, before)
+    told["previous_partition"] = before
+    told["previous_edition"] = run.release.key.edition
+    quotable = graph.tells_data("public_discretized")
+    if quotable:
+        told["previous_run"] = run.digest
+    _check_sampled(graph, run, table, before)
+    codes = encode(table, first.domain, private=not quotable)
+    return graph.spec.previous.table(codes, first), told
+
+
+def check_release_before(
+    graph: ReleaseGraph,
+    context: dg.AssetExecutionContext,
+    domain: Domain | None,
+    ledger: Ledger,
+) -> None:
+    """Raise if a partition comes too early; for steps that reserve or open something.
+
+    Parameters
+    ----------
+    graph, context
+        The release, and the step.
+    domain
+        Its domain; None while that is not known.
+    ledger
+        The ledger that both partitions are charged to.
+
+    Raises
+    ------
+    InputError
+        If this partition was not drawn yet, and the release of the one before is not there, was
+        withdrawn, or does not hold what the ledger says was drawn.
+    """
+    before = graph.before(graph.partition_of(context))
+    if before is None or domain is None:
+        return
+    archive = _archive(graph, context, domain)
+    if archive is None or archive.has_draws:
+        return
+    run, _ = _release(graph, context, before)
+    fault = next(reliance_faults(ledger, run.release.key, run.transcript), None)
+    if fault is not None:
+        raise InputError(
+            f"Partition {graph.partition_of(context)} of release {graph.spec.release} is drawn on"
+            f" the release of {before}, which is not to be relied on: {fault}. Draw {before} as"
+            f" another edition first. Nothing was charged."
+        )
+
+
+def drawn_on(
+    graph: ReleaseGraph, context: dg.AssetExecutionContext, domain: Domain
+) -> tuple[str, bool]:
+    """Return in words what this partition was drawn on, and whether that was released before.
+
+    One that was drawn before the release had this setting was drawn on the given table.
+    """
+    partition = graph.partition_of(context)
+    if graph.before(partition) is None:
+        return graph.describe_public(partition), False
+    archive = _archive(graph, context, domain)
+    if archive is not None and archive.has_draws and not archive.keeps_public:
+        return graph.source(PUBLIC_RECORDS, partition).describe(), False
+    return graph.describe_public(partition), True
+
+
+def report_release(graph: ReleaseGraph, context: dg.AssetExecutionContext, run: ReleaseRun) -> None:
+    """Tell Dagster that the next partition has a release to be drawn on."""
+    metadata: dict[str, Any] = {"synthetic_records": graph.key("synthetic_records")}
+    if graph.tells_data("synthetic_records"):
+        metadata["run"] = run.digest
+    context.log_event(
+        dg.AssetMaterialization(
+            graph.key(PREVIOUS), partition=graph.partition_of(context), metadata=metadata
+        )
+    )
+
+
+def _archive(
+    graph: ReleaseGraph, context: dg.AssetExecutionContext, domain: Domain
+) -> ReleaseArchive | None:
+    """Return this partition's archive; research keeps none."""
+    if graph.spec.privacy.noise != "exact":
+        return None
+    return ReleaseArchive(
+        _store(graph, context), graph.release_key(domain, graph.partition_of(context))
+    )
+
+
+def _store(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> ReleaseStore:
+    store: ReleaseStore = getattr(context.resources, graph.store(MECHANISM_RUN))
+    return store
+
+
+def _release(
+    graph: ReleaseGraph, context: dg.AssetExecutionContext, before: str
+) -> tuple[ReleaseRun, Any]:
+    """Return the run and the synthetic table of a partition, once they are of one release."""
+    store, partition = _store(graph, context), graph.partition_of(context)
+    name = f"Partition {partition} of release {graph.spec.release}"
+    files = store.beside(graph.key("synthetic_records"), before, TableFormat.suffix)
+    # It may have been made by another mechanism.
+    folders = [store.beside(key, before, RunFormat.suffix) for key in graph.run_keys()]
+    folders = [folder for folder in folders if (folder / RunFormat.marker).exists()]
+    if not (files.exists() and folders):
+        raise InputError(
+            f"{name} needs the release of {before}: materialize it first. Nothing was charged."
+        )
+    with store.guarded(f"reading the release of {before}"):
+        table = TableFormat().read(files)
+        made = (RunFormat().read(folder) for folder in folders)
+        run = next((one for one in made if table.attrs.get(RUN_ATTRIBUTE) == one.digest), None)
+    if run is None or run.release.key.partition != before:
+        raise InputError(
+            f"{name} needs the release of {before}, whose synthetic_records are not of its last"
+            f" run: materialize synthetic_records of {before} first. Nothing was charged."
+        )
+    if graph.spec.releasable and not run.transcript.releasable:
+        # Labels and stores keep it out too; what lies in a store may have been put there by hand.
+        raise InputError(
+            f"{name} needs the release of {before}, but that one was made with seeded noise and"
+            f" may not leave, nor may what is drawn on it: materialize {before} with exact noise"
+            f" first. Nothing was charged."
+        )
+    return run, table
+
+
+def _check_sampled(graph: ReleaseGraph, run: ReleaseRun, table: pd.DataFrame, before: str) -> None:
+    """Raise unless a synthetic table is what is sampled from the model of its run.
+
+    The mark on a table stays when its values are replaced, and private values that were put there
+    would become public ones.
+    """
+    sampled = run.model.sample(run.transcript.records, sampling_generator(run.transcript))
+    try:
+        found = encode(table, run.model.domain, private=True)
+        same = found.records == sampled.records and all(
+            np.array_equal(*pair) for pair in zip(found.columns, sampled.columns, strict=True)
+        )
+    except (InputError, PrivateStepError):
+        same = False
+    if not same:
+        raise InputError(
+            f"synthetic_records of partition {before} of release {graph.spec.release} are not what"
+            f" its run made: the file was changed since. Materialize synthetic_records of {before}"
+            f" first, which costs nothing. Nothing was charged."
+        )
+
+
+def _wait_for(graph: ReleaseGraph, context: dg.AssetExecutionContext, before: str) -> None:
+    """Wait as long as another run is making the release of a partition.
+
+    Backfills launch all their runs at once, the earlier partitions first.
+    """
+    told, queued_since = "", time.monotonic()
+    while (run := _making(graph, context, before)) is not None:
+        if run.status is not dg.DagsterRunStatus.QUEUED:
+            queued_since = time.monotonic()
+        elif time.monotonic() - queued_since > QUEUED_FOR:
+            # This run overtook it, and where runs are limited may hold the place it waits for.
+            raise InputError(
+                f"Partition {graph.partition_of(context)} of release {graph.spec.release} needs the"
+                f" release of {before}, and run {run.run_id} that will make it is still queued:"
+                f" launch this one when that has ended. Nothing was charged."
+            )
+        if told != run.run_id:
+            context.log.info(
+                f"Waiting for the release of {before}, which run {run.run_id} makes. If that run"
+                f" died and Dagster does not know, mark it as canceled."
+            )
+            told = run.run_id
+        time.sleep(LOOK_AGAIN_AFTER)
+
+
+def _making(
+    graph: ReleaseGraph, context: dg.AssetExecutionContext, before: str
+) -> dg.DagsterRun | None:
+    """Return the run under way that makes the synthetic table of a partition."""
+    wanted, instance = graph.key("synthetic_records"), context.instance
+    own = instance.get_run_record_by_id(context.run.run_id)
+    statuses = [*_WORKING, dg.DagsterRunStatus.QUEUED]
+    tags = {PARTITION_NAME_TAG: before}
+    for record in instance.get_run_records(RunsFilter(statuses=statuses, tags=tags)):
+        run: dg.DagsterRun = record.dagster_run
+        # One that was queued later would wait for this one to end.
+        late = own is not None and record.storage_id > own.storage_id
+        if run.status is dg.DagsterRunStatus.QUEUED and late:
+            continue
+        selected = run.asset_selection
+        if wanted in selected if selected else run.job_name == f"{graph.spec.release}_release":
+            return run
+    return None

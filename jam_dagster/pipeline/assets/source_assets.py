@@ -1,0 +1,237 @@
+"""Tables of a release that are assets of the project: found, held to their labels, and loaded.
+
+What a step depends on it need not load before its body runs. A private table is loaded in the
+body, once the release was reserved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+from dagster._core.definitions.assets.definition.asset_spec import (
+    SYSTEM_METADATA_KEY_AUTO_CREATED_STUB_ASSET as STUB,
+)
+from dagster_shared.check import CheckError
+
+from jam_dagster.common.redaction import withheld
+from jam_dagster.errors import (
+    InputError,
+    PrivacyLabelError,
+    PrivateStepError,
+    SpecificationError,
+)
+from jam_dagster.pipeline.budget.labels import PRIVATE_SOURCE, check_privacy_labels
+from jam_dagster.pipeline.launch import check_launch
+from jam_dagster.tables import AssetSource, Source
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from dagster._core.definitions.assets.graph.asset_graph import AssetGraph, AssetNode
+
+    from jam_dagster.pipeline.graph import ReleaseGraph
+
+
+def source_key(source: Source) -> dg.AssetKey | None:
+    """Return the asset that a source is, or None."""
+    return dg.AssetKey.from_user_string(source.key) if isinstance(source, AssetSource) else None
+
+
+def reading(graph: ReleaseGraph, name: str, context: dg.AssetExecutionContext) -> Source:
+    """Return a source of a release that the step can read, once its asset was looked at.
+
+    Nothing is opened: that is what ``read`` of the source does.
+
+    Parameters
+    ----------
+    graph, context
+        The release, and the step.
+    name
+        The table: ``private_records``, or one of `ReleaseGraph.public_records`.
+
+    Raises
+    ------
+    InputError
+        If an asset is not there, or its partitions are not those of the release.
+    PrivacyLabelError
+        If the labels of the code location do not allow it.
+    SpecificationError
+        If the launch configures the IO manager that keeps the asset.
+    """
+    partition = graph.partition_of(context)
+    source = graph.source(name, partition)
+    key = source_key(source)
+    if key is None:
+        return source
+    project = _project(context)
+    if not project.has(key):
+        # Some other step's: the one that reads it depends on it, so there it is known.
+        return source
+    asset = project.get(key)
+    upstream = _upstream_partition(graph, asset, context)
+    open_store = graph.open_store
+    if name == "private_records" and _kept_by(asset) == open_store:
+        raise PrivacyLabelError(
+            f"Asset {key.to_user_string()} is the private table of release {graph.spec.release},"
+            f" and is kept by {open_store}, the store of what may leave. Keep it elsewhere,"
+            f" for instance by private_io_manager, and delete what lies there. Nothing was charged."
+        )
+    # A launch that moves what keeps the asset gives the release another table.
+    check_launch(context, (_kept_by(asset),))
+    if name != "private_records" and _kept_by(asset) == graph.closed_store:
+        raise PrivacyLabelError(
+            f"Asset {key.to_user_string()} is a public table of release {graph.spec.release}, and"
+            f" is kept by {graph.closed_store}, the store of private tables. Name a table that"
+            f" everybody may see, or keep it elsewhere. Nothing was charged."
+        )
+    # What else is labelled is known only here, where the release meets the project.
+    check_privacy_labels(spec for one in project.assets_defs for spec in one.specs)
+
+    def load() -> object:
+        return context.load_asset_value(key, python_type=_frame(), partition_key=upstream)
+
+    def made() -> bool:
+        if upstream is not None:
+            return upstream in context.instance.get_materialized_partitions(key)
+        return context.instance.get_latest_materialization_event(key) is not None
+
+    return _LoadedSource(key, load, made)
+
+
+def check_source_assets(specs: Iterable[dg.AssetSpec]) -> None:
+    """Refuse a code location without an asset that a release takes its private table from.
+
+    Raises
+    ------
+    SpecificationError
+        If it is missing.
+    """
+    by_key = {spec.key: spec for spec in specs}
+    for spec in by_key.values():
+        name = spec.metadata.get(PRIVATE_SOURCE)
+        if name is None:
+            continue
+        found = by_key.get(dg.AssetKey.from_user_string(str(name)))
+        if found is None or found.metadata.get(STUB):
+            raise SpecificationError(_missing(str(name), spec.key.to_user_string()))
+
+
+def _missing(name: str, by: str) -> str:
+    return (
+        f"Asset {name}, from which {by} is read, is not in this code location. Check the key"
+        f" (`dg list defs` lists them), or declare what another one makes: dg.AssetSpec with"
+        f" with_io_manager_key. Nothing was charged."
+    )
+
+
+@dataclass(frozen=True)
+class _LoadedSource:
+    """An asset's value, loaded when it is read."""
+
+    key: dg.AssetKey
+    load: Callable[[], object]
+    made: Callable[[], bool]
+
+    @property
+    def restricted_because(self) -> str | None:
+        return None
+
+    def read(self, *, private: bool) -> pd.DataFrame:
+        name = self.key.to_user_string()
+        if not private:
+            return self._frame(self.load())
+        try:
+            with withheld(f"loading asset {name}"):
+                return self._frame(self.load())
+        except PrivateStepError:
+            if self.made():
+                raise
+            raise InputError(
+                f"Asset {name} could not be loaded, and was never materialized as far as this"
+                f" Dagster instance knows: materialize it first."
+            ) from None
+
+    def _frame(self, value: object) -> pd.DataFrame:
+        import pandas as pd
+
+        if not isinstance(value, pd.DataFrame):
+            kind = f"{type(value).__module__}.{type(value).__qualname__}"
+            raise InputError(
+                f"Asset {self.key.to_user_string()} is a {kind}, and a table must be a"
+                f" pandas.DataFrame: make it one, or put an asset between that does."
+            )
+        # Its own, for it is marked; and what the other one was marked with stays there.
+        table = value.reset_index(drop=True)
+        table.attrs = {}
+        return table
+
+    def describe(self) -> str:
+        return f"asset {self.key.to_user_string()}"
+
+    def identity(self) -> str:
+        return AssetSource(self.key.to_user_string()).identity()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"asset": self.key.to_user_string()}
+
+
+def _frame() -> type:
+    import pandas as pd
+
+    return pd.DataFrame
+
+
+def _kept_by(asset: AssetNode) -> str:
+    return asset.assets_def.get_io_manager_key_for_asset_key(asset.key)
+
+
+def _project(context: dg.AssetExecutionContext) -> AssetGraph:
+    """Return all assets of the code location, or those around the job where no location is known.
+
+    A job that is executed in the process that defined it knows no location.
+    """
+    try:
+        return context.repository_def.asset_graph
+    except CheckError:
+        return context.job_def.asset_layer.asset_graph
+
+
+def _upstream_partition(
+    graph: ReleaseGraph, asset: AssetNode, context: dg.AssetExecutionContext
+) -> str | None:
+    """Return the partition of an asset that is this of the release, None where it has none."""
+    name, release = asset.key.to_user_string(), graph.spec.release
+    if asset.metadata.get(STUB):
+        raise InputError(_missing(name, f"a table of release {release}"))
+    theirs, ours = asset.partitions_def, graph.partitions_def
+    if theirs is None:
+        if ours is not None and asset.key in graph.source_deps("private_records"):
+            raise InputError(
+                f"Release {release} has partitions, but asset {name} has none: each would release"
+                f" the same records again, at a price of its own. Give the asset the partitions of"
+                f" the release. Nothing was charged."
+            )
+        return None
+    if ours is None:
+        raise InputError(
+            f"Asset {name} has partitions, but release {release} has none: give the release the"
+            f" partitions of the asset, or read an asset of one table. Nothing was charged."
+        )
+    partition = graph.partition_of(context)
+    windows = dg.TimeWindowPartitionsDefinition
+    if isinstance(theirs, windows) and isinstance(ours, windows):
+        # Months have other names in Dagster than here.
+        window = ours.time_window_for_partition_key(partition)
+        found = theirs.get_partition_keys_in_time_window(window)
+        if len(found) == 1 and theirs.time_window_for_partition_key(found[0]) == window:
+            return str(found[0])
+    elif not isinstance(theirs, windows) and partition in theirs.get_partition_keys(
+        dynamic_partitions_store=context.instance
+    ):
+        return partition
+    raise InputError(
+        f"Asset {name} has no partition that is {partition} of release {release}: give both the"
+        f" same partitions. Nothing was charged."
+    )

@@ -1,0 +1,1 @@
+"""The ledger in Dagster: resource, payment, labels, alerts, automation."""

@@ -1,0 +1,199 @@
+"""How long a dataset's budget lasts at the price of a release, and who is told when it does not."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+import dagster as dg
+
+from jam_dagster.errors import BudgetExceededError, NotApprovedError
+from jam_dagster.pipeline.budget.alerts import BudgetAlert
+from jam_dagster.pipeline.budget.spending import LedgerSpending
+from jam_dagster.pipeline.markdown import literal
+from jam_dagster.privacy import rho_within, units_down
+from jam_dagster.privacy.ledger.balance import ANOTHER
+from jam_dagster.privacy.ledger.forecast import HORIZON, Due, Forecast, forecast
+
+if TYPE_CHECKING:
+    from jam_dagster.pipeline.graph import ReleaseGraph
+    from jam_dagster.privacy import Balance
+
+# So many more should fit; who is told later than this has little time to act.
+ENOUGH = {"daily": 30, "weekly": 4, "monthly": 3}
+
+
+@dataclass(frozen=True)
+class BudgetOutlook:
+    """What a dataset has left, and which releases to come it pays for.
+
+    Parameters
+    ----------
+    graph
+        The release.
+    spends
+        What pays for it.
+    balance
+        The dataset's balance.
+    forecast
+        Which partitions to come fit; None for a release without partitions.
+    before
+        The partition that was reserved last before, and when, in words; empty if there is none.
+    """
+
+    graph: "ReleaseGraph"
+    spends: LedgerSpending
+    balance: "Balance"
+    forecast: Forecast | None
+    before: str
+
+    @classmethod
+    def of(
+        cls, graph: "ReleaseGraph", spends: LedgerSpending, *, refused: bool = False
+    ) -> "BudgetOutlook":
+        """Look at the ledger.
+
+        Parameters
+        ----------
+        graph, spends
+            The release, and what pays for it.
+        refused
+            Whether this partition was: then it is the first of those to come.
+        """
+        from jam_dagster.privacy import Kind
+
+        key, now = spends.key, datetime.now(UTC)
+        balance = spends.ledger.balance(key.dataset)
+        partitions = graph.spec.partitions
+        if partitions is None:
+            return cls(graph, spends, balance, None, "")
+        reserved = {
+            one.partition: one.at
+            for one in spends.ledger.events(key.dataset)
+            if one.kind == Kind.RESERVED and one.release == key.release and one.partition
+        }
+        last = max(reserved, key=lambda name: reserved[name], default="")
+        before = f"{last}, reserved on {reserved[last][:10]}" if last else ""
+        if refused:
+            seen = Forecast(0, None, Due(key.partition, now), balance.policy.renews_after(now))
+        else:
+            done = {*reserved, key.partition}
+            price = units_down(graph.budget.rho)
+            seen = forecast(balance, price, partitions.following(done), now=now)
+        return cls(graph, spends, balance, seen, before)
+
+    @property
+    def low(self) -> bool:
+        """Whether somebody should act: the partitions to come do not fit, soon."""
+        seen, partitions = self.forecast, self.graph.spec.partitions
+        if seen is None or partitions is None or seen.refused is None:
+            return False
+        return partitions.every is None or seen.fit < ENOUGH[partitions.every]
+
+    @property
+    def text(self) -> str:
+        """The outlook in words."""
+        if self.forecast is None:
+            return f"{self.balance.remaining_epsilon:.4g} epsilon of the dataset is left."
+        if self.balance.policy.partitions == "disjoint" and self.forecast.refused is None:
+            return "Any number of partitions fits: they are disjoint."
+        if self.forecast.fit == HORIZON:
+            return f"At this price the budget lasts for more than {HORIZON} partitions."
+        return self.forecast.describe()
+
+    @property
+    def refusal(self) -> str:
+        """What a refusal adds to the numbers: since when, and until when."""
+        seen = self.forecast
+        renews = self.balance.policy.renews_after(datetime.now(UTC))
+        until = (
+            "The budget does not renew."
+            if renews is None
+            else f"The budget renews on {renews} (UTC): until then nothing more fits at this price."
+        )
+        if seen is None or not self.before:
+            return until
+        return f"The last partition that was paid for is {self.before}. {until}"
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The outlook as metadata of the asset that reserves."""
+        price = units_down(self.graph.budget.rho)
+        another = "" if self.forecast is None else ANOTHER
+        after = self.balance.remaining_units_after(price, another)
+        told: dict[str, Any] = {"outlook": self.text}
+        if self.forecast is not None:
+            fit = self.balance.partitions_that_fit(price)
+            told["partitions_that_still_fit"] = "any number: disjoint" if fit is None else fit
+            refused = self.forecast.refused
+            told["budget_lasts_until"] = (
+                "no end in sight"
+                if refused is None
+                else f"{refused.at.date()}"
+                if refused.at
+                else refused.partition
+            )
+            if self.forecast.renews is not None:
+                told["budget_renews_on"] = str(self.forecast.renews)
+        return told | {
+            "dataset_remaining_epsilon": self.balance.remaining_epsilon,
+            "dataset_remaining_rho": self.balance.remaining,
+            "dataset_spent_rho": self.balance.spent,
+            "dataset_reserved_rho": self.balance.reserved,
+            "dataset_granted_epsilon": self.balance.epsilon,
+            "dataset_granted_rho": self.balance.granted,
+            "dataset_epsilon_after_another": (
+                self.balance.epsilon_of(rho_within(after)) if after >= 0 else "another does not fit"
+            ),
+        }
+
+    def alert(self, kind: Literal["refused", "not approved", "low"], text: str) -> BudgetAlert:
+        """Return what to tell people."""
+        key, seen = self.spends.key, self.forecast
+        refused = None if seen is None else seen.refused
+        return BudgetAlert(
+            kind=kind,
+            release=key.release,
+            dataset=key.dataset,
+            partition=key.partition,
+            edition=key.edition,
+            asked_rho=self.graph.budget.rho,
+            asked_epsilon=self.graph.budget.epsilon,
+            remaining_rho=self.balance.remaining,
+            remaining_epsilon=self.balance.remaining_epsilon,
+            partitions_that_still_fit=None if seen is None else seen.fit,
+            lasts_until=str(refused.at.date()) if refused and refused.at else None,
+            renews_on=str(seen.renews) if seen and seen.renews else None,
+            text=text,
+        )
+
+
+@contextmanager
+def told_if_refused(
+    graph: "ReleaseGraph", context: dg.AssetExecutionContext, spends: LedgerSpending
+) -> Iterator[None]:
+    """Leave an alert where a release is refused; where it does not fit, add until when."""
+    try:
+        yield
+    except NotApprovedError as error:
+        outlook = BudgetOutlook.of(graph, spends, refused=True)
+        leave(context, outlook.alert("not approved", str(error)))
+        raise
+    except BudgetExceededError as error:
+        outlook = BudgetOutlook.of(graph, spends, refused=True)
+        refusal = BudgetExceededError(f"{error}. {outlook.refusal}")
+        leave(context, outlook.alert("refused", str(refusal)))
+        raise refusal from None
+
+
+def leave(context: dg.AssetExecutionContext, alert: BudgetAlert) -> None:
+    """Leave an alert on the asset that is being made, for sensors and for its page in the UI."""
+    context.log_event(
+        dg.AssetObservation(
+            context.asset_key,
+            description=literal(alert.title),
+            metadata=alert.metadata,
+            partition=alert.partition or None,
+        )
+    )

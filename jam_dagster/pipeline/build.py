@@ -1,0 +1,273 @@
+"""The definitions of one release: assets, checks, job, and the check of their labels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from jam_dagster.pipeline.assets.assessment import assessment_assets
+from jam_dagster.pipeline.assets.asset_options import previous_asset
+from jam_dagster.pipeline.assets.budget import budget_assets
+from jam_dagster.pipeline.assets.certification import certification_assets, certification_checks
+from jam_dagster.pipeline.assets.checks import release_checks
+from jam_dagster.pipeline.assets.ingestion import ingestion_assets
+from jam_dagster.pipeline.assets.mechanism_run import synthesis_assets
+from jam_dagster.pipeline.budget.automation import check_automation
+from jam_dagster.pipeline.budget.labels import check_privacy_labels, check_translated
+from jam_dagster.pipeline.graph import ReleaseGraph, Translate
+from jam_dagster.pipeline.partitions import PartitionsSpec, build_release_schedule, tick_of
+from jam_dagster.pipeline.specification import ReleaseSpec
+from jam_dagster.pipeline.yaml.sections import (
+    DomainSpec,
+    EvaluationSpec,
+    MechanismSpec,
+    PrivacySpec,
+    WorkloadSpec,
+)
+from jam_dagster.tables import Domain, PreviousRelease, PublicSources, Source
+
+if TYPE_CHECKING:
+    from dagster._core.definitions.unresolved_asset_job_definition import (
+        UnresolvedAssetJobDefinition,
+    )
+
+
+def build_synthetic_release(
+    release: str,
+    *,
+    dataset: str,
+    private: Source,
+    public: Source | PublicSources | PreviousRelease | None = None,
+    domain: Domain | DomainSpec,
+    privacy: PrivacySpec,
+    mechanism: MechanismSpec | None = None,
+    workload: WorkloadSpec | None = None,
+    evaluation: EvaluationSpec | None = None,
+    partitions: PartitionsSpec | str | Mapping[str, Sequence[str]] | None = None,
+    start: str | None = None,
+    schedule: str | None = None,
+    group: str | None = None,
+    owners: Sequence[str] = (),
+    tags: Mapping[str, str] | None = None,
+    translate: Translate | None = None,
+) -> dg.Definitions:
+    """Build the definitions of one release of a synthetic table.
+
+    It makes the assets of the release under the key prefix `release`, their checks, and the job
+    ``<release>_release`` that makes them all. They need three resources: ``ledger``
+    (`LedgerResource`), ``private_io_manager`` and ``releasable_io_manager``
+    (`ReleaseStoreResource`).
+
+    Parameters
+    ----------
+    release
+        The release's name: letters, digits and underscores.
+    dataset
+        The protected dataset whose budget pays.
+    private, public
+        Sources of the two tables; see `jam_dagster.tables.source_from_config`. Public ones may be
+        several, and lack attributes: `PublicSources`. As the public one a release with partitions
+        may have a `PreviousRelease`. None: there is no public table, which a declared domain and
+        a mechanism that learns from none allow, such as AIM.
+    domain
+        The declared domain, or a `DomainSpec` that says where to identify it.
+    privacy
+        Budget, noise and edition.
+    mechanism
+        The mechanism's parameters; the paper's by default.
+    workload
+        The marginals that matter; all three-way ones by default.
+    evaluation
+        How the error is measured; with noise, from 5% of the budget, by default.
+    partitions, start
+        Where it is made of one snapshot after another, which the sources name by ``{partition}``:
+        ``daily``, ``weekly`` or ``monthly`` from `start` on (see `PartitionsSpec`), or
+        ``{"static": names}``. Every partition pays for itself.
+    schedule
+        ``monthly`` and so on, as the partitions are, or a cron expression that is due once for
+        each of them; the schedule is stopped until somebody starts it.
+    group
+        The asset group; the release's name by default.
+    owners, tags
+        Put on every asset.
+    translate
+        Maps the spec of every asset to the one to use, for an organisation's own conventions: key,
+        group, owners, tags, kinds, description. Whatever depends on an asset follows it to its
+        key, which follows from the key, tags and kinds that it is given. It must leave labels and
+        dependencies as they are.
+
+    Returns
+    -------
+    dagster.Definitions
+        Assets, checks and the job, and the schedule where there is one.
+
+    Raises
+    ------
+    SpecificationError
+        If a parameter is out of range, or `translate` gives a step that spends an automation
+        condition that something upstream would fire.
+    PrivacyLabelError
+        If something private would reach something releasable uncharged, or `translate` changes a
+        label. For what else a code location holds see `check_definitions`.
+
+    Examples
+    --------
+    >>> from jam_dagster.pipeline import PrivacySpec, build_synthetic_release
+    >>> from jam_dagster.tables import Domain, source_from_config
+    >>> defs = build_synthetic_release(
+    ...     "people",
+    ...     dataset="people_2026",
+    ...     private=source_from_config({"parquet": "/secure/people.parquet"}),
+    ...     public=source_from_config("people_2016.csv"),
+    ...     domain=Domain.load("people.yaml"),
+    ...     privacy=PrivacySpec(epsilon=1.0),
+    ... )  # doctest: +SKIP
+    """
+    spec = ReleaseSpec(
+        release=release,
+        dataset=dataset,
+        private=private,
+        public=public.first if isinstance(public, PreviousRelease) else public,
+        previous=public if isinstance(public, PreviousRelease) else None,
+        domain=domain if isinstance(domain, DomainSpec) else DomainSpec(declared=domain),
+        privacy=privacy,
+        mechanism=mechanism or MechanismSpec(),
+        workload=workload or WorkloadSpec(degree=3),
+        evaluation=evaluation or EvaluationSpec(),
+        partitions=PartitionsSpec.of(partitions, start),
+    )
+    assets = build_release_assets(
+        spec, group=group, owners=owners, tags=tags, schedule=schedule, translate=translate
+    )
+    job = build_release_job(spec, assets)
+    schedules = []
+    if schedule is not None:
+        schedules.append(build_release_schedule(job, spec.partitions, schedule))
+    return dg.Definitions(
+        assets=assets,
+        asset_checks=build_release_checks(spec, tags=tags, translate=translate),
+        jobs=[job],
+        schedules=schedules,
+    )
+
+
+def build_release_assets(
+    spec: ReleaseSpec,
+    *,
+    group: str | None = None,
+    owners: Sequence[str] = (),
+    tags: Mapping[str, str] | None = None,
+    schedule: str | None = None,
+    translate: Translate | None = None,
+) -> list[dg.AssetsDefinition | dg.AssetSpec]:
+    """Build the assets of a release, without checks, job and schedule.
+
+    Parameters
+    ----------
+    spec
+        The release.
+    group, owners, tags, translate
+        As for `build_synthetic_release`.
+    schedule
+        When the assets are due, by which their freshness is judged; it starts nothing.
+
+    Raises
+    ------
+    SpecificationError, PrivacyLabelError
+        As for `build_synthetic_release`.
+
+    Examples
+    --------
+    >>> import dagster as dg
+    >>> from jam_dagster.pipeline import DomainSpec, PrivacySpec, ReleaseSpec, build_release_assets
+    >>> from jam_dagster.tables import DemoSource
+    >>> spec = ReleaseSpec(
+    ...     release="demo",
+    ...     dataset="demo",
+    ...     private=DemoSource(),
+    ...     public=DemoSource(part="public"),
+    ...     domain=DomainSpec(identify="public"),
+    ...     privacy=PrivacySpec(epsilon=1.0),
+    ... )
+    >>> assets = build_release_assets(spec)
+    >>> len(assets)
+    11
+    """
+    tick = None if schedule is None else tick_of(spec.partitions, schedule)
+    graph = ReleaseGraph(
+        spec, group=group, owners=owners, tags=tags or {}, tick=tick, translate=translate
+    )
+    with _young():
+        assets = [
+            *ingestion_assets(graph),
+            *budget_assets(graph),
+            *synthesis_assets(graph),
+            *assessment_assets(graph),
+            *certification_assets(graph),
+        ]
+    before = [previous_asset(graph)] if spec.previous is not None else []
+    if translate is not None:
+        made = [spec for one in assets for spec in one.specs]
+        assets = [one.map_asset_specs(graph.translated) for one in assets]
+        check_translated(made, [spec for one in assets for spec in one.specs])
+        check_translated(before, before := [graph.translated(one) for one in before])
+    specs = [*before, *(spec for one in assets for spec in one.specs)]
+    check_privacy_labels(specs)
+    check_automation(specs)
+    return [*before, *assets]
+
+
+def build_release_checks(
+    spec: ReleaseSpec,
+    *,
+    tags: Mapping[str, str] | None = None,
+    translate: Translate | None = None,
+) -> list[dg.AssetChecksDefinition]:
+    """Build the checks of a release's assets; what the assets themselves check is theirs.
+
+    Parameters
+    ----------
+    spec
+        The release.
+    tags, translate
+        As its assets were built with: checks follow them to their keys.
+    """
+    graph = ReleaseGraph(spec, tags=tags or {}, translate=translate)
+    with _young():
+        return [*release_checks(graph), *certification_checks(graph)]
+
+
+def build_release_job(
+    spec: ReleaseSpec, assets: Sequence[dg.AssetsDefinition | dg.AssetSpec]
+) -> UnresolvedAssetJobDefinition:
+    """Build the job ``<release>_release``, which makes the assets of a release and checks them.
+
+    Parameters
+    ----------
+    spec
+        The release.
+    assets
+        What `build_release_assets` returned.
+    """
+    description = f"Makes and checks the synthetic release {spec.release}."
+    if spec.partitions is not None:
+        description += f" {ReleaseGraph(spec).price_of_partitions}"
+    return dg.define_asset_job(
+        f"{spec.release}_release",
+        selection=dg.AssetSelection.assets(
+            *(one for one in assets if isinstance(one, dg.AssetsDefinition))
+        ),
+        description=description,
+    )
+
+
+@contextmanager
+def _young() -> Iterator[None]:
+    """Let Dagster say nothing of checks with partitions: they are young, and tests rely on them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.PreviewWarning)
+        yield

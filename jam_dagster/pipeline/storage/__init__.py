@@ -1,0 +1,1 @@
+"""Where the assets of a release are stored, and in which formats."""

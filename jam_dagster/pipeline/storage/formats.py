@@ -1,0 +1,337 @@
+"""One file format for each type of asset, none of them pickle."""
+
+from __future__ import annotations
+
+import io
+import json
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from jam_dagster.certificates import Certificate, render_certificate
+from jam_dagster.certificates.certificate import FILE_NAME
+from jam_dagster.common.files import write_whole
+from jam_dagster.evaluation import TableError, WorkloadError
+from jam_dagster.mechanisms import Transcript, load_model
+from jam_dagster.pipeline.storage.identity import (
+    IngestedTable,
+    Ingestion,
+    ReleaseError,
+    ReleaseIdentity,
+    ReleaseRun,
+)
+from jam_dagster.privacy import NoiseCall
+from jam_dagster.tables import Domain, EncodedTable, PublicTables
+from jam_dagster.tables.sources.public import encoded_tables
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from upath import UPath
+
+_DOMAIN_KEY = b"jam_dagster.domain"
+
+
+class Format(ABC):
+    """How assets of one type are written and read.
+
+    Attributes
+    ----------
+    name
+        The type, as people call it.
+    suffix
+        What follows the asset's path.
+    marker
+        For a format that is a folder: the file in it that is written last.
+    """
+
+    name: str
+    suffix: str
+    marker: str = ""
+
+    def path(self, base: UPath) -> UPath:
+        """Return where an asset lies whose path without suffix is `base`."""
+        return base.with_name(base.name + self.suffix)
+
+    @abstractmethod
+    def holds(self, value: object) -> bool:
+        """Whether `value` is of this format's type."""
+
+    @abstractmethod
+    def write(self, value: Any, path: UPath) -> None:
+        """Write `value` to `path`, replacing what is there."""
+
+    @abstractmethod
+    def read(self, path: UPath) -> object:
+        """Read what `write` wrote."""
+
+    def read_columns(self, path: UPath) -> object:
+        """Read a table without its rows; None for what is no table."""
+        return None
+
+
+class CodesFormat(Format):
+    """An encoded table: Parquet, with its domain, and what it was read for, in the schema."""
+
+    name = "encoded tables"
+    suffix = ".codes.parquet"
+
+    def holds(self, value: object) -> bool:
+        """Whether `value` is an encoded table."""
+        return isinstance(value, EncodedTable)
+
+    def write(self, value: EncodedTable, path: UPath) -> None:
+        """Write codes and domain."""
+        import pyarrow as pa
+
+        frame = value.to_frame()
+        if isinstance(value, IngestedTable):
+            value.ingestion.mark(frame)
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        domain = json.dumps(value.domain.to_dict()).encode()
+        table = table.replace_schema_metadata({**table.schema.metadata, _DOMAIN_KEY: domain})
+        _write_parquet(table, path)
+
+    def read(self, path: UPath) -> EncodedTable:
+        """Read codes and domain."""
+        import pyarrow.parquet as pq
+
+        return self._encoded(pq.read_table(io.BytesIO(path.read_bytes())))
+
+    def read_columns(self, path: UPath) -> EncodedTable:
+        """Read the domain, and what the table was read for."""
+        return self._encoded(_columns(path))
+
+    @staticmethod
+    def _encoded(table: Any) -> EncodedTable:
+        domain = Domain.from_dict(json.loads(table.schema.metadata[_DOMAIN_KEY]))
+        frame = table.to_pandas()
+        encoded = EncodedTable.from_frame(domain, frame)
+        ingestion = Ingestion.of(frame)
+        if ingestion == Ingestion():
+            return encoded
+        return IngestedTable(encoded.domain, encoded.columns, ingestion)
+
+
+class PublicTablesFormat(Format):
+    """Several encoded public tables: a folder with one file each, and the whole domain."""
+
+    name = "public tables"
+    suffix = ".tables"
+    marker = "tables.json"
+
+    def holds(self, value: object) -> bool:
+        """Whether `value` is several public tables."""
+        return isinstance(value, PublicTables)
+
+    def write(self, value: PublicTables, path: UPath) -> None:
+        """Write the tables, then their names in order."""
+        marker = path / self.marker
+        if marker.exists():
+            marker.unlink()
+        path.mkdir(parents=True, exist_ok=True)
+        codes = CodesFormat()
+        for name, table in encoded_tables(value).items():
+            codes.write(table, codes.path(path / name))
+        content = {"domain": value.domain.to_dict(), "tables": list(value.tables)}
+        write_whole(marker, json.dumps(content, indent=1).encode())
+
+    def read(self, path: UPath) -> PublicTables:
+        """Read the tables."""
+        content = json.loads((path / self.marker).read_text())
+        codes = CodesFormat()
+        tables = {name: codes.read(codes.path(path / name)) for name in content["tables"]}
+        return PublicTables(Domain.from_dict(content["domain"]), tables)
+
+
+class TableFormat(Format):
+    """A table of values: Parquet."""
+
+    name = "pandas data frames"
+    suffix = ".parquet"
+
+    def holds(self, value: object) -> bool:
+        """Whether `value` is a data frame."""
+        import pandas as pd
+
+        return isinstance(value, pd.DataFrame)
+
+    def write(self, value: pd.DataFrame, path: UPath) -> None:
+        """Write the table, without its index."""
+        import pyarrow as pa
+
+        _write_parquet(pa.Table.from_pandas(value, preserve_index=False), path)
+
+    def read(self, path: UPath) -> pd.DataFrame:
+        """Read the table."""
+        import pyarrow.parquet as pq
+
+        frame: pd.DataFrame = pq.read_table(io.BytesIO(path.read_bytes())).to_pandas()
+        return frame
+
+    def read_columns(self, path: UPath) -> pd.DataFrame:
+        """Read the columns, and what the table was read for."""
+        frame: pd.DataFrame = _columns(path).to_pandas()
+        return frame
+
+
+class DomainFormat(Format):
+    """A domain: the YAML file that people declare domains with."""
+
+    name = "domains"
+    suffix = ".yaml"
+
+    def holds(self, value: object) -> bool:
+        """Whether `value` is a domain."""
+        return isinstance(value, Domain)
+
+    def write(self, value: Domain, path: UPath) -> None:
+        """Write the domain."""
+        text = yaml.safe_dump(value.to_dict(), sort_keys=False, allow_unicode=True)
+        write_whole(path, text.encode())
+
+    def read(self, path: UPath) -> Domain:
+        """Read the domain."""
+        return Domain.from_dict(yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+class RunFormat(Format):
+    """What a mechanism made: a folder with the model, the transcript and the release."""
+
+    name = "runs of a mechanism"
+    suffix = ".run"
+    marker = "release.json"
+
+    def holds(self, value: object) -> bool:
+        """Whether `value` is a run of a mechanism."""
+        return isinstance(value, ReleaseRun)
+
+    def write(self, value: ReleaseRun, path: UPath) -> None:
+        """Write the model, the transcript, and which release they are."""
+        marker = path / self.marker
+        # A crash between the files must not leave the model of one release under another's name.
+        if marker.exists():
+            marker.unlink()
+        value.model.save(path / "model")
+        value.transcript.save(path / "transcript")
+        write_whole(marker, json.dumps(value.release.to_dict(), indent=1).encode())
+
+    def read(self, path: UPath) -> ReleaseRun:
+        """Read the model, the transcript, and which release they are."""
+        return ReleaseRun(
+            model=load_model(path / "model"),
+            transcript=Transcript.load(path / "transcript"),
+            release=ReleaseIdentity.from_dict(json.loads((path / self.marker).read_text())),
+        )
+
+
+class ErrorFormat(Format):
+    """Workload errors: JSON."""
+
+    name = "workload errors"
+    suffix = ".json"
+
+    def holds(self, value: object) -> bool:
+        """Whether `value` is a workload error."""
+        return isinstance(value, WorkloadError)
+
+    def write(self, value: WorkloadError, path: UPath) -> None:
+        """Write the errors, marginal by marginal where they are known."""
+        content: dict[str, Any] = {"mode": value.mode, "sigma": value.sigma, "rho": value.rho}
+        content["call"] = value.call and value.call.to_dict()
+        content["sample_equivalent"] = value.sample_equivalent
+        for table in self._TABLES:
+            error: TableError | None = getattr(value, table)
+            content[table] = error and {
+                "mean": error.mean,
+                "maximum": error.maximum,
+                "per_marginal": error.per_marginal
+                and [[list(clique), one] for clique, one in error.per_marginal.items()],
+            }
+        if isinstance(value, ReleaseError):
+            content["run"] = value.run
+        write_whole(path, json.dumps(content, indent=1).encode())
+
+    def read(self, path: UPath) -> WorkloadError:
+        """Read the errors."""
+        content = json.loads(path.read_text())
+        for table in self._TABLES:
+            if content[table] is not None:
+                listed = content[table].pop("per_marginal")
+                per_marginal = listed and {tuple(clique): one for clique, one in listed}
+                content[table] = TableError(**content[table], per_marginal=per_marginal)
+        content["call"] = content["call"] and NoiseCall(**content["call"])
+        return ReleaseError(**content) if "run" in content else WorkloadError(**content)
+
+    _TABLES = ("synthetic", "public", "independent")
+
+
+class PageFormat(Format):
+    """A report: one HTML page."""
+
+    name = "HTML pages"
+    suffix = ".html"
+
+    def holds(self, value: object) -> bool:
+        """Whether `value` is text."""
+        return isinstance(value, str)
+
+    def write(self, value: str, path: UPath) -> None:
+        """Write the page."""
+        write_whole(path, value.encode())
+
+    def read(self, path: UPath) -> str:
+        """Read the page."""
+        return str(path.read_text(encoding="utf-8"))
+
+
+class CertificateFormat(Format):
+    """A certificate: a folder with the document and its page."""
+
+    name = "certificates"
+    suffix = ""
+    marker = FILE_NAME
+    page = "certificate.html"
+
+    def holds(self, value: object) -> bool:
+        """Whether `value` is a certificate."""
+        return isinstance(value, Certificate)
+
+    def write(self, value: Certificate, path: UPath) -> None:
+        """Write the page and the document."""
+        path.mkdir(parents=True, exist_ok=True)
+        write_whole(path / self.page, render_certificate(value).encode())
+        value.save(path)
+
+    def read(self, path: UPath) -> Certificate:
+        """Read the document."""
+        return Certificate.load(path)
+
+
+def _columns(path: UPath) -> Any:
+    """Return a Parquet file without its rows, by its schema."""
+    import pyarrow.parquet as pq
+
+    with path.open("rb") as file:
+        return pq.read_schema(file).empty_table()
+
+
+def _write_parquet(table: Any, path: UPath) -> None:
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    write_whole(path, buffer.getvalue())
+
+
+# An encoded table before a data frame: its suffix is the longer one.
+FORMATS: tuple[Format, ...] = (
+    CodesFormat(),
+    PublicTablesFormat(),
+    TableFormat(),
+    DomainFormat(),
+    RunFormat(),
+    ErrorFormat(),
+    CertificateFormat(),
+    PageFormat(),
+)

@@ -1,0 +1,1 @@
+"""The YAML of a release: sections, schemas and scaffolding."""

@@ -1,0 +1,255 @@
+"""What ``dg scaffold defs`` writes: a release to fill in, and what it runs on."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from dagster.components.scaffold.scaffold import Scaffolder, ScaffoldRequest
+from pydantic import BaseModel, ConfigDict, Field
+
+from jam_dagster.errors import InputError, JamError, SpecificationError
+from jam_dagster.pipeline.yaml import scaffold_text as templates
+from jam_dagster.pipeline.yaml.sections import PLAIN_NAME
+from jam_dagster.tables import draft_domain, source_from_config, wide_attributes
+
+if TYPE_CHECKING:
+    from jam_dagster.tables import Domain
+
+RESOURCES = "release_resources"
+
+# By any of these a project shows that it has the resources already.
+_GIVES_RESOURCES = re.compile(
+    r"^type: *\S*ReleaseResources|\b(ReleaseResources|LedgerResource|build_release_resources)\(",
+    re.MULTILINE,
+)
+
+
+class ReleaseParams(BaseModel):
+    """The options of ``dg scaffold defs jam_dagster.SyntheticRelease``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    public: str | None = Field(
+        default=None, description="The public table, .csv or .parquet: its domain is drafted."
+    )
+    private: str | None = Field(
+        default=None, description="The table to protect, .csv or .parquet; it is not opened."
+    )
+    dataset: str | None = Field(default=None, description="The protected dataset that pays.")
+    epsilon: float = Field(default=1.0, gt=0, description="epsilon of the release.")
+
+
+class ResourcesParams(BaseModel):
+    """The options of ``dg scaffold defs jam_dagster.ReleaseResources``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    dataset: str = Field(default="people", description="A protected dataset.")
+    epsilon: float = Field(default=1.0, gt=0, description="All that may be spent on it.")
+
+
+class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
+    """Writes a release that loads as it is, and says of every key what it is for.
+
+    With a public table its domain is drafted beside it; without tables it is of the demo's.
+    Where the project has no `ReleaseResources` yet, it gets them in a folder beside the release.
+    """
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[ReleaseParams]:
+        """Return the model of the options."""
+        return ReleaseParams
+
+    def scaffold(self, request: ScaffoldRequest[ReleaseParams]) -> None:
+        """Write the files of a new release, or nothing at all."""
+        with _whole(request.target_path, append=request.append):
+            folder = request.target_path.parent if request.append else request.target_path
+            draft = _Draft.of(request.params, folder, request.project_root)
+            dataset = request.params.dataset or draft.name
+            if not PLAIN_NAME.fullmatch(dataset):
+                raise SpecificationError(
+                    f"--dataset must hold letters, digits, '.', '_' and '-' only, got {dataset!r}."
+                )
+            values = {
+                "type": request.type_name,
+                "release": draft.name,
+                "dataset": dataset,
+                "private": json.dumps(draft.private),
+                "public": json.dumps(draft.public),
+                "domain": json.dumps(draft.domain_config),
+                "note": draft.note,
+                "epsilon": repr(request.params.epsilon),
+                "degree": str(draft.degree),
+            }
+            if request.scaffold_format == "python":
+                module, _, name = request.type_name.rpartition(".")
+                values |= {"module": module, "class": name}
+                _write(folder / "component.py", templates.RELEASE_PYTHON, values)
+            else:
+                target = request.target_path if request.append else folder / "defs.yaml"
+                _write(target, templates.RELEASE_YAML, values, append=request.append)
+            if draft.domain is not None:
+                draft.domain.save(folder / "domain.yaml")
+                if remark := wide_attributes(draft.domain):
+                    click.echo(f"Read the domain over. {remark}")
+            _give_resources(folder, request.project_root, dataset, request.params.epsilon)
+
+
+class ReleaseResourcesScaffolder(Scaffolder[ResourcesParams]):
+    """Writes the ledger and the stores of a project, with the budget of one dataset."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[ResourcesParams]:
+        """Return the model of the options."""
+        return ResourcesParams
+
+    def scaffold(self, request: ScaffoldRequest[ResourcesParams]) -> None:
+        """Write the component's file."""
+        with _whole(request.target_path, append=request.append):
+            if request.scaffold_format == "python":
+                raise SpecificationError(
+                    f"{request.type_name} is scaffolded as YAML. From Python, give the definitions"
+                    " resources=jam_dagster.pipeline.build_release_resources(...)."
+                )
+            target = request.target_path
+            target = target if request.append else target / "defs.yaml"
+            values = {
+                "type": request.type_name,
+                "dataset": request.params.dataset,
+                "epsilon": repr(request.params.epsilon),
+            }
+            _write(target, templates.RESOURCES_YAML, values, append=request.append)
+            _keep_out_of_version_control(request.project_root)
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """What a scaffolded release says of its tables."""
+
+    name: str
+    private: str | dict[str, str]
+    public: str | dict[str, str]
+    domain: "Domain | None"
+    note: str
+
+    @classmethod
+    def of(cls, params: ReleaseParams, folder: Path, root: Path | None) -> "_Draft":
+        name = re.sub(r"\W", "_", folder.name)
+        name = name if name[:1].isalpha() else f"release_{name}"
+        private: str | dict[str, str] = {"demo": "census", "part": "private"}
+        public: str | dict[str, str] = {"demo": "census", "part": "public"}
+        if params.public is None and params.private is None:
+            return cls(name, private, public, None, templates.DEMO_NOTE)
+        note = templates.OWN_NOTE
+        if params.private is None:
+            private, note = "private.csv", templates.MISSING_NOTE
+        else:
+            source_from_config(params.private)
+            private = _from(params.private, folder, root)
+        if params.public is None:
+            raise InputError(
+                "--private needs --public: a related table that needs no protection, by which the"
+                " domain is drafted. It must not be drafted from the private one."
+            )
+        place = params.public
+        table = source_from_config(place).read(private=False)
+        return cls(name, private, _from(place, folder, root), draft_domain(table), note)
+
+    @property
+    def domain_config(self) -> str | dict[str, str]:
+        return {"identify": "public"} if self.domain is None else "domain.yaml"
+
+    @property
+    def degree(self) -> int:
+        return 3 if self.domain is None else min(3, len(self.domain.names))
+
+
+def _from(place: str, folder: Path, root: Path | None) -> str:
+    """Return a path as a file in `folder` says it: relative where both lie in the project."""
+    if "://" in place or place.startswith(("${", "~")):
+        return place
+    absolute = Path(place).absolute()
+    if root is None or not absolute.is_relative_to(root.absolute()):
+        return str(absolute)
+    return os.path.relpath(absolute, folder.absolute())
+
+
+class _whole:  # noqa: N801 - read as a statement
+    """Context manager: what fails leaves no empty folder, and says why without a traceback."""
+
+    def __init__(self, folder: Path, *, append: bool) -> None:
+        self.folder = None if append else folder
+
+    def __enter__(self) -> None:
+        """Do nothing: what matters happens on the way out."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Remove the folder that Dagster made, and name what is wrong."""
+        if error is None:
+            return
+        if self.folder is not None and self.folder.is_dir() and not any(self.folder.iterdir()):
+            self.folder.rmdir()
+        if isinstance(error, JamError):
+            raise click.ClickException(f"{error} Nothing was written.") from None
+
+
+def _write(path: Path, template: str, values: dict[str, str], *, append: bool = False) -> None:
+    text = template
+    for name, value in values.items():
+        text = text.replace(f"<{name}>", value)
+    if append:
+        text = f"{path.read_text(encoding='utf-8')}---\n{text}"
+    path.write_text(text, encoding="utf-8")
+
+
+def _give_resources(folder: Path, root: Path | None, dataset: str, epsilon: float) -> None:
+    """Write the resources beside a release, unless the project has them."""
+    if root is None:
+        return
+    for path in _sources_of(root):
+        if _GIVES_RESOURCES.search(path.read_text(encoding="utf-8", errors="ignore")):
+            where = path.relative_to(root)
+            click.echo(
+                f"The project's resources are in {where}: see that its budgets name"
+                f" {dataset!r}, such as {dataset}: {{epsilon: {epsilon}, delta: 1.0e-9}}."
+            )
+            return
+    beside = folder.parent / RESOURCES
+    if beside.exists():
+        return
+    beside.mkdir()
+    values = {
+        "type": "jam_dagster.ReleaseResources",
+        "dataset": dataset,
+        "epsilon": repr(epsilon),
+    }
+    _write(beside / "defs.yaml", templates.RESOURCES_YAML, values)
+    _keep_out_of_version_control(root)
+    click.echo(f"The ledger and the stores that it runs on: {beside.relative_to(root)}.")
+
+
+def _sources_of(root: Path) -> Iterator[Path]:
+    """Yield the project's own files that may define resources, no installed package's."""
+    for place, folders, files in os.walk(root):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith((".", "__")) and not (Path(place) / name / "pyvenv.cfg").exists()
+        )
+        for name in sorted(files):
+            if name.endswith((".py", ".yaml", ".yml")):
+                yield Path(place) / name
+
+
+def _keep_out_of_version_control(root: Path | None) -> None:
+    """Let git ignore ledger and stores, which lie in the project unless told otherwise."""
+    if root is not None:
+        ignored = root / templates.HOME / ".gitignore"
+        ignored.parent.mkdir(exist_ok=True)
+        if not ignored.exists():
+            ignored.write_text("*\n", encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Plans: a release simulated on public data before anything is spent."""

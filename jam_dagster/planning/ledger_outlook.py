@@ -1,0 +1,127 @@
+"""What a planned release would leave of its dataset's budget; the ledger is only read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jam_dagster.errors import BudgetError
+from jam_dagster.privacy import describe_rho, units_down
+
+if TYPE_CHECKING:
+    from jam_dagster.planning.request import PlanRequest
+    from jam_dagster.privacy import Balance
+    from jam_dagster.tables import Domain
+
+_DUST_UNITS = 1000
+"""What rounding leaves, in units of 1e-15 rho, pays for nothing; see `Balance`."""
+
+
+@dataclass(frozen=True)
+class LedgerOutlook:
+    """What a release would leave of a dataset's budget.
+
+    Parameters
+    ----------
+    ledger, dataset
+        Which.
+    remaining, after
+        Rho that a new release of this partition may take now, and what would then be left; None
+        where the ledger knows no budget, and `after` where the release does not fit.
+    remaining_epsilon, after_epsilon
+        The same as epsilon, at the delta of the budget.
+    fits
+        Whether the release could be paid for.
+    note
+        What there is to say.
+    """
+
+    ledger: str
+    dataset: str
+    remaining: float | None
+    after: float | None
+    remaining_epsilon: float | None
+    after_epsilon: float | None
+    fits: bool
+    note: str
+
+
+def ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> LedgerOutlook | None:
+    """Read from the ledger what a release would leave.
+
+    Parameters
+    ----------
+    request
+        The release.
+    domain
+        The domain in use, which is part of the release's key.
+    notes
+        Is given a sentence where there is nothing to read.
+
+    Returns
+    -------
+    LedgerOutlook or None
+        None where no ledger would be charged, or no dataset is named.
+
+    Raises
+    ------
+    BudgetError
+        If the ledger cannot be read. That a release does not fit is no error.
+    """
+    release = request.release
+    if release.ledger is None:
+        return None
+    if request.noise != "exact":
+        notes.append("Seeded noise charges nothing: the ledger would stay as it is.")
+        return None
+    if not release.dataset:
+        notes.append("Name the protected dataset with --dataset ID to see what would be left.")
+        return None
+    # The ledger brings SQLAlchemy, for which a plan without one need not wait.
+    from jam_dagster.privacy import Ledger
+    from jam_dagster.privacy.accounting import rho_within
+    from jam_dagster.privacy.ledger.opening import share_units
+
+    ledger, key = Ledger(release.ledger), request.key(domain)
+    if key.dataset not in ledger.datasets():
+        note = (
+            "The ledger grants this dataset nothing yet: its budget is granted by "
+            "`jam-dagster ledger grant`, or by configuration when it is first used."
+        )
+        return LedgerOutlook(
+            ledger.location, key.dataset, None, None, None, None, fits=False, note=note
+        )
+    balance = ledger.balance(key.dataset)
+    left = balance.remaining_units_in(key.partition)
+    after = balance.remaining_units_after(
+        sum(share_units(release.shares()).values()), key.partition
+    )
+    fits, note = True, f"It reserves {describe_rho(release.budget().rho, release.delta)}."
+    before = ledger.release(key)
+    if before is not None and before.spent:
+        after = left
+        note = "It was charged before: what it drew is stored, and costs nothing again."
+    elif before is not None and not before.closed:
+        after = left
+        note = "It is reserved already: what is left counts without it."
+    try:
+        ledger.check(key, release.shares(), neighbours=release.protection.neighbours)
+    except BudgetError as error:
+        fits, note = False, str(error)
+    remaining = rho_within(max(0, left))
+    would_be = rho_within(max(0, after)) if fits else None
+    return LedgerOutlook(
+        ledger.location,
+        key.dataset,
+        remaining=remaining,
+        after=would_be,
+        remaining_epsilon=_epsilon(balance, remaining),
+        after_epsilon=None if would_be is None else _epsilon(balance, would_be),
+        fits=fits,
+        note=note,
+    )
+
+
+def _epsilon(balance: Balance, rho: float) -> float:
+    """Return rho as epsilon; what rounding left pays for nothing."""
+    return balance.epsilon_of(rho) if units_down(rho) >= _DUST_UNITS else 0.0

@@ -1,0 +1,57 @@
+"""A plan as a page: self-contained HTML, for those who decide on a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from jam_dagster.planning.plan import NOT_SHOWN
+from jam_dagster.reports.plan_plots import ErrorAtEpsilon, error_against_epsilon
+
+if TYPE_CHECKING:
+    from jam_dagster.planning.plan import Plan
+    from jam_dagster.reports.plot_style import Chart
+
+
+def plan_chart(plan: Plan) -> Chart:
+    """Return the plot of a plan: simulated error against epsilon."""
+    points = [
+        ErrorAtEpsilon(one.epsilon, one.error.mean, one.error.standard_error or 0.0)
+        for one in plan.curve
+    ]
+    return error_against_epsilon(points, plan.public_error.mean, plan.epsilon)
+
+
+def render_plan(plan: Plan, summary: Mapping[str, str]) -> str:
+    """Render a plan as one HTML page that needs nothing else: no network, and no script.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    summary
+        What is known, in words, by what it is about.
+    """
+    from jam_dagster import __version__
+    from jam_dagster.common.html_pages import environment, figures
+    from jam_dagster.reports.live_charts import live_chart, page_script
+
+    told = "; ".join(
+        f"{figures(one.error.mean)} at epsilon {figures(one.epsilon)}" for one in plan.curve
+    )
+    alternative = (
+        f"Line chart: simulated mean workload error, {told}. The public half itself has "
+        f"{figures(plan.public_error.mean)}."
+    )
+    return (
+        environment("jam_dagster.planning")
+        .get_template("plan.html")
+        .render(
+            plan=plan,
+            summary=summary,
+            not_shown=NOT_SHOWN,
+            chart=live_chart(plan_chart(plan), alternative),
+            script=page_script(),
+            version=__version__,
+        )
+    )

@@ -1,0 +1,200 @@
+"""What is known of a release before anything is spent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.reports.mechanism_text import chooses_source
+
+if TYPE_CHECKING:
+    from jam_dagster.planning.ledger_outlook import LedgerOutlook
+    from jam_dagster.planning.simulation import CurvePoint, Estimate
+
+NOT_SHOWN = (
+    "Both halves come from one table, so they differ by chance alone. The real public table "
+    "differs from the private one by its bias too, which only the private table could tell: it "
+    "raises the line to beat, and makes public marginals worth less. On the other hand the halves "
+    "have fewer records than the real tables, and what chance does to them raises all errors, the "
+    "line's too, the more the smaller the public table is. So the curve tells how much the noise "
+    "and the size of the model matter, and not whether the release will be better than its public "
+    "table."
+)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large the release's problem is.
+
+    Parameters
+    ----------
+    workload
+        Marginals of the workload.
+    candidates
+        Marginals in its downward closure; of a mechanism without a size limit, those that a round
+        chose from at most.
+    first_limit_mb, last_limit_mb
+        The size limits of the first round that chose, and of a last round that has spent the whole
+        budget; None without one.
+    fit_first, fit_last
+        Candidates that the first of these rounds had, and those that fit the last limit by
+        themselves, beside an empty model; None where no round chose, or there is no limit.
+    last_round
+        Fewest and most candidates that fitted in the last round of a trial at the epsilon asked
+        for, beside the model that it had by then.
+    largest_model_mb
+        The largest model of these trials.
+    """
+
+    workload: int
+    candidates: int
+    first_limit_mb: float | None
+    last_limit_mb: float | None
+    fit_first: int | None
+    fit_last: int | None
+    last_round: tuple[int, int]
+    largest_model_mb: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run would take, by what was measured and what was extrapolated from it.
+
+    Parameters
+    ----------
+    measured_seconds
+        ``mechanism``, ``count`` of it for counting, and ``sample``: means of the trials at the
+        epsilon asked for. ``read`` and ``encode``: of the whole public table, once.
+    expected_seconds
+        Of the release: ``read`` and ``encode`` grow with the private records; ``count`` is that
+        of the trials and what counting more records took, measured up to `counted` of them and
+        in proportion from there, as is ``sample`` above a million records; the rest of the
+        mechanism is as measured.
+    measured_peak_mb
+        The most memory that this process held in its first trial, with all that it loaded.
+    private_table_mb
+        What the private table's values and codes would take beside it.
+    counted, records, public_records
+        Records that were counted to measure it, and those of the release's two tables.
+    """
+
+    measured_seconds: dict[str, float]
+    expected_seconds: dict[str, float]
+    measured_peak_mb: float
+    private_table_mb: float
+    counted: int
+    records: int
+    public_records: int
+
+    @property
+    def seconds(self) -> float:
+        """Expected time of reading, encoding, the mechanism and sampling."""
+        return sum(self.expected_seconds.values())
+
+    @property
+    def memory_mb(self) -> float:
+        """Expected memory."""
+        return self.measured_peak_mb + self.private_table_mb
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise of a typical round.
+
+    Parameters
+    ----------
+    sigma
+        Standard deviation in counts, a cell, where every round measures privately; None where
+        rounds differ, or nobody knows how many there will be.
+    measured
+        Smallest, median and largest of the trials' private measurements; None if there were none.
+    median_cell
+        Records in a cell of the workload's median marginal, if they were spread evenly.
+    """
+
+    sigma: float | None
+    measured: tuple[float, float, float] | None
+    median_cell: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is known of a release before anything is spent.
+
+    Parameters
+    ----------
+    mechanism
+        Its name.
+    specification
+        The digest by which the ledger knows what is asked for.
+    epsilon, delta, shares
+        The guarantee, and the rho of each share.
+    records, records_assumed
+        n, and whether it was assumed.
+    public_records
+        Rows of the public table.
+    size, cost, noise, ledger
+        See the classes; no ledger where none was named.
+    curve
+        By epsilon, ascending.
+    warnings, notes
+        What deserves a second look, and what was assumed.
+    """
+
+    mechanism: str
+    specification: str
+    epsilon: float
+    delta: float
+    shares: dict[str, float]
+    records: int
+    records_assumed: bool
+    public_records: int
+    size: Size
+    cost: Cost
+    noise: Noise
+    ledger: LedgerOutlook | None
+    curve: tuple[CurvePoint, ...]
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def asked(self) -> CurvePoint:
+        """The curve at the epsilon that the release asks for."""
+        return next(point for point in self.curve if point.epsilon == self.epsilon)
+
+    @property
+    def chooses_source(self) -> bool:
+        """Whether rounds may measure on the public table in place of the private one."""
+        return chooses_source(self.mechanism)
+
+    @property
+    def public_error(self) -> Estimate:
+        """The error of the half that plays the public table: the line to beat."""
+        return self.asked.public
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as ``plan --json`` prints them."""
+        return {
+            "mechanism": self.mechanism,
+            "specification": self.specification,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "rho": self.shares,
+            "records": {"private": self.records, "assumed": self.records_assumed},
+            "public_records": self.public_records,
+            "size": vars(self.size),
+            "cost": {
+                **vars(self.cost),
+                "seconds": self.cost.seconds,
+                "memory_mb": self.cost.memory_mb,
+            },
+            "noise": vars(self.noise),
+            "ledger": None if self.ledger is None else vars(self.ledger),
+            "simulation": {
+                "curve": [point.to_dict() for point in self.curve],
+                "seeds": len(self.asked.trials),
+                "not_shown": NOT_SHOWN,
+            },
+            "warnings": list(self.warnings),
+            "notes": list(self.notes),
+        }

@@ -1,0 +1,342 @@
+"""A release tried out on public data alone: one half of the public table plays the private one."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.errors import InputError
+from jam_dagster.evaluation import workload_error
+from jam_dagster.privacy import Draws, MemoryStore, UnledgeredAccount, make_noise
+from jam_dagster.release.stopwatch import peak_memory_mb
+from jam_dagster.tables import Clique, Domain, EncodedTable, Workload, marginal_blocks
+
+if TYPE_CHECKING:
+    from jam_dagster.mechanisms import Round
+    from jam_dagster.release.options import SynthesisRequest
+
+MOST_SAMPLED = 1_000_000
+"""Records of a trial's synthetic table at most; more would hardly move its marginals."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds.
+
+    Parameters
+    ----------
+    mean
+        The mean.
+    standard_error
+        Of the mean; None from one seed.
+    """
+
+    mean: float
+    standard_error: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Estimate:
+        """Return the mean of some values."""
+        error = None
+        if len(values) > 1:
+            error = statistics.stdev(values) / math.sqrt(len(values))
+        return cls(statistics.fmean(values), error)
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Return plain values."""
+        return {"mean": self.mean, "standard_error": self.standard_error}
+
+
+@dataclass(frozen=True, eq=False)
+class RepeatedTable:
+    """A table that plays a larger (or smaller) one; a `MarginalSource`.
+
+    Every record is there as often as the number of records asks for, and some, chosen at random,
+    once more, so that counts stay whole.
+
+    Parameters
+    ----------
+    table
+        What is repeated.
+    times
+        How often all records are there.
+    extra
+        The records that are there once more.
+    """
+
+    table: EncodedTable
+    times: int
+    extra: EncodedTable
+
+    @classmethod
+    def to(cls, records: int, table: EncodedTable, rng: np.random.Generator) -> RepeatedTable:
+        """Return a table as if it had so many records."""
+        times, rest = divmod(records, table.records)
+        chosen = np.sort(rng.choice(table.records, rest, replace=False))
+        return cls(table, times, table.take(chosen))
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of the records."""
+        return self.table.domain
+
+    @property
+    def records(self) -> int:
+        """Number of records that it plays."""
+        return self.times * self.table.records + self.extra.records
+
+    @property
+    def counted(self) -> int:
+        """Number of records that are really gone through."""
+        return self.table.records + self.extra.records
+
+    def marginal(self, clique: Clique) -> npt.NDArray[np.int64]:
+        """Return the counts of a clique."""
+        return self.marginals([clique])[tuple(clique)]
+
+    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, npt.NDArray[np.int64]]:
+        """Return the counts of several cliques."""
+        wanted = list(cliques)
+        extra = self.extra.marginals(wanted)
+        return {
+            clique: self.times * counts.astype(np.int64) + extra[clique]
+            for clique, counts in self.table.marginals(wanted).items()
+        }
+
+
+@dataclass(frozen=True)
+class Halves:
+    """A public table split in two at random.
+
+    Parameters
+    ----------
+    private
+        The half that plays the private table.
+    public
+        The other one.
+    """
+
+    private: RepeatedTable
+    public: EncodedTable
+
+    @classmethod
+    def of(cls, table: EncodedTable, records: int, seed: int) -> Halves:
+        """Split a table; `records` is how many the private one is to have.
+
+        Raises
+        ------
+        InputError
+            If there are not two records to split.
+        """
+        if table.records < 2:
+            raise InputError(
+                "The public table has fewer than two rows, which cannot be split to play both "
+                "tables: give a larger one."
+            )
+        rng = np.random.default_rng([seed, 0x706C616E])
+        order = rng.permutation(table.records)
+        middle = (table.records + 1) // 2
+        private = table.take(np.sort(order[:middle]))
+        public = table.take(np.sort(order[middle:]))
+        return cls(RepeatedTable.to(records, private, rng), public)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of the mechanism on two halves, and what became of it.
+
+    Parameters
+    ----------
+    epsilon, seed
+        Of the run; the seed splits the table, too.
+    error, public_error
+        The mean workload errors of the synthetic table and of the half that is public.
+    picks
+        Rounds that measured private and public marginals.
+    candidates, most_candidates
+        Marginals that there were to choose from in the last round, and in any round at most.
+    first_candidates, first_limit_mb
+        The same of the first round that chose, and its size limit; None where none did, and where
+        it had no limit.
+    largest_model_mb
+        The largest model that was fitted.
+    sigmas
+        Noise of the private measurements, in counts.
+    seconds
+        Wall-clock time of the mechanism, ``count`` of it for counting, and of ``sample``.
+    counted, sampled
+        Records that were counted, and those of the synthetic table.
+    rho_spent
+        What a ledger would have been charged by the mechanism.
+    peak_memory_mb
+        The most memory that the process had held when the table was sampled, in 2^20 bytes.
+    """
+
+    epsilon: float
+    seed: int
+    error: float
+    public_error: float
+    picks: Mapping[str, int]
+    candidates: int
+    most_candidates: int
+    first_candidates: int | None
+    first_limit_mb: float | None
+    largest_model_mb: float
+    sigmas: tuple[float, ...]
+    seconds: Mapping[str, float]
+    counted: int
+    sampled: int
+    rho_spent: float
+    peak_memory_mb: float
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """What all trials at one epsilon come to.
+
+    Parameters
+    ----------
+    epsilon
+        Of the whole release.
+    trials
+        One a seed.
+    """
+
+    epsilon: float
+    trials: tuple[Trial, ...]
+    error: Estimate = field(init=False)
+    public: Estimate = field(init=False)
+    gain: Estimate = field(init=False)
+
+    def __post_init__(self) -> None:
+        of = {
+            "error": [one.error for one in self.trials],
+            "public": [one.public_error for one in self.trials],
+            # Of each pair of halves, for some splits are harder than others for both.
+            "gain": [one.public_error - one.error for one in self.trials],
+        }
+        for name, values in of.items():
+            object.__setattr__(self, name, Estimate.of(values))
+
+    @property
+    def picks(self) -> dict[str, float]:
+        """Mean number of rounds that measured private and public marginals."""
+        return {
+            origin: statistics.fmean(one.picks.get(origin, 0) for one in self.trials)
+            for origin in ("private", "public")
+        }
+
+    @property
+    def spent(self) -> float:
+        """Mean rho that the mechanism spent."""
+        return statistics.fmean(one.rho_spent for one in self.trials)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "epsilon": self.epsilon,
+            "error": self.error.to_dict(),
+            "public_half_error": self.public.to_dict(),
+            "gain": self.gain.to_dict(),
+            "picks": self.picks,
+            "rho_spent_by_mechanism": self.spent,
+        }
+
+
+def run_trial(
+    request: SynthesisRequest,
+    halves: Halves,
+    workload: Workload,
+    seed: int,
+    on_round: Callable[[Round], None],
+) -> Trial:
+    """Run the mechanism with seeded noise on two halves, and compare what it makes.
+
+    Parameters
+    ----------
+    request
+        The release, at the epsilon to try.
+    halves
+        The tables.
+    workload
+        The marginals that matter.
+    seed
+        Of the noise and of the sampling.
+    on_round
+        Called after every round.
+    """
+    protection = request.protection
+    draws = Draws(
+        make_noise("numpy", seed),
+        UnledgeredAccount(request.shares()["mechanism"], "mechanism"),
+        MemoryStore(),
+        neighbours=protection.neighbours,
+        records_share=protection.records_share,
+    )
+    started = time.monotonic()
+    result = request.made_mechanism().run(
+        halves.private, halves.public, workload, draws, on_round=on_round
+    )
+    ran = time.monotonic()
+    transcript = result.transcript
+    rows = min(transcript.records, MOST_SAMPLED)
+    synthetic = result.model.sample(rows, np.random.default_rng(seed))
+    done, peak = time.monotonic(), peak_memory_mb()
+    errors = workload_error(halves.private, synthetic, halves.public, workload, mode="exact")
+    if errors.synthetic is None or errors.public is None:
+        raise AssertionError("mode exact measures both errors")
+    rounds = transcript.rounds
+    first = next((one for one in rounds if one.rho_select > 0), None)
+    return Trial(
+        epsilon=request.epsilon,
+        seed=seed,
+        error=errors.synthetic.mean,
+        public_error=errors.public.mean,
+        picks=transcript.picks,
+        candidates=rounds[-1].candidates if rounds else 0,
+        most_candidates=max((one.candidates for one in rounds), default=0),
+        first_candidates=None if first is None else first.candidates,
+        first_limit_mb=None if first is None else first.size_limit_mb,
+        largest_model_mb=max((one.model_mb for one in rounds), default=0.0),
+        sigmas=tuple(one.sigma for one in rounds if one.source == "private"),
+        seconds={
+            "mechanism": ran - started,
+            "count": result.seconds["count"],
+            "sample": done - ran,
+        },
+        counted=halves.private.counted + halves.public.records,
+        sampled=rows,
+        rho_spent=transcript.rho_spent,
+        peak_memory_mb=peak,
+    )
+
+
+def counting_seconds(table: EncodedTable, cliques: Sequence[Clique], records: int) -> float:
+    """Measure how long counting marginals of so many records takes.
+
+    Parameters
+    ----------
+    table
+        Whose records are counted, each as often as it takes.
+    cliques
+        The marginals.
+    records
+        How many.
+
+    Returns
+    -------
+    float
+        Seconds of wall-clock time.
+    """
+    longer = table.take(np.arange(records) % table.records)
+    started = time.monotonic()
+    for _ in marginal_blocks(longer, cliques):
+        pass
+    return time.monotonic() - started

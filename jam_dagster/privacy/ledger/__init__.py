@@ -1,0 +1,1 @@
+"""The ledger of privacy budgets: its journal, rules, audit and backends."""

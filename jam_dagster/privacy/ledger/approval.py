@@ -1,0 +1,213 @@
+"""Releases that wait for a privacy officer's approval before they reserve.
+
+An approval is of exactly one specification of one release, of one partition or of all, and may
+have a limit on what is reserved under it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Literal, get_args
+
+import sqlalchemy as sa
+
+from jam_dagster.errors import BudgetError, NotApprovedError, SpecificationError
+from jam_dagster.privacy.accounting import Budget, describe_rho, rho_within, units_down
+from jam_dagster.privacy.ledger.balance import Balance, known_balance
+from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read
+from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
+from jam_dagster.privacy.ledger.reservation import share_states
+
+ApprovalName = Literal["none", "required"]
+REQUIRED = "required"
+
+ALL_PARTITIONS = "*"
+"""Stands for every partition of a release in an approval: no partition can have this name."""
+
+KINDS = (Kind.APPROVED, Kind.APPROVAL_WITHDRAWN)
+
+
+def check_approval(value: str) -> str:
+    """Return how a grant writes whether releases wait for approval: empty where they do not.
+
+    Raises
+    ------
+    SpecificationError
+        If it is neither ``"none"`` nor ``"required"``.
+    """
+    if value not in get_args(ApprovalName):
+        raise SpecificationError(
+            f"approval of a budget must be one of {', '.join(get_args(ApprovalName))}, got "
+            f"{value!r}"
+        )
+    return REQUIRED if value == REQUIRED else ""
+
+
+@dataclass
+class Approvals:
+    """Which releases of one dataset are approved, as the journal's events say in their order."""
+
+    _last: dict[ReleaseKey, Event] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, journal: Iterable[Event]) -> Approvals:
+        """Return what a journal says; events of other kinds are passed over."""
+        made = cls()
+        for event in journal:
+            made.apply(event)
+        return made
+
+    def apply(self, event: Event) -> None:
+        """Take one more event into account."""
+        if event.key is not None and event.kind in KINDS:
+            self._last[event.key] = event
+
+    def standing(self, key: ReleaseKey) -> Event | None:
+        """Return the approval of exactly this key, unless it was withdrawn."""
+        last = self._last.get(key)
+        return last if last is not None and last.kind == Kind.APPROVED else None
+
+    def __iter__(self) -> Iterator[Event]:
+        return (one for one in self._last.values() if one.kind == Kind.APPROVED)
+
+    def fault(self, key: ReleaseKey, units: int) -> str:
+        """Return why a release may not reserve an amount in units of 1e-15 rho; empty if it may."""
+        found = [self.standing(key), self.standing(replace(key, partition=ALL_PARTITIONS))]
+        approved = [one for one in found if one is not None]
+        if not approved:
+            return "is not approved"
+        # Without a limit, the specification alone bounds what is reserved.
+        if any(not one.units or units <= one.units for one in approved):
+            return ""
+        return "asks for more than was approved"
+
+
+def approvals_of(connection: sa.Connection, dataset: str) -> Approvals:
+    """Return which releases of a dataset are approved."""
+    kinds = events.c.kind.in_([kind.value for kind in KINDS])
+    return Approvals.of(read(connection, events.c.dataset == dataset, kinds))
+
+
+def check_approved(
+    connection: sa.Connection, location: str, key: ReleaseKey, units: int, balance: Balance
+) -> None:
+    """Raise where a release waits for approval.
+
+    Parameters
+    ----------
+    connection : sqlalchemy.Connection
+        To the journal.
+    location : str
+        How errors call the ledger.
+    key : ReleaseKey
+        The release.
+    units : int
+        All that it would reserve, in units of 1e-15 rho.
+    balance : Balance
+        Of its dataset.
+
+    Raises
+    ------
+    NotApprovedError
+        With what it would reserve, its specification's digest and the command that approves it.
+    """
+    if balance.approval != REQUIRED:
+        return
+    fault = approvals_of(connection, key.dataset).fault(key, units)
+    if fault:
+        raise NotApprovedError(
+            f"{key} of dataset {key.dataset!r} {fault}: it would reserve "
+            f"{describe_rho(rho_within(units), balance.delta)} under the specification "
+            f"{key.specification}, and releases of this dataset wait for approval. Nothing was "
+            "reserved. Compare the digest with that of `jam-dagster plan`; the privacy officer "
+            f"approves it by: {approve_command(location, key, units, balance)}"
+        )
+
+
+def approve_command(location: str, key: ReleaseKey, units: int, balance: Balance) -> str:
+    """Return the command that approves a release, quoted for a shell."""
+    words = ["jam-dagster", "ledger", "approve", "--ledger", location, "--dataset", key.dataset]
+    words += ["--release", key.release]
+    words += ["--partition", key.partition] if key.partition else []
+    words += ["--edition", key.edition] if key.edition != "1" else []
+    words += ["--specification", key.specification, "--epsilon", _epsilon_above(units, balance)]
+    # Names come from a configuration, and the officer copies the line into a shell.
+    return shlex.join([*words, "--reason", "REASON"])
+
+
+def _epsilon_above(units: int, balance: Balance) -> str:
+    """Return an epsilon of few digits whose rho is enough for an amount."""
+    exact = Decimal(balance.epsilon_of(rho_within(units)))
+    for digits in (4, 6, 9, 12, 15):
+        rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exact)
+        if units_down(Budget(float(rounded), balance.delta).rho) >= units:
+            break
+    return f"{float(rounded):g}" if digits <= 6 else f"{float(rounded)!r}"
+
+
+def approve(
+    connection: sa.Connection,
+    location: str,
+    key: ReleaseKey,
+    *,
+    epsilon: float | None,
+    at: str,
+    by: str,
+    reason: str,
+) -> Event:
+    """Append the approval of a release; see `Ledger.approve`."""
+    balance = known_balance(connection, location, key.dataset, at)
+    if balance.approval != REQUIRED:
+        raise BudgetError(
+            f"releases of dataset {key.dataset!r} need no approval. To let them wait for it, grant "
+            "the dataset its budget with `--approval required`"
+        )
+    limit = 0 if epsilon is None else units_down(Budget(epsilon, balance.delta).rho)
+    before = approvals_of(connection, key.dataset).standing(key)
+    if before is not None and before.units == limit:
+        return before
+    return append(
+        connection,
+        Kind.APPROVED,
+        **key_fields(key),
+        at=at,
+        units=limit,
+        epsilon=epsilon,
+        by=by,
+        reason=reason,
+    )
+
+
+def withdraw_approval(
+    connection: sa.Connection, key: ReleaseKey, *, at: str, by: str, reason: str
+) -> Event:
+    """Append that an approval is withdrawn; see `Ledger.withdraw_approval`."""
+    if approvals_of(connection, key.dataset).standing(key) is None:
+        raise BudgetError(
+            f"{key} of dataset {key.dataset!r} is not approved under the specification "
+            f"{key.specification}: there is nothing to withdraw"
+        )
+    shares = share_states(connection, key).values()
+    if any(share.spent or not share.closed for share in shares):
+        raise BudgetError(
+            f"{key} of dataset {key.dataset!r} has reserved its budget, so its approval cannot be "
+            "withdrawn; end it with `jam-dagster ledger close`"
+        )
+    return append(
+        connection, Kind.APPROVAL_WITHDRAWN, **key_fields(key), at=at, by=by, reason=reason
+    )
+
+
+def not_reserved_yet(connection: sa.Connection, dataset: str) -> tuple[Event, ...]:
+    """Return the approvals under which nothing is reserved yet, and those of all partitions."""
+    return tuple(
+        one
+        for one in approvals_of(connection, dataset)
+        if one.key is not None
+        and not any(
+            share.spent or not share.closed for share in share_states(connection, one.key).values()
+        )
+    )

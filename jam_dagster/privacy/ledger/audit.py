@@ -1,0 +1,364 @@
+"""The audit of a ledger: replay the journal and see whether it adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from jam_dagster.errors import LedgerIntegrityError
+from jam_dagster.privacy.ledger.approval import KINDS as APPROVAL_KINDS
+from jam_dagster.privacy.ledger.approval import REQUIRED, Approvals
+from jam_dagster.privacy.ledger.attempts import AccessesVerification
+from jam_dagster.privacy.ledger.balance import policy_of
+from jam_dagster.privacy.ledger.bindings import apply_binding, one_source
+from jam_dagster.privacy.ledger.journal import GENESIS, Event, Kind
+from jam_dagster.privacy.ledger.key import ReleaseKey, is_sha256
+from jam_dagster.privacy.ledger.keys import KEY_KINDS, KeyAudit
+from jam_dagster.privacy.ledger.policy import Holding, Policy, Use, mixture_fault, use
+
+_OF_THE_LEDGER = frozenset({Kind.MOVED, Kind.ARRIVED})
+"""Kinds of events that are about the whole ledger and no dataset."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What an audit found in order.
+
+    Parameters
+    ----------
+    events : int
+        How many events the journal holds.
+    head : str
+        Hash of the last one; whoever keeps it can tell later that none was cut off.
+    accesses : AccessesVerification, optional
+        What was found in the journal of attempts to open private data.
+    """
+
+    events: int
+    head: str
+    accesses: AccessesVerification | None = None
+
+
+class Totals(Protocol):
+    """What the database says of one dataset, in units of 1e-15 rho."""
+
+    @property
+    def granted_units(self) -> int:
+        """The whole budget."""
+        ...
+
+    @property
+    def reserved_units(self) -> int:
+        """What releases hold and have not spent."""
+        ...
+
+    @property
+    def spent_units(self) -> int:
+        """What was charged."""
+        ...
+
+
+@dataclass
+class _Share:
+    at: str
+    counts_in: str
+    left: int
+    reserved: int
+    protects: str = ""
+    spent: int = 0
+    steps: set[str] = field(default_factory=set)
+    stored: set[str] = field(default_factory=set)
+    returned: bool = False
+    closed: bool = False
+    source: str = ""
+
+
+@dataclass
+class _Opening:
+    number: str
+    shares: dict[str, _Share] = field(default_factory=dict)
+
+    @property
+    def ended_unspent(self) -> bool:
+        return all(share.closed and not share.spent for share in self.shares.values())
+
+    @property
+    def ended_charged(self) -> bool:
+        shares = self.shares.values()
+        return all(share.closed for share in shares) and any(share.spent for share in shares)
+
+
+@dataclass
+class _Dataset:
+    granted: int | None = None
+    policy: Policy = field(default_factory=Policy)
+    approval: str = ""
+    approvals: Approvals = field(default_factory=Approvals)
+    withdrawn: set[tuple[ReleaseKey, str]] = field(default_factory=set)
+    certified: set[tuple[ReleaseKey, str]] = field(default_factory=set)
+    openings: dict[ReleaseKey, _Opening] = field(default_factory=dict)
+    """The last opening of each release; from those before it nothing was spent or is held."""
+    sources: str = ""
+    bound: dict[str, dict[ReleaseKey, str]] = field(default_factory=dict)
+    """By partition, the source of each release that is bound."""
+
+    def use(self, policy: Policy, at: str) -> Use:
+        """Add up what the releases hold and have spent in the period of an instant."""
+        return use(policy, self.holdings(), policy.period_of(at))
+
+    def holdings(self) -> Iterator[Holding]:
+        """Yield every reservation, with what became of it."""
+        for key, opening in self.openings.items():
+            for share in opening.shares.values():
+                yield Holding(share.at, key.partition, share.left, share.spent, share.protects)
+
+
+def verify_journal(
+    journal: Iterable[Event],
+    balance: Callable[[str], Totals | None],
+    location: str,
+    now: str,
+) -> Verification:
+    """Replay a journal against the ledger's rules.
+
+    Parameters
+    ----------
+    journal : iterable of Event
+        All events, in order of their number.
+    balance : callable
+        Gives what the database says of a dataset.
+    location : str
+        How errors call the ledger.
+    now : str
+        The instant of the balance, ISO 8601.
+
+    Raises
+    ------
+    LedgerIntegrityError
+        If an event is missing, altered or against the rules, or a balance does not follow.
+    """
+    previous, number, place = GENESIS, 0, ""
+    datasets: dict[str, _Dataset] = {}
+    keys = KeyAudit()
+    for number, event in enumerate(journal, start=1):
+        wrong = _chain_fault(event, number, previous) or _place_fault(event, place)
+        if not wrong and event.kind in KEY_KINDS:
+            wrong = keys.fault(event)
+        elif not wrong and event.kind not in _OF_THE_LEDGER:
+            wrong = _rule_fault(event, datasets.setdefault(event.dataset, _Dataset()))
+        if wrong:
+            raise LedgerIntegrityError(f"event {event.seq} of the ledger {location} {wrong}")
+        previous, place = event.hash, event.step if event.kind == Kind.MOVED else ""
+    for name, dataset in datasets.items():
+        used = dataset.use(dataset.policy, now)
+        replayed = (dataset.granted, used.reserved, used.spent)
+        said = balance(name)
+        if said is None or replayed != (said.granted_units, said.reserved_units, said.spent_units):
+            raise LedgerIntegrityError(
+                f"the balance of dataset {name!r} in the ledger {location} does not follow from "
+                "its journal"
+            )
+    return Verification(number, previous)
+
+
+def _chain_fault(event: Event, number: int, previous: str) -> str:
+    if event.seq != number:
+        return f"should be event {number}: one is missing"
+    if event.previous != previous:
+        return "does not carry the hash of the event before it"
+    if event.hash != event.seal():
+        return "was altered: its hash does not fit what it says"
+    return ""
+
+
+def _place_fault(event: Event, place: str) -> str:
+    """Return what is wrong with where an event stands; `place` is where the ledger had moved."""
+    if place and event.kind != Kind.ARRIVED:
+        return f"was written after the ledger moved to {place}"
+    if event.kind == Kind.ARRIVED and event.step != (place or None):
+        return "arrives without having moved there"
+    if event.kind in _OF_THE_LEDGER and (event.dataset or event.units or not event.step):
+        return "moves the ledger, and names a dataset, an amount or no place"
+    return ""
+
+
+def _rule_fault(event: Event, dataset: _Dataset) -> str:
+    """Return what is wrong with an event, or apply it to `dataset` and return nothing."""
+    if event.kind == Kind.GRANTED:
+        policy = policy_of(event.period, event.partitions, event.ground)
+        used = dataset.use(policy, event.at)
+        if event.units < used.reserved + used.spent:
+            return "grants less than was spent and reserved"
+        if fault := mixture_fault(policy, dataset.holdings()):
+            return f"grants a budget that {fault}"
+        if event.attempts is not None and event.attempts < 1:
+            return "grants no attempt to open private data"
+        if event.approval not in ("", REQUIRED):
+            return f"grants a budget with the unknown approval {event.approval!r}"
+        dataset.granted, dataset.policy = event.units, policy
+        dataset.sources, dataset.approval = event.sources, event.approval
+        return ""
+    if event.kind == Kind.BOUND:
+        return _binding_fault(event, dataset)
+    if event.kind in APPROVAL_KINDS:
+        return _approval_fault(event, dataset)
+    if event.kind == Kind.WITHDRAWN:
+        return _withdrawal_fault(event, dataset)
+    if not event.moves_amount and event.kind not in (Kind.STORED, Kind.CERTIFIED):
+        return f"is of the kind {event.kind.value!r}, which nothing writes"
+    if dataset.granted is None:
+        return f"is about dataset {event.dataset!r}, which was granted nothing"
+    key = event.key
+    if key is None:
+        return "names no release"
+    opening = dataset.openings.get(key)
+    if event.kind == Kind.RESERVED:
+        return _reservation_fault(event, key, dataset, opening)
+    if event.kind == Kind.CERTIFIED:
+        return _certificate_fault(event, key, dataset)
+    if opening is None or event.share not in opening.shares or event.opening != opening.number:
+        return "is about a share that was never reserved"
+    share = opening.shares[event.share]
+    if share.closed:
+        return "comes after its share was closed"
+    if event.counts_in != share.counts_in:
+        return "counts in another period than its reservation"
+    return _share_fault(event, share)
+
+
+def _reservation_fault(
+    event: Event, key: ReleaseKey, dataset: _Dataset, opening: _Opening | None
+) -> str:
+    follows = "" if opening is None else str(int(opening.number or 1) + 1)
+    if opening is None or (event.opening == follows and opening.ended_unspent):
+        opening = _Opening(follows)
+    if event.opening != opening.number:
+        return "opens a release again that had not ended, or had been charged"
+    if event.share in opening.shares:
+        return "reserves the same share again"
+    policy = dataset.policy
+    if event.counts_in != policy.period_of(event.at):
+        return "counts in another period than its own"
+    dataset.openings[key] = opening
+    if any(share.source != event.source for share in opening.shares.values()):
+        return "reads another source than another share of its release"
+    opening.shares[event.share] = _Share(
+        event.at, event.counts_in, event.units, event.units, event.protects, source=event.source
+    )
+    used = dataset.use(policy, event.at)
+    if dataset.granted is None or used.reserved + used.spent > dataset.granted:
+        return "reserves more than was left"
+    if fault := mixture_fault(policy, dataset.holdings()):
+        return f"is of a budget that {fault}"
+    reserved = sum(share.reserved for share in opening.shares.values())
+    if dataset.approval == REQUIRED and (fault := dataset.approvals.fault(key, reserved)):
+        return f"reserves for a release that {fault}"
+    return _source_fault(event, key, dataset)
+
+
+def _binding_fault(event: Event, dataset: _Dataset) -> str:
+    if dataset.granted is None:
+        return f"is about dataset {event.dataset!r}, which was granted nothing"
+    if event.key is None:
+        if event.source or not event.reason:
+            return "lets a partition be bound once more without a reason, or to a source"
+        dataset.bound.pop(event.partition, None)
+        return ""
+    if not event.source:
+        return "binds a release to no source"
+    if event.key not in dataset.openings:
+        return "binds a release that was never reserved"
+    if event.key in dataset.bound.get(event.partition, {}):
+        return "binds a release that is bound"
+    if dataset.openings[event.key].ended_charged:
+        apply_binding(dataset.bound.setdefault(event.partition, {}), event)
+        return ""
+    return _source_fault(event, event.key, dataset)
+
+
+def _source_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
+    """Apply a binding; return what is wrong with it."""
+    bound = dataset.bound.setdefault(event.partition, {})
+    apply_binding(bound, event)
+    if dataset.policy.partitions == "disjoint" and any(
+        one in dataset.openings and not dataset.openings[one].ended_unspent
+        for partition, others in dataset.bound.items()
+        if event.source and partition != event.partition
+        for one, its in others.items()
+        if its == event.source
+    ):
+        return "reads the source of another partition, and partitions are disjoint"
+    (protects, *_) = (share.protects for share in dataset.openings[key].shares.values())
+    if not event.source or not one_source(protects, dataset.sources):
+        return ""
+    counted = (one for one, opening in dataset.openings.items() if not opening.ended_unspent)
+    if any(bound.get(one, event.source) != event.source for one in counted):
+        return "reads another source than other releases of its partition"
+    return ""
+
+
+def _approval_fault(event: Event, dataset: _Dataset) -> str:
+    key = event.key
+    if key is None:
+        return "names no release"
+    if event.kind == Kind.APPROVED and dataset.approval != REQUIRED:
+        return "approves a release that needs no approval"
+    if event.kind == Kind.APPROVAL_WITHDRAWN:
+        if dataset.approvals.standing(key) is None:
+            return "withdraws an approval that was not given"
+        opening = dataset.openings.get(key)
+        if opening is not None and not opening.ended_unspent:
+            return "withdraws the approval of a release that had reserved"
+    dataset.approvals.apply(event)
+    return ""
+
+
+def _withdrawal_fault(event: Event, dataset: _Dataset) -> str:
+    if event.key is None or event.key not in dataset.openings:
+        return "withdraws the certificate of a release that was never reserved"
+    if not event.digest or (event.key, event.digest) in dataset.withdrawn:
+        return "withdraws no certificate, or the same again"
+    dataset.withdrawn.add((event.key, event.digest))
+    return ""
+
+
+def _certificate_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
+    if key not in dataset.openings:
+        return "certifies a release that was never reserved"
+    if not is_sha256(event.digest):
+        return "names no digest of a certificate"
+    if (key, event.digest) in dataset.certified:
+        return "certifies the same again"
+    dataset.certified.add((key, event.digest))
+    return ""
+
+
+def _share_fault(event: Event, share: _Share) -> str:
+    if event.kind == Kind.CHARGED:
+        if share.returned:
+            return "charges a share that was returned"
+        if event.step in share.steps:
+            return "charges the same step again"
+        if event.units > share.left:
+            return "charges more than its share had left"
+        share.steps.add(event.step)
+        share.left -= event.units
+        share.spent += event.units
+    elif event.kind == Kind.RETURNED:
+        if share.returned or event.units != share.left:
+            return "returns another amount than its share had left"
+        share.left, share.returned = 0, True
+    elif event.kind == Kind.STORED:
+        if event.step not in share.steps:
+            return "stores the outcome of a draw that was never charged"
+        if event.step in share.stored:
+            return "stores the outcome of the same step again"
+        if not is_sha256(event.digest):
+            return "names no digest of an outcome"
+        share.stored.add(event.step)
+    else:
+        if share.left:
+            return "closes a share that still held something"
+        share.closed = True
+    return ""

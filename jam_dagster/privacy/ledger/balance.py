@@ -1,0 +1,310 @@
+"""What a protected dataset was granted and where it went, as the journal's sums say."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+import sqlalchemy as sa
+
+from jam_dagster.errors import BudgetError, LedgerIntegrityError, SpecificationError
+from jam_dagster.privacy.accounting import epsilon_from_rho, rho_within
+from jam_dagster.privacy.ledger.backend import grant_command
+from jam_dagster.privacy.ledger.journal import Kind, events, moves_an_amount
+from jam_dagster.privacy.ledger.policy import Holding, PartitionsName, PeriodName, Policy, Use, use
+
+_DUST_UNITS = 1000
+
+DEFAULT_ATTEMPTS = 3
+"""How many attempts to open private data may end badly where a grant does not say."""
+
+
+ANOTHER = "*"
+"""Stands for a partition that has released nothing yet: no partition can have this name."""
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What a protected dataset was granted, and where it went.
+
+    ``granted = spent + reserved + remaining``, exactly in units of 1e-15 rho, all within the
+    current period and with partitions composed as the policy says.
+
+    Parameters
+    ----------
+    dataset : str
+        The protected dataset.
+    epsilon, delta : float
+        The budget as it was granted.
+    granted_units, reserved_units, spent_units : int
+        Amounts in units of 1e-15 rho; reserved is what releases hold and have not spent.
+    lifetime_spent_units : int
+        What was charged in all periods together.
+    policy : Policy
+        How the budget counts.
+    period : str
+        The current period, such as ``"2026-11"``, or ``"lifetime"``.
+    used_by_partition : mapping of str to int
+        Spent and reserved of each partition in the period, ``""`` for none.
+    attempts : int
+        How many attempts to open private data may end badly in the period.
+    sources : str
+        ``"any"`` where a partition may have several sources, else empty.
+    approval : str
+        ``"required"`` where releases wait for approval before they reserve; else empty.
+    """
+
+    dataset: str
+    epsilon: float
+    delta: float
+    granted_units: int
+    reserved_units: int
+    spent_units: int
+    lifetime_spent_units: int
+    policy: Policy = field(default_factory=Policy)
+    period: str = "lifetime"
+    used_by_partition: Mapping[str, int] = field(default_factory=dict, repr=False)
+    attempts: int = DEFAULT_ATTEMPTS
+    sources: str = ""
+    approval: str = ""
+
+    def _repr_html_(self) -> str:
+        from jam_dagster.common.notebook import card
+
+        amounts = {
+            "granted": self.granted,
+            "spent": self.spent,
+            "reserved": self.reserved,
+            "remaining": self.remaining,
+        }
+        facts = {
+            "dataset": self.dataset,
+            "period": self.period,
+            "partitions": "disjoint" if self.policy.partitions == "disjoint" else "add up",
+            "delta": f"{self.delta:g}",
+        }
+        rows = (
+            (name, rho, self.epsilon_of(rho) if rho > 0 else 0.0) for name, rho in amounts.items()
+        )
+        return card("Budget balance", facts, columns=("", "rho", "epsilon"), rows=rows)
+
+    @property
+    def remaining_units(self) -> int:
+        """What a new release of all the data can reserve, in units of 1e-15 rho."""
+        return self.granted_units - self.reserved_units - self.spent_units
+
+    def remaining_units_in(self, partition: str) -> int:
+        """Return what a new release of a partition can reserve, in units of 1e-15 rho.
+
+        Where partitions are disjoint, that is more for one from which less was released.
+        """
+        if not partition or self.policy.partitions == "add":
+            return self.remaining_units
+        used = self.used_by_partition
+        return self.granted_units - used.get("", 0) - used.get(partition, 0)
+
+    def remaining_units_after(self, units: int, partition: str = "") -> int:
+        """Return what would be left after one more release; negative if it does not fit."""
+        return min(self.remaining_units, self.remaining_units_in(partition) - units)
+
+    def partitions_that_fit(self, units: int) -> int | None:
+        """Return how many more partitions fit, each at a price in units of 1e-15 rho.
+
+        None stands for any number of them, where partitions are disjoint. They may cost less than
+        their price, so these are the least that fit; a renewing budget has room for more later.
+        """
+        left = max(self.remaining_units_in(ANOTHER), 0)
+        if self.policy.partitions == "disjoint":
+            return None if units <= left else 0
+        return left // units
+
+    @property
+    def granted(self) -> float:
+        """Rho of the whole budget."""
+        return rho_within(self.granted_units)
+
+    @property
+    def reserved(self) -> float:
+        """Rho that releases hold and have not spent."""
+        return rho_within(self.reserved_units)
+
+    @property
+    def spent(self) -> float:
+        """Rho charged for draws of this period's releases."""
+        return rho_within(self.spent_units)
+
+    @property
+    def lifetime_spent(self) -> float:
+        """Rho charged for draws ever."""
+        return rho_within(self.lifetime_spent_units)
+
+    @property
+    def remaining(self) -> float:
+        """Rho that a new release can reserve."""
+        return rho_within(self.remaining_units)
+
+    @property
+    def remaining_epsilon(self) -> float:
+        """What a new release can reserve, as epsilon at the grant's delta.
+
+        0.0 where only what rounding left is there: shares are whole units, and a few units of
+        1e-15 rho pay for nothing, though as epsilon they look like something.
+        """
+        return 0.0 if self.remaining_units < _DUST_UNITS else self.epsilon_of(self.remaining)
+
+    def epsilon_of(self, rho: float) -> float:
+        """Return an amount of rho as epsilon at the grant's delta; epsilons do not add up."""
+        return epsilon_from_rho(rho, self.delta)
+
+
+def known_balance(
+    connection: sa.Connection,
+    location: str,
+    dataset: str,
+    at: str,
+    *,
+    without: Collection[str] = (),
+    through: int | None = None,
+) -> Balance:
+    """Return the balance of a dataset, or raise BudgetError with how to grant it a budget."""
+    balance = balance_of(connection, dataset, at, without=without, through=through)
+    if balance is None:
+        raise BudgetError(
+            f"dataset {dataset!r} has no budget in the ledger {location}; grant it one: "
+            f"{grant_command(location, dataset)}"
+        )
+    return balance
+
+
+def balance_of(
+    connection: sa.Connection,
+    dataset: str,
+    at: str,
+    *,
+    without: Collection[str] = (),
+    through: int | None = None,
+) -> Balance | None:
+    """Return the balance of a dataset, or None if it was granted nothing.
+
+    Parameters
+    ----------
+    connection : sqlalchemy.Connection
+        To the journal.
+    dataset : str
+        Which.
+    at : str
+        The instant whose period counts, ISO 8601.
+    without : collection of str
+        Hashes of reservations to leave out, as if they had been returned.
+    through : int, optional
+        The last event that counts; unless given, all do.
+    """
+    grant = connection.execute(
+        sa.select(events)
+        .where(
+            events.c.dataset == dataset,
+            events.c.kind == Kind.GRANTED.value,
+            *_up_to(through),
+        )
+        .order_by(events.c.seq.desc())
+        .limit(1)
+    ).first()
+    if grant is None:
+        return None
+    policy = policy_of(grant.period, grant.partitions, grant.ground)
+    all_held = holdings(connection, dataset, without=without, through=through)
+    period = policy.period_of(at)
+    now = use(policy, all_held, period)
+    return Balance(
+        dataset,
+        grant.epsilon,
+        grant.delta,
+        grant.units,
+        now.reserved,
+        now.spent,
+        use(policy, all_held).spent,
+        policy,
+        period or "lifetime",
+        now.by_partition,
+        DEFAULT_ATTEMPTS if grant.attempts is None else grant.attempts,
+        grant.sources,
+        grant.approval,
+    )
+
+
+def used_under(connection: sa.Connection, dataset: str, policy: Policy, at: str) -> Use:
+    """Return what a dataset's reservations would come to under a policy."""
+    return use(policy, holdings(connection, dataset), policy.period_of(at))
+
+
+def policy_of(period: str, partitions: str, ground: str) -> Policy:
+    """Return the policy that a grant states; one that states none is for a lifetime.
+
+    Raises
+    ------
+    LedgerIntegrityError
+        If nobody could have granted it.
+    """
+    try:
+        return Policy(
+            cast(PeriodName, period or "lifetime"),
+            cast(PartitionsName, partitions or "add"),
+            ground,
+        )
+    except SpecificationError as error:
+        raise LedgerIntegrityError(f"a grant was altered: {error}") from error
+
+
+def _up_to(through: int | None) -> list[sa.ColumnElement[bool]]:
+    return [] if through is None else [events.c.seq <= through]
+
+
+def holdings(
+    connection: sa.Connection,
+    dataset: str,
+    *,
+    without: Collection[str] = (),
+    through: int | None = None,
+) -> list[Holding]:
+    """Return every reservation of a dataset, with what became of it; see `balance_of`."""
+
+    def total(*signed: tuple[Kind, int]) -> sa.ColumnElement[int]:
+        amounts = [(events.c.kind == kind.value, sign * events.c.units) for kind, sign in signed]
+        return sa.func.sum(sa.case(*amounts, else_=0))
+
+    def reserved(column: sa.ColumnElement[str]) -> sa.ColumnElement[str | None]:
+        return sa.func.max(sa.case((events.c.kind == Kind.RESERVED.value, column)))
+
+    account = [
+        events.c[name]
+        for name in ("release", "partition", "edition", "specification", "share", "opening")
+    ]
+    rows = connection.execute(
+        sa.select(
+            reserved(events.c.at),
+            events.c.partition,
+            total((Kind.RESERVED, 1), (Kind.RETURNED, -1), (Kind.CHARGED, -1)),
+            total((Kind.CHARGED, 1)),
+            reserved(events.c.hash),
+            reserved(events.c.protects),
+        )
+        .where(events.c.dataset == dataset, moves_an_amount(), *_up_to(through))
+        .group_by(*account)
+    )
+    found = []
+    for at, partition, held, spent, mark, protects in rows:
+        if at is None:
+            raise LedgerIntegrityError(
+                f"the ledger holds charges of dataset {dataset!r} without a reservation; run "
+                "`jam-dagster ledger verify`"
+            )
+        if held < 0:
+            # Less is never held than nothing: somebody returned what had been spent.
+            raise LedgerIntegrityError(
+                f"the ledger returns or charges more of dataset {dataset!r} than was reserved; run "
+                "`jam-dagster ledger verify`"
+            )
+        if mark not in without:
+            found.append(Holding(at, partition, int(held), int(spent), protects))
+    return found

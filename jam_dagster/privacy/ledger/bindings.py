@@ -1,0 +1,283 @@
+"""Which source a reservation reads: bound by a keyed digest, so that no other is read in its place.
+
+Under one reservation another query would answer another question for nothing. Nor may two
+releases of replace-one neighbours read different slices of one dataset: their numbers of records
+are public, and the difference is an exact count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Collection
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from jam_dagster.common.files import OWNER_ONLY, write_once
+from jam_dagster.errors import SourceBindingError, SpecificationError
+from jam_dagster.privacy.ledger.balance import Balance
+from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read
+from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
+from jam_dagster.privacy.ledger.reservation import share_states
+from jam_dagster.privacy.sensitivity import Neighbours
+
+ANY_SOURCE = "any"
+"""What a grant says that lets a partition have several sources."""
+
+SOURCE_KEY_FILE = "source.key"
+"""The name of the secret of a private store, by which sources are bound."""
+
+_SECRET_BYTES = 32
+
+PRIVATE_STORE_VARIABLE = "JAM_PRIVATE"
+"""The environment variable that names the command line's private store."""
+
+
+def source_binding(secret: bytes, identity: str) -> str:
+    """Return the keyed digest of a source, and which secret keyed it.
+
+    Parameters
+    ----------
+    secret : bytes
+        Of the private store; without it the digest tells nothing of the source.
+    identity : str
+        What is read, as `Source.identity` says it, at the partition of the release.
+
+    Returns
+    -------
+    str
+        ``KEYID:DIGEST``.
+    """
+    name = hashlib.sha256(b"jam source key\0" + secret).hexdigest()[:16]
+    digest = hmac.new(secret, b"jam source\0" + identity.encode("utf-8", "surrogatepass"), "sha256")
+    return f"{name}:{digest.hexdigest()}"
+
+
+def stored_secret(folder: Path, *, make: bool) -> bytes:
+    """Return the secret that lies in a folder on a local disk, its owner's alone.
+
+    Parameters
+    ----------
+    folder : Path
+        The private store; it need not exist.
+    make : bool
+        Whether to make the secret, once, where there is none. Otherwise one that fits nothing
+        stands for it, and no file is made.
+
+    Raises
+    ------
+    SpecificationError
+        If the file there is none, or cannot be made or read.
+    """
+    path = folder / SOURCE_KEY_FILE
+    try:
+        if make and not path.exists():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_once(path, secrets.token_bytes(_SECRET_BYTES), mode=OWNER_ONLY)
+        secret = path.read_bytes()
+    except FileNotFoundError:
+        return secrets.token_bytes(_SECRET_BYTES)
+    except OSError as error:
+        raise SpecificationError(
+            f"the private store {folder} cannot be used ({error.strerror}): name another folder "
+            f"with --private-store, or change its permissions"
+        ) from None
+    if len(secret) != _SECRET_BYTES:
+        raise SpecificationError(
+            f"{path} is not the secret that sources are bound with: restore it from a backup, or "
+            "remove it and let the sources be bound once more (`jam-dagster ledger rebind`)"
+        )
+    return secret
+
+
+def check_sources(sources: str) -> None:
+    """Raise SpecificationError unless it is what a grant can say of sources."""
+    if sources not in ("", ANY_SOURCE):
+        raise SpecificationError(
+            f"sources of a budget must be {ANY_SOURCE!r} or nothing, which means one a partition, "
+            f"got {sources!r}"
+        )
+
+
+def one_source(protects: str, sources: str) -> bool:
+    """Whether a partition has one source, by the neighbours it protects and what was granted."""
+    return sources != ANY_SOURCE and not protects.startswith("add_remove")
+
+
+def bindings_of(journal: list[Event]) -> dict[ReleaseKey, str]:
+    """Return the source of each release that is bound, from events of one dataset and partition."""
+    bound: dict[ReleaseKey, str] = {}
+    for event in journal:
+        apply_binding(bound, event)
+    return bound
+
+
+def apply_binding(bound: dict[ReleaseKey, str], event: Event) -> None:
+    """Apply an event to the bindings of its dataset and partition."""
+    key = event.key
+    if event.kind == Kind.BOUND and key is None:
+        bound.clear()
+    elif key is not None and event.kind in (Kind.RESERVED, Kind.BOUND):
+        bound.pop(key, None)
+        if event.source:
+            bound[key] = event.source
+
+
+def check_binding(
+    connection: sa.Connection,
+    location: str,
+    balance: Balance,
+    key: ReleaseKey,
+    source: str,
+    neighbours: Neighbours,
+    *,
+    there: bool,
+    superseded: Collection[ReleaseKey],
+) -> bool:
+    """Return whether nothing binds a release yet; raise if it must not read a source.
+
+    Parameters
+    ----------
+    connection : sqlalchemy.Connection
+        To the journal.
+    location : str
+        How errors call the ledger.
+    balance : Balance
+        Of the dataset.
+    key : ReleaseKey
+        Which release.
+    source : str
+        What `source_binding` returned; empty where nobody says.
+    neighbours : Neighbours
+        Whom the release protects.
+    there : bool
+        Whether it has a reservation; a new one forgets what an ended one was bound to.
+    superseded : collection of ReleaseKey
+        The releases whose reservations end with the new one.
+
+    Raises
+    ------
+    SourceBindingError
+        If the release is bound to another source, or another release of its partition is and the
+        partition has one source, or another partition reads the same and partitions are disjoint.
+    """
+    if not source:
+        return False
+    bound = bindings_of(_binding_events(connection, key.dataset, key.partition))
+    if there and key in bound:
+        if bound[key] != source:
+            raise SourceBindingError(
+                f"{key} of dataset {key.dataset!r} {_differs(bound[key], source)}. Give the source "
+                "that it was reserved for, or, where that has moved, rebind: "
+                f"`{rebind_command(location, key)}`. Another table is another release: give it a "
+                "new edition"
+            )
+        return False
+    if _ended_charged(connection, key):
+        # It was made before there were bindings, and repeats from its own source.
+        return True
+    if one_source(neighbours.code, balance.sources):
+        counted = _live_or_charged(connection, key.dataset, key.partition) - {key, *superseded}
+        other = next((one for one in counted if bound.get(one, source) != source), None)
+        if other is not None:
+            raise SourceBindingError(
+                f"{key} of dataset {key.dataset!r} would read another source than {other}, which "
+                f"{_differs(bound[other], source)}. Under replace-one neighbours the number of "
+                "records is public, and two sources of one dataset would tell an exact count. "
+                "Read the same source, protect add_remove neighbours, let the officer grant "
+                f"several sources (`ledger grant ... --sources {ANY_SOURCE}`), or, where the "
+                f"source has moved, rebind: `{rebind_command(location, key)}`"
+            )
+    if balance.policy.partitions == "disjoint":
+        _check_apart(connection, balance, key, source)
+    return True
+
+
+def bind(
+    connection: sa.Connection, key: ReleaseKey, source: str, *, at: str, run_id: str, by: str
+) -> None:
+    """Bind a release that was reserved without a source."""
+    append(connection, Kind.BOUND, **key_fields(key), source=source, at=at, run_id=run_id, by=by)
+
+
+def rebind(
+    connection: sa.Connection, dataset: str, partition: str, *, at: str, by: str, reason: str
+) -> int:
+    """Forget what releases of a partition are bound to; return how many were bound."""
+    bound = bindings_of(_binding_events(connection, dataset, partition))
+    if bound:
+        append(connection, Kind.BOUND, dataset, partition=partition, at=at, by=by, reason=reason)
+    return len(bound)
+
+
+def rebind_command(location: str, key: ReleaseKey) -> str:
+    """Return the command that lets a partition be bound once more, as errors tell it."""
+    partition = f" --partition {key.partition}" if key.partition else ""
+    return (
+        f"jam-dagster ledger rebind --ledger {location} --dataset {key.dataset}{partition} "
+        "--reason REASON"
+    )
+
+
+def _differs(bound: str, source: str) -> str:
+    """Return how what a release is bound to differs from a source; neither is shown."""
+    if bound.partition(":")[0] == source.partition(":")[0]:
+        return "was reserved for another source"
+    return (
+        "was bound under the secret of another private store, so the two cannot be compared "
+        "(name the store that it was made with: --private-store, or "
+        f"{PRIVATE_STORE_VARIABLE}, on the command line)"
+    )
+
+
+def _ended_charged(connection: sa.Connection, key: ReleaseKey) -> bool:
+    """Return whether a release has ended after it was charged."""
+    shares = share_states(connection, key).values()
+    return all(one.closed for one in shares) and any(one.spent for one in shares)
+
+
+def _check_apart(connection: sa.Connection, balance: Balance, key: ReleaseKey, source: str) -> None:
+    """Raise if another partition reads the same: people in both would pay for one of them only."""
+    by_partition: dict[str, dict[ReleaseKey, str]] = {}
+    for event in _binding_events(connection, key.dataset):
+        if event.partition != key.partition:
+            apply_binding(by_partition.setdefault(event.partition, {}), event)
+    for partition, bound in by_partition.items():
+        same = {one for one, its in bound.items() if its == source}
+        if same & _live_or_charged(connection, key.dataset, partition):
+            raise SourceBindingError(
+                f"{key} of dataset {key.dataset!r} would read the same source as partition "
+                f"{partition!r}, and the officer granted partitions as disjoint "
+                f"({balance.policy.ground}): nobody may be in two of them. Give each partition a "
+                "source of its own, or let the officer grant partitions that add up"
+            )
+
+
+def _binding_events(
+    connection: sa.Connection, dataset: str, partition: str | None = None
+) -> list[Event]:
+    """Return what binds releases of a dataset, of one partition or of all."""
+    within = () if partition is None else (events.c.partition == partition,)
+    kinds = events.c.kind.in_([Kind.RESERVED.value, Kind.BOUND.value])
+    return read(connection, events.c.dataset == dataset, *within, kinds)
+
+
+def _live_or_charged(connection: sa.Connection, dataset: str, partition: str) -> set[ReleaseKey]:
+    """Return the releases of a partition that hold or have spent something."""
+    amounts = sa.case(
+        (events.c.kind == Kind.RESERVED.value, events.c.units),
+        (events.c.kind == Kind.RETURNED.value, -events.c.units),
+        else_=0,
+    )
+    names = ("release", "specification", "partition", "edition")
+    columns = [events.c[name] for name in names]
+    rows = connection.execute(
+        sa.select(*columns)
+        .where(events.c.dataset == dataset, events.c.partition == partition)
+        .where(events.c.release != "")
+        .group_by(*columns)
+        .having(sa.func.sum(amounts) > 0)
+    )
+    return {ReleaseKey(dataset, **row) for row in rows.mappings()}

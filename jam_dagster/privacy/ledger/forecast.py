@@ -1,0 +1,106 @@
+"""How long a budget lasts, where releases at the same price are to follow one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+from jam_dagster.privacy.ledger.balance import ANOTHER
+
+if TYPE_CHECKING:
+    from jam_dagster.privacy.ledger.balance import Balance
+
+HORIZON = 5000
+"""How many releases ahead a forecast looks."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """A release to come.
+
+    Parameters
+    ----------
+    partition : str
+        Its partition.
+    at : datetime or None
+        When it can be made: its reservation counts in the period of this instant. None: at any
+        time.
+    """
+
+    partition: str
+    at: datetime | None = None
+
+    def __str__(self) -> str:
+        return self.partition + (f", which is due on {self.at.date()}," if self.at else "")
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """How many releases to come still fit, and which is the first that does not.
+
+    Parameters
+    ----------
+    fit : int
+        How many fit before the first that does not, or all that were looked at.
+    last : Due or None
+        The last of them; None if none fits.
+    refused : Due or None
+        The first that does not fit; None where there is no such within the horizon.
+    renews : date or None
+        The first day of the budget's next period; None for a lifetime.
+    """
+
+    fit: int
+    last: Due | None
+    refused: Due | None
+    renews: date | None
+
+    def describe(self) -> str:
+        """Return the forecast as one or two sentences."""
+        renewal = "" if self.renews is None else f" The budget renews on {self.renews} (UTC)."
+        if self.refused is None:
+            if self.last is None:
+                return "No partition is left to release."
+            return f"All partitions in sight fit, up to {self.last.partition}."
+        end = f"{self.refused} does not fit any more.{renewal}"
+        if self.last is None:
+            return end
+        return (
+            f"At this price {self.fit} more {'fits' if self.fit == 1 else 'fit'}, up to"
+            f" {self.last.partition}; {end}"
+        )
+
+
+def forecast(balance: Balance, units: int, due: Iterable[Due], *, now: datetime) -> Forecast:
+    """Tell how long a budget lasts if one release after another takes its price.
+
+    Parameters
+    ----------
+    balance : Balance
+        What is left now.
+    units : int
+        The price of each, in units of 1e-15 rho.
+    due : iterable of Due
+        The releases to come, in their order; those that are overdue are counted as made now. What
+        else is released from the dataset is not foreseen.
+    now : datetime
+        The instant of the balance.
+    """
+    policy = balance.policy
+    present = policy.period_of(now.isoformat())
+    left = {present: balance.remaining_units_in(ANOTHER)}
+    fit, last = 0, None
+    for one in due:
+        at = max(one.at or now, now)
+        period = policy.period_of(at.isoformat())
+        room = left.setdefault(period, balance.granted_units)
+        if units > room:
+            return Forecast(fit, last, one, policy.renews_after(at))
+        if policy.partitions == "add":
+            left[period] = room - units
+        fit, last = fit + 1, one
+        if fit == HORIZON:
+            break
+    return Forecast(fit, last, None, policy.renews_after(now))

@@ -1,0 +1,468 @@
+"""What the ledger writes down: two append-only tables, each row sealed to the one before.
+
+`events` is the journal of budgets, releases, certificates and keys. `accesses` is the journal of
+attempts to open private data: whether one ended well can depend on the data, so nothing of it
+stands in `events`, whose numbers and hashes leave with certificates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+from jam_dagster.errors import BudgetError, LedgerIntegrityError
+from jam_dagster.privacy.accounting import rho_within
+from jam_dagster.privacy.ledger.key import ReleaseKey, canonical_digest, key_fields
+
+_AnyKind = TypeVar("_AnyKind", bound=StrEnum)
+
+GENESIS = "0" * 64
+"""What the first event names as the hash of the event before it."""
+
+
+class Kind(StrEnum):
+    """What can happen to a budget."""
+
+    GRANTED = "granted"
+    """A dataset's whole budget is now `units`; a later grant replaces it."""
+    RESERVED = "reserved"
+    """`units` of a dataset's budget are set aside for one share of a release."""
+    CHARGED = "charged"
+    """`units` of a share pay for one draw."""
+    RETURNED = "returned"
+    """`units` of a share were not spent and go back to the dataset."""
+    CLOSED = "closed"
+    """A share has ended; nothing more can be charged to it."""
+    STORED = "stored"
+    """The outcome of a charged draw is stored, and has the digest `digest`."""
+    BOUND = "bound"
+    """A release that is open reads the source `source` from now on."""
+    APPROVED = "approved"
+    """A release of exactly this specification may be reserved; `units` limit how much, if any."""
+    APPROVAL_WITHDRAWN = "approval withdrawn"
+    """The approval of exactly this specification stands no longer."""
+    CERTIFIED = "certified"
+    """A certificate with the digest `digest` was issued for a release."""
+    WITHDRAWN = "withdrawn"
+    """The certificate with the digest `digest` holds no longer."""
+    KEY_ADDED = "key added"
+    """Certificates may be signed with the private half of the public key `digest`."""
+    KEY_REVOKED = "key revoked"
+    """What the private half of the public key `digest` signs after this holds no longer."""
+    MOVED = "moved"
+    """The ledger goes on at `step`; nothing can be written here until it arrives here again."""
+    ARRIVED = "arrived"
+    """The ledger that moved to `step` goes on here."""
+
+
+SHARE_KINDS = frozenset({Kind.RESERVED, Kind.CHARGED, Kind.RETURNED, Kind.CLOSED})
+"""What moves an amount between a dataset's budget, a share of a release, and its draws."""
+
+
+class AccessKind(StrEnum):
+    """What can happen to an attempt to open private data."""
+
+    ATTEMPTED = "attempted"
+    """Private data of a dataset are about to be opened."""
+    ENDED = "ended"
+    """The attempt `attempt` ended well."""
+    ACKNOWLEDGED = "acknowledged"
+    """An operator has looked at all attempts before that did not end well."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of the journal.
+
+    Parameters
+    ----------
+    seq : int
+        Its number, from 1, without gaps.
+    at : str
+        When, in UTC, ISO 8601.
+    kind : Kind
+        What happened.
+    dataset, release, partition, edition, specification : str
+        To which release of which protected dataset; a grant names the dataset alone.
+    share, step : str
+        To which share of the release, and for which draw.
+    units : int
+        Amount in units of 1e-15 rho; `rho` gives it as a float.
+    epsilon, delta : float or None
+        The budget as the grantor stated it.
+    run_id, by, reason : str
+        Which run, who, and why.
+    period, partitions, ground : str
+        The policy that comes with a grant; empty in those that were made before there were any.
+    counts_in : str
+        The period in which a reservation, and all that follows it, counts; empty for a lifetime.
+    opening : str
+        Empty, or the number of the opening, from 2, of a release that was opened again.
+    protects : str
+        The neighbours that a reservation's release protects, as `Neighbours.code` has them.
+    source : str
+        Keyed digest of the source that a release reads; empty where none was bound.
+    digest : str
+        SHA-256 of a stored outcome or of a certificate, or a public key.
+    attempts : int or None
+        How many attempts to open private data may end badly in a period, as a grant says.
+    sources : str
+        How many sources a partition may have, as a grant says; empty: one.
+    approval : str
+        Whether releases wait for approval, as a grant says; empty: they do not.
+    previous, hash : str
+        Hash of the event before, and of this one.
+    """
+
+    seq: int
+    at: str
+    kind: Kind
+    dataset: str
+    release: str = ""
+    partition: str = ""
+    edition: str = ""
+    specification: str = ""
+    share: str = ""
+    step: str = ""
+    units: int = 0
+    epsilon: float | None = None
+    delta: float | None = None
+    run_id: str = ""
+    by: str = ""
+    reason: str = ""
+    period: str = ""
+    partitions: str = ""
+    ground: str = ""
+    counts_in: str = ""
+    opening: str = ""
+    protects: str = ""
+    source: str = ""
+    digest: str = ""
+    attempts: int | None = None
+    sources: str = ""
+    approval: str = ""
+    previous: str = GENESIS
+    hash: str = ""
+
+    @property
+    def rho(self) -> float:
+        """The amount in rho."""
+        return rho_within(self.units)
+
+    @property
+    def moves_amount(self) -> bool:
+        """Whether it is of one of the `SHARE_KINDS`."""
+        return self.kind in SHARE_KINDS
+
+    @property
+    def key(self) -> ReleaseKey | None:
+        """The key of the release that the event is about, or None where it is about none."""
+        if not self.release:
+            return None
+        return ReleaseKey(
+            self.dataset, self.release, self.specification, self.partition, self.edition
+        )
+
+    def seal(self) -> str:
+        """Return the hash that this event must carry: SHA-256 over all else that it says.
+
+        Empty fields are left out, so that a later version of the ledger can add fields without
+        breaking the seals of what was written before.
+        """
+        return _seal(self)
+
+
+@dataclass(frozen=True)
+class Access:
+    """One line of the journal of attempts to open private data; it holds no cause.
+
+    Parameters
+    ----------
+    seq : int
+        Its number, from 1, without gaps.
+    at : str
+        When, in UTC, ISO 8601.
+    kind : AccessKind
+        What happened.
+    dataset, release, partition, edition : str
+        For which release of which protected dataset; an acknowledgement names the dataset alone.
+    attempt : str
+        The attempt's random name.
+    run_id, by, reason : str
+        Which run, who, and why it was acknowledged.
+    previous, hash : str
+        Hash of the line before, and of this one.
+    """
+
+    seq: int
+    at: str
+    kind: AccessKind
+    dataset: str
+    release: str = ""
+    partition: str = ""
+    edition: str = ""
+    attempt: str = ""
+    run_id: str = ""
+    by: str = ""
+    reason: str = ""
+    previous: str = GENESIS
+    hash: str = ""
+
+    def seal(self) -> str:
+        """Return the hash that this line must carry; see `Event.seal`."""
+        return _seal(self)
+
+
+def _seal(line: Event | Access) -> str:
+    said = {
+        field.name: value
+        for field in fields(line)
+        if field.name != "hash" and (value := getattr(line, field.name)) not in ("", None)
+    }
+    return canonical_digest(said)
+
+
+metadata = sa.MetaData()
+
+_ACCOUNT_COLUMNS = ("dataset", "release", "partition", "edition", "specification", "share")
+
+# Names that SQLite's strict tables know; there, both are 64 bits wide.
+_WHOLE: sa.types.TypeEngine[int] = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_REAL: sa.types.TypeEngine[float] = sa.Double().with_variant(sa.REAL(), "sqlite")
+
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("seq", _WHOLE, primary_key=True),
+    sa.Column("at", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    *(sa.Column(name, sa.Text, nullable=False) for name in _ACCOUNT_COLUMNS),
+    sa.Column("step", sa.Text, nullable=False),
+    sa.Column("units", _WHOLE, nullable=False),
+    sa.Column("epsilon", _REAL),
+    sa.Column("delta", _REAL),
+    *(sa.Column(name, sa.Text, nullable=False) for name in ("run_id", "by", "reason")),
+    sa.Column("previous", sa.Text, nullable=False, unique=True),
+    sa.Column("hash", sa.Text, nullable=False, unique=True),
+    sa.CheckConstraint("units >= 0", name="units_not_negative"),
+    *(
+        sa.Column(name, sa.Text, nullable=False, server_default="")
+        for name in ("period", "partitions", "ground", "counts_in", "opening", "protects")
+    ),
+    *(
+        sa.Column(name, sa.Text, nullable=False, server_default="")
+        for name in ("source", "digest", "sources", "approval")
+    ),
+    sa.Column("attempts", _WHOLE),
+    sqlite_strict=True,
+)
+"""The journal as it is now; `migrations` makes it."""
+
+accesses = sa.Table(
+    "accesses",
+    metadata,
+    sa.Column("seq", _WHOLE, primary_key=True),
+    *(
+        sa.Column(name, sa.Text, nullable=False)
+        for name in ("at", "kind", "dataset", "release", "partition", "edition", "attempt")
+    ),
+    *(sa.Column(name, sa.Text, nullable=False) for name in ("run_id", "by", "reason")),
+    sa.Column("previous", sa.Text, nullable=False, unique=True),
+    sa.Column("hash", sa.Text, nullable=False, unique=True),
+    sqlite_strict=True,
+)
+"""The journal of attempts to open private data; `migrations` makes it."""
+
+sa.Index("accesses_by_dataset", accesses.c.dataset)
+
+sa.Index("events_by_account", *(events.c[name] for name in _ACCOUNT_COLUMNS))
+
+
+def _once(name: str, kind: Kind, *columns: str) -> None:
+    condition = events.c.kind == kind.value
+    sa.Index(
+        name,
+        *(events.c[column] for column in columns),
+        unique=True,
+        sqlite_where=condition,
+        postgresql_where=condition,
+    )
+
+
+# The code looks before it writes; these hold even where it would not.
+_once("one_charge_a_step", Kind.CHARGED, *_ACCOUNT_COLUMNS, "step")
+_once("one_reservation_a_share", Kind.RESERVED, *_ACCOUNT_COLUMNS, "opening")
+_once("one_return_a_share", Kind.RETURNED, *_ACCOUNT_COLUMNS, "opening")
+_once("one_closure_a_share", Kind.CLOSED, *_ACCOUNT_COLUMNS, "opening")
+_once("one_outcome_a_step", Kind.STORED, *_ACCOUNT_COLUMNS, "step")
+
+
+def utc_now() -> datetime:
+    """Return the time, in UTC."""
+    return datetime.now(UTC)
+
+
+def instant(when: datetime) -> str:
+    """Return a time as the journal writes it."""
+    return when.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def append(
+    connection: sa.Connection, kind: Kind, dataset: str, *, at: str = "", **said: Any
+) -> Event:
+    """Append one event to the journal; the caller's transaction holds the write lock.
+
+    Parameters
+    ----------
+    connection : sqlalchemy.Connection
+        In a transaction that no other writer can interleave with.
+    kind : Kind
+        What happened.
+    dataset : str
+        To which protected dataset.
+    at : str
+        When; empty means now.
+    **said
+        The other fields of `Event`.
+
+    Raises
+    ------
+    BudgetError
+        If the ledger has moved elsewhere.
+    """
+    if kind != Kind.ARRIVED:
+        check_not_moved(connection)
+    seq, previous = _next(connection, events)
+    at = at or instant(utc_now())
+    draft = Event(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **said)
+    event = replace(draft, hash=draft.seal())
+    connection.execute(sa.insert(events), _row(event))
+    return event
+
+
+def append_access(
+    connection: sa.Connection, kind: AccessKind, dataset: str, *, at: str = "", **said: str
+) -> Access:
+    """Append one line to the journal of attempts; see `append`."""
+    check_not_moved(connection)
+    seq, previous = _next(connection, accesses)
+    at = at or instant(utc_now())
+    draft = Access(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **said)
+    access = replace(draft, hash=draft.seal())
+    connection.execute(sa.insert(accesses), _row(access))
+    return access
+
+
+def _next(connection: sa.Connection, table: sa.Table) -> tuple[int, str]:
+    """Return the number of a table's next row, and the hash of the row before it.
+
+    Raises
+    ------
+    LedgerIntegrityError
+        If the last row is not one that this package wrote: who may insert could have, and whatever
+        followed would carry its hash.
+    """
+    rows = connection.execute(sa.select(table).order_by(table.c.seq.desc()).limit(2)).mappings()
+    lines = [_line(table, row) for row in rows]
+    if not lines:
+        return 1, GENESIS
+    last, before = lines[0], lines[1] if len(lines) > 1 else None
+    follows = (1, GENESIS) if before is None else (before.seq + 1, before.hash)
+    if (last.seq, last.previous) != follows or last.hash != last.seal():
+        raise LedgerIntegrityError(
+            f"the last line {last.seq} of the table {table.name} was not written by jam-dagster: "
+            "nothing is added to it. Run `jam-dagster ledger verify`; only the ledger's owner can "
+            "mend it, from a backup"
+        )
+    return last.seq + 1, last.hash
+
+
+def _line(table: sa.Table, row: sa.RowMapping) -> Event | Access:
+    if table is events:
+        return Event(**{**row, "kind": _kind(row, Kind)})
+    return Access(**{**row, "kind": _kind(row, AccessKind)})
+
+
+def moved_to(connection: sa.Connection) -> str:
+    """Return where the ledger goes on, without a password; empty where it goes on here."""
+    last = connection.execute(
+        sa.select(events.c.kind, events.c.step).order_by(events.c.seq.desc()).limit(1)
+    ).first()
+    return str(last.step) if last is not None and last.kind == Kind.MOVED.value else ""
+
+
+def check_not_moved(connection: sa.Connection) -> None:
+    """Raise where the ledger goes on elsewhere.
+
+    Raises
+    ------
+    BudgetError
+        With the place to name.
+    """
+    if place := moved_to(connection):
+        raise BudgetError(
+            f"this ledger has moved to {place}: name that one, nothing can be written here. If the "
+            "move was interrupted, run `jam-dagster ledger move` again"
+        )
+
+
+def copy_rows(
+    connection: sa.Connection, journal: Sequence[Event], attempts: Sequence[Access]
+) -> None:
+    """Insert events and lines of the journal of attempts as they are, seals and all."""
+    for table, lines in ((events, journal), (accesses, attempts)):
+        if lines:
+            connection.execute(sa.insert(table), [_row(line) for line in lines])
+
+
+def read(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[Event]:
+    """Return the events that meet all conditions, in the order they were written.
+
+    Raises
+    ------
+    LedgerIntegrityError
+        If an event is of a kind that nobody writes.
+    """
+    rows = connection.execute(sa.select(events).where(*conditions).order_by(events.c.seq))
+    return [Event(**{**row, "kind": _kind(row, Kind)}) for row in rows.mappings()]
+
+
+def read_accesses(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[Access]:
+    """Return the lines of the journal of attempts that meet all conditions; see `read`."""
+    rows = connection.execute(sa.select(accesses).where(*conditions).order_by(accesses.c.seq))
+    return [Access(**{**row, "kind": _kind(row, AccessKind)}) for row in rows.mappings()]
+
+
+def of_release(key: ReleaseKey) -> sa.ColumnElement[bool]:
+    """Return the condition that an event belongs to the release of that key."""
+    return sa.and_(*(events.c[name] == value for name, value in key_fields(key).items()))
+
+
+def issued(connection: sa.Connection, key: ReleaseKey, digest: str) -> list[Event]:
+    """Return the event of a release's certificate with a digest, if there is one."""
+    certified = events.c.kind == Kind.CERTIFIED.value
+    return read(connection, of_release(key), certified, events.c.digest == digest)
+
+
+def moves_an_amount() -> sa.ColumnElement[bool]:
+    """Return the condition that an event is of one of the `SHARE_KINDS`."""
+    return events.c.kind.in_(sorted(kind.value for kind in SHARE_KINDS))
+
+
+def _kind(row: sa.RowMapping, kinds: type[_AnyKind]) -> _AnyKind:
+    try:
+        return kinds(row["kind"])
+    except ValueError:
+        raise LedgerIntegrityError(
+            f"event {row['seq']} of the ledger is of the unknown kind {row['kind']!r}"
+        ) from None
+
+
+def _row(line: Event | Access) -> dict[str, Any]:
+    row = {field.name: getattr(line, field.name) for field in fields(line)}
+    return {**row, "kind": line.kind.value}

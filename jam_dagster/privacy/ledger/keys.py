@@ -1,0 +1,228 @@
+"""The public keys by which certificates may be signed, as the journal knows them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from jam_dagster.errors import BudgetError
+from jam_dagster.privacy.ledger.backend import LedgerBackend
+from jam_dagster.privacy.ledger.clock import ledger_time
+from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read, utc_now
+from jam_dagster.privacy.ledger.key import check_name, fingerprint_of
+
+KEY_BYTES = 32
+"""Of an Ed25519 public key."""
+
+KEY_KINDS = frozenset({Kind.KEY_ADDED, Kind.KEY_REVOKED})
+
+
+@dataclass(frozen=True)
+class LedgerKey:
+    """A public key that was journalled.
+
+    Parameters
+    ----------
+    public : str
+        Its 32 bytes in base64.
+    added : Event
+        How it came to be known.
+    revoked : Event or None
+        How it was revoked.
+    """
+
+    public: str
+    added: Event
+    revoked: Event | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """What people call it by."""
+        return fingerprint_of(self.public)
+
+    def covers(self, certified: Event | None) -> bool:
+        """Return whether a signature holds on a certificate with that event in the journal.
+
+        A certificate that the ledger lists before the revocation stays signed; a later one is not.
+        """
+        if self.revoked is None:
+            return True
+        return certified is not None and certified.seq < self.revoked.seq
+
+
+class LedgerKeys:
+    """The keys of one ledger; `Ledger.keys` gives them.
+
+    Parameters
+    ----------
+    backend : LedgerBackend
+        Where the journal lies.
+    actor : callable
+        Returns who writes, given a name or nothing.
+    """
+
+    def __init__(self, backend: LedgerBackend, actor: Callable[[str], str]) -> None:
+        self._backend = backend
+        self._actor = actor
+
+    def all(self) -> tuple[LedgerKey, ...]:
+        """Return all keys ever added, in their order.
+
+        Raises
+        ------
+        BudgetError
+            If there is no ledger.
+        """
+        with self._backend.reading() as connection:
+            return tuple(_keys(connection).values())
+
+    def find(self, beginning: str) -> LedgerKey:
+        """Return the key whose fingerprint begins so.
+
+        Raises
+        ------
+        BudgetError
+            If there is none, or several.
+        """
+        found = [key for key in self.all() if key.fingerprint.startswith(beginning)]
+        if len(found) != 1 or not beginning:
+            known = ", ".join(key.fingerprint for key in self.all()) or "none"
+            raise BudgetError(
+                f"{len(found)} keys of the ledger {self._backend.location} have a fingerprint "
+                f"that begins with {beginning!r}; it knows {known}"
+            )
+        return found[0]
+
+    def check(self, public: str) -> None:
+        """Raise unless certificates may be signed by a key now.
+
+        Raises
+        ------
+        BudgetError
+            If the ledger does not know the key, or it was revoked.
+        """
+        with self._backend.reading() as connection:
+            key = _keys(connection).get(public)
+        called = f"the signing key {fingerprint_of(public)}"
+        if key is None:
+            raise BudgetError(
+                f"{called} is not known to the ledger {self._backend.location}: sign with one of "
+                f"its keys, or make one: jam-dagster ledger key new --ledger "
+                f"{self._backend.location} --out FILE"
+            )
+        if key.revoked is not None:
+            raise BudgetError(
+                f"{called} was revoked in the ledger {self._backend.location}: sign with another, "
+                f"or make one: jam-dagster ledger key new --ledger {self._backend.location} "
+                "--out FILE"
+            )
+
+    def add(self, public: str, *, by: str = "", reason: str = "") -> None:
+        """Let certificates be signed with the private half of a key from now on.
+
+        Parameters
+        ----------
+        public : str
+            32 bytes in base64.
+        by, reason : str
+            Written in the journal; `by` defaults to the user's name.
+
+        Raises
+        ------
+        BudgetError
+            If it is no key or was added before, or the ledger cannot be written.
+        """
+        check_name(reason, "the reason", required=False)
+        with self._backend.writing() as connection:
+            if fault := key_fault(public):
+                raise BudgetError(f"the key {fault}")
+            if public in _keys(connection):
+                raise BudgetError(f"the key {fingerprint_of(public)} was added before")
+            append(
+                connection,
+                Kind.KEY_ADDED,
+                "",
+                digest=public,
+                at=ledger_time(connection, utc_now),
+                by=self._actor(by),
+                reason=reason,
+            )
+
+    def revoke(self, public: str, *, reason: str, by: str = "") -> None:
+        """Let nothing more be signed with a key; what was certified before stays signed.
+
+        Parameters
+        ----------
+        public : str
+            As it was added.
+        reason, by : str
+            Written in the journal; `by` defaults to the user's name.
+
+        Raises
+        ------
+        BudgetError
+            If the ledger does not know it or it was revoked before, or cannot be written.
+        """
+        check_name(reason, "the reason")
+        with self._backend.writing() as connection:
+            key = _keys(connection).get(public)
+            if key is None or key.revoked is not None:
+                was = "is not known here" if key is None else "was revoked before"
+                raise BudgetError(f"the key {fingerprint_of(public)} {was}")
+            append(
+                connection,
+                Kind.KEY_REVOKED,
+                "",
+                digest=public,
+                at=ledger_time(connection, utc_now),
+                by=self._actor(by),
+                reason=reason,
+            )
+
+
+class KeyAudit:
+    """The rules of keys, replayed: each is added once, and revoked once after that."""
+
+    def __init__(self) -> None:
+        self._valid: dict[str, bool] = {}
+
+    def fault(self, event: Event) -> str:
+        """Return what is wrong with an event about a key, or take it in and return nothing."""
+        if event.dataset:
+            return "is about a key and names a dataset"
+        if event.kind == Kind.KEY_ADDED:
+            if fault := key_fault(event.digest):
+                return f"adds a key that {fault}"
+            if event.digest in self._valid:
+                return "adds the same key again"
+        elif not self._valid.get(event.digest, False):
+            return "revokes a key that was not valid"
+        self._valid[event.digest] = event.kind == Kind.KEY_ADDED
+        return ""
+
+
+def key_fault(public: str) -> str:
+    """Return what is wrong with a public key, empty where nothing is."""
+    try:
+        raw = base64.b64decode(public, validate=True)
+    except (binascii.Error, ValueError):
+        return "is not in base64"
+    if len(raw) != KEY_BYTES or base64.b64encode(raw).decode() != public:
+        return f"has not {KEY_BYTES} bytes"
+    return ""
+
+
+def _keys(connection: sa.Connection) -> dict[str, LedgerKey]:
+    """Return all keys ever added, by what they are."""
+    kinds: Sequence[str] = sorted(kind.value for kind in KEY_KINDS)
+    keys: dict[str, LedgerKey] = {}
+    for event in read(connection, events.c.kind.in_(kinds)):
+        if event.kind == Kind.KEY_ADDED:
+            keys[event.digest] = LedgerKey(event.digest, event)
+        elif event.digest in keys:
+            keys[event.digest] = LedgerKey(event.digest, keys[event.digest].added, event)
+    return keys

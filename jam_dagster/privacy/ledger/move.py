@@ -1,0 +1,171 @@
+"""Moving a ledger to another place: one goes on, the other is closed, whatever happens meanwhile.
+
+The destination takes the whole journal first, with an event at its end that closes a ledger and
+names the destination. Then the same event closes the origin, and another one opens the
+destination. Between the two there is no ledger that can be written, and never are there two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from jam_dagster.errors import BudgetError, LedgerIntegrityError
+from jam_dagster.privacy.ledger.audit import verify_journal
+from jam_dagster.privacy.ledger.balance import balance_of
+from jam_dagster.privacy.ledger.journal import (
+    Access,
+    Event,
+    Kind,
+    append,
+    copy_rows,
+    moved_to,
+    read,
+    read_accesses,
+)
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from jam_dagster.privacy.ledger.backend import LedgerBackend
+
+_Line = TypeVar("_Line", Event, Access)
+
+_CLAIM = "moving"
+
+
+def move_journal(
+    origin: LedgerBackend, destination: LedgerBackend, *, at: str, by: str, reason: str
+) -> None:
+    """Move a journal; what an earlier call did not finish is finished.
+
+    Parameters
+    ----------
+    origin, destination : LedgerBackend
+        From where, and to where. The destination is made where it is not there.
+    at, by, reason : str
+        Written in both journals.
+
+    Raises
+    ------
+    BudgetError
+        If the origin has moved elsewhere, the destination holds another ledger, or either cannot
+        be written.
+    LedgerIntegrityError
+        If what the destination would hold does not add up; it stays as it was then.
+    """
+    with origin.claim(_CLAIM) as taken:
+        if not taken:
+            raise BudgetError(f"the ledger {origin.location} is being moved by another process")
+        _check_destination(origin, destination)
+        destination.create()
+        destination.upgrade()
+        # Two names of one database meet here: the claim is taken already.
+        with destination.claim(_CLAIM) as free:
+            if not free:
+                raise BudgetError(
+                    f"{destination.location} is the ledger {origin.location} by another name, or "
+                    "is being moved itself: name another destination"
+                )
+            _move(origin, destination, {"at": at, "by": by, "reason": reason})
+
+
+def _check_destination(origin: LedgerBackend, destination: LedgerBackend) -> None:
+    """Raise before anything is made if the origin has moved elsewhere."""
+    with origin.reading() as here:
+        place = moved_to(here)
+    if place and place != destination.place:
+        raise BudgetError(
+            f"the ledger {origin.location} has moved to {place} already. If that move was "
+            f"interrupted, finish it: jam-dagster ledger move --ledger {origin.location} --to "
+            f"{place} --reason REASON"
+        )
+
+
+def _move(origin: LedgerBackend, destination: LedgerBackend, said: dict[str, str]) -> None:
+    with origin.writing() as here, destination.writing() as there:
+        if _is_there(here, there, origin, destination):
+            return
+        held = read(there)
+        if not moved_to(here):
+            closing = _closing(held, read(here), destination)
+            if closing is None:
+                append(here, Kind.MOVED, "", step=destination.place, **said)
+            else:
+                copy_rows(here, [closing], [])
+        journal, attempts = read(here), read_accesses(here)
+        copy_rows(there, journal[len(held) :], attempts[len(read_accesses(there)) :])
+        _check(there, journal, attempts, _balances(here, journal, said["at"]), destination, said)
+        # The destination holds everything, and ends in the event that closes a ledger.
+    # The origin is closed from here on.
+    with destination.writing() as there:
+        if moved_to(there):
+            append(there, Kind.ARRIVED, "", step=destination.place, **said)
+
+
+def _closing(
+    held: Sequence[Event], journal: Sequence[Event], destination: LedgerBackend
+) -> Event | None:
+    """Return the event that a move wrote to its destination before it could close the origin."""
+    if held and held[-1].kind == Kind.MOVED and list(held[:-1]) == list(journal):
+        return held[-1] if held[-1].step == destination.place else None
+    return None
+
+
+def _check(
+    there: sa.Connection,
+    journal: Sequence[Event],
+    attempts: Sequence[Access],
+    balances: dict[str, object],
+    destination: LedgerBackend,
+    said: dict[str, str],
+) -> None:
+    """Raise unless a destination holds what the origin does."""
+    at = said["at"]
+    verify_journal(
+        read(there), lambda dataset: balance_of(there, dataset, at), destination.location, at
+    )
+    if (read(there), read_accesses(there)) != (journal, attempts) or balances != _balances(
+        there, journal, at
+    ):
+        raise LedgerIntegrityError(
+            f"what {destination.location} would hold is not what the origin holds; nothing was "
+            "copied"
+        )
+
+
+def _is_there(
+    here: sa.Connection,
+    there: sa.Connection,
+    origin: LedgerBackend,
+    destination: LedgerBackend,
+) -> bool:
+    """Return whether the move was finished before; raise where it cannot be made."""
+    journal, held = read(here), read(there)
+    moved = bool(moved_to(here))
+    if moved and _begins(held, journal) and len(held) > len(journal):
+        return True
+    if _closing(held, journal, destination) is not None:
+        return False
+    if _begins(held, journal) and len(held) > len(journal):
+        raise BudgetError(
+            f"{destination.location} has gone on since {origin.location}, which is an older copy "
+            "of it: use the newer one"
+        )
+    if not (_begins(journal, held) and _begins(read_accesses(here), read_accesses(there))):
+        raise BudgetError(
+            f"{destination.location} holds another ledger: name an empty place, or one that this "
+            "ledger has left"
+        )
+    return False
+
+
+def _begins(lines: Sequence[_Line], first: Sequence[_Line]) -> bool:
+    return list(lines[: len(first)]) == list(first)
+
+
+def _balances(connection: sa.Connection, journal: Sequence[Event], at: str) -> dict[str, object]:
+    return {
+        dataset: balance_of(connection, dataset, at)
+        for dataset in sorted({event.dataset for event in journal})
+    }

@@ -1,0 +1,297 @@
+"""Opening a release: is it there already, does it fit, and what does it supersede."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from jam_dagster.errors import BudgetError, BudgetExceededError, SpecificationError
+from jam_dagster.privacy.account import shortfall
+from jam_dagster.privacy.accounting import (
+    check_rho,
+    describe_rho,
+    rho_within,
+    units_down,
+    units_up,
+)
+from jam_dagster.privacy.ledger.approval import check_approved
+from jam_dagster.privacy.ledger.backend import close_command, grant_command
+from jam_dagster.privacy.ledger.balance import Balance, holdings, known_balance
+from jam_dagster.privacy.ledger.bindings import bind, check_binding
+from jam_dagster.privacy.ledger.journal import (
+    Event,
+    Kind,
+    append,
+    check_not_moved,
+    events,
+    moves_an_amount,
+    read,
+)
+from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
+from jam_dagster.privacy.ledger.policy import Holding, mixture_fault
+from jam_dagster.privacy.ledger.reservation import ShareState, close_share, states_of
+from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
+
+SUPERSEDED = "superseded before its first draw"
+"""Why a reservation ended from which another specification of its release takes over."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What opening a release would do.
+
+    Parameters
+    ----------
+    units : mapping of str to int
+        What each share has or gets, in units of 1e-15 rho.
+    there : bool
+        Whether it is open already, or has ended with a charge: nothing is reserved then.
+    number : str
+        Of the opening, as `Event.opening` has it.
+    counts_in : str
+        The period in which it counts.
+    protects : str
+        The neighbours that the release protects, as `Neighbours.code` has them.
+    superseded : mapping of ReleaseKey to its shares
+        The same release of other specifications, from which nothing was charged.
+    source : str
+        What the release is to be bound to, as `source_binding` has it; empty where it is bound
+        already, or nobody says what it reads.
+    """
+
+    units: Mapping[str, int]
+    there: bool
+    number: str = ""
+    counts_in: str = ""
+    protects: str = ""
+    superseded: Mapping[ReleaseKey, Mapping[str, ShareState]] | None = None
+    source: str = ""
+
+    def write(
+        self, connection: sa.Connection, key: ReleaseKey, *, at: str, run_id: str, by: str
+    ) -> None:
+        """Write it down: what is superseded ends, and each share is reserved."""
+        if self.there:
+            if self.source:
+                bind(connection, key, self.source, at=at, run_id=run_id, by=by)
+            return
+        said = {"at": at, "run_id": run_id, "by": by}
+        for other, shares in (self.superseded or {}).items():
+            for share, state in shares.items():
+                close_share(connection, other, share, state, reason=SUPERSEDED, **said)
+        for share, amount in self.units.items():
+            append(
+                connection,
+                Kind.RESERVED,
+                **key_fields(key),
+                share=share,
+                units=amount,
+                counts_in=self.counts_in,
+                opening=self.number,
+                protects=self.protects,
+                source=self.source,
+                **said,
+            )
+
+
+def share_units(shares: Mapping[str, float]) -> dict[str, int]:
+    """Return what to reserve for each share, in units of 1e-15 rho, rounded down.
+
+    Raises
+    ------
+    SpecificationError
+        If there is no share, or one is not a positive amount.
+    """
+    if not shares:
+        raise SpecificationError("a release must reserve at least one share, got none")
+    units = {}
+    for share in sorted(shares):
+        check_name(share, "the share")
+        units[share] = units_down(check_rho(shares[share], name=f"rho of share {share!r}"))
+        if units[share] == 0:
+            raise SpecificationError(
+                f"rho of share {share!r} must be at least 1e-15, got {shares[share]!r}"
+            )
+    return units
+
+
+def plan_opening(
+    connection: sa.Connection,
+    location: str,
+    key: ReleaseKey,
+    units: Mapping[str, int],
+    at: str,
+    neighbours: Neighbours = REPLACE_ONE,
+    source: str = "",
+) -> Opening:
+    """Return what opening a release would do; write nothing.
+
+    A release that ended before anything was charged is opened again. One that is open, or was
+    charged, is returned as it is. An open reservation for the same release under another
+    specification, from which nothing was charged, gives way.
+
+    Parameters
+    ----------
+    connection : sqlalchemy.Connection
+        To the journal.
+    location : str
+        How errors call the ledger.
+    key : ReleaseKey
+        Which release.
+    units : mapping of str to int
+        What each share asks for.
+    at : str
+        When, ISO 8601.
+    neighbours : Neighbours
+        Whom the release protects.
+    source : str
+        What it reads, as `source_binding` has it; empty where nobody says.
+
+    Raises
+    ------
+    SpecificationError
+        If the release is there with other shares.
+    BudgetExceededError
+        If the shares do not fit into what is left.
+    SourceBindingError
+        If the release is bound to another source, or other releases of its partition are.
+    NotApprovedError
+        If releases of the dataset wait for approval, and this one is not approved.
+    BudgetError
+        If the ledger has moved elsewhere, the dataset has no budget, or its releases protect
+        other neighbours.
+    """
+    check_not_moved(connection)
+    versions = _versions(connection, key)
+    shares = versions.pop(key, {})
+
+    def binds(balance: Balance, there: bool, superseded: Collection[ReleaseKey] = ()) -> bool:
+        return check_binding(
+            connection,
+            location,
+            balance,
+            key,
+            source,
+            neighbours,
+            there=there,
+            superseded=superseded,
+        )
+
+    if not _ended_unspent(shares):
+        _check_shares(key, shares, units)
+        balance = known_balance(connection, location, key.dataset, at)
+        # What has ended draws no more, and yet reads the table when it is made again.
+        unbound = binds(balance, there=True)
+        reserved = {share: state.reserved for share, state in shares.items()}
+        return Opening(reserved, there=True, source=source if unbound else "")
+    opened = max((int(one.reservation.opening or 1) for one in shares.values()), default=0)
+    superseded = {other: states for other, states in versions.items() if not any(_charged(states))}
+    freed = {
+        state.reservation.hash
+        for states in superseded.values()
+        for state in states.values()
+        if not state.closed
+    }
+    balance = known_balance(connection, location, key.dataset, at, without=freed)
+    spent_before = any(any(_charged(states)) for states in versions.values())
+    _check_fit(balance, location, key, units, spent_before=spent_before)
+    asked = Holding(at, key.partition, sum(units.values()), 0, neighbours.code)
+    others = holdings(connection, key.dataset, without=freed)
+    fault = mixture_fault(balance.policy, [*others, asked])
+    if fault:
+        raise BudgetError(
+            f"with {key}, the budget of dataset {key.dataset!r} {fault}. Protect the same "
+            "neighbours in all its releases, or name a protected dataset of its own, with a budget "
+            "of its own"
+        )
+    binds(balance, there=False, superseded=superseded)
+    check_approved(connection, location, key, sum(units.values()), balance)
+    return Opening(
+        units,
+        there=False,
+        number=str(opened + 1) if opened else "",
+        counts_in=balance.policy.period_of(at),
+        protects=neighbours.code,
+        superseded=superseded,
+        source=source,
+    )
+
+
+def _versions(
+    connection: sa.Connection, key: ReleaseKey
+) -> dict[ReleaseKey, dict[str, ShareState]]:
+    """Return the shares of a release under each specification that it was ever opened with."""
+    same = [
+        events.c[name] == getattr(key, name)
+        for name in ("dataset", "release", "partition", "edition")
+    ]
+    journals: dict[ReleaseKey, list[Event]] = {}
+    for event in read(connection, *same, moves_an_amount()):
+        if event.key is not None:
+            journals.setdefault(event.key, []).append(event)
+    return {one: states_of(journal) for one, journal in journals.items()}
+
+
+def _charged(shares: Mapping[str, ShareState]) -> list[int]:
+    return [state.spent for state in shares.values()]
+
+
+def _ended_unspent(shares: Mapping[str, ShareState]) -> bool:
+    return not any(_charged(shares)) and all(state.closed for state in shares.values())
+
+
+def _check_shares(
+    key: ReleaseKey, shares: Mapping[str, ShareState], units: Mapping[str, int]
+) -> None:
+    reserved = {share: state.reserved for share, state in shares.items()}
+    # A share may lose a little on its way from units to a float and back.
+    same = reserved.keys() == units.keys() and all(
+        abs(reserved[share] - amount) <= 1 + units_up(math.ulp(rho_within(amount)))
+        for share, amount in units.items()
+    )
+    if not same:
+        raise SpecificationError(
+            f"{key} of dataset {key.dataset!r} was opened with shares {_told(reserved)}, not "
+            f"{_told(units)}, under the same specification; give it a new edition to reserve anew"
+        )
+
+
+def _told(units: Mapping[str, int]) -> str:
+    return ", ".join(f"{share} = {rho_within(amount):.6g}" for share, amount in units.items())
+
+
+def _check_fit(
+    balance: Balance,
+    location: str,
+    key: ReleaseKey,
+    units: Mapping[str, int],
+    *,
+    spent_before: bool,
+) -> None:
+    asked, left = sum(units.values()), balance.remaining_units_in(key.partition)
+    if asked <= left:
+        return
+    changed = (
+        " (it was released before with another specification; a changed specification is a new "
+        "release and pays anew)"
+    )
+    period = "" if balance.period == "lifetime" else f" for {balance.period}"
+    raise BudgetExceededError(
+        f"{key} {shortfall(asked, left, balance.delta)} in the budget of dataset "
+        f"{key.dataset!r}{period}{changed if spent_before else ''}. Ask for less, or raise the "
+        f"budget: {grant_command(location, key.dataset)}{or_close(balance, location)}"
+    )
+
+
+def or_close(balance: Balance, location: str) -> str:
+    """Return how to free what releases hold, empty where none holds anything."""
+    if not balance.reserved_units:
+        return ""
+    return (
+        f"; or close a release that will not go on, of the "
+        f"{describe_rho(balance.reserved, balance.delta)} that is reserved: "
+        f"{close_command(location, balance.dataset)}"
+    )

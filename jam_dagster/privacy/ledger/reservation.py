@@ -1,0 +1,398 @@
+"""A release's reservation in the ledger, and the accounts of its shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+
+from jam_dagster.errors import LedgerIntegrityError, ReleaseClosedError, SpecificationError
+from jam_dagster.privacy.account import check_charge
+from jam_dagster.privacy.accounting import check_rho, rho_within, units_up
+from jam_dagster.privacy.ledger.backend import LedgerBackend
+from jam_dagster.privacy.ledger.clock import Clock, ledger_time
+from jam_dagster.privacy.ledger.journal import (
+    Event,
+    Kind,
+    append,
+    events,
+    moves_an_amount,
+    of_release,
+    read,
+    utc_now,
+)
+from jam_dagster.privacy.ledger.key import COMMAND_LINE, ReleaseKey, check_name, key_fields
+
+
+@dataclass(frozen=True)
+class Release:
+    """What was reserved for one release; `Ledger.open_release` and `Ledger.release` give it.
+
+    It can be pickled, and its accounts see what other processes have charged.
+
+    Parameters
+    ----------
+    backend : LedgerBackend
+        Where the journal lies.
+    key : ReleaseKey
+        Which release.
+    shares : mapping of str to float
+        Rho reserved for each share.
+    run_id, by : str
+        Written beside each charge.
+    clock : callable returning datetime
+        What tells the time.
+    """
+
+    backend: LedgerBackend = field(repr=False)
+    key: ReleaseKey
+    shares: Mapping[str, float]
+    run_id: str = ""
+    by: str = ""
+    clock: Clock = field(default=utc_now, repr=False, compare=False)
+
+    def _said(self, connection: sa.Connection) -> dict[str, str]:
+        at = ledger_time(connection, self.clock)
+        return {"at": at, "run_id": self.run_id, "by": self.by}
+
+    def account(self, share: str) -> LedgerAccount:
+        """Return the account of a share.
+
+        Raises
+        ------
+        SpecificationError
+            If nothing was reserved under that name.
+        """
+        if share not in self.shares:
+            raise SpecificationError(
+                f"{self.key} has no share {share!r}; its shares are {sorted(self.shares)}"
+            )
+        return LedgerAccount(self, share)
+
+    @property
+    def spent(self) -> float:
+        """Rho charged to all shares so far."""
+        with self.backend.reading() as connection:
+            states = share_states(connection, self.key)
+        return rho_within(sum(state.spent for state in states.values()))
+
+    @property
+    def charged_by(self) -> frozenset[str]:
+        """The ids of the runs that charged it; `COMMAND_LINE` stands for the command line."""
+        with self.backend.reading() as connection:
+            journal = read(connection, of_release(self.key), events.c.kind == Kind.CHARGED.value)
+        by = (event.run_id for event in journal)
+        return frozenset(COMMAND_LINE if run.startswith(COMMAND_LINE) else run for run in by)
+
+    @property
+    def charged_steps(self) -> frozenset[str]:
+        """The draws that were charged, to whichever share."""
+        with self.backend.reading() as connection:
+            journal = read(connection, of_release(self.key), events.c.kind == Kind.CHARGED.value)
+        return frozenset(event.step for event in journal)
+
+    @property
+    def closed(self) -> bool:
+        """Whether all shares are closed."""
+        with self.backend.reading() as connection:
+            states = share_states(connection, self.key)
+        return all(state.closed for state in states.values())
+
+    def close(self, reason: str = "") -> float:
+        """Close all shares and return the rho that went back to the dataset; idempotent.
+
+        Parameters
+        ----------
+        reason : str
+            Written in the journal.
+
+        Raises
+        ------
+        BudgetError
+            If the ledger cannot be written.
+        """
+        check_name(reason, "the reason", required=False)
+        with self.backend.writing() as connection:
+            said = self._said(connection)
+            return rho_within(
+                sum(
+                    close_share(connection, self.key, share, state, **said, reason=reason)
+                    for share, state in share_states(connection, self.key).items()
+                )
+            )
+
+
+@dataclass(frozen=True)
+class LedgerAccount:
+    """The account of one share of a release; an `Account` that survives the process.
+
+    Each property reads the ledger.
+
+    Parameters
+    ----------
+    release : Release
+        Whose account.
+    share : str
+        Which share.
+    """
+
+    release: Release
+    share: str
+
+    @property
+    def reserved(self) -> float:
+        """Rho of the whole share."""
+        return rho_within(self._state().reserved)
+
+    @property
+    def spent(self) -> float:
+        """Rho charged so far."""
+        return rho_within(self._state().spent)
+
+    @property
+    def remaining(self) -> float:
+        """Rho that can still be charged; 0.0 once closed."""
+        state = self._state()
+        return 0.0 if state.closed else rho_within(state.left)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the account has ended."""
+        return self._state().closed
+
+    def charged(self, step: str) -> float | None:
+        """Return the rho charged for `step`, or None if it was never charged."""
+        units = self._state().charges.get(step)
+        return None if units is None else rho_within(units)
+
+    def charge(self, step: str, rho: float) -> None:
+        """Charge `rho` for `step`; see `Account.charge`. Durable on return.
+
+        Raises
+        ------
+        SpecificationError, BudgetExceededError, ReleaseClosedError, BudgetError
+            As `Account.charge` says; BudgetError also if the ledger cannot be written. Nothing
+            was charged then, except perhaps where the message says that the connection was lost
+            during the commit: the draw must not be made, and counts as lost if it was charged.
+        """
+        check_name(step, "the step")
+        units = units_up(check_rho(rho))
+        key = self.release.key
+        with self.release.backend.writing() as connection:
+            state = share_states(connection, key)[self.share]
+            check_charge(
+                step,
+                units,
+                left=state.left,
+                already=step in state.charges,
+                closed=state.closed,
+                account=f"share {self.share!r} of {key}",
+                delta=_granted_delta(connection, key.dataset),
+            )
+            write(
+                connection,
+                Kind.CHARGED,
+                key,
+                self.share,
+                state,
+                units=units,
+                step=step,
+                **self.release._said(connection),
+            )
+
+    def confirm(self, step: str, digest: str) -> None:
+        """Journal the digest of a stored outcome; see `Account.confirm`. Durable on return.
+
+        What a closed share was charged for before its release had any digest journalled stays
+        without: earlier versions journalled none.
+
+        Raises
+        ------
+        LedgerIntegrityError, ReleaseClosedError, BudgetError
+            As `Account.confirm` says; BudgetError if the ledger cannot be written.
+        """
+        with self.release.backend.reading() as connection:
+            state = self._unconfirmed(connection, step, digest)
+        if state is None:
+            return
+        with self.release.backend.writing() as connection:
+            # Nobody else draws for this release, but an operator may have closed it meanwhile.
+            state = self._unconfirmed(connection, step, digest)
+            if state is not None:
+                key, said = self.release.key, self.release._said(connection)
+                write(
+                    connection,
+                    Kind.STORED,
+                    key,
+                    self.share,
+                    state,
+                    step=step,
+                    digest=digest,
+                    **said,
+                )
+
+    def _unconfirmed(self, connection: sa.Connection, step: str, digest: str) -> ShareState | None:
+        """Return the state of the share if the digest is to be written, None if it is not."""
+        key = self.release.key
+        journal = read(connection, of_release(key))
+        stored = [event for event in journal if event.kind == Kind.STORED]
+        paid = None
+        for event in journal:
+            if (event.share, event.step) != (self.share, step):
+                continue
+            if event.kind == Kind.CHARGED:
+                paid = event
+            if event.kind == Kind.STORED:
+                if event.digest == digest:
+                    return None
+                raise LedgerIntegrityError(
+                    f"the stored outcome of {step} of {key} is not the one that the ledger "
+                    "journalled: it was changed after it was drawn. Restore the stored outcomes "
+                    "from a copy; nothing was charged"
+                )
+        if paid is None:
+            raise LedgerIntegrityError(
+                f"the outcome of {step} of {key} is stored and was never charged; give the "
+                "ledger that charged it"
+            )
+        state = states_of([event for event in journal if event.moves_amount])[self.share]
+        if not state.closed:
+            return state
+        if any(event.seq < paid.seq for event in stored):
+            raise ReleaseClosedError(
+                f"share {self.share!r} of {key} was closed before the outcome of {step} was "
+                "journalled; it counts as spent, and cannot be used"
+            )
+        return None
+
+    def close(self, reason: str = "") -> float:
+        """End the account and return what it did not spend to the dataset; idempotent.
+
+        Parameters
+        ----------
+        reason : str
+            Written in the journal.
+
+        Returns
+        -------
+        float
+            Rho that went back to the dataset, 0.0 if the account was closed before.
+
+        Raises
+        ------
+        BudgetError
+            If the ledger cannot be written.
+        """
+        check_name(reason, "the reason", required=False)
+        with self.release.backend.writing() as connection:
+            key = self.release.key
+            state = share_states(connection, key)[self.share]
+            said = self.release._said(connection)
+            return rho_within(
+                close_share(connection, key, self.share, state, **said, reason=reason)
+            )
+
+    def _state(self) -> ShareState:
+        with self.release.backend.reading() as connection:
+            return share_states(connection, self.release.key)[self.share]
+
+
+@dataclass(frozen=True)
+class ShareState:
+    """A share as the events of its last opening say; amounts in units of 1e-15 rho.
+
+    Parameters
+    ----------
+    reserved : int
+        The whole share.
+    charges : mapping of str to int
+        What each step paid.
+    closed : bool
+        Whether it has ended.
+    reservation : Event
+        How it began.
+    """
+
+    reserved: int
+    charges: Mapping[str, int]
+    closed: bool
+    reservation: Event
+
+    @property
+    def spent(self) -> int:
+        """What was charged."""
+        return sum(self.charges.values())
+
+    @property
+    def left(self) -> int:
+        """What was not."""
+        return self.reserved - self.spent
+
+
+def share_states(connection: sa.Connection, key: ReleaseKey) -> dict[str, ShareState]:
+    """Return the shares of a release as it was last opened, by name; none if it never was."""
+    return states_of(read(connection, of_release(key), moves_an_amount()))
+
+
+def states_of(journal: Sequence[Event]) -> dict[str, ShareState]:
+    """Return the shares of a release as it was last opened, from its events of `SHARE_KINDS`."""
+    if not journal:
+        return {}
+    opening = journal[-1].opening
+    by_share: dict[str, list[Event]] = {}
+    for event in journal:
+        if event.opening == opening:
+            by_share.setdefault(event.share, []).append(event)
+    return {
+        share: ShareState(
+            reserved=said[0].units,
+            charges={event.step: event.units for event in said if event.kind == Kind.CHARGED},
+            # What was returned pays for nothing any more, whoever wrote that.
+            closed=any(event.kind in (Kind.CLOSED, Kind.RETURNED) for event in said),
+            reservation=said[0],
+        )
+        for share, said in sorted(by_share.items())
+    }
+
+
+def close_share(
+    connection: sa.Connection, key: ReleaseKey, share: str, state: ShareState, **said: str
+) -> int:
+    """Return what a share has not spent, and end it; nothing if it has ended."""
+    if state.closed:
+        return 0
+    if state.left:
+        write(connection, Kind.RETURNED, key, share, state, units=state.left, **said)
+    write(connection, Kind.CLOSED, key, share, state, **said)
+    return state.left
+
+
+def write(
+    connection: sa.Connection,
+    kind: Kind,
+    key: ReleaseKey,
+    share: str,
+    state: ShareState,
+    **said: Any,
+) -> Event:
+    """Append what happened to a share; it counts where its reservation does."""
+    return append(
+        connection,
+        kind,
+        **key_fields(key),
+        share=share,
+        counts_in=state.reservation.counts_in,
+        opening=state.reservation.opening,
+        **said,
+    )
+
+
+def _granted_delta(connection: sa.Connection, dataset: str) -> float | None:
+    return connection.execute(
+        sa.select(events.c.delta)
+        .where(events.c.dataset == dataset, events.c.kind == Kind.GRANTED.value)
+        .order_by(events.c.seq.desc())
+        .limit(1)
+    ).scalar()

@@ -1,0 +1,406 @@
+"""The ledger's SQLite file: how it is made, opened, locked, and how its failures are told."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy.pool import NullPool
+
+from jam_dagster.common.files import check_folder
+from jam_dagster.common.variables import with_names
+from jam_dagster.errors import BudgetError
+from jam_dagster.privacy.ledger.backend import (
+    BUSY_SECONDS,
+    CLAIM_SECONDS,
+    no_ledger,
+    wait_for,
+)
+from jam_dagster.privacy.ledger.file_locks import FileId, file_id, in_use, lockable
+from jam_dagster.privacy.ledger.migrations import REVISION, upgrade, version_fault
+
+APPLICATION_ID = 0x4A414D4C
+"""What marks a SQLite file as a ledger: "JAML" in its header."""
+
+_MOUNTS = Path("/proc/self/mountinfo")
+_WRITING = "writing"
+
+_MEANINGS = {
+    "SQLITE_NOTADB": "is not a ledger, nor any SQLite file",
+    "SQLITE_CORRUPT": "is damaged; restore it from a backup and run `jam-dagster ledger verify`",
+    "SQLITE_BUSY": f"was held by another process for more than {BUSY_SECONDS:g} seconds; try again",
+    "SQLITE_READONLY": "cannot be written; check the permissions of the file and its folder",
+    "SQLITE_PERM": "cannot be opened; check the permissions of the file and its folder",
+    "SQLITE_CANTOPEN": "cannot be opened; check the permissions of the file and its folder",
+    "SQLITE_FULL": "cannot be written, the disk is full; nothing was recorded",
+    "SQLITE_IOERR": "could not be read or written; check the disk",
+}
+_FULL = "cannot be used, its disk is full: free some space and run again"
+# What SQLite says when it finds no room for its log or for the shared memory of its connections.
+_WITHOUT_ROOM = ("SQLITE_IOERR", "SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CANTOPEN")
+_ROOM_BYTES = 1 << 17
+
+
+class LedgerFile:
+    """A SQLite file that holds the journal.
+
+    Write-ahead log, full synchronisation, one writer at a time from the first read of its
+    transaction to its commit. Connections live as long as one transaction, so the object can be
+    pickled and used after a fork.
+
+    SQLite calls its log, and the memory by which writers exclude each other, after the file's
+    name. So a file of two names is refused at every transaction, and writers and claims lock the
+    file itself besides.
+
+    Parameters
+    ----------
+    path : Path
+        The file; it need not exist.
+    shown : str, optional
+        How messages call it, where its configured path names environment variables.
+    """
+
+    def __init__(self, path: Path, shown: str = "") -> None:
+        self.path = path
+        self._shown = shown
+        self._claimed: list[FileId] = []
+        self._engine: sa.Engine | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "_shown": self._shown, "_claimed": [], "_engine": None}
+
+    def __repr__(self) -> str:
+        return f"LedgerFile({self.location!r})"
+
+    @property
+    def location(self) -> str:
+        """The path, with the names of variables in place of what they stand for."""
+        return self._shown or str(self.path)
+
+    def _refused(self, error: OSError) -> str:
+        """Return what the system says of a file or folder."""
+        return with_names(f"{error.strerror} ({error.filename})", self._shown)
+
+    def _cause(self, error: OSError) -> OSError | None:
+        """Return the cause to keep: none that shows what variables stand for."""
+        return None if self._shown else error
+
+    @property
+    def place(self) -> str:
+        """The path, with what variables hold; see `LedgerBackend`."""
+        return str(self.path)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the file is there."""
+        return self.path.exists()
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """Give a connection whose reads all see the same state; never makes a file.
+
+        Raises
+        ------
+        BudgetError
+            If the file is missing, is no ledger, or cannot be read.
+        """
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """Give a connection that alone may write; commits durably at the end, or not at all.
+
+        Raises
+        ------
+        BudgetError
+            If the file is missing, is no ledger, or cannot be written. Where it was replaced by
+            another one meanwhile, that one holds nothing of what was written.
+        """
+        with self._alone(), self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    def check_writable(self) -> None:
+        """Raise as `writing` or `create` would, and write nothing.
+
+        Raises
+        ------
+        BudgetError
+            If the file cannot be written, or cannot be made where it is not there.
+        """
+        if self.exists:
+            with self.writing():
+                return
+        try:
+            check_folder(self.path.parent)
+        except OSError as error:
+            raise BudgetError(
+                f"the ledger {self.location} cannot be made: {self._refused(error)}; "
+                "name another file"
+            ) from self._cause(error)
+
+    @contextmanager
+    def claim(self, name: str) -> Iterator[bool]:
+        """Hold a name, by a lock on the file itself; see `LedgerBackend`.
+
+        Until the end, this object reaches no other file than the one that is locked.
+        """
+        with self._lockable() as (file, lock):
+            taken = wait_for(lambda: lock(f"claim {name}"), CLAIM_SECONDS)
+            self._check_still(file)
+            self._claimed.append(file)
+            try:
+                yield taken
+            finally:
+                self._claimed.remove(file)
+
+    def create(self) -> None:
+        """Make an empty ledger, readable by its owner alone, if there is no file yet.
+
+        The file appears under its name complete, or not at all: two processes that create it at
+        once end up with the same ledger.
+
+        Raises
+        ------
+        BudgetError
+            If the file cannot be made.
+        """
+        if self.exists:
+            return
+        # A link that leads nowhere yet stays a link.
+        path = self.path.resolve()
+        draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            try:
+                self._fill(draft)
+                # A hard link would not replace what another process made meanwhile, but would
+                # give the file two names for a moment, and for good if this process died in it.
+                with _locked_folder(path.parent):
+                    if not path.exists():
+                        draft.rename(path)
+                _sync_folder(path.parent)
+            finally:
+                for made in path.parent.glob(f"{draft.name}*"):
+                    made.unlink()
+        except OSError as error:
+            raise BudgetError(
+                f"the ledger {self.location} cannot be made: {self._refused(error)}"
+            ) from self._cause(error)
+
+    def upgrade(self) -> None:
+        """Bring the schema up to date and keep the events; see `LedgerBackend`."""
+        with (
+            self._alone(),
+            self._transaction("BEGIN IMMEDIATE", any_version=True) as connection,
+        ):
+            if _revision(connection) < REVISION:
+                upgrade(connection)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let no other process write, by whichever name it has the file."""
+        with self._lockable() as (file, lock):
+            if not wait_for(lambda: lock(_WRITING), BUSY_SECONDS, pause=0.005):
+                raise BudgetError(f"the ledger {self.location} {_MEANINGS['SQLITE_BUSY']}")
+            yield
+            self._check_still(file)
+
+    @contextmanager
+    def _lockable(self) -> Iterator[tuple[FileId, Callable[[str], bool]]]:
+        with ExitStack() as closing_again:
+            try:
+                opened = closing_again.enter_context(lockable(self._own_file()))
+            except OSError as error:
+                raise BudgetError(
+                    f"the ledger {self.location} cannot be locked: {self._refused(error)}; check "
+                    "the permissions of the file and its folder"
+                ) from self._cause(error)
+            yield opened
+
+    def _own_file(self) -> Path:
+        """Return the path of the file, links followed, once it is known to be its only one."""
+        try:
+            path = self.path.resolve()
+            found = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            raise BudgetError(no_ledger(self.location)) from None
+        except (OSError, RuntimeError):
+            # A link that leads to itself is a RuntimeError.
+            raise BudgetError(
+                f"the ledger {self.location} {_MEANINGS['SQLITE_CANTOPEN']}"
+            ) from None
+        if found.st_nlink > 1:
+            raise BudgetError(
+                f"the ledger {self.location} has {found.st_nlink} names (hard links), and what is "
+                "spent by one is not seen by another. Find them with `find FOLDER -xdev -samefile "
+                f"{self.location}`, in its folder or those around it, and remove the other ones; a "
+                "copy is made by `cp` without -l, or sqlite3's `.backup`"
+            )
+        if _is_mounted(path):
+            raise BudgetError(
+                f"the ledger {self.location} is mounted by itself, and what is spent here is not "
+                "seen where it comes from: mount its folder"
+            )
+        if any(claimed != (found.st_dev, found.st_ino) for claimed in self._claimed):
+            raise BudgetError(
+                f"the ledger {self.location} was replaced by another file while a run was drawing; "
+                "nothing was written to that one. Put the ledger back that the run began with, or "
+                "run again"
+            )
+        return path
+
+    def _check_still(self, file: FileId) -> None:
+        """Raise unless the ledger's name leads to the file that was opened."""
+        try:
+            same = file_id(self.path) == file
+        except OSError:
+            same = False
+        if not same:
+            raise BudgetError(
+                f"the ledger {self.location} was replaced by another file, or taken away, while it "
+                "was used: that one does not hold what was written, and nothing was drawn on it. "
+                "Put the ledger back"
+            )
+
+    def _fill(self, draft: Path) -> None:
+        with self._told(), closing(_connect(draft)) as raw:
+            raw.execute("PRAGMA journal_mode = WAL")
+            raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        with self._told(), _engine(draft).begin() as connection:
+            upgrade(connection)
+
+    @contextmanager
+    def _transaction(self, begin: str, *, any_version: bool = False) -> Iterator[sa.Connection]:
+        path = self._own_file()
+        if self._engine is None:
+            self._engine = _engine(self.path)
+        with (
+            in_use(file_id(path)),
+            self._told(),
+            self._engine.connect().execution_options(ledger_begin=begin) as connection,
+            connection.begin(),
+        ):
+            self._check_identity(connection, any_version)
+            yield connection
+
+    def _check_identity(self, connection: sa.Connection, any_version: bool) -> None:
+        if connection.exec_driver_sql("PRAGMA application_id").scalar() != APPLICATION_ID:
+            raise BudgetError(f"{self.location} is not a ledger; name another file")
+        fault = version_fault(self.location, _revision(connection))
+        if fault and not any_version:
+            raise BudgetError(fault)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn the database's errors into ones that name the file and what to do."""
+        try:
+            yield
+        except (sa.exc.DBAPIError, sqlite3.Error) as error:
+            original = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+            name = getattr(original, "sqlite_errorname", "")
+            meaning = next(
+                (text for code, text in _MEANINGS.items() if name.startswith(code)),
+                f"failed: {original}",
+            )
+            if name.startswith(_WITHOUT_ROOM) and _is_full(self.path.parent):
+                meaning = _FULL
+            if name.startswith((*_WITHOUT_ROOM, "SQLITE_FULL")):
+                _tidy(self.path.resolve())
+            raise BudgetError(f"the ledger {self.location} {meaning}") from error
+
+
+def _opened(path: Path, wait: float) -> sqlite3.Connection:
+    # mode=rw never creates; isolation_level=None leaves BEGIN to us.
+    uri = f"file:{quote(str(path))}?mode=rw"
+    return sqlite3.connect(uri, uri=True, timeout=wait, isolation_level=None)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    raw = _opened(path, BUSY_SECONDS)
+    try:
+        raw.execute("PRAGMA synchronous = FULL")
+    except sqlite3.Error:
+        raw.close()
+        raise
+    return raw
+
+
+def _is_full(folder: Path) -> bool:
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < _ROOM_BYTES
+
+
+def _tidy(path: Path) -> None:
+    """Remove the log and the shared memory that a connection made before it failed.
+
+    SQLite removes them when the last connection closes, unless that one never came to its end. The
+    log goes only by SQLite itself, once what it holds is in the file.
+    """
+    with suppress(sqlite3.Error, OSError), closing(_opened(path, 0.0)) as raw:
+        # Set before the first access: shared memory is not used, and others cannot be connected.
+        raw.execute("PRAGMA locking_mode = EXCLUSIVE")
+        raw.execute("BEGIN IMMEDIATE")
+        path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
+        raw.execute("ROLLBACK")
+
+
+def _engine(path: Path) -> sa.Engine:
+    engine = sa.create_engine("sqlite://", creator=lambda: _connect(path), poolclass=NullPool)
+
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: sa.Connection) -> None:
+        options = connection.get_execution_options()
+        connection.exec_driver_sql(options.get("ledger_begin", "BEGIN IMMEDIATE"))
+
+    return engine
+
+
+def _revision(connection: sa.Connection) -> str:
+    return f"{connection.exec_driver_sql('PRAGMA user_version').scalar():04}"
+
+
+@contextmanager
+def _locked_folder(folder: Path) -> Iterator[None]:
+    """Let one process at a time make a ledger in a folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_mounted(path: Path) -> bool:
+    """Whether something is mounted on this very file, as containers do that are given one."""
+    try:
+        mounts = _MOUNTS.read_text(errors="surrogateescape")
+    except OSError:
+        return False
+    # The fifth field is the place; blanks and the like stand as octal numbers.
+    places = (line.split(" ")[4] for line in mounts.splitlines())
+    return any(
+        re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), place) == str(path)
+        for place in places
+    )
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Noise: one protocol, an exact backend and a seeded one."""

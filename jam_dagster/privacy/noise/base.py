@@ -1,0 +1,220 @@
+"""The noise that makes a release private, behind one protocol with two backends.
+
+`ExactNoise` draws with OpenDP: integer arithmetic, a secure generator, no seed. `SeededNoise`
+draws with NumPy from a seed, for research and reproduction; what it makes may not be released.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jam_dagster.errors import SpecificationError
+
+NoiseName = Literal["exact", "numpy"]
+
+
+class Noise(Protocol):
+    """A source of the draws that private synthetic data need.
+
+    Attributes
+    ----------
+    name : str
+        ``"exact"`` or ``"numpy"``.
+    releasable : bool
+        Whether what is made with this noise may leave the house.
+    repeatable : bool
+        Whether the same draw, made again, gives the same answer in any process.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the backend, as configurations and transcripts give it."""
+        ...
+
+    @property
+    def releasable(self) -> bool:
+        """Whether what is made with this noise may be released."""
+        ...
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a draw of the same step with the same arguments always gives the same answer."""
+        ...
+
+    def gaussian_counts(
+        self, counts: NDArray[np.int64], l2_sensitivity: float, rho: float, step: str
+    ) -> tuple[NDArray[np.int64], float]:
+        """Add discrete Gaussian noise to a marginal.
+
+        Parameters
+        ----------
+        counts : int64 array of any shape
+            Counts of one marginal.
+        l2_sensitivity : float
+            By how much the counts can move between neighbours, in L2.
+        rho : float
+            What the draw costs.
+        step : str
+            Which draw of the release this is, such as ``"round-003/measure"``.
+
+        Returns
+        -------
+        noisy : int64 array of the same shape
+            Counts plus noise; may be negative.
+        sigma : float
+            Scale of the noise in counts, ``l2_sensitivity / sqrt(2 rho)``.
+
+        Raises
+        ------
+        SpecificationError
+            If an argument is out of range; raised before anything is drawn.
+        """
+        ...
+
+    def gaussian_values(
+        self, values: NDArray[np.float64], l2_sensitivity: float, rho: float, step: str
+    ) -> tuple[NDArray[np.float64], float]:
+        """Add Gaussian noise to a vector of real statistics.
+
+        Parameters
+        ----------
+        values : float64 array, shape (k,)
+            Statistics that move together by at most `l2_sensitivity`.
+        l2_sensitivity : float
+            In the unit of `values`.
+        rho : float
+            What the draw costs.
+        step : str
+            Which draw of the release this is.
+
+        Returns
+        -------
+        noisy : float64 array, shape (k,)
+        sigma : float
+            ``l2_sensitivity / sqrt(2 rho)``, in the unit of `values`.
+
+        Raises
+        ------
+        SpecificationError
+            If an argument is out of range; raised before anything is drawn.
+        """
+        ...
+
+    def select(self, scores: NDArray[np.float64], rho: float, sensitivity: float, step: str) -> int:
+        """Choose a candidate by the exponential mechanism, in one draw.
+
+        Candidate c is chosen with probability proportional to
+        ``exp(epsilon scores[c] / (2 sensitivity))`` with ``epsilon = sqrt(8 rho)``.
+
+        Parameters
+        ----------
+        scores : float64 array, shape (m,)
+            The higher the better.
+        rho : float
+            What the draw costs.
+        sensitivity : float
+            By how much a score can move between neighbours.
+        step : str
+            Which draw of the release this is.
+
+        Returns
+        -------
+        int
+            Index of the chosen candidate.
+
+        Raises
+        ------
+        SpecificationError
+            If an argument is out of range; raised before anything is drawn.
+        """
+        ...
+
+    def permute_and_flip(
+        self, scores: NDArray[np.float64], rho: float, sensitivity: float, step: str
+    ) -> int:
+        """Choose a candidate by permute-and-flip, in one draw.
+
+        McKenna and Sheldon 2020: candidates come in random order, and c is taken with probability
+        ``exp(epsilon (scores[c] - max scores) / (2 sensitivity))``, else the next one comes. Here
+        ``epsilon = sqrt(2 rho)``, half of what `select` has for the same rho.
+
+        Parameters and errors are those of `select`.
+        """
+        ...
+
+
+def make_noise(name: str, seed: int | None = None) -> Noise:
+    """Return the backend of that name.
+
+    Parameters
+    ----------
+    name : {"exact", "numpy"}
+        The backend.
+    seed : int, optional
+        Seed of the ``"numpy"`` backend, 0 if not given.
+
+    Raises
+    ------
+    SpecificationError
+        If the name is unknown, or a seed is given to the exact backend, which has none.
+    """
+    from jam_dagster.privacy.noise.exact import ExactNoise
+    from jam_dagster.privacy.noise.seeded import SeededNoise
+
+    if name == "exact":
+        if seed is not None:
+            raise SpecificationError(
+                f"noise 'exact' cannot be seeded (got seed {seed!r}); leave the seed out, or "
+                "choose noise 'numpy' for research whose output is not released"
+            )
+        return ExactNoise()
+    if name == "numpy":
+        return SeededNoise(0 if seed is None else seed)
+    raise SpecificationError(f"noise must be one of {list(get_args(NoiseName))}, got {name!r}")
+
+
+def check_sensitivity(sensitivity: float) -> float:
+    """Return `sensitivity` if it is positive and finite, else raise SpecificationError."""
+    if not 0.0 < sensitivity < math.inf:
+        raise SpecificationError(f"the sensitivity must be positive, got {sensitivity!r}")
+    return float(sensitivity)
+
+
+def check_counts(counts: NDArray[Any]) -> NDArray[np.int64]:
+    """Return `counts` as int64 if they are whole numbers and not empty.
+
+    Raises
+    ------
+    SpecificationError
+        Otherwise; the message holds the dtype or the shape, never a count.
+    """
+    array = np.asarray(counts)
+    if array.dtype.kind not in "iu":
+        raise SpecificationError(f"counts must be integers, got dtype {array.dtype}")
+    if array.size == 0:
+        raise SpecificationError(f"counts must not be empty, got shape {array.shape}")
+    return array.astype(np.int64, copy=False)
+
+
+def check_values(values: NDArray[Any], *, name: str) -> NDArray[np.float64]:
+    """Return `values` as a float64 vector if they are finite and not empty.
+
+    Raises
+    ------
+    SpecificationError
+        Otherwise; the message holds the shape or how many are not finite, never a value.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiu":
+        raise SpecificationError(f"{name} must be numbers, got dtype {array.dtype}")
+    array = array.astype(np.float64, copy=False)
+    if array.ndim != 1 or array.size == 0:
+        raise SpecificationError(f"{name} must be a vector and not empty, got shape {array.shape}")
+    wrong = int(array.size - np.isfinite(array).sum())
+    if wrong:
+        raise SpecificationError(f"{name} must be finite, {wrong} of {array.size} are not")
+    return array

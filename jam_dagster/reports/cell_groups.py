@@ -1,0 +1,92 @@
+"""Which cells of an attribute a plot shows: as they are, or gathered where they are many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from jam_dagster.tables.domain.attributes import Attribute, NumericAttribute
+
+
+@dataclass(frozen=True)
+class CellGroup:
+    """Cells that a plot shows as one.
+
+    Parameters
+    ----------
+    label
+        What they are called.
+    codes
+        The cells.
+    start
+        What an axis calls the place where they begin: for bins their lowest value.
+    """
+
+    label: str
+    codes: tuple[int, ...]
+    start: str = ""
+
+
+def cell_groups(attribute: Attribute, weights: np.ndarray, limit: int) -> list[CellGroup]:
+    """Gather the cells of an attribute into at most about `limit` groups.
+
+    Parameters
+    ----------
+    attribute
+        The attribute.
+    weights
+        How much each cell matters, shape ``(size,)``: the lightest categories are gathered.
+    limit
+        How many groups there is room for; the null cell keeps one of its own beside them.
+
+    Returns
+    -------
+    list of CellGroup
+        In the order of the codes; a group of other categories comes after the categories, nulls
+        come last. Neighbouring bins are gathered evenly.
+    """
+    values = attribute.size - attribute.nullable
+    if isinstance(attribute, NumericAttribute):
+        groups = _neighbours(attribute, values, limit)
+    elif values <= limit:
+        groups = [CellGroup(attribute.labels[code], (code,)) for code in range(values)]
+    else:
+        order = np.argsort(-weights[:values], kind="stable")
+        kept, others = sorted(order[: limit - 1].tolist()), sorted(order[limit - 1 :].tolist())
+        groups = [CellGroup(attribute.labels[code], (code,)) for code in kept]
+        groups.append(CellGroup(f"({len(others)} others)", tuple(others)))
+    if attribute.null_code is not None:
+        label = attribute.labels[attribute.null_code]
+        groups.append(CellGroup(label, (attribute.null_code,), start=label))
+    return groups
+
+
+def _neighbours(attribute: NumericAttribute, bins: int, limit: int) -> list[CellGroup]:
+    cuts = np.linspace(0, bins, min(bins, limit) + 1).round().astype(int).tolist()
+    groups = []
+    for first, end in pairwise(cuts):
+        start, stop = _bounds(attribute, first, end)
+        label = attribute.labels[first]
+        if end - first > 1:
+            label = f"[{start}, {stop})" if attribute.scale is None else f"{start} to {stop}"
+        groups.append(CellGroup(label, tuple(range(first, end)), start))
+    return groups
+
+
+def _bounds(attribute: NumericAttribute, first: int, end: int) -> tuple[str, str]:
+    """Return the lowest and the highest value of several bins, as the attribute's labels do."""
+    if attribute.scale is None:
+        return f"{attribute.edges[first]:.4g}", f"{attribute.edges[end]:.4g}"
+    low, high = attribute.bin_limits
+    digits = attribute.decimals or 0
+    return f"{low[first]:.{digits}f}", f"{high[end - 1]:.{digits}f}"
+
+
+def gather(counts: np.ndarray, *groups: Sequence[CellGroup]) -> np.ndarray:
+    """Sum the counts of a marginal over groups of cells, one sequence of groups an axis."""
+    for axis, one in enumerate(groups):
+        counts = np.stack([counts.take(g.codes, axis=axis).sum(axis=axis) for g in one], axis=axis)
+    return counts

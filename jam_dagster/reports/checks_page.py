@@ -1,0 +1,145 @@
+"""The checks of a synthetic table as a page: what Great Expectations found, failures first."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.evaluation.expectation_specs import ExpectationResult, ExpectationSpec, Kind
+
+if TYPE_CHECKING:
+    from jam_dagster.evaluation.expectations import TableChecks
+    from jam_dagster.tables.domain.domain import Domain
+
+_KINDS: dict[Kind, str] = {
+    "columns": "Columns and their order",
+    "row_count": "Number of rows",
+    "dtype": "Types",
+    "values": "Values of categories",
+    "bounds": "Bounds of numbers",
+    "nulls": "Nulls",
+    "impossible": "Impossible combinations",
+    "marginal": "Distributions against their measurements",
+}
+_WHOLE_TABLE = "whole table"
+# What earlier versions had Great Expectations write into their folder, and nothing of the user's.
+_DATA_DOCS = ("expectations", "validations", "static", "index.html")
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One expectation as a line of the page."""
+
+    spec: ExpectationSpec
+    result: ExpectationResult
+    column: str
+
+
+def render_checks(
+    checks: TableChecks,
+    *,
+    release: str,
+    domain: Domain,
+    partition: str = "",
+    not_releasable_because: Sequence[str] = (),
+) -> str:
+    """Render the checks as one HTML page that needs nothing else: no network, and no script.
+
+    Where scripts run, its own sorts the table.
+
+    Parameters
+    ----------
+    checks
+        What was found.
+    release, partition
+        Which table it was found in.
+    domain
+        The domain of the table.
+    not_releasable_because
+        Why neither table nor page may leave; empty where they may.
+    """
+    from jam_dagster import __version__
+    from jam_dagster.common.html_pages import environment, script_text
+
+    rows = [
+        _Row(spec, result, _column(spec, domain))
+        for spec, result in zip(checks.specs, checks.results, strict=True)
+    ]
+    failed = [row.result for row in rows if not row.result.passed]
+    return (
+        environment("jam_dagster.reports")
+        .get_template("checks.html")
+        .render(
+            version=__version__,
+            engine=version("great_expectations"),
+            release=release,
+            partition=partition,
+            reasons=not_releasable_because,
+            rows=sorted(rows, key=_worst_first),
+            kinds=_kinds(rows),
+            marginals=[row for row in rows if row.spec.kind == "marginal" and row.result.measured],
+            failed=len(failed),
+            blocking=sum(one.severity == "ERROR" for one in failed),
+            unmeasured=sum(not row.result.measured for row in rows),
+            script=script_text("sorting.js"),
+        )
+    )
+
+
+def remove_data_docs(folder: Path) -> None:
+    """Remove the Data Docs that an earlier version wrote into a folder, and it where that was all.
+
+    Names and values stood in them as they are, scripts among them, and their scripts and styles
+    came from elsewhere.
+
+    Parameters
+    ----------
+    folder
+        The folder, which need not exist; other files in it stay.
+    """
+    for name in _DATA_DOCS:
+        path = folder / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _column(spec: ExpectationSpec, domain: Domain) -> str:
+    """Return the column that an expectation is about, or the columns."""
+    if spec.kind == "impossible":
+        return " \N{MULTIPLICATION SIGN} ".join(
+            domain.impossible[int(spec.subject or 0)].attributes
+        )
+    return _WHOLE_TABLE if spec.subject is None else str(spec.subject)
+
+
+def _worst_first(row: _Row) -> tuple[bool, bool, bool]:
+    """Order failures that block before those that warn, and what was not measured last."""
+    return row.result.passed, row.result.severity == "WARN", not row.result.measured
+
+
+def _kinds(rows: Sequence[_Row]) -> list[dict[str, Any]]:
+    """Count, kind by kind, in the order in which they are checked."""
+    counted = []
+    for kind, title in _KINDS.items():
+        results = [row.result for row in rows if row.spec.kind == kind]
+        if results:
+            unmeasured = sum(not one.measured for one in results)
+            failed = sum(not one.passed for one in results)
+            counted.append(
+                {
+                    "title": title,
+                    "passed": len(results) - failed - unmeasured,
+                    "failed": failed,
+                    "unmeasured": unmeasured,
+                    "blocking": results[0].severity == "ERROR",
+                }
+            )
+    return counted

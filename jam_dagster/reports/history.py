@@ -1,0 +1,226 @@
+"""What the releases of earlier partitions spent their budget on, beside that of this one.
+
+It is all read from transcripts, which were paid for: where a partition measured on the private
+table, its public one could not say what the people had become.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.common import palette
+from jam_dagster.errors import PrivacyLabelError
+from jam_dagster.reports.budget_over_rounds import Spending
+from jam_dagster.reports.live_charts import live_chart
+from jam_dagster.reports.mechanism_text import chooses_source
+from jam_dagster.reports.plot_style import chart_of, styled
+from jam_dagster.reports.report_figures import Figure
+
+if TYPE_CHECKING:
+    from jam_dagster.mechanisms.loops.transcript import Transcript
+    from jam_dagster.reports.plot_style import Chart
+
+_USES = {
+    "measured privately": palette.MEASUREMENT,
+    "selecting": palette.SELECTION,
+    "number of rows": palette.MUTED,
+    "lost draws": palette.LOST,
+    "not spent": palette.GRID,
+}
+_SOURCES = {
+    "private": ("measured privately", palette.SYNTHETIC, "circle"),
+    "public": ("taken from public data", palette.PUBLIC, "diamond"),
+}
+
+
+@dataclass(frozen=True)
+class PartitionRelease:
+    """The release of one partition, as far as it may be told.
+
+    Parameters
+    ----------
+    partition, edition
+        Which.
+    transcript
+        What its mechanism did.
+    """
+
+    partition: str
+    edition: str
+    transcript: Transcript
+
+    @property
+    def measured(self) -> float:
+        """Share of the mechanism's rho that measured marginals on the private table."""
+        return self._share(Spending.of(self.transcript).measuring)
+
+    @property
+    def selecting(self) -> float:
+        """Share of the mechanism's rho that selected marginals."""
+        return self._share(Spending.of(self.transcript).selecting)
+
+    @property
+    def uses(self) -> dict[str, float]:
+        """What share of the mechanism's rho went where; the shares add up to one."""
+        spent = Spending.of(self.transcript)
+        shares = [
+            self._share(rho)
+            for rho in (spent.measuring, spent.selecting, spent.counting, spent.lost)
+        ]
+        return dict(zip(_USES, [*shares, max(0.0, 1 - math.fsum(shares))], strict=True))
+
+    def _share(self, rho: float) -> float:
+        return rho / self.transcript.rho_budget if self.transcript.rho_budget > 0 else 0.0
+
+    @property
+    def private_marginals(self) -> tuple[str, ...]:
+        """The marginals that were measured on the private table, in the order of the rounds."""
+        names = (
+            " x ".join(one.clique)
+            for one in self.transcript.measurements
+            if one.source == "private"
+        )
+        return tuple(dict.fromkeys(names))
+
+
+def history_figures(history: Sequence[PartitionRelease]) -> dict[str, Figure]:
+    """Draw the partitions' use of their budget (``budget``) and their marginals (``marginals``).
+
+    Parameters
+    ----------
+    history
+        In the order of the partitions; nothing is drawn of fewer than two.
+
+    Raises
+    ------
+    PrivacyLabelError
+        If one that may not leave is among others that may.
+    """
+    if len(history) < 2:
+        return {}
+    if len({one.transcript.releasable for one in history}) > 1:
+        raise PrivacyLabelError(
+            "a history was given a release with seeded noise among others: leave it out."
+        )
+    last = history[-1]
+    taken = " and which they took from public data" if len(_sources_of(history)) > 1 else ""
+    told = "; ".join(f"{one.partition} {one.measured:.0%}" for one in history[-6:])
+    return {
+        "budget": Figure(
+            "Budget over partitions",
+            live_chart(
+                budget_over_partitions(history),
+                f"Bar chart: share of the budget measured on the private table, {told}.",
+            ),
+        ),
+        "marginals": Figure(
+            "Marginals over partitions",
+            live_chart(
+                marginals_over_partitions(history),
+                f"Dot plot: which marginals {len(history)} partitions measured privately{taken};"
+                f" {last.partition} measured"
+                f" {len(last.private_marginals)} privately. The table names them.",
+            ),
+        ),
+    }
+
+
+def budget_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
+    """Plot what share of each partition's budget measured, selected, was lost, and was left."""
+    import altair as alt
+
+    rows: list[dict[str, Any]] = []
+    for one in history:
+        rows += [
+            {"partition": one.partition, "use": use, "place": place, "share": share}
+            for place, (use, share) in enumerate(one.uses.items())
+        ]
+    # Few runs count rows or lose draws.
+    always = ("measured privately", "selecting", "not spent")
+    shown = [use for use in _USES if use in always or any(one.uses[use] > 0 for one in history)]
+    rows = [row for row in rows if row["use"] in shown]
+    chart = (
+        chart_of(rows)
+        .mark_bar()
+        .encode(
+            x=_partition_axis(history),
+            y=alt.Y(
+                "share:Q",
+                title="share of the mechanism's budget",
+                axis=alt.Axis(format=".0%", tickCount=5),
+                scale=alt.Scale(domain=[0, 1]),
+            ),
+            color=alt.Color(
+                "use:N",
+                scale=alt.Scale(domain=shown, range=[_USES[use].light for use in shown]),
+                legend=alt.Legend(title=None, orient="top"),
+            ),
+            order="place:O",
+            tooltip=["partition:O", "use:N", alt.Tooltip("share:Q", format=".1%")],
+        )
+        .properties(width=430, height=200)
+    )
+    return styled(chart)
+
+
+def _sources_of(history: Sequence[PartitionRelease]) -> dict[str, tuple[str, palette.Colour, str]]:
+    """Return where rounds may have measured, with what a plot shows for it."""
+    chosen = any(chooses_source(one.transcript.mechanism) for one in history)
+    return {source: shown for source, shown in _SOURCES.items() if chosen or source == "private"}
+
+
+def marginals_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
+    """Plot which marginals each partition measured, and where."""
+    import altair as alt
+
+    rows = [
+        {"partition": one.partition, "marginal": " x ".join(round_.clique), "source": title}
+        for source, (title, _, _) in _SOURCES.items()
+        for one in history
+        for round_ in one.transcript.measurements
+        if round_.source == source
+    ]
+    # What was measured on private data most often comes first.
+    private = _SOURCES["private"][0]
+    counts: dict[str, list[int]] = {}
+    for row in rows:
+        count = counts.setdefault(row["marginal"], [0, 0])
+        count[row["source"] != private] -= 1
+    marginals = sorted(counts, key=lambda name: (counts[name], name))
+    titles, colours, shapes = zip(*_sources_of(history).values(), strict=True)
+    chart = (
+        chart_of(rows)
+        .mark_point(filled=True, size=90, opacity=0.9)
+        .encode(
+            x=_partition_axis(history),
+            y=alt.Y(
+                "marginal:N",
+                sort=marginals,
+                title=None,
+                axis=alt.Axis(grid=True, labelLimit=300, domain=False, ticks=False),
+            ),
+            color=alt.Color(
+                "source:N",
+                scale=alt.Scale(domain=titles, range=[colour.light for colour in colours]),
+                legend=alt.Legend(title=None, orient="top"),
+            ),
+            shape=alt.Shape("source:N", scale=alt.Scale(domain=titles, range=shapes)),
+            tooltip=["partition:O", "marginal:N", "source:N"],
+        )
+        .properties(width=340, height=alt.Step(20))
+    )
+    return styled(chart)
+
+
+def _partition_axis(history: Sequence[PartitionRelease]) -> Any:
+    import altair as alt
+
+    return alt.X(
+        "partition:O",
+        title=None,
+        sort=[one.partition for one in history],
+        axis=alt.Axis(labelAngle=-40 if len(history) > 4 else 0, grid=False),
+    )

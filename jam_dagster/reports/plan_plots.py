@@ -1,0 +1,96 @@
+"""The plot of a plan: simulated error against epsilon."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jam_dagster.common import palette
+from jam_dagster.reports.plot_style import chart_of, styled
+
+if TYPE_CHECKING:
+    from jam_dagster.reports.plot_style import Chart
+
+
+@dataclass(frozen=True)
+class ErrorAtEpsilon:
+    """A point of the curve.
+
+    Parameters
+    ----------
+    epsilon
+        Of the whole release.
+    error, standard_error
+        The mean workload error over seeds, and the standard error of that mean.
+    """
+
+    epsilon: float
+    error: float
+    standard_error: float
+
+
+def error_against_epsilon(
+    points: Sequence[ErrorAtEpsilon], public_error: float, asked: float
+) -> Chart:
+    """Plot the error of synthetic tables against epsilon, with the public half's own to beat.
+
+    Parameters
+    ----------
+    points
+        The curve, ascending in epsilon.
+    public_error
+        The mean error of the half that plays the public table.
+    asked
+        The epsilon that the release asks for.
+    """
+    import altair as alt
+
+    rows = [
+        {
+            "epsilon": one.epsilon,
+            "error": one.error,
+            "low": max(0.0, one.error - one.standard_error),
+            "high": one.error + one.standard_error,
+        }
+        for one in points
+    ]
+    top = 1.12 * max(public_error, *(float(row["high"]) for row in rows))
+    x = alt.X(
+        "epsilon:Q",
+        title="epsilon of the release",
+        scale=alt.Scale(type="log", nice=False, padding=20),
+        axis=alt.Axis(values=[one.epsilon for one in points], format="~g", grid=False),
+    )
+    y = alt.Y("error:Q", title="mean workload error", scale=alt.Scale(domain=[0, top], nice=False))
+    shown = [alt.Tooltip(f"{name}:Q", format=".4g") for name in ("epsilon", "error", "low", "high")]
+    curve = chart_of(rows).encode(x=x, y=y, tooltip=shown)
+    colour = palette.SYNTHETIC.light
+    bars = curve.mark_rule(size=2, color=colour).encode(y="low:Q", y2="high:Q")
+    line = curve.mark_line(size=1.5, color=colour)
+    dots = curve.mark_point(filled=True, size=90, opacity=1, color=colour)
+    ring = (
+        chart_of([row for row in rows if row["epsilon"] == asked])
+        .mark_point(size=260, strokeWidth=2, opacity=1, color=palette.INK.light)
+        .encode(x=x, y=y, tooltip=shown)
+    )
+    level = chart_of([{"error": public_error}]).encode(y=y)
+    rule = level.mark_rule(strokeDash=[6, 4], size=1.5, color=palette.PUBLIC.light)
+    # Below the line at the left, where the noise is largest and no curve comes.
+    label = level.mark_text(
+        align="left", baseline="top", dx=4, dy=4, color=palette.INK.light
+    ).encode(x=alt.value(0), text=alt.value(f"public half itself: {public_error:.3g}"))
+    return styled(
+        alt.layer(rule, label, bars, line, dots, ring).properties(
+            width=460,
+            height=260,
+            title=alt.Title(
+                "Simulated error against epsilon",
+                subtitle=[
+                    "the public table split in two plays both parts: its real bias is not in it",
+                    "bars: one standard error over seeds; ring: the epsilon asked for",
+                ],
+                subtitleColor=palette.MUTED.light,
+            ),
+        )
+    )

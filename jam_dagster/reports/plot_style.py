@@ -1,0 +1,81 @@
+"""How plots look, and how they are rendered without a browser or a network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.common import palette
+from jam_dagster.common.shown_text import shown
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    Chart = alt.Chart | alt.LayerChart | alt.HConcatChart | alt.ConcatChart | alt.FacetChart
+
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+
+
+def svg(chart: Chart, *, background: str = "transparent") -> str:
+    """Render a chart as one ``<svg>`` element; a file of its own needs a background."""
+    import vl_convert
+
+    made: str = vl_convert.vegalite_to_svg(specification(chart, background), _grammar())
+    return made
+
+
+def png(chart: Chart) -> bytes:
+    """Render a chart as PNG on white ground, larger than it is for sharp displays.
+
+    Not twice as large: a window of Dagster's UI would cut it off.
+    """
+    import vl_convert
+
+    made: bytes = vl_convert.vegalite_to_png(specification(chart, "white"), _grammar(), scale=1.5)
+    return made
+
+
+def specification(chart: Chart, background: str = "transparent") -> dict[str, Any]:
+    """Return the Vega-Lite specification of a chart, with what is unseen in its texts shown.
+
+    A control character in a text ends the whole process of who draws it.
+    """
+    spec: dict[str, Any] = shown(chart.properties(background=background).to_dict())
+    return spec
+
+
+def _grammar() -> str:
+    """Return the version of Vega-Lite that charts are made for, as its renderer names it."""
+    import altair as alt
+
+    return ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+
+
+def chart_of(rows: Sequence[dict[str, Any]]) -> alt.Chart:
+    """Start a chart of rows that are already what it shows."""
+    import altair as alt
+
+    return alt.Chart(alt.InlineData(values=list(rows)))
+
+
+def styled(chart: Any) -> Chart:
+    """Give a chart the look that all of them share."""
+    ink, muted, grid = palette.INK.light, palette.MUTED.light, palette.GRID.light
+    look: Chart = (
+        chart.configure(font=_FONT, padding=4, aria=False)
+        .configure_view(stroke=None)
+        .configure_axis(
+            labelColor=muted,
+            titleColor=muted,
+            titleFontWeight="normal",
+            titleFontSize=12,
+            labelFontSize=11,
+            gridColor=grid,
+            domainColor=grid,
+            tickColor=grid,
+        )
+        .configure_legend(labelColor=ink, labelFontSize=12, padding=2, symbolSize=90)
+        .configure_header(labelColor=ink, labelFontSize=13, labelAnchor="start", title=None)
+        .configure_title(color=ink, fontSize=13, fontWeight="normal", anchor="start")
+    )
+    return look

@@ -1,0 +1,186 @@
+"""The figures of a release report, each with its text alternative."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jam_dagster.evaluation.released_marginals import ReleasedMarginal, released_marginal
+from jam_dagster.reports import plots
+from jam_dagster.reports.comparisons import CellShares, one_way_shares
+from jam_dagster.reports.live_charts import live_chart
+from jam_dagster.reports.mechanism_text import chooses_source
+from jam_dagster.tables.codes.public import is_known
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+    from jam_dagster.evaluation.bounds.table import ErrorBounds
+    from jam_dagster.evaluation.workload_error import WorkloadError
+    from jam_dagster.mechanisms.loops.transcript import Transcript
+    from jam_dagster.tables.codes.marginals import MarginalSource
+    from jam_dagster.tables.domain.domain import Domain
+
+_NAMED_IN_ALT = 3
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart on the page.
+
+    Parameters
+    ----------
+    title
+        What it shows.
+    chart
+        The chart, made by `live_chart` or `picture`.
+    caption
+        What to read from it.
+    """
+
+    title: str
+    chart: Markup
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class DistributionFigure(Figure):
+    """An attribute's distribution on the page.
+
+    Parameters
+    ----------
+    cells
+        The numbers that the chart shows.
+    """
+
+    cells: Sequence[CellShares] = ()
+
+
+def round_figures(transcript: Transcript) -> dict[str, Figure]:
+    """Draw what was spent (``budget``) and what was chosen (``choices``), round by round."""
+    if not transcript.rounds:
+        return {}
+    picks = transcript.picks
+    taken = f", {picks['public']} took public data" if chooses_source(transcript.mechanism) else ""
+    taken += f", {picks['lost']} lost what they had paid for" if "lost" in picks else ""
+    return {
+        "budget": Figure(
+            "Budget over rounds",
+            live_chart(
+                plots.budget_over_rounds(transcript),
+                f"Bar chart: rho spent after each of {len(transcript.rounds)} rounds, "
+                f"{transcript.rho_spent:.4g} of {transcript.rho_budget:.4g} at the end.",
+            ),
+        ),
+        "choices": Figure(
+            "Choices per round",
+            live_chart(
+                plots.choices_per_round(transcript),
+                f"Dot plot: {picks['private']} rounds measured privately{taken}. The table of "
+                "rounds names each.",
+            ),
+        ),
+    }
+
+
+def error_figure(error: WorkloadError) -> Figure:
+    """Draw exact errors by marginal; restricted."""
+    synthetic = (error.synthetic and error.synthetic.per_marginal) or {}
+    baseline = error.public or error.independent
+    others = (baseline and baseline.per_marginal) or {}
+    better = sum(synthetic[clique] < others[clique] for clique in synthetic)
+    than = "the public table is" if error.public else "independent attributes are"
+    caption = (
+        f"Each mark is a marginal; in {better} of {len(synthetic)} the synthetic table is closer "
+        f"to the private one than {than}."
+    )
+    return Figure(
+        "Error by marginal",
+        live_chart(plots.error_by_marginal(error), f"Scatter plot. {caption}"),
+        caption,
+    )
+
+
+def bound_figure(bounds: ErrorBounds) -> Figure:
+    """Draw how wrong each marginal can be."""
+    fractions = bounds.fractions()
+    of_kind: dict[str, list[float]] = {}
+    for one in bounds.bounds:
+        of_kind.setdefault(plots.KIND_NAMES[one.kind], []).append(fractions[one.clique])
+    told = "; ".join(
+        f"{len(of_kind[name])} {name}, the middle one wrong by at most {median(of_kind[name]):.3f}"
+        for name in plots.KIND_NAMES.values()
+        if name in of_kind
+    )
+    caption = f"Marginals: {told}."
+    return Figure(
+        "How wrong each marginal can be",
+        live_chart(plots.bound_by_marginal(bounds), f"Scatter plot. {caption}"),
+        caption,
+    )
+
+
+def one_way_figures(
+    domain: Domain,
+    transcript: Transcript,
+    synthetic: MarginalSource,
+    public: MarginalSource | None,
+) -> Iterator[DistributionFigure]:
+    """Draw every attribute's distribution."""
+    for attribute in domain.attributes:
+        clique = (attribute.name,)
+        released = released_marginal(transcript, clique)
+        tables = {"synthetic": synthetic.marginal(clique)}
+        if public is not None:
+            tables["public"] = public.marginal(clique)
+        numbers: dict[str, Any] = {"released": released, "records": transcript.records}
+        numbers |= {"public": None, **tables}
+        chart = plots.one_way_comparison(attribute, **numbers, legend=False)
+        frequent = "; ".join(
+            f"{title}: {most_frequent(counts, attribute.labels)}"
+            for title, counts in tables.items()
+        )
+        guessed = public is not None and not is_known(public, clique)
+        yield DistributionFigure(
+            attribute.name,
+            live_chart(chart, f"Distribution of {attribute.name}. Most frequent, {frequent}."),
+            distances(tables, released, transcript.records)
+            + (" No public table has it: drawn as uniform." if guessed else ""),
+            one_way_shares(attribute, **numbers),
+        )
+
+
+def distances(
+    tables: Mapping[str, np.ndarray], released: ReleasedMarginal | None, records: int
+) -> str:
+    """Tell how far the synthetic table is from the others."""
+    told = []
+    if "public" in tables:
+        told.append(f"{l1_distance(tables['synthetic'], tables['public']):.3f} to public")
+    caption = "L1 distance of the synthetic table: "
+    if released is None:
+        return f"{caption}{told[0]}; not measured privately." if told else "Not measured privately."
+    synthetic = tables["synthetic"]
+    to_released = np.abs(synthetic / synthetic.sum() - released.counts / records).sum()
+    rounds = ", ".join(str(one + 1) for one in released.rounds)
+    told.append(
+        f"{to_released:.3f} to released (round {rounds}, noise of {released.sigma:,.0f} records a "
+        "cell)"
+    )
+    return f"{caption}{', '.join(told)}."
+
+
+def l1_distance(first: np.ndarray, second: np.ndarray) -> float:
+    """L1 distance of two marginals as fractions."""
+    return float(np.abs(first / max(1.0, first.sum()) - second / max(1.0, second.sum())).sum())
+
+
+def most_frequent(counts: np.ndarray, labels: Sequence[str]) -> str:
+    """Name the cells that hold most, with their shares."""
+    shares = counts / max(1, counts.sum())
+    order = np.argsort(-shares, kind="stable")[:_NAMED_IN_ALT]
+    return ", ".join(f"{labels[code]} ({shares[code]:.0%})" for code in order)

@@ -1,0 +1,1 @@
+"""From rows to codes, and from codes to marginals."""

@@ -1,0 +1,355 @@
+"""Discretization: from values to the codes of a domain, and back to values people recognise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from pandas.api.types import (
+    is_bool_dtype,
+    is_complex_dtype,
+    is_numeric_dtype,
+    is_object_dtype,
+    is_string_dtype,
+)
+
+from jam_dagster.common.redaction import private_values, withheld
+from jam_dagster.errors import DomainError, InputError, OutsideDomainError
+from jam_dagster.tables.codes.table import EncodedTable
+from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.domain.domain import Domain
+from jam_dagster.tables.sources.columns import each_value, numbers_of
+
+_EXAMPLES = 5
+_NO_ROWS = "the table has no rows: check the source and its query"
+
+
+def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> EncodedTable:
+    """Encode a table of values as codes of a domain.
+
+    Each row is encoded by itself: its codes depend on the domain and on its own values, never on
+    other rows. Values are matched by their text, so that ``1``, ``1.0`` and ``"1"`` are the same
+    category; where the domain lists a number or a boolean, a text that writes it is it too, such
+    as ``"1.50"`` or ``"TRUE"``. NaN, None and NaT are missing values. An infinite number lies
+    outside the bounds. Text in a numeric column is read as a number where it is one. Columns that
+    the domain does not name are ignored; the order of the columns does not matter.
+
+    What a reader did to the rows before is its own. The sources read private tables value by
+    value; ``pandas.read_csv`` chooses types by whole columns, where one record can change how all
+    the others are read.
+
+    Parameters
+    ----------
+    table
+        One row a record.
+    domain
+        What each column may hold.
+    private
+        Whether the rows are private. Then whatever depends on their values ends in one error that
+        names nothing; otherwise errors name attributes and have counts and examples. Nor is a
+        private table without rows refused here: whether there are any may be private too.
+
+    Returns
+    -------
+    EncodedTable
+        As many records as the table has rows, in their order.
+
+    Raises
+    ------
+    InputError
+        It is no table, or a public one that has no rows.
+    DomainError
+        A column is missing, occurs twice or has a type that the attribute cannot hold.
+    OutsideDomainError
+        In a public table: a value that is not in the domain (and the attribute has no `other`, or
+        does not `clip`), a missing value where the attribute is not nullable, or an impossible
+        combination.
+    PrivateValuesError
+        In a private table: any of these, and whatever else went wrong with a value.
+    """
+    if not isinstance(table, pd.DataFrame):
+        raise InputError(f"encode needs a pandas DataFrame, got {type(table).__name__}")
+    if not private and not len(table):
+        raise InputError(_NO_ROWS)
+    # All columns are looked at before any value is: an error that names one depends on none.
+    with withheld("looking at the columns of the private table") if private else nullcontext():
+        columns = [_column(table, attribute, private) for attribute in domain.attributes]
+    with private_values() if private else nullcontext():
+        return _encode(columns, domain)
+
+
+def _encode(columns: list[pd.Series[Any]], domain: Domain) -> EncodedTable:
+    """Encode columns that have types the domain can hold; errors quote values."""
+    encoded = []
+    for column, attribute in zip(columns, domain.attributes, strict=True):
+        codes = _encode_column(column, attribute)
+        # As small as they stay, before the next ones come.
+        encoded.append(codes.astype(np.min_scalar_type(attribute.size - 1)))
+    table = EncodedTable(domain, tuple(encoded))
+    _check_impossible(table)
+    return table
+
+
+def encode_chunks(
+    chunks: Iterable[pd.DataFrame], domain: Domain, *, records: int, private: bool = True
+) -> EncodedTable:
+    """Encode a table that comes in chunks; the result is that of `encode` for the whole.
+
+    Beside the codes, memory is that of one chunk.
+
+    Parameters
+    ----------
+    chunks
+        Tables of one row a record, such as `ParquetSource.chunks` yields.
+    records
+        Number of rows of all chunks together.
+    domain, private
+        As for `encode`.
+
+    Returns
+    -------
+    EncodedTable
+        The records of all chunks in their order.
+
+    Raises
+    ------
+    InputError, DomainError, OutsideDomainError, PrivateValuesError
+        As for `encode`; InputError also if there are more or fewer rows than `records`.
+    """
+    columns = tuple(np.empty(records, np.min_scalar_type(size - 1)) for size in domain.shape)
+    seen = 0
+    for encoded in each_encoded(chunks, domain, private=private):
+        rows = slice(seen, seen + encoded.records)
+        seen += encoded.records
+        if seen <= records:
+            for column, codes in zip(columns, encoded.columns, strict=True):
+                column[rows] = codes
+    if seen != records:
+        raise InputError(
+            "the table has another number of rows than when it was opened: run again when nobody"
+            " writes to it"
+        )
+    return EncodedTable(domain, columns)
+
+
+def each_encoded(
+    chunks: Iterable[pd.DataFrame], domain: Domain, *, private: bool = True
+) -> Iterator[EncodedTable]:
+    """Yield each chunk of a table encoded; see `encode_chunks`."""
+    empty = not private
+    for chunk in chunks:
+        # A private chunk without rows is encoded for its columns, which must be the domain's.
+        if private or len(chunk):
+            yield encode(chunk, domain, private=private)
+            empty = False
+    if empty:
+        raise InputError(_NO_ROWS)
+
+
+def decode(encoded: EncodedTable, rng: np.random.Generator) -> pd.DataFrame:
+    """Decode codes to values; ``encode(decode(x)) == x``.
+
+    A number is drawn uniformly from its bin (among the integers, or the numbers with the
+    declared decimals, that lie in it). Columns, their order and their dtypes are the domain's.
+
+    Parameters
+    ----------
+    encoded
+        Codes.
+    rng
+        Where the numbers within the bins come from.
+
+    Returns
+    -------
+    DataFrame of as many rows as there are records, in their order.
+    """
+    columns = {
+        attribute.name: _decode_column(codes, attribute, rng)
+        for attribute, codes in zip(encoded.domain.attributes, encoded.columns, strict=True)
+    }
+    return pd.DataFrame(columns)
+
+
+def _column(table: pd.DataFrame, attribute: Attribute, private: bool) -> pd.Series[Any]:
+    name = attribute.name
+    matches = int((table.columns == name).sum()) if len(table.columns) else 0
+    if matches == 0:
+        # The header of a private file may be a row of values, where the file has no header.
+        has = "" if private else f" (it has {', '.join(map(str, table.columns[:30]))})"
+        raise DomainError(
+            f"the table has no column {name!r}{has}: add it, rename the column that holds it, or"
+            " remove the attribute from the domain"
+        )
+    if matches > 1:
+        raise DomainError(f"the table has column {name!r} twice: rename or remove one")
+    column: pd.Series[Any] = table[name]
+    if isinstance(attribute, NumericAttribute) and not (_is_text(column) or _is_number(column)):
+        raise DomainError(
+            f"attribute {name!r} is numeric, but the table's column has dtype {column.dtype}:"
+            " turn it into a number in the source (a date into a year, say), or declare values"
+        )
+    return column
+
+
+def _encode_column(column: pd.Series[Any], attribute: Attribute) -> npt.NDArray[np.intp]:
+    if isinstance(attribute, CategoricalAttribute):
+        codes, null = _category_codes(column, attribute)
+    else:
+        codes, null = _bin_codes(column, attribute)
+    if null.any():
+        if attribute.null_code is None:
+            raise OutsideDomainError(
+                f"attribute {attribute.name!r} has missing values"
+                f"{_count(null)}, which the domain does not allow: declare it nullable if"
+                " what is known about the table says that it is (a private table's message alone"
+                " must not change the domain), or fill them in the source"
+            )
+        codes[null] = attribute.null_code
+    return codes
+
+
+def _category_codes(
+    column: pd.Series[Any], attribute: CategoricalAttribute
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    null = column.isna().to_numpy(dtype=bool)
+
+    def code_of(value: object) -> int:
+        code = attribute.code_of(value)
+        return -1 if code is None else code
+
+    codes = each_value(column, code_of, -1, np.intp)
+    outside = (codes < 0) & ~null
+    if outside.any():
+        remedy = (
+            "add it to the attribute's values, declare one of them as `other`, or mend the source"
+        )
+        if all(isinstance(value, bool) for value in attribute.values):
+            remedy = (
+                "the domain lists booleans; if the table says yes and no, list these in quotes,"
+                f" else {remedy}"
+            )
+        raise OutsideDomainError(
+            f"attribute {attribute.name!r}: the table holds a value that is not in the domain"
+            f"{_examples(column, outside)}: {remedy}"
+        )
+    return codes, null
+
+
+def _bin_codes(
+    column: pd.Series[Any], attribute: NumericAttribute
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    values = _numbers(column, attribute)
+    null = np.isnan(values)
+    if not attribute.clip:
+        edges = attribute.edge_array
+        outside = (values < edges[0]) | (values > edges[-1])
+        if outside.any():
+            raise OutsideDomainError(
+                f"attribute {attribute.name!r}: the table holds a number outside the declared"
+                f" bounds {edges[0]:g} to {edges[-1]:g}{_examples(column, outside)}: widen"
+                " them, declare `outside: clip`, or mend the source"
+            )
+        if attribute.integer:
+            fraction = ~null & (values != np.floor(values))
+            if fraction.any():
+                raise OutsideDomainError(
+                    f"attribute {attribute.name!r} is declared integer, but the table holds a"
+                    f" fraction{_examples(column, fraction)}: declare `integer: false`, or"
+                    " `outside: clip` to round down"
+                )
+    # NaN sorts after everything; its code is set by the caller.
+    codes = np.searchsorted(attribute.edge_array, values, side="right") - 1
+    return np.clip(codes, 0, attribute.bins - 1), null
+
+
+def _is_text(column: pd.Series[Any]) -> bool:
+    dtype = column.dtype
+    return (
+        isinstance(dtype, pd.CategoricalDtype) or is_object_dtype(dtype) or is_string_dtype(dtype)
+    )
+
+
+def _is_number(column: pd.Series[Any]) -> bool:
+    dtype = column.dtype
+    return is_numeric_dtype(dtype) and not is_bool_dtype(dtype) and not is_complex_dtype(dtype)
+
+
+def _numbers(column: pd.Series[Any], attribute: NumericAttribute) -> npt.NDArray[np.float64]:
+    if _is_text(column):
+        numbers = numbers_of(column)
+        wrong = np.isnan(numbers) & column.notna().to_numpy(dtype=bool)
+        if wrong.any():
+            raise OutsideDomainError(
+                f"attribute {attribute.name!r} is numeric, but the table holds something else there"
+                f"{_examples(column, wrong)}: if it marks a missing value, add it to the"
+                " source's missing-value markers, else mend the source or declare values"
+            )
+        return numbers
+    return column.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _check_impossible(encoded: EncodedTable) -> None:
+    domain = encoded.domain
+    for combination in domain.impossible:
+        rows = np.ones(encoded.records, dtype=bool)
+        for name, codes in zip(combination.attributes, combination.codes, strict=True):
+            concerned = np.zeros(domain.sizes[name], dtype=bool)
+            concerned[list(codes)] = True
+            rows &= concerned[encoded.column(name)]
+        if rows.any():
+            raise OutsideDomainError(
+                f"the table holds a combination{_count(rows)} that the domain declares"
+                f" impossible ({combination.describe(domain)}): mend the source, or remove it from"
+                " the domain's `impossible`"
+            )
+
+
+def _decode_column(
+    codes: npt.NDArray[Any], attribute: Attribute, rng: np.random.Generator
+) -> pd.Series[Any]:
+    # The stubs of pandas know dtypes as literals only.
+    dtype: Any = attribute.dtype
+    if isinstance(attribute, CategoricalAttribute):
+        values: Any = [*attribute.values, *([None] if attribute.nullable else [])]
+        if dtype == "category":
+            dtype = pd.CategoricalDtype(list(attribute.values))
+        drawn: Any = pd.array(values, dtype=dtype).take(codes.astype(np.intp))
+        categories: pd.Series[Any] = pd.Series(drawn, dtype=dtype)
+        return categories
+    null = np.zeros(len(codes), dtype=bool)
+    if attribute.null_code is not None:
+        null = codes == attribute.null_code
+    # A number is drawn for a missing value too, so that the others do not depend on it.
+    bins = np.where(null, 0, codes).astype(np.intp)
+    low, high = attribute.bin_limits
+    if attribute.scale is None:
+        # Unlike low + share * (high - low), this cannot overflow.
+        share = rng.random(len(bins))
+        numbers = (1.0 - share) * low[bins] + share * high[bins]
+        if dtype.lower() == "float32":
+            numbers = numbers.astype(np.float32).astype(np.float64)
+        # Rounding may have carried a number over the limit of its bin.
+        column: pd.Series[Any] = pd.Series(np.clip(numbers, low[bins], high[bins]))
+    else:
+        first, last = attribute.grid_limits
+        points = rng.integers(first[bins], last[bins], endpoint=True)
+        column = pd.Series(points if attribute.integer else attribute.from_grid(points))
+    column = column.astype(dtype)
+    if null.any():
+        column[null] = pd.NA if dtype[0].isupper() else np.nan
+    return column
+
+
+def _count(rows: npt.NDArray[np.bool_]) -> str:
+    return f" in {int(rows.sum()):,} of {len(rows):,} rows"
+
+
+def _examples(column: pd.Series[Any], rows: npt.NDArray[np.bool_]) -> str:
+    """Return how many rows are wrong, and how."""
+    values = list(dict.fromkeys(map(repr, column[rows].tolist())))
+    more = ", ..." if len(values) > _EXAMPLES else ""
+    return f"{_count(rows)} ({', '.join(values[:_EXAMPLES])}{more})"

@@ -1,0 +1,233 @@
+"""Marginals: what answers them, how they are counted, and how to go through many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.errors import InputError
+from jam_dagster.tables.domain.domain import Clique, Domain
+
+Counts = npt.NDArray[np.signedinteger[Any]]
+Columns = Sequence[npt.NDArray[np.integer[Any]]]
+
+# Places of attributes in the domain, increasing.
+_Places = tuple[int, ...]
+
+# Rows counted at a time: the codes of that many fit the second-level cache.
+_BLOCK_ROWS = 1 << 16
+# A marginal of more cells would take more than half a gibibyte.
+_MAX_CELLS = 1 << 27
+
+HELD_CELLS = 1 << 25
+"""Cells that `marginal_blocks` holds unless told otherwise: 128 MiB of counts."""
+
+
+@runtime_checkable
+class MarginalSource(Protocol):
+    """Anything that answers marginals: a table in memory, a file, a database, a model."""
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of the records."""
+        ...
+
+    @property
+    def records(self) -> int:
+        """Number of records."""
+        ...
+
+    def marginal(self, clique: Clique) -> npt.NDArray[Any]:
+        """Return the counts of a clique, an array of the shape of its sizes."""
+        ...
+
+    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, npt.NDArray[Any]]:
+        """Return the counts of several cliques by clique, in the order asked."""
+        ...
+
+
+def marginal_blocks(
+    source: MarginalSource, cliques: Iterable[Clique], *, cells: int = HELD_CELLS
+) -> Iterator[dict[Clique, npt.NDArray[Any]]]:
+    """Answer many marginals, a block at a time, in bounded memory.
+
+    Each block is one call of ``source.marginals``; for a table in a file, one pass over it.
+    Blocks follow the order of the domain, so that cliques with a common prefix, whose work
+    `MarginalCounter` shares, come together.
+
+    Parameters
+    ----------
+    source
+        What answers.
+    cliques
+        Names of attributes in the order of the domain, in any order among themselves.
+    cells
+        The most cells that are held at a time, 4 or 8 bytes each. A block has at most half of
+        them (or one marginal), because a loop holds one while the next is counted.
+
+    Yields
+    ------
+    dict
+        The answers of a block by clique; every clique is in one block.
+
+    Raises
+    ------
+    InputError
+        A clique names an attribute that the domain lacks, or the source refuses it.
+    """
+    domain = source.domain
+    sizes = {tuple(clique): domain.size(clique) for clique in cliques}
+    block: list[Clique] = []
+    held = 0
+    for clique in sorted(sizes, key=lambda one: [domain.positions[name] for name in one]):
+        if block and held + sizes[clique] > cells // 2:
+            yield source.marginals(block)
+            block, held = [], 0
+        block.append(clique)
+        held += sizes[clique]
+    if block:
+        yield source.marginals(block)
+
+
+class MarginalCounter:
+    """Counts marginals of records that come in chunks.
+
+    Cliques are visited in lexicographic order, so that for all triples that begin with ``(a, b)``
+    the joint code of a and b is computed once. A marginal that is a margin of another one is not
+    counted but summed from it. Memory is the counts and a few arrays of the length of a block of
+    rows, whatever the length of a chunk.
+
+    Parameters
+    ----------
+    domain
+        What the codes mean.
+    cliques
+        The marginals: names of attributes in the order of the domain; ``()`` counts the records.
+    records
+        The most records that will come: up to 2^31 - 1, counts take four bytes instead of eight.
+
+    Raises
+    ------
+    InputError
+        A name is unknown, the order is not the domain's, or a marginal has too many cells.
+    """
+
+    def __init__(self, domain: Domain, cliques: Iterable[Clique], *, records: int) -> None:
+        self._shape = domain.shape
+        fits = records <= np.iinfo(np.int32).max
+        self._dtype: type[np.signedinteger[Any]] = np.int32 if fits else np.int64
+        self._places = {
+            tuple(clique): _places(domain, tuple(clique)) for clique in dict.fromkeys(cliques)
+        }
+        cells = {
+            places: _cells(domain, clique) for clique, places in self._places.items() if places
+        }
+        self._whole = _summed_from(cells, records)
+        self._counted = sorted(places for places in cells if places not in self._whole)
+        self._used = sorted({place for places in self._counted for place in places})
+        self._flat = {places: np.zeros(cells[places], self._dtype) for places in self._counted}
+        self._seen = 0
+
+    def add(self, columns: Columns) -> None:
+        """Count more records.
+
+        Parameters
+        ----------
+        columns
+            Codes of the domain, one array of shape (records,) for each attribute, as the columns
+            of an `EncodedTable` are.
+        """
+        rows = len(columns[0])
+        ones = np.ones(min(rows, _BLOCK_ROWS), self._dtype)
+        for start in range(0, rows, _BLOCK_ROWS):
+            block = {
+                place: columns[place][start : start + _BLOCK_ROWS].astype(np.intp)
+                for place in self._used
+            }
+            for places, codes in _joint_codes(self._counted, block, self._shape):
+                # With an array of ones of the same type it is as quick as bincount, which would
+                # return as many cells again for every block.
+                np.add.at(self._flat[places], codes, ones[: len(codes)])
+        self._seen += rows
+
+    def counts(self) -> dict[Clique, Counts]:
+        """Return the counts of what was added, by clique in the order asked.
+
+        The arrays are those that `add` goes on counting in.
+        """
+        known: dict[_Places, Counts] = {(): np.array(self._seen, self._dtype)}
+        for places, flat in self._flat.items():
+            known[places] = flat.reshape([self._shape[place] for place in places])
+        # The longest first: what a marginal is summed from may itself be summed.
+        for places in sorted(self._whole, key=len, reverse=True):
+            whole = self._whole[places]
+            axis = next(i for i, place in enumerate(whole) if place not in places)
+            known[places] = known[whole].sum(axis=axis, dtype=self._dtype)
+        return {clique: known[places] for clique, places in self._places.items()}
+
+
+def _summed_from(cells: dict[_Places, int], records: int) -> dict[_Places, _Places]:
+    """Return from which marginal, of one attribute more, a marginal is to be summed.
+
+    A cell to sum costs about what a record to count does, so larger ones are no help.
+    """
+    whole: dict[_Places, _Places] = {}
+    for places in cells:
+        if cells[places] > records:
+            continue
+        for part in combinations(places, len(places) - 1):
+            if part in cells and (part not in whole or cells[places] < cells[whole[part]]):
+                whole[part] = places
+    return whole
+
+
+def _joint_codes(
+    ordered: Sequence[_Places], columns: dict[int, npt.NDArray[np.intp]], shape: tuple[int, ...]
+) -> Iterator[tuple[_Places, npt.NDArray[np.intp]]]:
+    """Yield each clique with the joint code of its columns, reusing the codes of its prefix.
+
+    The array is written over when the next one is asked for.
+    """
+    prefix: _Places = ()
+    codes: list[npt.NDArray[np.intp]] = []
+    buffers: list[npt.NDArray[np.intp]] = []
+    for places in ordered:
+        common = 0
+        while common < min(len(prefix), len(places) - 1) and prefix[common] == places[common]:
+            common += 1
+        del codes[common:]
+        for depth in range(common, len(places)):
+            column = columns[places[depth]]
+            if depth == 0:
+                codes.append(column)
+                continue
+            if len(buffers) < depth:
+                buffers.append(np.empty_like(column))
+            joint = buffers[depth - 1]
+            np.multiply(codes[-1], shape[places[depth]], out=joint)
+            joint += column
+            codes.append(joint)
+        prefix = places
+        yield places, codes[-1]
+
+
+def _places(domain: Domain, clique: Clique) -> _Places:
+    if domain.canonical(clique) != clique:
+        raise InputError(
+            f"marginal {clique} is not in the order of the domain: use {domain.canonical(clique)}"
+        )
+    return tuple(domain.positions[name] for name in clique)
+
+
+def _cells(domain: Domain, clique: Clique) -> int:
+    cells = domain.size(clique)
+    if cells > _MAX_CELLS:
+        raise InputError(
+            f"the marginal of {', '.join(clique)} has {cells:,} cells, more than {_MAX_CELLS:,}:"
+            " use fewer attributes, or fewer bins"
+        )
+    return cells

@@ -1,0 +1,121 @@
+"""A Parquet table that answers marginals without being held in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from jam_dagster.errors import SourceError
+from jam_dagster.tables.codes.encode import each_encoded, encode_chunks
+from jam_dagster.tables.codes.marginals import Counts, MarginalCounter
+from jam_dagster.tables.codes.privacy_unit import LimitedParquet
+from jam_dagster.tables.codes.table import EncodedTable
+from jam_dagster.tables.domain.domain import Clique, Domain
+from jam_dagster.tables.sources.parquet import ParquetSource
+
+ENCODED_BYTES = 1 << 30
+"""A table whose codes take more than this is not held in memory (see `encode_parquet`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class ParquetTable:
+    """A Parquet file or folder whose marginals are counted from the file; a `MarginalSource`.
+
+    Making one reads and encodes every record once, so that whatever is wrong with the table is
+    found before anything is counted or charged. Each call of `marginals` is one more pass. Memory
+    is the counts and one chunk of records, whatever the number of records.
+
+    Parameters
+    ----------
+    domain
+        What each column may hold.
+    source
+        The file or folder, whole or at most k rows a person of it; it must not change.
+    private
+        Whether the rows are private (see `encode`).
+
+    Raises
+    ------
+    SourceError
+        The table cannot be found or read.
+    InputError, DomainError, OutsideDomainError, PrivateValuesError
+        As for `encode`.
+    """
+
+    domain: Domain
+    source: ParquetSource | LimitedParquet
+    private: bool = True
+    records: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "records", sum(one.records for one in self._chunks()))
+
+    def marginal(self, clique: Clique) -> Counts:
+        """Count a marginal; see `EncodedTable.marginal`."""
+        return self.marginals([clique])[tuple(clique)]
+
+    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, Counts]:
+        """Count several marginals in one pass; see `EncodedTable.marginals`.
+
+        Raises
+        ------
+        InputError
+            As for `EncodedTable.marginal`.
+        SourceError
+            The table cannot be read any more, or has another number of records than before.
+        """
+        counter = MarginalCounter(self.domain, cliques, records=self.records)
+        seen = 0
+        for chunk in self._chunks():
+            counter.add(chunk.columns)
+            seen += chunk.records
+        if seen != self.records:
+            raise SourceError(
+                f"{self.source.describe()} changed while its marginals were counted: run again on"
+                " a file that nobody writes to"
+            )
+        return counter.counts()
+
+    def _chunks(self) -> Iterator[EncodedTable]:
+        chunks = self.source.chunks(self.domain.names, private=self.private)
+        return each_encoded(chunks, self.domain, private=self.private)
+
+
+def encode_parquet(
+    source: ParquetSource | LimitedParquet,
+    domain: Domain,
+    *,
+    private: bool = True,
+    limit: int = ENCODED_BYTES,
+) -> EncodedTable | ParquetTable:
+    """Encode a Parquet table chunk by chunk, or leave it in its file where it is too large.
+
+    Parameters
+    ----------
+    source
+        The file or folder, whole or at most k rows a person of it.
+    domain, private
+        As for `encode`.
+    limit
+        The most bytes of codes to hold in memory: an attribute of up to 256 values takes one a
+        record, up to 65,536 two. By default 2^30, such as 71 million records of 15 attributes.
+
+    Returns
+    -------
+    EncodedTable or ParquetTable
+        Two sources of the same marginals: in memory they take seconds, from a file as long as
+        reading and encoding it takes.
+
+    Raises
+    ------
+    SourceError, InputError, DomainError, OutsideDomainError, PrivateValuesError
+        As for `ParquetTable`.
+    """
+    records = source.rows(private=private)
+    record_bytes = sum(np.min_scalar_type(size - 1).itemsize for size in domain.shape)
+    if records * record_bytes > limit:
+        return ParquetTable(domain, source, private)
+    chunks = source.chunks(domain.names, private=private)
+    return encode_chunks(chunks, domain, records=records, private=private)

@@ -1,0 +1,169 @@
+"""Tables of integer codes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from jam_dagster.errors import InputError, OutsideDomainError
+from jam_dagster.tables.codes.marginals import Counts, MarginalCounter
+from jam_dagster.tables.domain.domain import Clique, Domain
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedTable:
+    """A table of integer codes over a domain; a `MarginalSource`.
+
+    Parameters
+    ----------
+    domain
+        What the codes mean.
+    columns
+        One array of codes per attribute, each of shape (records,), kept in the smallest unsigned
+        integer type and read-only.
+
+    Raises
+    ------
+    InputError
+        The columns do not fit the domain. No message holds a value.
+    """
+
+    domain: Domain
+    columns: tuple[npt.NDArray[np.integer[Any]], ...]
+
+    def __post_init__(self) -> None:
+        if len(self.columns) != len(self.domain.names):
+            raise InputError(
+                f"a table over {len(self.domain.names)} attributes needs as many columns, got"
+                f" {len(self.columns)}"
+            )
+        columns = tuple(
+            _smallest(np.asarray(column), attribute.size, attribute.name)
+            for column, attribute in zip(self.columns, self.domain.attributes, strict=True)
+        )
+        if len({len(column) for column in columns}) > 1:
+            raise InputError("the columns of a table must be equally long")
+        object.__setattr__(self, "columns", columns)
+
+    def __repr__(self) -> str:
+        # Not its codes: what is raised or logged with it may be about private records.
+        return f"{type(self).__name__}({self.records} records, {len(self.columns)} attributes)"
+
+    @property
+    def records(self) -> int:
+        """Number of records."""
+        return len(self.columns[0])
+
+    def column(self, name: str) -> npt.NDArray[np.integer[Any]]:
+        """Return the codes of an attribute, shape (records,)."""
+        return self.columns[self.domain.positions[self.domain.attribute(name).name]]
+
+    def take(self, indices: npt.ArrayLike) -> EncodedTable:
+        """Return the records at the indices (or where a boolean array is True), in their order."""
+        chosen = np.asarray(indices)
+        if chosen.dtype != bool:
+            chosen = chosen.astype(np.intp)
+        return EncodedTable(self.domain, tuple(column[chosen] for column in self.columns))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the codes as a DataFrame, columns in the order of the domain."""
+        return pd.DataFrame(dict(zip(self.domain.names, self.columns, strict=True)))
+
+    @classmethod
+    def from_frame(cls, domain: Domain, frame: pd.DataFrame) -> EncodedTable:
+        """Build a table from a DataFrame of codes; columns not in the domain are ignored.
+
+        Raises
+        ------
+        InputError
+            A column is missing, occurs twice or does not hold integers.
+        OutsideDomainError
+            A code is negative or too large for its attribute.
+        """
+        columns = []
+        for name in domain.names:
+            if name not in frame.columns:
+                raise InputError(f"the table of codes has no column {name!r}: encode it again")
+            column = frame[name]
+            if not isinstance(column, pd.Series):
+                raise InputError(f"the table of codes has column {name!r} twice: rename one")
+            if not pd.api.types.is_integer_dtype(column.dtype) or column.isna().any():
+                raise InputError(
+                    f"column {name!r} of the table of codes does not hold integers: encode it again"
+                )
+            columns.append(column.to_numpy())
+        return cls(domain, tuple(columns))
+
+    def marginal(self, clique: Clique) -> Counts:
+        """Count a marginal.
+
+        Parameters
+        ----------
+        clique
+            Names of attributes in the order of the domain; ``()`` counts the records.
+
+        Returns
+        -------
+        int32 array of shape (size of each attribute of the clique); int64 where 2^31 records or
+        more could not be counted otherwise
+
+        Raises
+        ------
+        InputError
+            A name is unknown, the order is not the domain's, or there are too many cells.
+        """
+        return self.marginals([clique])[tuple(clique)]
+
+    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, Counts]:
+        """Count several marginals in one pass over the records (see `MarginalCounter`).
+
+        Parameters
+        ----------
+        cliques
+            Names of attributes in the order of the domain.
+
+        Returns
+        -------
+        The counts by clique, in the order asked.
+
+        Raises
+        ------
+        InputError
+            As `marginal`.
+        """
+        counter = MarginalCounter(self.domain, cliques, records=self.records)
+        counter.add(self.columns)
+        return counter.counts()
+
+
+def _smallest(column: npt.NDArray[Any], size: int, name: str) -> npt.NDArray[np.integer[Any]]:
+    if column.ndim != 1 or column.dtype.kind not in "ui":
+        raise InputError(f"the codes of attribute {name!r} must be a one-dimensional integer array")
+    if len(column) and (column.min() < 0 or column.max() >= size):
+        raise OutsideDomainError(
+            f"the codes of attribute {name!r} must lie in 0 to {size - 1}: check that"
+            " the table was encoded with this domain"
+        )
+    smallest = column.astype(np.min_scalar_type(size - 1), copy=False).view()
+    smallest.flags.writeable = False
+    return smallest
+
+
+def digest_of(tables: Mapping[str, EncodedTable]) -> str:
+    """Return a SHA-256 of public tables by name, so that another public table is noticed.
+
+    One alone has no name, and its digest is that of its codes.
+    """
+    digest = hashlib.sha256()
+    for name, table in tables.items():
+        if name:
+            digest.update(f"{name} {table.records} {table.domain.names}\n".encode())
+        for column in table.columns:
+            digest.update(np.ascontiguousarray(column, dtype="<u4").tobytes())
+    return digest.hexdigest()

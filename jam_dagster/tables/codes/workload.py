@@ -1,0 +1,159 @@
+"""Workloads: the weighted marginals that a synthetic table should get right."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+from jam_dagster.errors import InputError
+from jam_dagster.tables.domain.domain import Clique, Domain
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Marginals with weights.
+
+    Parameters
+    ----------
+    cliques
+        The marginals: tuples of attribute names in the order of the domain, none twice.
+    weights
+        A positive number for each.
+    attributes
+        The names of the domain in order, by which cliques are sorted; by default the names in
+        the order in which they first occur in `cliques`.
+
+    Raises
+    ------
+    InputError
+        No cliques, an empty one, one twice, or weights that do not fit.
+    """
+
+    cliques: tuple[Clique, ...]
+    weights: tuple[float, ...]
+    attributes: Clique = ()
+
+    def __post_init__(self) -> None:
+        cliques = tuple(tuple(clique) for clique in self.cliques)
+        weights = tuple(float(weight) for weight in self.weights)
+        seen = dict.fromkeys(name for clique in cliques for name in clique)
+        object.__setattr__(self, "cliques", cliques)
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "attributes", tuple(self.attributes) or tuple(seen))
+        if not cliques or not all(cliques):
+            raise InputError("a workload needs at least one marginal, of at least one attribute")
+        if len(weights) != len(cliques):
+            raise InputError(
+                f"a workload of {len(cliques)} marginals needs as many weights, got {len(weights)}"
+            )
+        if not all(math.isfinite(weight) and weight > 0 for weight in weights):
+            raise InputError("the weights of a workload must be positive and finite")
+        positions = {name: position for position, name in enumerate(self.attributes)}
+        for clique in cliques:
+            places = [positions.get(name, -1) for name in clique]
+            if -1 in places or places != sorted(set(places)):
+                raise InputError(
+                    f"marginal {clique} is not in the order of the attributes: use Workload.of"
+                )
+        if len(set(cliques)) < len(cliques):
+            raise InputError("a workload holds a marginal twice: add up their weights instead")
+
+    def __repr__(self) -> str:
+        return f"Workload({len(self.cliques)} marginals of {len(self.attributes)} attributes)"
+
+    def _repr_html_(self) -> str:
+        from jam_dagster.common.notebook import card
+
+        alike = len(set(self.weights)) == 1
+        degrees = sorted({len(clique) for clique in self.cliques})
+        facts = {
+            "marginals": len(self.cliques),
+            "attributes": ", ".join(self.attributes),
+            "ways": " and ".join(map(str, degrees)),
+            "weights": "all alike" if alike else "",
+        }
+        weighed = zip(self.cliques, self.weights, strict=True)
+        rows = ((" x ".join(clique), weight) for clique, weight in weighed)
+        return card("Workload", facts, columns=("marginal", "weight"), rows=rows)
+
+    @classmethod
+    def all_k_way(cls, domain: Domain, k: int) -> Workload:
+        """Return all marginals of `k` attributes, weighted alike.
+
+        Raises
+        ------
+        InputError
+            `k` is not between 1 and the number of attributes.
+        """
+        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= len(domain.names):
+            raise InputError(
+                f"the degree of a workload must be an integer from 1 to {len(domain.names)}"
+                f" (the number of attributes), got {k!r}"
+            )
+        cliques = tuple(combinations(domain.names, k))
+        return cls(cliques, (1.0,) * len(cliques), domain.names)
+
+    @classmethod
+    def of(
+        cls,
+        domain: Domain,
+        cliques: Iterable[Iterable[str]],
+        weights: Sequence[float] | None = None,
+    ) -> Workload:
+        """Return a workload of the marginals listed, in any order of their attributes.
+
+        Raises
+        ------
+        InputError
+            A name is not in the domain, or a marginal occurs twice.
+        """
+        listed = [(clique,) if isinstance(clique, str) else tuple(clique) for clique in cliques]
+        canonical = tuple(domain.canonical(clique) for clique in listed)
+        for given, clique in zip(listed, canonical, strict=True):
+            if len(clique) < len(given):
+                raise InputError(f"marginal {given} names an attribute twice: remove one")
+        chosen = (1.0,) * len(canonical) if weights is None else tuple(weights)
+        return cls(canonical, chosen, domain.names)
+
+    @classmethod
+    def specified(cls, domain: Domain, given: Mapping[str, Any]) -> Workload:
+        """Return the workload of a specification: of one ``degree``, or ``cliques`` listed.
+
+        Raises
+        ------
+        InputError
+            If the domain cannot serve it.
+        """
+        if given.get("degree") is not None:
+            return cls.all_k_way(domain, given["degree"])
+        return cls.of(domain, given.get("cliques") or (), given.get("weights"))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the marginals and their weights, in hexadecimal.
+
+        It is the same in every process, and in whatever order the marginals are listed.
+        """
+        content = sorted(zip(self.cliques, self.weights, strict=True))
+        text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def downward_closure(self) -> tuple[Clique, ...]:
+        """Return every non-empty subset of every marginal, by length and order of the domain."""
+        closure = {
+            subset
+            for clique in self.cliques
+            for length in range(1, len(clique) + 1)
+            for subset in combinations(clique, length)
+        }
+        positions = {name: position for position, name in enumerate(self.attributes)}
+        return tuple(sorted(closure, key=lambda one: (len(one), [positions[name] for name in one])))
+
+    def __len__(self) -> int:
+        return len(self.cliques)

@@ -1,0 +1,1 @@
+"""Domains: attributes, their values, impossible combinations."""

@@ -1,0 +1,387 @@
+"""Attributes of a domain: what values a column may take, and the cells that count them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from numbers import Real
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.errors import DomainError
+from jam_dagster.tables.domain.values import (
+    DTYPES_OF_KIND,
+    LARGEST_INTEGER,
+    Value,
+    check_dtype,
+    check_name,
+    exact_number,
+    inferred_dtype,
+    kind_of,
+    plain_value,
+    text_of,
+    truth_of,
+)
+
+NULL_LABEL = "(null)"
+
+LISTED_VALUES = 10
+
+
+@dataclass(frozen=True)
+class CategoricalAttribute:
+    """An attribute with a list of values, each a cell of its own.
+
+    Parameters
+    ----------
+    name
+        The column's name.
+    values
+        The values, in the order of their codes. No two may have the same text.
+    nullable
+        Whether a missing value is allowed; it has a cell of its own, the last.
+    other
+        One of `values`; a value that is not listed is encoded as this one. None: it is an error.
+    dtype
+        The pandas dtype to decode to; None: inferred from the values.
+
+    Raises
+    ------
+    DomainError
+        No values, two values alike, `other` not among them, or a dtype that cannot hold them.
+    """
+
+    name: str
+    values: tuple[Value, ...]
+    nullable: bool = False
+    other: Value | None = None
+    dtype: str | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        values = tuple(plain_value(self.name, value) for value in self.values)
+        object.__setattr__(self, "values", values)
+        if not values:
+            raise DomainError(f"attribute {self.name!r} has no values: list at least one")
+        if len({text_of(value) for value in values}) < len(values):
+            raise DomainError(
+                f"attribute {self.name!r} lists a value twice"
+                " (1, 1.0 and '1' count as the same): remove one"
+            )
+        if self.other is not None:
+            code = self._codes.get(text_of(self.other))
+            if code is None:
+                raise DomainError(
+                    f"attribute {self.name!r}: other is {self.other!r}, which is not one of its"
+                    " values: add it to them"
+                )
+            object.__setattr__(self, "other", values[code])
+        kind = kind_of(values)
+        object.__setattr__(self, "dtype", self.dtype or inferred_dtype(kind, self.nullable))
+        check_dtype(self.name, str(self.dtype), DTYPES_OF_KIND[kind], self.nullable)
+        self._check_values_fit()
+
+    def _check_values_fit(self) -> None:
+        """Raise DomainError unless every value comes back from the dtype as it went in."""
+        dtype = str(self.dtype).lower()
+        if dtype.lstrip("u").rstrip("0123456789") not in ("int", "float"):
+            return
+        try:
+            stored = np.array(self.values, dtype=object).astype(dtype)
+        except OverflowError:
+            stored = np.array([])
+        if [text_of(value) for value in stored] != [text_of(value) for value in self.values]:
+            raise DomainError(
+                f"attribute {self.name!r} has values that dtype {self.dtype} changes: use a wider"
+                " dtype, or texts"
+            )
+
+    @property
+    def size(self) -> int:
+        """Number of cells, the null cell included."""
+        return len(self.values) + self.nullable
+
+    @property
+    def null_code(self) -> int | None:
+        """Code of the null cell, the last; None where the attribute is not nullable."""
+        return len(self.values) if self.nullable else None
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """What each cell is called in plots and tables."""
+        return (*map(text_of, self.values), *((NULL_LABEL,) if self.nullable else ()))
+
+    @cached_property
+    def _codes(self) -> dict[str, int]:
+        return {text_of(value): code for code, value in enumerate(self.values)}
+
+    @cached_property
+    def _numbers(self) -> dict[int | float, int]:
+        listed = [(exact_number(value), code) for code, value in self._not_texts]
+        return {number: code for number, code in listed if number is not None}
+
+    @cached_property
+    def _truths(self) -> dict[bool, int]:
+        return {value: code for code, value in self._not_texts if isinstance(value, bool)}
+
+    @property
+    def _not_texts(self) -> list[tuple[int, Value]]:
+        pairs = enumerate(self.values)
+        return [(code, value) for code, value in pairs if not isinstance(value, str)]
+
+    def code_of(self, value: object) -> int | None:
+        """Return the code of a value, `other`'s code where it is not listed, or None.
+
+        A value is listed where its text is (see `text_of`). A number or boolean of the list is
+        also found by what is equal to it, such as ``"1.50"`` by 1.5 and ``"TRUE"`` by True.
+        """
+        code = self._codes.get(text_of(value))
+        if code is None and self._numbers:
+            number = exact_number(value)
+            code = None if number is None else self._numbers.get(number)
+        if code is None and self._truths:
+            truth = truth_of(value)
+            code = None if truth is None else self._truths.get(truth)
+        if code is None and self.other is not None:
+            return self._codes[text_of(self.other)]
+        return code
+
+
+@dataclass(frozen=True)
+class NumericAttribute:
+    """An attribute of numbers, counted in bins.
+
+    Parameters
+    ----------
+    name
+        The column's name.
+    edges
+        k + 1 increasing numbers for k bins ``[e0, e1), [e1, e2), ..., [e_{k-1}, e_k]``: only the
+        last is closed.
+    integer
+        Whether the values are integers. Then every bin has to hold one.
+    nullable
+        Whether a missing value is allowed; it has a cell of its own, the last.
+    clip
+        Whether a value outside the bounds is encoded in the first or the last bin (infinity
+        too), and a fraction of an `integer` attribute in the bin it falls in. Otherwise both are
+        errors.
+    decimals
+        Number of decimals of the values that are decoded; None: as many as a float has.
+        Then every bin has to hold such a value.
+    dtype
+        The pandas dtype to decode to; None: "int64" or "float64", or "Int64" for integers with
+        nulls.
+
+    Raises
+    ------
+    DomainError
+        Edges that do not increase or are not finite, a bin without an allowed value, or a dtype
+        that cannot hold the values.
+    """
+
+    name: str
+    edges: tuple[float, ...]
+    integer: bool = False
+    nullable: bool = False
+    clip: bool = False
+    decimals: int | None = None
+    dtype: str | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        # Adding 0.0 turns -0.0 into 0.0: equal attributes have equal digests.
+        edges = tuple(_plain_edge(self.name, edge) + 0.0 for edge in self.edges)
+        object.__setattr__(self, "edges", edges)
+        if len(edges) < 2 or any(low >= high for low, high in pairwise(edges)):
+            raise DomainError(
+                f"attribute {self.name!r}: edges must be at least two numbers, increasing"
+            )
+        if self.integer and self.decimals not in (None, 0):
+            raise DomainError(
+                f"attribute {self.name!r} is integer and has decimals: remove one of the two"
+            )
+        if self.decimals is not None and not 0 <= self.decimals <= 15:
+            raise DomainError(f"attribute {self.name!r}: decimals must lie in 0 to 15")
+        kind = "integer" if self.integer else "number"
+        object.__setattr__(self, "dtype", self.dtype or inferred_dtype(kind, self.nullable))
+        allowed = DTYPES_OF_KIND[kind] - {"object", "category"}
+        check_dtype(self.name, str(self.dtype), allowed, self.nullable)
+        self._check_bins()
+
+    def _check_bins(self) -> None:
+        scale = self.scale
+        if scale is not None and max(map(abs, self.edges)) * scale > LARGEST_INTEGER:
+            raise DomainError(
+                f"attribute {self.name!r}: its bounds are too large for exact integers or decimals:"
+                " use smaller units or fewer decimals"
+            )
+        low, high = self.bin_limits
+        empty = np.flatnonzero(low > high)
+        if len(empty):
+            kind = (
+                "an integer"
+                if self.integer
+                else f"a number with {self.decimals} decimals"
+                if self.decimals is not None
+                else f"a {self.dtype} number"
+            )
+            first = int(empty[0])
+            raise DomainError(
+                f"attribute {self.name!r}: bin {first} from {self.edges[first]!r} to"
+                f" {self.edges[first + 1]!r} holds no value that is {kind}: use fewer bins or"
+                " other edges"
+            )
+        if str(self.dtype).lower().lstrip("u").startswith("int"):
+            limits = np.iinfo(str(self.dtype).lower())
+            if low[0] < limits.min or high[-1] > limits.max:
+                raise DomainError(
+                    f"attribute {self.name!r}: its bounds do not fit dtype {self.dtype}: use a"
+                    " wider one"
+                )
+
+    @property
+    def bins(self) -> int:
+        """Number of bins, the null cell not counted."""
+        return len(self.edges) - 1
+
+    @property
+    def size(self) -> int:
+        """Number of cells, the null cell included."""
+        return self.bins + self.nullable
+
+    @property
+    def null_code(self) -> int | None:
+        """Code of the null cell, the last; None where the attribute is not nullable."""
+        return self.bins if self.nullable else None
+
+    @property
+    def scale(self) -> int | None:
+        """10 to the power of the decimals (1 for integers); None where any float will do."""
+        if self.integer:
+            return 1
+        return None if self.decimals is None else 10**self.decimals
+
+    @cached_property
+    def edge_array(self) -> npt.NDArray[np.float64]:
+        """The edges, shape (bins + 1,)."""
+        return np.asarray(self.edges, dtype=np.float64)
+
+    @cached_property
+    def bin_limits(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Smallest and largest value that each bin can decode to, two arrays of shape (bins,)."""
+        if self.scale is None:
+            low, high = self._float_limits()
+        else:
+            first, last = self.grid_limits
+            low, high = self.from_grid(first), self.from_grid(last)
+            # A bin without a grid point has first > last, even where both round to one float32.
+            high = np.where(first > last, low - 1.0, high)
+        return low, high
+
+    def _float_limits(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        edges = self.edge_array
+        if str(self.dtype).lower() == "float64":
+            high = np.nextafter(edges[1:], -np.inf)
+            high[-1] = edges[-1]
+            return edges[:-1].copy(), high
+        down, up = np.float32(-np.inf), np.float32(np.inf)
+        single = edges.astype(np.float32)
+        low = np.where(single[:-1] < edges[:-1], np.nextafter(single[:-1], up), single[:-1])
+        high32 = np.where(single[1:] >= edges[1:], np.nextafter(single[1:], down), single[1:])
+        if single[-1] <= edges[-1]:
+            high32[-1] = single[-1]
+        return low.astype(np.float64), high32.astype(np.float64)
+
+    @cached_property
+    def grid_limits(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """First and last multiple of ``1 / scale`` in each bin, as integers, shape (bins,)."""
+        if self.scale is None:
+            raise ValueError("an attribute without decimals has no grid")
+        edges = self.edge_array
+        first = np.ceil(edges * self.scale).astype(np.int64)
+        # The product rounds: settle each edge by the float that the value will really be.
+        first = np.where(self.from_grid(first - 1) >= edges, first - 1, first)
+        first = np.where(self.from_grid(first) < edges, first + 1, first)
+        last = first[1:] - 1
+        if self.from_grid(first[-1:])[0] == edges[-1]:
+            last[-1] = first[-1]
+        return first[:-1], last
+
+    def from_grid(self, points: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return the values of multiples of ``1 / scale``, rounded as the dtype rounds them."""
+        values = points / np.float64(self.scale or 1)
+        if str(self.dtype).lower() == "float32":
+            return values.astype(np.float32).astype(np.float64)
+        return values
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """What each cell is called: "17", "18 to 24" where the values are countable, "[0, 2.5)"."""
+        null = (NULL_LABEL,) if self.nullable else ()
+        if self.scale is not None:
+            low, high = self.bin_limits
+            digits = 0 if self.integer else int(self.decimals or 0)
+            pairs = [
+                (f"{first:.{digits}f}", f"{last:.{digits}f}")
+                for first, last in zip(low, high, strict=True)
+            ]
+            return (*(a if a == b else f"{a} to {b}" for a, b in pairs), *null)
+        texts = _distinct_texts(self.edges)
+        closing = [")"] * (self.bins - 1) + ["]"]
+        bins = zip(texts, texts[1:], closing, strict=False)
+        return (*(f"[{low}, {high}{close}" for low, high, close in bins), *null)
+
+
+Attribute = CategoricalAttribute | NumericAttribute
+
+
+def equal_width_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
+    """Return the ``bins + 1`` edges of bins of equal width from `low` to `high`.
+
+    One bin from a number to the same number holds that number.
+    """
+    if low == high and bins == 1:
+        return (low + 0.0, float(np.nextafter(low, np.inf)))
+    exact = [float(edge) for edge in np.linspace(low, high, bins + 1)]
+    # Fifteen digits make 0.3 of 0.1 + 0.1 + 0.1, the number that a table would hold.
+    edges = [low, *(float(f"{edge:.15g}") for edge in exact[1:-1]), high]
+    if any(first >= second for first, second in pairwise(edges)):
+        edges = exact
+    return tuple(edge + 0.0 for edge in edges)
+
+
+def _distinct_texts(edges: Sequence[float]) -> list[str]:
+    for digits in (6, 9, 12):
+        texts = [f"{edge:.{digits}g}" for edge in edges]
+        if len(set(texts)) == len(texts):
+            return texts
+    return [repr(edge) for edge in edges]
+
+
+def _plain_edge(name: str, edge: object) -> float:
+    if not isinstance(edge, bool) and isinstance(edge, Real):
+        # An integer may be larger than any float.
+        with suppress(OverflowError):
+            number = float(edge)
+            if math.isfinite(number):
+                return number
+    raise DomainError(f"attribute {name!r}: an edge must be a finite number, got {edge!r}")
+
+
+def describe(attribute: Attribute) -> str:
+    """Say in words what values an attribute takes."""
+    null = ", or null" if attribute.nullable else ""
+    if isinstance(attribute, CategoricalAttribute):
+        labels = attribute.labels[: len(attribute.values)]
+        if len(labels) > LISTED_VALUES:
+            return f"one of {len(labels)} values: {', '.join(labels[:LISTED_VALUES])}, ...{null}"
+        return f"one of {', '.join(labels)}{null}"
+    kind = "integer" if attribute.integer else "number"
+    low, high = attribute.edges[0], attribute.edges[-1]
+    return f"{kind} from {low:g} to {high:g} in {attribute.bins} bins{null}"

@@ -1,0 +1,397 @@
+"""A simulated census: a private year and an older, biased public sample of invented people.
+
+Nobody in it exists. Regions, occupations' shares and the currency are invented; what matters is
+that attributes depend on each other as they do in a census, that some are missing, and that the
+public sample is off in ways that public samples are: it is eight years old, and the people who
+answered it were older, better educated and more often from towns.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.tables.domain.domain import Domain
+
+Floats = npt.NDArray[np.float64]
+Places = npt.NDArray[np.intp]
+
+_BEGIN = date(2026, 1, 1)
+_FARTHEST = 40
+
+_REGIONS = ["Alder Coast", "Brinmoor", "Calder Vale", "Dunmere", "Eastfen", "Fairlow"]
+_SETTLEMENTS = ["city", "town", "village"]
+_BIRTHPLACES = ["same region", "other region", "abroad"]
+_MARITAL = ["never married", "married", "divorced", "widowed"]
+_EDUCATION = ["primary", "lower secondary", "upper secondary", "vocational", "bachelor", "master"]
+_EMPLOYMENT = ["employed", "self-employed", "unemployed", "student", "retired", "at home"]
+_OCCUPATIONS = [
+    "agriculture",
+    "crafts",
+    "industry",
+    "sales",
+    "care",
+    "office",
+    "teaching",
+    "engineering",
+    "management",
+]
+_TENURES = ["owner", "mortgage", "private rent", "social rent"]
+_HEALTH = ["very good", "good", "fair", "poor"]
+
+_DOMAIN: dict[str, Any] = {
+    "attributes": {
+        "age": {
+            "edges": [0, 5, 10, 15, 18, 22, 26, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 100],
+            "integer": True,
+        },
+        "sex": {"values": ["female", "male"]},
+        "region": {"values": _REGIONS},
+        "settlement": {"values": _SETTLEMENTS},
+        "birthplace": {"values": _BIRTHPLACES},
+        "marital_status": {"values": _MARITAL},
+        "household_size": {"bounds": [1, 8], "bins": 8, "integer": True},
+        "education": {"values": _EDUCATION, "nullable": True},
+        "employment": {"values": _EMPLOYMENT, "nullable": True},
+        "occupation": {"values": _OCCUPATIONS, "nullable": True},
+        "hours_per_week": {
+            "edges": [1, 10, 20, 30, 35, 38, 41, 45, 50, 80],
+            "integer": True,
+            "nullable": True,
+        },
+        "income": {
+            "edges": [0, 5e3, 1e4, 1.5e4, 2e4, 2.5e4, 3e4, 4e4, 5e4, 7e4, 1e5, 1.5e5, 4e5],
+            "integer": True,
+            "nullable": True,
+        },
+        "commute_km": {
+            "edges": [0, 1, 2.5, 5, 10, 15, 25, 40, 120],
+            "decimals": 1,
+            "nullable": True,
+        },
+        "tenure": {"values": _TENURES},
+        "health": {"values": _HEALTH, "nullable": True},
+    },
+    "impossible": [{"age": {"below": 15}, "marital_status": ["married", "divorced", "widowed"]}],
+}
+
+
+def census_domain() -> Domain:
+    """Return the declared domain of the simulated census.
+
+    It has 15 attributes, categorical and numeric, seven of them nullable, and one impossible
+    combination: nobody below 15 is, or has been, married.
+    """
+    return Domain.from_dict(_DOMAIN)
+
+
+def simulate_census(
+    seed: int = 0, private_rows: int = 30_000, public_rows: int = 3_000
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Simulate a census-like table of persons; nobody in it exists.
+
+    Parameters
+    ----------
+    seed
+        Fixes every value. Neither part depends on the size of the other.
+    private_rows
+        Number of people in the private table, a census year.
+    public_rows
+        Number of people in the public table, an older survey with a biased response.
+
+    Returns
+    -------
+    private, public
+        Two tables with the columns of `census_domain`, within it.
+    """
+    private_seed, public_seed = np.random.SeedSequence(seed).spawn(2)
+    private = _simulate(np.random.default_rng(private_seed), private_rows, years_ago=0.0)
+    rng = np.random.default_rng(public_seed)
+    asked = _simulate(rng, 4 * public_rows, years_ago=8.0)
+    answers = rng.choice(len(asked), public_rows, replace=False, p=_response(asked))
+    return private, asked.iloc[answers].reset_index(drop=True)
+
+
+def simulate_period(seed: int, rows: int, period: str, drift: float = 1.0) -> pd.DataFrame:
+    """Simulate the private table of another time: other people, of a population that drifts.
+
+    Ages, births abroad, marriages, education and incomes move as they do in the years between the
+    public survey and the census, and with them what depends on them. Regions do not, nor do hours,
+    commutes or health of people of the same kind.
+
+    Parameters
+    ----------
+    seed
+        Fixes every value, together with the period.
+    rows
+        Number of people.
+    period
+        ``2026``, ``2026-03`` or ``2026-03-31``; the population of 2026 is that of
+        `simulate_census`.
+    drift
+        Years by which the population changes in a year.
+
+    Returns
+    -------
+    DataFrame
+        A table with the columns of `census_domain`, within it.
+
+    Raises
+    ------
+    SpecificationError
+        If the period is no date, or more than 40 years of drift from 2026.
+    """
+    day = _day(period)
+    years = drift * (day - _BEGIN).days / 365.25
+    if not abs(years) <= _FARTHEST:
+        raise SpecificationError(
+            f"the demo: period {period} is {years:.0f} years of drift from 2026, further than"
+            f" {_FARTHEST}: lower drift"
+        )
+    rng = np.random.default_rng([seed, day.toordinal()])
+    return _simulate(rng, rows, years_ago=-years)
+
+
+def _day(period: str) -> date:
+    text = period + "-01-01"[3 * period.count("-") :]
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise SpecificationError(
+            f"the demo: period must be a year, a month or a day such as 2026-03, got {period!r}"
+        ) from None
+
+
+def _response(people: pd.DataFrame) -> Floats:
+    """Return each person's share in the survey: older, educated, settled people answer more."""
+    age = people["age"].to_numpy(dtype=np.float64)
+    tendency = 0.02 * np.minimum(age, 75.0)
+    tendency += 0.7 * people["education"].isin(["bachelor", "master"]).to_numpy()
+    tendency += 0.5 * (people["settlement"] == "town").to_numpy()
+    tendency -= 0.6 * (people["birthplace"] == "abroad").to_numpy()
+    tendency -= 0.4 * (people["tenure"] == "private rent").to_numpy()
+    share = np.exp(tendency)
+    return np.asarray(share / share.sum())
+
+
+def _simulate(rng: np.random.Generator, rows: int, years_ago: float) -> pd.DataFrame:
+    """Draw people attribute by attribute, each given those drawn before."""
+    female = rng.random(rows) < 0.51
+    age = _ages(rng, rows, female, years_ago)
+    adult, child = age >= 18, age < 15
+    region = _draw(rng, np.tile([5.0, 2.0, 4.0, 3.0, 1.5, 2.5], (rows, 1)))
+    city_share = np.array([0.6, 0.1, 0.45, 0.3, 0.15, 0.25])[region] - 0.003 * years_ago
+    settlement = _draw(rng, _columns(city_share, 0.6 * (1 - city_share), 0.4 * (1 - city_share)))
+    city = settlement == 0
+
+    abroad = np.where(city, 0.22, 0.07) * (1 - 0.03 * years_ago) * np.where(child, 0.4, 1.0)
+    moved = (1 - abroad) * np.clip(0.1 + 0.006 * age, 0.0, 0.4)
+    birthplace = _draw(rng, _columns(1 - abroad - moved, moved, abroad))
+
+    education = _educations(rng, age, city, female, years_ago)
+    marital = _marital(rng, age, female, years_ago)
+    household = _household_sizes(rng, age, marital, city)
+    employment = _employments(rng, age, female, education, birthplace)
+    works = (employment <= 1) & ~child
+    occupation = _occupations(rng, education, female, settlement)
+    hours = _hours(rng, female, employment, occupation, household)
+    income = _incomes(rng, age, female, education, employment, occupation, hours, years_ago)
+    commute = np.exp(rng.normal(1.6 + 0.5 * (settlement == 2) + 0.25 * (settlement == 1), 0.9))
+    tenure = _tenures(rng, age, city, income, birthplace)
+
+    frail = 0.045 * (age - 45.0) - 0.35 * np.clip(education - 1, 0, 4) + 0.9 * (employment == 2)
+    health = np.digitize(frail + rng.logistic(0.0, 1.2, rows), [0.2, 2.6, 4.6])
+
+    refused = rng.random(rows) < 0.04 + 0.05 * (employment == 1)
+    unanswered = rng.random(rows) < 0.03
+    return pd.DataFrame(
+        {
+            "age": age,
+            "sex": _labels(["male", "female"], female.astype(np.intp)),
+            "region": _labels(_REGIONS, region),
+            "settlement": _labels(_SETTLEMENTS, settlement),
+            "birthplace": _labels(_BIRTHPLACES, birthplace),
+            "marital_status": _labels(_MARITAL, marital),
+            "household_size": household,
+            "education": _labels(_EDUCATION, education, age < 6),
+            "employment": _labels(_EMPLOYMENT, employment, child),
+            "occupation": _labels(_OCCUPATIONS, occupation, ~works),
+            "hours_per_week": _integers(hours, ~works),
+            "income": _integers(income, child | (adult & refused)),
+            "commute_km": pd.Series(np.round(np.clip(commute, 0.0, 120.0), 1)).where(works),
+            "tenure": _labels(_TENURES, tenure),
+            "health": _labels(_HEALTH, health, unanswered),
+        }
+    )
+
+
+def _ages(
+    rng: np.random.Generator, rows: int, female: npt.NDArray[np.bool_], years_ago: float
+) -> npt.NDArray[np.int64]:
+    ages = np.arange(96)
+    bulge = np.exp(-(((ages - (52 - years_ago)) / 14.0) ** 2))
+    alive = 1 / (1 + np.exp((ages - 81) / 5.0))
+    weights = (0.9 + bulge) * alive
+    older = weights / (1 + np.exp(-(ages - 85) / 6.0))
+    drawn = rng.choice(ages, rows, p=weights / weights.sum())
+    # Women live longer: some of the women are drawn again, from old age.
+    again = female & (rng.random(rows) < 0.03)
+    return np.where(again, rng.choice(ages, rows, p=older / older.sum()), drawn).astype(np.int64)
+
+
+def _educations(
+    rng: np.random.Generator,
+    age: npt.NDArray[np.int64],
+    city: npt.NDArray[np.bool_],
+    female: npt.NDArray[np.bool_],
+    years_ago: float,
+) -> Places:
+    born = -(age + years_ago)
+    drive = 0.035 * (born + 45.0) + 0.7 * city + 0.2 * female * (age < 40)
+    level = np.digitize(drive + rng.logistic(0.0, 1.0, len(age)), [-3.2, -1.8, -0.2, 0.9, 2.2])
+    reached = np.digitize(age, [12, 16, 19, 20, 23, 25]) - 1
+    return np.asarray(np.minimum(level, np.maximum(reached, 0)))
+
+
+def _marital(
+    rng: np.random.Generator,
+    age: npt.NDArray[np.int64],
+    female: npt.NDArray[np.bool_],
+    years_ago: float,
+) -> Places:
+    ever = 1 / (1 + np.exp(-(age - 31.0 + 0.25 * years_ago + 2.0 * female) / 4.5)) * 0.86
+    ever = np.where(age < 18, 0.0, ever)
+    widowed = ever / (1 + np.exp(-(age - np.where(female, 78.0, 86.0)) / 6.0))
+    divorced = (ever - widowed) * np.clip((age - 25) / 110.0, 0.0, 0.25)
+    return _draw(rng, _columns(1 - ever, ever - widowed - divorced, divorced, widowed))
+
+
+def _household_sizes(
+    rng: np.random.Generator,
+    age: npt.NDArray[np.int64],
+    marital: Places,
+    city: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.int64]:
+    with_children = (age < 18) | ((marital == 1) & (age >= 25) & (age < 52))
+    least = np.where(with_children, 2, np.where(marital == 1, 2, 1))
+    more = np.where(with_children, 1.5, np.where(age < 28, 1.0, 0.25)) * np.where(city, 0.8, 1.1)
+    return np.minimum(least + rng.poisson(more), 8).astype(np.int64)
+
+
+def _employments(
+    rng: np.random.Generator,
+    age: npt.NDArray[np.int64],
+    female: npt.NDArray[np.bool_],
+    education: Places,
+    birthplace: Places,
+) -> Places:
+    student = np.where(age < 18, 0.93, np.clip(0.6 - 0.06 * (age - 18) + 0.05 * education, 0, 0.8))
+    student = np.where(age > 34, 0.002, student)
+    retired = (1 - student) / (1 + np.exp(-(age - 64.5) / 1.8))
+    rest = 1 - student - retired
+    jobless = rest * np.clip(0.12 - 0.02 * education + 0.05 * (birthplace == 2), 0.02, 0.2)
+    home = rest * np.where(female, 0.14, 0.04)
+    own = rest * np.clip(0.03 + 0.002 * age, 0.03, 0.16)
+    return _draw(rng, _columns(rest - jobless - home - own, own, jobless, student, retired, home))
+
+
+def _occupations(
+    rng: np.random.Generator,
+    education: Places,
+    female: npt.NDArray[np.bool_],
+    settlement: Places,
+) -> Places:
+    by_education = np.array(
+        [
+            [4, 5, 8, 6, 4, 1, 0.1, 0.1, 0.3],
+            [3, 6, 7, 7, 5, 2, 0.2, 0.2, 0.5],
+            [2, 4, 4, 7, 5, 8, 0.5, 1, 1.5],
+            [3, 9, 6, 4, 8, 4, 0.5, 2, 1],
+            [0.5, 1, 1, 3, 3, 7, 5, 6, 4],
+            [0.3, 0.3, 0.5, 1, 2, 4, 7, 7, 7],
+        ]
+    )
+    women = np.array([0.6, 0.25, 0.5, 1.3, 3.2, 1.6, 2.4, 0.35, 0.7])
+    village = np.array([6.0, 1.5, 1.3, 0.9, 1.0, 0.6, 1.0, 0.7, 0.6])
+    weights = by_education[education] * np.where(female[:, None], women, 1.0)
+    return _draw(rng, weights * np.where((settlement == 2)[:, None], village, 1.0))
+
+
+def _hours(
+    rng: np.random.Generator,
+    female: npt.NDArray[np.bool_],
+    employment: Places,
+    occupation: Places,
+    household: npt.NDArray[np.int64],
+) -> Floats:
+    part_time = rng.random(len(female)) < np.where(female, 0.12 + 0.09 * (household > 2), 0.07)
+    usual = np.where(part_time, 22.0, 38.5) + 5.0 * (employment == 1) + 4.0 * (occupation == 8)
+    spread = np.where(part_time, 6.0, 2.5) + 5.0 * (employment == 1)
+    return np.asarray(np.clip(np.round(rng.normal(usual, spread)), 1, 80))
+
+
+def _incomes(
+    rng: np.random.Generator,
+    age: npt.NDArray[np.int64],
+    female: npt.NDArray[np.bool_],
+    education: Places,
+    employment: Places,
+    occupation: Places,
+    hours: Floats,
+    years_ago: float,
+) -> Floats:
+    pay = np.array([-0.2, 0.0, 0.05, -0.15, -0.1, 0.1, 0.15, 0.35, 0.55])[occupation]
+    career = 0.028 * np.clip(age - 20.0, 0, 30)
+    log_wage = 9.55 + 0.13 * education + pay + career - 0.07 * female + np.log(hours / 38.5)
+    own = rng.normal(0.0, 0.35, len(age)) + (employment == 1) * rng.normal(-0.1, 0.5, len(age))
+    pension = log_wage - np.log(hours / 38.5) - 0.75 + 0.5 * own
+    benefit = 9.1 + 0.3 * own
+    allowance = 8.2 + 0.6 * own
+    log_income = np.select(
+        [employment <= 1, employment == 4, employment == 2], [log_wage + own, pension, benefit]
+    )
+    log_income = np.where((employment == 3) | (employment == 5), allowance, log_income)
+    yearly = np.round(np.exp(log_income - 0.025 * years_ago), -1)
+    return np.asarray(np.clip(yearly, 0, 400_000))
+
+
+def _tenures(
+    rng: np.random.Generator,
+    age: npt.NDArray[np.int64],
+    city: npt.NDArray[np.bool_],
+    income: Floats,
+    birthplace: Places,
+) -> Places:
+    means = np.log1p(income) - 10.0
+    owner = np.exp(0.05 * (age - 55.0) - 0.6 * city)
+    mortgage = np.exp(0.8 * means - ((age - 42.0) / 16.0) ** 2 + 0.5)
+    private_rent = np.exp(0.9 * city - 0.03 * (age - 35.0) + 0.7 * (birthplace == 2) - 0.6)
+    social_rent = np.exp(-0.6 * means + 0.4 * city - 1.4)
+    return _draw(rng, _columns(owner, mortgage, private_rent, social_rent))
+
+
+def _draw(rng: np.random.Generator, weights: Floats) -> Places:
+    """Draw a column for each row of weights, shape (rows, choices), by inversion."""
+    bounds = np.cumsum(weights, axis=1)
+    marks = rng.random((len(weights), 1)) * bounds[:, -1:]
+    return np.asarray(np.minimum((marks >= bounds).sum(axis=1), weights.shape[1] - 1))
+
+
+def _columns(*weights: Floats) -> Floats:
+    return np.stack([np.broadcast_to(one, weights[0].shape) for one in weights], axis=1)
+
+
+def _labels(
+    labels: list[str], codes: Places, missing: npt.NDArray[np.bool_] | None = None
+) -> pd.Series[Any]:
+    column = pd.Series(pd.array(labels, dtype="str").take(codes))
+    return column if missing is None else column.mask(missing)
+
+
+def _integers(values: Floats, missing: npt.NDArray[np.bool_]) -> pd.Series[Any]:
+    return pd.Series(values.astype(np.int64)).astype("Int64").mask(missing)

@@ -1,0 +1,320 @@
+"""The domain of a table: its attributes, their values, and what cannot occur together."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Context
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.errors import DomainError, InputError
+from jam_dagster.tables.domain.attributes import (
+    Attribute,
+    CategoricalAttribute,
+    NumericAttribute,
+    describe,
+)
+from jam_dagster.tables.domain.impossible import ImpossibleCombination
+from jam_dagster.tables.domain.values import Value
+
+__all__ = [
+    "Attribute",
+    "CategoricalAttribute",
+    "Clique",
+    "Domain",
+    "ImpossibleCombination",
+    "NumericAttribute",
+    "Provenance",
+    "Value",
+]
+
+Clique = tuple[str, ...]
+"""Names of attributes, in the order of the domain."""
+
+Provenance = Literal["declared", "public", "private"]
+
+_MAX_IMPOSSIBLE_CELLS = 10_000_000
+_MAX_CODES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The attributes of a table, in order.
+
+    Parameters
+    ----------
+    attributes
+        One or more, no name twice.
+    impossible
+        Combinations that cannot occur; a mechanism keeps them at zero.
+    identified_from
+        Where the values come from: "declared" by a person, identified from "public" data, or
+        from "private" data. The last is for research: what is made with it must not leave.
+
+    Raises
+    ------
+    DomainError
+        No attributes, a name twice, or an impossible combination that does not fit them.
+    """
+
+    attributes: tuple[Attribute, ...]
+    impossible: tuple[ImpossibleCombination, ...] = ()
+    identified_from: Provenance = "declared"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+        if not self.attributes:
+            raise DomainError("a domain needs at least one attribute")
+        names = [attribute.name for attribute in self.attributes]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise DomainError(f"the domain has attribute {twice[0]!r} twice: rename or remove one")
+        if self.identified_from not in get_args(Provenance):
+            raise DomainError(
+                f"identified_from must be one of {', '.join(get_args(Provenance))},"
+                f" got {self.identified_from!r}"
+            )
+        impossible = tuple(self._fitted(combination) for combination in self.impossible)
+        object.__setattr__(self, "impossible", impossible)
+        for clique, mask in self.impossible_masks().items():
+            if mask.all():
+                raise DomainError(
+                    f"the impossible combinations of {', '.join(clique)} leave nothing possible:"
+                    " remove one"
+                )
+
+    def _fitted(self, combination: ImpossibleCombination) -> ImpossibleCombination:
+        clique = self.canonical(combination.attributes)
+        if len(clique) < len(combination.attributes):
+            raise DomainError("an impossible combination names an attribute twice: remove one")
+        codes = dict(zip(combination.attributes, combination.codes, strict=True))
+        for name in clique:
+            if not 0 <= codes[name][0] <= codes[name][-1] < self.sizes[name]:
+                raise DomainError(
+                    f"an impossible combination has a code outside attribute {name!r},"
+                    f" whose codes are 0 to {self.sizes[name] - 1}"
+                )
+        if self.size(clique) > _MAX_IMPOSSIBLE_CELLS:
+            raise DomainError(
+                f"the impossible combination of {', '.join(clique)} spans {self.size(clique):,}"
+                f" cells, more than {_MAX_IMPOSSIBLE_CELLS:,}: declare it over fewer attributes"
+            )
+        return ImpossibleCombination(clique, tuple(codes[name] for name in clique))
+
+    @cached_property
+    def names(self) -> Clique:
+        """Names of the attributes."""
+        return tuple(attribute.name for attribute in self.attributes)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Number of cells of each attribute."""
+        return tuple(attribute.size for attribute in self.attributes)
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """Number of cells by name."""
+        return dict(zip(self.names, self.shape, strict=True))
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Place of each attribute in the domain by name."""
+        return {name: position for position, name in enumerate(self.names)}
+
+    def size(self, clique: Iterable[str] | None = None) -> int:
+        """Return the number of cells of a clique (default: of the whole domain), exactly."""
+        names = self.names if clique is None else tuple(clique)
+        return math.prod(self.attribute(name).size for name in names)
+
+    @property
+    def cells_text(self) -> str:
+        """The number of cells of the whole domain to three digits, such as "1.2e+400"."""
+        size = self.size()
+        if size < 10**300:
+            return f"{size:.3g}"
+        # Beyond the range of floats.
+        return f"{Context(prec=3).create_decimal(size).normalize():g}"
+
+    def attribute(self, name: str) -> Attribute:
+        """Return the attribute of that name.
+
+        Raises
+        ------
+        InputError
+            There is none.
+        """
+        position = self.positions.get(name)
+        if position is None:
+            near = difflib.get_close_matches(str(name), self.names, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(self.names)}"
+            raise InputError(f"the domain has no attribute {name!r}: {hint}")
+        return self.attributes[position]
+
+    def canonical(self, names: Iterable[str]) -> Clique:
+        """Return the names in the order of the domain, each once.
+
+        Raises
+        ------
+        InputError
+            A name is not in the domain.
+        """
+        wanted = {self.attribute(name).name for name in names}
+        return tuple(sorted(wanted, key=self.positions.__getitem__))
+
+    def project(self, names: Iterable[str]) -> Domain:
+        """Return the domain of some attributes, with the impossible combinations among them."""
+        clique = self.canonical(names)
+        return Domain(
+            tuple(self.attribute(name) for name in clique),
+            tuple(one for one in self.impossible if set(one.attributes) <= set(clique)),
+            self.identified_from,
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the attributes and impossible combinations, in hexadecimal.
+
+        It is the same in every process; where the domain comes from has no part in it.
+        """
+        content = {
+            "attributes": [_canonical_form(attribute) for attribute in self.attributes],
+            "impossible": sorted(
+                [list(one.attributes), [list(codes) for codes in one.codes]]
+                for one in self.impossible
+            ),
+        }
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def restricted(self) -> bool:
+        """Whether the domain was identified from private data, so that it must not leave."""
+        return self.identified_from == "private"
+
+    def __repr__(self) -> str:
+        if self.restricted:
+            # What is raised or logged with it must not tell private values.
+            return f"Domain({len(self.attributes)} attributes, restricted)"
+        cells = ", ".join(f"{name}: {size}" for name, size in self.sizes.items())
+        return f"Domain({cells}; {self.identified_from})"
+
+    def _repr_html_(self) -> str:
+        from jam_dagster.common.notebook import card
+
+        facts = {
+            "attributes": len(self.attributes),
+            "cells": self.cells_text,
+            "values": f"identified from {self.identified_from} data"
+            if self.identified_from != "declared"
+            else "declared",
+            "impossible": "; ".join(one.describe(self) for one in self.impossible),
+            "digest": self.digest[:12],
+        }
+        return card(
+            "Domain",
+            facts,
+            label="restricted: from private data" if self.restricted else "",
+            columns=("attribute", "cells", "values"),
+            rows=((one.name, one.size, describe(one)) for one in self.attributes),
+        )
+
+    def impossible_masks(self) -> dict[Clique, npt.NDArray[np.bool_]]:
+        """Return for each clique with impossible combinations an array that is True where.
+
+        The arrays have the shape of the clique; combinations of the same clique are merged.
+        """
+        masks: dict[Clique, npt.NDArray[np.bool_]] = {}
+        for one in self.impossible:
+            shape = tuple(self.sizes[name] for name in one.attributes)
+            mask = masks.setdefault(one.attributes, np.zeros(shape, dtype=bool))
+            mask[np.ix_(*one.codes)] = True
+        return masks
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a domain file holds (see `from_dict`)."""
+        from jam_dagster.tables.domain.domain_file import domain_to_dict
+
+        return domain_to_dict(self)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Domain:
+        """Build a domain from what a domain file holds.
+
+        Parameters
+        ----------
+        content
+            ``{"attributes": {name: {...}}, "impossible": [...], "identified_from": ...}``, or
+            the papers' form ``{name: number of codes}``. See
+            `jam_dagster.tables.domain.domain_file`.
+
+        Raises
+        ------
+        SpecificationError
+            A key is unknown or missing, or has the wrong type.
+        DomainError
+            An attribute is not well formed.
+        """
+        from jam_dagster.tables.domain.domain_file import domain_from_dict
+
+        return domain_from_dict(content)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Domain:
+        """Read a domain file, YAML or JSON by its suffix.
+
+        Raises
+        ------
+        SourceError
+            The file is not there or cannot be parsed.
+        """
+        from jam_dagster.tables.domain.domain_file import load_domain
+
+        return load_domain(path)
+
+    def save(self, path: str | Path) -> None:
+        """Write a domain file, YAML or JSON by its suffix."""
+        from jam_dagster.tables.domain.domain_file import save_domain
+
+        save_domain(self, path)
+
+    @classmethod
+    def from_sizes(cls, sizes: Mapping[str, int]) -> Domain:
+        """Build the papers' form: attribute `name` has the integer codes 0 to ``size - 1``."""
+        attributes = []
+        for name, size in sizes.items():
+            if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _MAX_CODES:
+                raise DomainError(
+                    f"attribute {name!r}: the number of codes must be an integer from 1 to"
+                    f" {_MAX_CODES:,}, got {size!r}"
+                )
+            attributes.append(CategoricalAttribute(str(name), tuple(range(size))))
+        return cls(tuple(attributes))
+
+
+def _canonical_form(attribute: Attribute) -> dict[str, Any]:
+    if isinstance(attribute, CategoricalAttribute):
+        return {
+            "name": attribute.name,
+            "values": list(attribute.values),
+            "nullable": attribute.nullable,
+            "other": attribute.other,
+            "dtype": attribute.dtype,
+        }
+    return {
+        "name": attribute.name,
+        "edges": list(attribute.edges),
+        "integer": attribute.integer,
+        "nullable": attribute.nullable,
+        "clip": attribute.clip,
+        "decimals": attribute.decimals,
+        "dtype": attribute.dtype,
+    }

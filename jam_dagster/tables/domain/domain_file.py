@@ -1,0 +1,262 @@
+"""The file form of a domain, in YAML or JSON.
+
+::
+
+    identified_from: declared            # declared, public or private
+    attributes:
+      age: {bounds: [17, 90], bins: 32, integer: true, outside: clip}
+      income: {edges: [0, 10000, 25000, 100000], decimals: 2, nullable: true}
+      workclass: {values: [Private, State-gov, other], other: other, nullable: true}
+    impossible:                          # each entry: what cannot occur together
+      - {age: {below: 15}, marital-status: [Married, Widowed]}
+      - {employed: [no, null], income: {from: 25000}}
+
+The last of the numeric bins is closed, the others contain their lower edge only. ``bounds`` with
+``bins`` stands for edges of equal width; integers without ``bins`` get a bin a value. In
+``impossible`` a condition is a value, ``null``, for numbers ``{from: x, below: y}`` (either may
+be left out; both have to fall between bins) or ``{bins: [0, 1]}``, or a list of these.
+
+The papers' form, ``{"age": 32, "sex": 2}``, stands for integer codes 0 to size - 1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from jam_dagster.common.files import OWNER_ONLY, write_whole
+from jam_dagster.common.validation import (
+    as_boolean,
+    as_integer,
+    as_list,
+    as_number,
+    as_text,
+    check_keys,
+    is_integer,
+)
+from jam_dagster.common.yaml_text import parse_yaml, write_yaml
+from jam_dagster.errors import SourceError, SpecificationError
+from jam_dagster.tables.domain.attributes import (
+    Attribute,
+    CategoricalAttribute,
+    NumericAttribute,
+    equal_width_edges,
+)
+from jam_dagster.tables.domain.domain import Domain
+from jam_dagster.tables.domain.impossible import ImpossibleCombination, codes_of, condition_of
+from jam_dagster.tables.domain.values import inferred_dtype, kind_of, short_number
+
+_DOMAIN_KEYS = ("attributes", "impossible", "identified_from")
+_CATEGORICAL_KEYS = ("values", "other", "nullable", "dtype")
+_NUMERIC_KEYS = (
+    "edges",
+    "bounds",
+    "bins",
+    "integer",
+    "decimals",
+    "outside",
+    "nullable",
+    "dtype",
+)
+_MAX_BINS = 1_000_000
+
+
+def domain_from_dict(content: Mapping[str, Any]) -> Domain:
+    """Build a domain from the content of a domain file."""
+    if not isinstance(content, Mapping) or not content:
+        raise SpecificationError("a domain file must hold a mapping with the key 'attributes'")
+    if "attributes" not in content or isinstance(content["attributes"], int):
+        if all(is_integer(size) for size in content.values()):
+            return Domain.from_sizes({str(name): size for name, size in content.items()})
+        check_keys("the domain", content, _DOMAIN_KEYS)
+        raise SpecificationError("the domain has no key 'attributes': list them there")
+    check_keys("the domain", content, _DOMAIN_KEYS)
+    declared = content["attributes"]
+    if not isinstance(declared, Mapping):
+        raise SpecificationError("'attributes' must be a mapping of names to their declaration")
+    attributes = tuple(_attribute(str(name), entry) for name, entry in declared.items())
+    plain = Domain(attributes)
+    entries = content.get("impossible") or []
+    if not isinstance(entries, list | tuple):
+        raise SpecificationError("'impossible' must be a list of combinations")
+    impossible = tuple(_combination(plain, entry) for entry in entries)
+    return Domain(attributes, impossible, content.get("identified_from", "declared"))
+
+
+def domain_to_dict(domain: Domain) -> dict[str, Any]:
+    """Return the content of a domain file, as short as `domain_from_dict` allows."""
+    content: dict[str, Any] = {
+        "identified_from": domain.identified_from,
+        "attributes": {one.name: _attribute_to_dict(one) for one in domain.attributes},
+    }
+    if domain.impossible:
+        content["impossible"] = [
+            {
+                name: condition_of(domain.attribute(name), codes)
+                for name, codes in zip(one.attributes, one.codes, strict=True)
+            }
+            for one in domain.impossible
+        ]
+    return content
+
+
+def load_domain(path: str | Path) -> Domain:
+    """Read a domain file; ``.json`` is JSON, ``.yaml`` and ``.yml`` are YAML."""
+    path = Path(path)
+    is_json = _is_json(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(
+            f"cannot read domain file {path}: {type(error).__name__}; check the path and that the"
+            " file is UTF-8 text"
+        ) from None
+    try:
+        content = _parse_json(text) if is_json else parse_yaml(text)
+    except (json.JSONDecodeError, yaml.YAMLError) as error:
+        raise SourceError(f"cannot parse domain file {path}: {error}") from None
+    return domain_from_dict(content)
+
+
+def save_domain(domain: Domain, path: str | Path) -> None:
+    """Write a domain file; ``.json`` is JSON, ``.yaml`` and ``.yml`` are YAML.
+
+    One with values of a private table is its owner's alone.
+    """
+    path = Path(path)
+    content = domain_to_dict(domain)
+    if _is_json(path):
+        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    else:
+        text = write_yaml(content)
+    if domain.restricted:
+        write_whole(path, text.encode(), mode=OWNER_ONLY)
+    else:
+        path.write_text(text, encoding="utf-8")
+
+
+def _is_json(path: Path) -> bool:
+    if path.suffix.lower() not in (".json", ".yaml", ".yml"):
+        raise SpecificationError(f"domain file {path} must end in .yaml, .yml or .json")
+    return path.suffix.lower() == ".json"
+
+
+def _parse_json(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_unique_pairs)
+
+
+def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in mapping:
+            raise SpecificationError(f"the domain file has key {key!r} twice: remove one")
+        mapping[key] = value
+    return mapping
+
+
+def _attribute(name: str, entry: object) -> Attribute:
+    what = f"attribute {name!r}"
+    if not isinstance(entry, Mapping):
+        raise SpecificationError(
+            f"{what} must be a mapping with 'values', 'edges' or 'bounds', got {entry!r}"
+        )
+    if sum(key in entry for key in ("values", "edges", "bounds")) != 1:
+        check_keys(what, entry, tuple(dict.fromkeys(_CATEGORICAL_KEYS + _NUMERIC_KEYS)))
+        raise SpecificationError(f"{what} needs one of 'values', 'edges' and 'bounds'")
+    if "values" in entry:
+        check_keys(what, entry, _CATEGORICAL_KEYS)
+        return CategoricalAttribute(
+            name,
+            tuple(as_list(what, "values", entry["values"])),
+            nullable=as_boolean(what, "nullable", entry.get("nullable", False)),
+            other=entry.get("other"),
+            dtype=_dtype(what, entry),
+        )
+    check_keys(what, entry, _NUMERIC_KEYS)
+    outside = entry.get("outside", "error")
+    if outside not in ("error", "clip"):
+        raise SpecificationError(f"{what}: outside must be 'error' or 'clip', got {outside!r}")
+    decimals = entry.get("decimals")
+    if decimals is not None:
+        as_integer(what, "decimals", decimals)
+    return NumericAttribute(
+        name,
+        _edges(what, entry),
+        integer=as_boolean(what, "integer", entry.get("integer", False)),
+        nullable=as_boolean(what, "nullable", entry.get("nullable", False)),
+        clip=outside == "clip",
+        decimals=decimals,
+        dtype=_dtype(what, entry),
+    )
+
+
+def _edges(what: str, entry: Mapping[str, Any]) -> tuple[float, ...]:
+    if "edges" in entry:
+        if "bins" in entry:
+            raise SpecificationError(f"{what} has 'edges' and 'bins': bins belong to 'bounds'")
+        return tuple(as_list(what, "edges", entry["edges"]))
+    bounds = as_list(what, "bounds", entry["bounds"])
+    if len(bounds) != 2:
+        raise SpecificationError(f"{what}: bounds must be two numbers, got {bounds!r}")
+    low, high = (float(as_number(what, "each of the bounds", one)) for one in bounds)
+    bins = entry.get("bins")
+    if bins is None and entry.get("integer") is True and np.isfinite([low, high]).all():
+        bins = int(np.floor(high) - np.ceil(low)) + 1
+    if not is_integer(bins) or not 1 <= bins <= _MAX_BINS:
+        raise SpecificationError(
+            f"{what}: bins must be an integer from 1 to {_MAX_BINS:,}, got {bins!r}"
+        )
+    return equal_width_edges(low, high, bins)
+
+
+def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
+    entry: dict[str, Any] = {}
+    if isinstance(attribute, CategoricalAttribute):
+        entry["values"] = list(attribute.values)
+        if attribute.other is not None:
+            entry["other"] = attribute.other
+        default = inferred_dtype(kind_of(attribute.values), attribute.nullable)
+    else:
+        entry |= _edges_to_dict(attribute)
+        if attribute.integer:
+            entry["integer"] = True
+        if attribute.decimals is not None:
+            entry["decimals"] = attribute.decimals
+        if attribute.clip:
+            entry["outside"] = "clip"
+        kind = "integer" if attribute.integer else "number"
+        default = inferred_dtype(kind, attribute.nullable)
+    if attribute.nullable:
+        entry["nullable"] = True
+    if attribute.dtype != default:
+        entry["dtype"] = attribute.dtype
+    return entry
+
+
+def _edges_to_dict(attribute: NumericAttribute) -> dict[str, Any]:
+    low, high = attribute.edges[0], attribute.edges[-1]
+    if attribute.bins > 2 and attribute.edges == equal_width_edges(low, high, attribute.bins):
+        return {"bounds": [short_number(low), short_number(high)], "bins": attribute.bins}
+    return {"edges": [short_number(edge) for edge in attribute.edges]}
+
+
+def _combination(domain: Domain, entry: object) -> ImpossibleCombination:
+    if not isinstance(entry, Mapping) or not entry:
+        raise SpecificationError(
+            "an impossible combination must be a mapping of attributes to conditions,"
+            f" got {entry!r}"
+        )
+    clique = domain.canonical(str(name) for name in entry)
+    conditions = {str(name): condition for name, condition in entry.items()}
+    return ImpossibleCombination(
+        clique, tuple(codes_of(domain.attribute(name), conditions[name]) for name in clique)
+    )
+
+
+def _dtype(what: str, entry: Mapping[str, Any]) -> str | None:
+    return None if entry.get("dtype") is None else as_text(what, "dtype", entry["dtype"])

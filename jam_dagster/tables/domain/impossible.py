@@ -1,0 +1,179 @@
+"""Combinations of values that cannot occur, and the conditions by which people declare them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jam_dagster.common.validation import as_list, as_number, check_keys, is_integer
+from jam_dagster.errors import DomainError, SpecificationError
+from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.domain.values import Value, short_number, text_of
+
+if TYPE_CHECKING:
+    from jam_dagster.tables.domain.domain import Domain
+
+
+@dataclass(frozen=True)
+class ImpossibleCombination:
+    """Cells that hold nobody, such as married people below 15.
+
+    Parameters
+    ----------
+    attributes
+        The attributes concerned.
+    codes
+        For each of them the codes concerned. Impossible is their product: every combination of
+        one code of each.
+
+    Raises
+    ------
+    DomainError
+        No attributes, or one without codes.
+    """
+
+    attributes: tuple[str, ...]
+    codes: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        codes = tuple(tuple(sorted({int(code) for code in some})) for some in self.codes)
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+        object.__setattr__(self, "codes", codes)
+        if not self.attributes or len(codes) != len(self.attributes) or not all(codes):
+            raise DomainError(
+                "an impossible combination needs at least one attribute, and at least one value of"
+                f" each, got {dict(zip(self.attributes, codes, strict=False))}"
+            )
+
+    def describe(self, domain: Domain) -> str:
+        """Return it in words: ``age below 15 and marital-status Married or Widowed``."""
+        return " and ".join(
+            f"{name} {_describe_codes(domain.attribute(name), codes)}"
+            for name, codes in zip(self.attributes, self.codes, strict=True)
+        )
+
+
+def codes_of(
+    attribute: Attribute, condition: object, *, of: str = "an impossible combination"
+) -> tuple[int, ...]:
+    """Return the codes that meet a condition.
+
+    Parameters
+    ----------
+    attribute
+        The attribute concerned.
+    condition
+        A value, None for the null, for numbers ``{"from": x, "below": y}`` or
+        ``{"bins": [0, 1]}``, or a list of these, of which one has to be met.
+    of
+        What the condition belongs to, for the errors.
+
+    Raises
+    ------
+    SpecificationError
+        A key is unknown, or has the wrong type.
+    DomainError
+        No such value, a bound that cuts through a bin, or a condition that nothing meets.
+    """
+    items = condition if isinstance(condition, list | tuple) else [condition]
+    what = f"the condition on {attribute.name!r} of {of}"
+    codes = {code for item in items for code in _item_codes(what, attribute, item)}
+    if not codes:
+        raise DomainError(f"{of} has a condition on {attribute.name!r} that no value meets")
+    return tuple(sorted(codes))
+
+
+def condition_of(attribute: Attribute, codes: tuple[int, ...]) -> Any:
+    """Return a condition that `codes_of` turns into the codes."""
+    plain, null = _without_null(attribute, codes)
+    nulls: list[Value | None] = [None] if null else []
+    if isinstance(attribute, CategoricalAttribute):
+        return [attribute.values[code] for code in plain] + nulls
+    items: list[Any] = [_interval(attribute, first, last) for first, last in _runs(plain)]
+    items += nulls
+    return items[0] if len(items) == 1 and items[0] is not None else items
+
+
+def _item_codes(what: str, attribute: Attribute, item: object) -> list[int]:
+    if item is None:
+        if attribute.null_code is None:
+            raise DomainError(f"{what} is null, but the attribute is not nullable")
+        return [attribute.null_code]
+    if isinstance(attribute, CategoricalAttribute):
+        labels = [text_of(value) for value in attribute.values]
+        if isinstance(item, Mapping) or text_of(item) not in labels:
+            raise DomainError(f"{what} is {item!r}, which is not one of its values")
+        return [labels.index(text_of(item))]
+    if isinstance(item, Mapping):
+        return _interval_codes(what, attribute, item)
+    number = as_number(what, "each item", item)
+    low, high = attribute.bin_limits
+    match = np.flatnonzero((low == number) & (high == number))
+    if not len(match):
+        raise DomainError(
+            f"{what} is {item!r}, which is not the only value of a bin: use from and below"
+        )
+    return [int(match[0])]
+
+
+def _interval_codes(what: str, attribute: NumericAttribute, item: Mapping[Any, Any]) -> list[int]:
+    check_keys(what, item, ("from", "below", "bins"))
+    if "bins" in item:
+        if len(item) > 1:
+            raise SpecificationError(f"{what} has 'bins' beside other keys: make it two items")
+        bins = as_list(what, "bins", item["bins"])
+        if not all(is_integer(code) and 0 <= code < attribute.bins for code in bins):
+            raise DomainError(f"{what} has bins outside 0 to {attribute.bins - 1}")
+        return bins
+    low, high = attribute.bin_limits
+    chosen = np.ones(attribute.bins, dtype=bool)
+    for key in ("from", "below"):
+        if key not in item:
+            continue
+        bound = as_number(what, key, item[key])
+        if ((low < bound) & (bound <= high)).any():
+            raise DomainError(
+                f"{what}: {key} {bound!r} cuts through a bin: use one of its edges, or change the"
+                " edges"
+            )
+        chosen &= (low >= bound) if key == "from" else (high < bound)
+    return [int(code) for code in np.flatnonzero(chosen)]
+
+
+def _without_null(attribute: Attribute, codes: tuple[int, ...]) -> tuple[list[int], bool]:
+    plain = [code for code in codes if code != attribute.null_code]
+    return plain, len(plain) < len(codes)
+
+
+def _runs(codes: list[int]) -> list[tuple[int, int]]:
+    """Return the first and last of each run of consecutive codes."""
+    runs = [[code for _, code in run] for _, run in groupby(enumerate(codes), _offset)]
+    return [(run[0], run[-1]) for run in runs]
+
+
+def _offset(numbered: tuple[int, int]) -> int:
+    return numbered[1] - numbered[0]
+
+
+def _interval(attribute: NumericAttribute, first: int, last: int) -> dict[str, int | float]:
+    low, _ = attribute.bin_limits
+    interval = {}
+    if first > 0 or last + 1 == attribute.bins:
+        interval["from"] = short_number(float(low[first]))
+    if last + 1 < attribute.bins:
+        interval["below"] = short_number(float(low[last + 1]))
+    return interval
+
+
+def _describe_codes(attribute: Attribute, codes: tuple[int, ...]) -> str:
+    plain, null = _without_null(attribute, codes)
+    if isinstance(attribute, CategoricalAttribute):
+        parts = [text_of(attribute.values[code]) for code in plain]
+    else:
+        intervals = [_interval(attribute, first, last) for first, last in _runs(plain)]
+        parts = [" ".join(f"{key} {bound}" for key, bound in one.items()) for one in intervals]
+    return " or ".join([*parts, *(["null"] if null else [])])

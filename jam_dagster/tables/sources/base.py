@@ -1,0 +1,376 @@
+"""Where tables come from: files, databases, the built-in demonstration, and splits of these."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, Protocol, cast, get_args
+
+import pandas as pd
+
+from jam_dagster.common.redaction import private_values
+from jam_dagster.common.validation import (
+    as_boolean,
+    as_integer,
+    as_list,
+    as_number,
+    as_text,
+    changed_fields,
+    check_keys,
+)
+from jam_dagster.errors import SpecificationError
+from jam_dagster.tables.domain.census_demo import simulate_census, simulate_period
+from jam_dagster.tables.domain.values import Value
+from jam_dagster.tables.sources.asset import AssetSource
+from jam_dagster.tables.sources.csv import CsvSource
+from jam_dagster.tables.sources.identity import canonical
+from jam_dagster.tables.sources.parquet import ParquetSource
+from jam_dagster.tables.sources.splits import check_column, check_split, stratified_split
+from jam_dagster.tables.sources.sql import SqlSource
+
+__all__ = [
+    "AssetSource",
+    "CsvSource",
+    "DemoSource",
+    "ParquetSource",
+    "Part",
+    "Source",
+    "SplitSource",
+    "SqlSource",
+    "source_from_config",
+]
+
+Part = Literal["private", "public"]
+
+_DEMO_ROWS = {"private": 30_000, "public": 3_000}
+
+
+class Source(Protocol):
+    """Something that a table can be read from."""
+
+    @property
+    def restricted_because(self) -> str | None:
+        """Why what is made from the table may not leave, such as a count that depends on values.
+
+        None where nothing speaks against a release; else noise must not be called exact.
+        """
+        ...
+
+    def read(self, *, private: bool) -> pd.DataFrame:
+        """Read the table.
+
+        Parameters
+        ----------
+        private
+            Whether the rows are private. Then no error quotes what was read, no warning gets
+            out, and how a row is read depends on that row alone: a CSV file gives texts.
+
+        Raises
+        ------
+        SourceError
+            The table cannot be found or read.
+        PrivateValuesError
+            What is wrong with a private table depends on its values.
+        """
+        ...
+
+    def describe(self) -> str:
+        """Return where the table comes from, in words, without credentials."""
+        ...
+
+    def identity(self) -> str:
+        """Return what is read, resolved, as canonical text without credentials.
+
+        It has the absolute real path or normalised URL, and the options that decide which rows and
+        columns come and how they are read, such as a query or a separator. All spellings of a file
+        have the same text, in every process. It is for comparison: whoever shows it shows a path.
+
+        Raises
+        ------
+        SourceError
+            A variable is not set, or a database's URL is none.
+        """
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the configuration that `source_from_config` takes, without credentials."""
+        ...
+
+
+@dataclass(frozen=True)
+class DemoSource:
+    """A part of the simulated census (see `jam_dagster.tables.domain.census_demo`).
+
+    Parameters
+    ----------
+    table
+        "census", the only one.
+    part
+        "private" or "public".
+    seed
+        Fixes every value.
+    rows
+        Number of rows; None: 30,000 private or 3,000 public ones.
+    period, drift
+        Of the private part: another year, month or day, such as ``2026-03`` or ``{partition}``,
+        whose population has drifted; see `jam_dagster.tables.domain.census_demo.simulate_period`.
+    """
+
+    table: str = "census"
+    part: Part = "private"
+    seed: int = 0
+    rows: int | None = None
+    period: str = ""
+    drift: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.table != "census":
+            raise SpecificationError(f"there is one demo table, 'census', not {self.table!r}")
+        _check_part(self.part)
+        if self.rows is not None and as_integer("the demo", "rows", self.rows) < 1:
+            raise SpecificationError(f"the demo: rows must be at least 1, got {self.rows}")
+        if as_integer("the demo", "seed", self.seed) < 0:
+            raise SpecificationError(f"the demo: seed must not be negative, got {self.seed}")
+        as_text("the demo", "period", self.period)
+        as_number("the demo", "drift", self.drift)
+        if self.part == "public" and self.period:
+            raise SpecificationError("the demo: period is for the private part; drop it")
+
+    @property
+    def restricted_because(self) -> str | None:
+        """None: see `Source.restricted_because`."""
+        return None
+
+    def read(self, *, private: bool) -> pd.DataFrame:
+        """Simulate the table (see `Source.read`)."""
+        rows = self.rows or _DEMO_ROWS[self.part]
+        if self.period:
+            return simulate_period(self.seed, rows, self.period, self.drift)
+        # The parts are simulated independently of each other.
+        if self.part == "private":
+            return simulate_census(self.seed, rows, 1)[0]
+        return simulate_census(self.seed, 1, rows)[1]
+
+    def describe(self) -> str:
+        """Return ``simulated census, PART part``."""
+        period = f" of {self.period}" if self.period else ""
+        return f"simulated census, {self.part} part{period}, seed {self.seed}"
+
+    def identity(self) -> str:
+        """Return the parameters of the simulation (see `Source.identity`)."""
+        parts = dataclasses.asdict(self) | {"rows": self.rows or _DEMO_ROWS[self.part]}
+        return canonical(demo=parts.pop("table"), **parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the configuration."""
+        return {"demo": self.table, "part": self.part} | changed_fields(self, "table", "part")
+
+
+@dataclass(frozen=True)
+class SplitSource:
+    """The private or the public part of a table that is split for an experiment.
+
+    Parameters
+    ----------
+    source
+        The whole table.
+    by, value, public_share, public_rows, private_share, seed
+        As in `stratified_split`. With `private_share`, rows are dropped until the share holds:
+        the number of private rows then tells how many have `value`, though it is published as
+        public. Such a split is for research (see `restricted_because`).
+    part
+        "private" or "public".
+    """
+
+    source: Source
+    by: str
+    value: Value
+    public_share: float
+    public_rows: float
+    private_share: float | None = None
+    seed: int = 0
+    part: Part = "private"
+
+    def __post_init__(self) -> None:
+        _check_part(self.part)
+        if isinstance(self.source, AssetSource):
+            raise SpecificationError(
+                f"asset {self.source.key} cannot be split by a release: its public part would be"
+                " read from a table that is private. Make two assets of it (with"
+                " jam_dagster.tables.stratified_split), and name each"
+            )
+        check_split(self.public_share, self.public_rows, self.private_share)
+
+    @property
+    def restricted_because(self) -> str | None:
+        """A reason where there is a `private_share`, or one of the source that is split."""
+        if self.private_share is not None:
+            return (
+                "the split has a private_share, so that the number of private records tells how"
+                f" many of them have {self.by} = {self.value}: leave private_share out, or use"
+                " seeded noise, for research"
+            )
+        return self.source.restricted_because
+
+    def read(self, *, private: bool) -> pd.DataFrame:
+        """Read and split (see `Source.read`); the whole table is private whichever part it is."""
+        table = self.source.read(private=True)
+        check_column(table, self.by)
+        # Whether there are enough rows of each kind is a count of private rows.
+        with private_values():
+            parts = stratified_split(
+                table,
+                by=self.by,
+                value=self.value,
+                public_share=self.public_share,
+                public_rows=self.public_rows,
+                private_share=self.private_share,
+                seed=self.seed,
+            )
+        part = parts[get_args(Part).index(self.part)]
+        return part if private else self.typed(part)
+
+    def typed(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return the public part with the types that its texts show (see `CsvSource.typed`)."""
+        return self.source.typed(table) if isinstance(self.source, _TYPED) else table
+
+    def describe(self) -> str:
+        """Return the source, and which part of which split."""
+        share = f", {self.public_share:.0%} of it {self.by} = {self.value}"
+        return (
+            f"{self.part} part of {self.source.describe()}, with {self.public_rows:g}"
+            f"{' of the' if self.public_rows < 1 else ''} rows set aside as public{share}"
+        )
+
+    def identity(self) -> str:
+        """Return the identity of the whole table and the split (see `Source.identity`)."""
+        return canonical(**{**self.to_dict(), "split": self.source.identity()})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the configuration."""
+        return {
+            "split": self.source.to_dict(),
+            "by": self.by,
+            "value": self.value,
+            "public_share": self.public_share,
+            "public_rows": self.public_rows,
+            "private_share": self.private_share,
+            "seed": self.seed,
+            "part": self.part,
+        }
+
+
+_TYPED = (CsvSource, SplitSource)
+
+
+def check_not_split(source: Source) -> None:
+    """Raise where a private table is split off row by row, though it protects something else.
+
+    A split divides rows, not people, and the size of its public part follows from the number of
+    private rows: that protects records that are replaced, and nothing beyond.
+
+    Raises
+    ------
+    SpecificationError
+        If the source is a `SplitSource`.
+    """
+    if isinstance(source, SplitSource):
+        raise SpecificationError(
+            "a split table protects single records that are replaced, since it divides rows and"
+            " not people, and its parts tell how many rows there are: give the private and the"
+            " public table as sources of their own, or use seeded noise, for research"
+        )
+
+
+def source_from_config(config: str | Mapping[str, Any]) -> Source:
+    """Build a source from what a configuration file says.
+
+    Parameters
+    ----------
+    config
+        A path that ends in .csv, .tsv or .parquet (a compressed CSV too), or one of
+        ``{"csv": path, ...}``, ``{"parquet": path}``, ``{"sql": url, "query": sql}``,
+        ``{"demo": "census", "part": ...}``, ``{"asset": key}`` and
+        ``{"split": {...}, "by": ..., ...}`` with the
+        parameters of the class as further keys.
+
+    Raises
+    ------
+    SpecificationError
+        A key is unknown, missing or of the wrong type.
+    """
+    if isinstance(config, str):
+        return _source_of_path(config)
+    if not isinstance(config, Mapping):
+        raise SpecificationError(f"a source must be a path or a mapping, got {config!r}")
+    kinds = [key for key in SOURCES if key in config]
+    if len(kinds) != 1:
+        raise SpecificationError(
+            f"a source needs one of the keys {', '.join(SOURCES)}, but it has"
+            f" {', '.join(map(str, config)) or 'none'}"
+        )
+    kind = kinds[0]
+    source, first = SOURCES[kind]
+    known = [one.name for one in fields(source) if one.name != first]
+    check_keys(f"source {kind!r}", config, [kind, *known])
+    given = {name: _checked(kind, name, value) for name, value in config.items() if name != kind}
+    if kind == "split":
+        given[first] = source_from_config(config[kind])
+    else:
+        given[first] = as_text("source", kind, config[kind])
+    needed = [one.name for one in fields(source) if one.default is dataclasses.MISSING]
+    missing = [name for name in needed if name not in given]
+    if missing:
+        raise SpecificationError(f"source {kind!r} needs the key {missing[0]!r}")
+    return cast(Source, source(**given))
+
+
+SOURCES: dict[str, tuple[type[Any], str]] = {
+    "csv": (CsvSource, "path"),
+    "parquet": (ParquetSource, "path"),
+    "sql": (SqlSource, "url"),
+    "demo": (DemoSource, "table"),
+    "split": (SplitSource, "source"),
+    "asset": (AssetSource, "key"),
+}
+"""Each kind of source by its key: its class, and the parameter that stands under the key."""
+
+
+def _source_of_path(path: str) -> Source:
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if {".csv", ".txt"} & set(suffixes[-2:]):
+        return CsvSource(path)
+    if ".tsv" in suffixes[-2:]:
+        return CsvSource(path, separator="\t")
+    if suffixes[-1:] in ([".parquet"], [".pq"]):
+        return ParquetSource(path)
+    raise SpecificationError(
+        f"cannot tell the format of {path!r} by its suffix: use .csv, .tsv or .parquet, or a"
+        f" mapping with one of the keys {', '.join(SOURCES)}"
+    )
+
+
+def _checked(kind: str, name: str, value: Any) -> Any:
+    what = f"source {kind!r}"
+    if name in ("missing", "text"):
+        return tuple(
+            as_text(what, f"each item of {name}", one) for one in as_list(what, name, value)
+        )
+    if name in ("public_share", "public_rows") or (name == "private_share" and value is not None):
+        return as_number(what, name, value)
+    if name in ("skipinitialspace", "multiline"):
+        return as_boolean(what, name, value)
+    if name == "seed":
+        return as_integer(what, name, value)
+    if name in ("separator", "encoding", "decimal", "query", "by", "part", "period"):
+        return as_text(what, name, value)
+    if name == "value" and not isinstance(value, str | int | float):
+        raise SpecificationError(f"{what}: value must be one value of the column, got {value!r}")
+    return value
+
+
+def _check_part(part: object) -> None:
+    if part not in get_args(Part):
+        raise SpecificationError(f"part must be 'private' or 'public', got {part!r}")

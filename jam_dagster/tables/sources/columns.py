@@ -1,0 +1,135 @@
+"""Columns: what each value of one is, whatever dtype the column has.
+
+A record's codes may depend on that record alone, or else changing one record could move all the
+others and no sensitivity would hold. What a reader makes of a column depends on all its rows, so
+nothing here does: values are read one by one, and a dtype is chosen only where it changes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from pandas.api.types import infer_dtype, is_object_dtype
+
+from jam_dagster.tables.domain.values import LARGEST_INTEGER, exact_number, truth_of
+
+
+def each_value(
+    column: pd.Series[Any],
+    function: Callable[[Any], Any],
+    missing: Any,
+    dtype: npt.DTypeLike = object,
+) -> npt.NDArray[Any]:
+    """Apply a function to each value, computed once for values that are the same.
+
+    Parameters
+    ----------
+    column
+        Values of any dtype, shape (rows,).
+    function
+        What to compute of a value.
+    missing
+        What stands for a missing value.
+    dtype
+        Of the result.
+
+    Returns
+    -------
+    array of shape (rows,)
+    """
+    distinct: Any
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        places, distinct = column.cat.codes.to_numpy(), column.cat.categories
+    elif is_object_dtype(column.dtype):
+        # Not by pandas, which takes True and 1 for the same value.
+        null = column.isna().to_numpy(dtype=bool)
+        places, distinct = np.arange(len(column)), column.to_numpy()
+        places = np.where(null, -1, places)
+        distinct = [None if lost else value for value, lost in zip(distinct, null, strict=True)]
+    else:
+        places, distinct = pd.factorize(column)
+    results = np.empty(len(distinct) + 1, dtype)
+    for place, value in enumerate(distinct):
+        results[place] = missing if value is None else function(value)
+    # The last one is for the -1 of missing values.
+    results[-1] = missing
+    return results[places]
+
+
+def numbers_of(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
+    """Return the number that each value is, NaN for a missing value and for what is no number."""
+    return each_value(column, _float, np.nan, np.float64)
+
+
+def _float(value: object) -> float:
+    number = exact_number(value)
+    if number is None:
+        return np.nan
+    try:
+        return float(number)
+    except OverflowError:
+        return np.inf if number > 0 else -np.inf
+
+
+def with_types(table: pd.DataFrame, keep: Collection[str]) -> pd.DataFrame:
+    """Return a table of texts, such as a CSV file, with the types that its texts show.
+
+    This looks at whole columns: it is for public tables. A column whose texts are all numbers or
+    all booleans becomes one of these.
+
+    Parameters
+    ----------
+    table
+        Columns of texts; others are left as they are.
+    keep
+        Names of columns to leave as texts.
+    """
+    typed = {
+        name: column
+        if name in keep or not isinstance(column.dtype, pd.StringDtype)
+        else _with_type(column)
+        for name, column in table.items()
+    }
+    return pd.DataFrame(typed, index=table.index)
+
+
+def _with_type(column: pd.Series[Any]) -> pd.Series[Any]:
+    for read in (exact_number, truth_of):
+        values = pd.Series(each_value(column, read, None), index=column.index, dtype=object)
+        if len(values) and not (values.isna() & column.notna()).any() and values.notna().any():
+            typed = exact_column(values)
+            return column if is_object_dtype(typed.dtype) else typed
+    return column
+
+
+def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column of objects with a dtype that holds each of its values exactly.
+
+    Where there is none, as for texts among numbers, it stays as it is. A missing value among
+    integers or booleans does not turn these into something else.
+    """
+    kind = infer_dtype(column, skipna=True)
+    gaps = bool(column.isna().any())
+    dtype: Any = None
+    if kind == "string":
+        dtype = "str"
+    elif kind == "boolean":
+        dtype = "boolean" if gaps else "bool"
+    elif kind == "floating":
+        dtype = "float64"
+    elif kind == "integer":
+        known = [value for value in column if not pd.isna(value)]
+        for fits in ("int64", "uint64"):
+            limits = np.iinfo(fits)
+            if dtype is None and limits.min <= min(known) and max(known) <= limits.max:
+                dtype = fits.replace("int", "Int").replace("u", "U") if gaps else fits
+    elif kind in ("decimal", "mixed-integer-float"):
+        numbers = [exact_number(value) for value in column]
+        exact = all(not isinstance(one, int) or abs(one) <= LARGEST_INTEGER for one in numbers)
+        if exact:
+            return pd.Series(numbers_of(column), index=column.index, name=column.name)
+    return column if dtype is None else column.astype(dtype)

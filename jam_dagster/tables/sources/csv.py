@@ -1,0 +1,255 @@
+"""Tables from CSV files, on disk or wherever fsspec reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from io import BytesIO
+from typing import IO, Any, NoReturn, cast
+
+import numpy as np
+import pandas as pd
+from pandas.io.common import get_handle  # type: ignore[import-not-found]  # not in its stubs
+
+from jam_dagster.common.redaction import private_values
+from jam_dagster.common.validation import changed_fields
+from jam_dagster.errors import SourceError, SpecificationError
+from jam_dagster.tables.domain.values import exact_number
+from jam_dagster.tables.sources.columns import each_value, with_types
+from jam_dagster.tables.sources.csv_records import BLANKS, CsvRecords, Form
+from jam_dagster.tables.sources.identity import canonical, encoding_name, place_of
+from jam_dagster.tables.sources.reading import expand_variables, reading
+
+MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
+"""Texts that stand for a missing value unless the source says otherwise."""
+
+
+@dataclass(frozen=True)
+class CsvSource:
+    r"""A CSV file with a header line.
+
+    Columns without a name in the header (row numbers, as pandas writes them) are left out.
+    Blank lines are no records, except in a file of one column, where each is a missing value
+    unless only blank lines follow.
+
+    A private file is checked line by line before it is parsed (see
+    `jam_dagster.tables.sources.csv_records`): each line is a record with as many fields as the
+    header.
+
+    Parameters
+    ----------
+    path
+        A path or an fsspec URL; ``${VARIABLE}`` is expanded when the file is read.
+    separator
+        One character, or ``\s+`` for any number of blanks.
+    encoding, decimal
+        How the file is written; a byte order mark is ignored.
+    skipinitialspace
+        Whether blanks after a separator belong to it.
+    missing
+        Texts that stand for a missing value.
+    text
+        Columns to keep as texts though they look like numbers, such as postal codes with
+        leading zeros.
+    multiline
+        Whether quoted fields of a private file may hold line breaks. Then quotes must stand where
+        RFC 4180 has them, and that one record is one person's is up to who writes the file: a
+        quote in the wrong place joins records.
+
+    Raises
+    ------
+    SpecificationError
+        `separator` or `decimal` is longer than a character, or is a quote or a line break; or
+        `multiline` files are separated by blanks.
+    """
+
+    path: str
+    separator: str = ","
+    encoding: str = "utf-8"
+    decimal: str = "."
+    skipinitialspace: bool = True
+    missing: tuple[str, ...] = MISSING
+    text: tuple[str, ...] = ()
+    multiline: bool = False
+
+    def __post_init__(self) -> None:
+        # Of longer ones pandas makes regular expressions, which break quoted fields.
+        single = len(self.separator) == 1 and self.separator not in '"\r\n'
+        if not single and self.separator != BLANKS:
+            raise SpecificationError(
+                "separator must be one character (or \\s+ for blanks), neither a quote nor a line"
+                f" break, got {self.separator!r}"
+            )
+        if self.multiline and self.separator in (" ", BLANKS):
+            raise SpecificationError(
+                "multiline needs a separator that is no blank: drop it, or write the file with"
+                " another separator"
+            )
+        if len(self.decimal) != 1:
+            raise SpecificationError(f"decimal must be one character, got {self.decimal!r}")
+
+    @property
+    def restricted_because(self) -> str | None:
+        """None: see `Source.restricted_because`."""
+        return None
+
+    def read(self, *, private: bool) -> pd.DataFrame:
+        """Read the file (see `Source.read`).
+
+        Private columns stay texts: the type that a column shows depends on all its rows, and one
+        record must not change how the others are read.
+        """
+        table = reading(
+            self.describe(), private, self._read_records if private else self._read_file
+        )
+        return table if private else self.typed(table)
+
+    def names(self) -> list[str]:
+        """Return the names of a public file's columns; no row is read.
+
+        Raises
+        ------
+        SourceError
+            The file cannot be found or read.
+        """
+
+        def header() -> pd.DataFrame:
+            options = self._options | {"encoding": self.encoding}
+            path = expand_variables(self.path)
+            first: pd.DataFrame = pd.read_csv(path, header=None, nrows=1, **options)
+            return first
+
+        return [str(name) for name in reading(self.describe(), False, header).iloc[0]]
+
+    def _read_file(self) -> pd.DataFrame:
+        """Read a public file, however its records are spread over lines."""
+        path = expand_variables(self.path)
+        options = self._options | {"encoding": self.encoding}
+        header = pd.read_csv(path, header=None, nrows=1, **options)
+        return self._parsed(path, header, options, private=False)
+
+    def _read_records(self) -> pd.DataFrame:
+        """Read a private file, each record of which stands alone."""
+        if self.separator != BLANKS and not self.separator.isascii():
+            raise SourceError(
+                f"{self.describe()}: the separator of a private file is an ASCII character: write"
+                " the file with another one"
+            )
+        form = Form(self.separator, self.skipinitialspace, self.multiline)
+        path = expand_variables(self.path)
+        with get_handle(path, "rb", compression="infer", is_text=False) as opened:
+            file = cast(IO[bytes], opened.handle)
+            records = CsvRecords(file, self.describe(), self.encoding, form)
+            header = pd.read_csv(BytesIO(records.header), header=None, **self._options)
+            # Blocks are read as they are parsed: what is parsed is what was checked.
+            return self._parsed(cast(Any, records), header, self._options, private=True)
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {
+            "sep": self.separator,
+            "skipinitialspace": self.skipinitialspace,
+            "keep_default_na": False,
+            "dtype": "str",
+        }
+
+    def _parsed(
+        self, file: Any, header: pd.DataFrame, options: dict[str, Any], *, private: bool
+    ) -> pd.DataFrame:
+        names = [str(name) for name in header.iloc[0]]
+        self._check_names(names, private)
+        missing = list(self.missing)
+        if len(names) == 1:
+            lines = pd.read_csv(file, header=None, skip_blank_lines=False, **options)
+            table = _one_column(lines, names[0], missing)
+        else:
+            table = pd.read_csv(file, na_values=missing, **options)
+        if len(table.columns) != len(names) or not isinstance(table.index, pd.RangeIndex):
+            with private_values() if private else nullcontext():
+                raise SourceError(
+                    f"{self.describe()}: lines have more fields than the header: check the"
+                    " separator, and quote fields that contain it"
+                )
+        places = [place for place, name in enumerate(names) if name != ""]
+        table = table.iloc[:, places]
+        return table if self.decimal == "." else self._with_points(table, places, private)
+
+    def typed(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return a public table as `read` returns it where it is private, with types."""
+        return with_types(table, self.text)
+
+    def _check_names(self, names: list[str], private: bool) -> None:
+        for name in self.text:
+            if name not in names:
+                raise SourceError(
+                    f"{self.describe()} has no column {name!r}, which `text` lists: remove it there"
+                )
+        for place, name in enumerate(names, start=1):
+            if name and names.count(name) > 1:
+                # Where a private file has no header, its first line is a record.
+                which = f"column {place}" if private else f"column {name!r}"
+                raise SourceError(
+                    f"{self.describe()}: {which} has the name of another one: rename it, and check"
+                    " that the first line is a header"
+                )
+
+    def _with_points(
+        self, table: pd.DataFrame, places: Sequence[int], private: bool
+    ) -> pd.DataFrame:
+        """Return a table whose numbers have a decimal point, written value by value."""
+
+        def with_point(text: str) -> str | None:
+            written = text.replace(self.decimal, ".")
+            if exact_number(written) is None:
+                return text
+            return None if exact_number(text) is not None and "." in text else written
+
+        columns = {}
+        for place, (name, column) in zip(places, table.items(), strict=True):
+            if name not in self.text:
+                written = each_value(column, with_point, "")
+                wrong = pd.isna(written)
+                if wrong.any():
+                    self._refuse_points(place + 1, name, private, bool(wrong[column.notna()].all()))
+                written[column.isna()] = None
+                column = pd.Series(written, index=column.index, dtype="str")
+            columns[name] = column
+        return pd.DataFrame(columns, index=table.index)
+
+    def _refuse_points(self, place: int, name: Any, private: bool, whole: bool) -> NoReturn:
+        # Where a private file has no header, the name is a value, and which column holds such a
+        # number may follow from one record.
+        which = f"column {place}" if private else f"column {name!r}"
+        with private_values() if private and not whole else nullcontext():
+            raise SourceError(
+                f"{self.describe()}: {which} holds numbers with a point, though `decimal` is"
+                f" {self.decimal!r}: mend them, or list the column in `text`"
+            )
+
+    def describe(self) -> str:
+        """Return ``CSV file PATH``."""
+        return f"CSV file {self.path}"
+
+    def identity(self) -> str:
+        """Return the file and how it is read (see `Source.identity`)."""
+        options = changed_fields(self, "path", "encoding")
+        for name in ("missing", "text"):
+            if name in options:
+                options[name] = sorted({*options[name]})
+        encoding = encoding_name(self.encoding)
+        if encoding != encoding_name(CsvSource.encoding):
+            options["encoding"] = encoding
+        return canonical(csv=place_of(self.path), **options)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the configuration, what differs from the defaults only."""
+        return {"csv": self.path} | changed_fields(self, "path")
+
+
+def _one_column(lines: pd.DataFrame, name: str, missing: list[str]) -> pd.DataFrame:
+    """Return the column under a header, given every line of the file, blank ones too."""
+    written = lines[0].fillna("")
+    filled = np.flatnonzero(written != "")
+    column = written.iloc[filled[0] + 1 : filled[-1] + 1].reset_index(drop=True)
+    return pd.DataFrame({name: column.mask(column.isin([*missing, ""]))})

@@ -1,0 +1,366 @@
+"""The records of a private CSV file, each of which is read by its own bytes alone.
+
+A quote at the beginning of a field would swallow lines up to the next one, so that one record
+decides how many others there are. Here a line is a record: it is checked by itself, from its first
+byte to its last, and the file is refused where one line leaves a quote open or has another number
+of fields than the header. What passes is parsed line by line as if each stood alone. With
+``multiline`` a quoted field may hold line breaks; then each quote has to stand where RFC 4180 has
+it, and where records begin is the writer's word.
+
+Blocks of bytes are checked with NumPy, and only lines with a quote in an unusual place one by one.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.common.redaction import private_values
+from jam_dagster.errors import SourceError
+
+if TYPE_CHECKING:
+    from codecs import IncrementalDecoder
+
+Bytes = npt.NDArray[np.uint8]
+Places = npt.NDArray[np.intp]
+Marks = npt.NDArray[np.bool_]
+
+BLOCK_BYTES = 1 << 20
+"""Bytes that are read at a time."""
+
+BLANKS = r"\s+"
+"""The separator that stands for any number of blanks."""
+
+_TAB, _BREAK, _RETURN, _BLANK, _QUOTE = b'\t\n\r "'
+# Those before a quote that are looked at block by block; beyond, the line is looked at by itself.
+_BLANKS = 8
+_MARK = b"\xef\xbb\xbf"
+# What one line holds decides how the next ones are decoded.
+_STATEFUL = re.compile(r"utf[-_]?7|iso2022|hz$|.*escape|punycode|idna")
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the fields of a record are separated.
+
+    Parameters
+    ----------
+    separator
+        One ASCII character, or `BLANKS`.
+    skipinitialspace
+        Whether blanks after a separator belong to it.
+    multiline
+        Whether a quoted field may hold line breaks.
+    """
+
+    separator: str
+    skipinitialspace: bool = True
+    multiline: bool = False
+
+    @property
+    def byte(self) -> int | None:
+        """The separator as a byte; None for `BLANKS`."""
+        return None if self.separator == BLANKS else ord(self.separator)
+
+    @property
+    def by_bytes(self) -> bool:
+        """Whether a separator is one whatever stands before it, so that counting bytes counts it.
+
+        Blanks after a blank that separates may belong to it.
+        """
+        return self.separator not in (BLANKS, " ")
+
+    def fields(self, line: bytes) -> int | None:
+        """Return how many fields a line has by itself, 0 for a blank one.
+
+        Parameters
+        ----------
+        line
+            Without its line break.
+
+        Returns
+        -------
+        int or None
+            None where a quote is left open.
+        """
+        if re.fullmatch(self._blank, line):
+            return 0
+        before, field, between, after = map(re.compile, self._parts)
+        count, found = 0, before.match(line)
+        while found is not None and (found := field.match(line, found.end())):
+            count += 1
+            if after.fullmatch(line, found.end()):
+                return count
+            found = between.match(line, found.end())
+        return None
+
+    def lines_of(self, fields: int) -> re.Pattern[bytes]:
+        """Return what lines with a number of fields are, each by itself, among blank ones."""
+        before, field, between, after = self._parts
+        others = b"(?:%b%b){%d}" % (between, field, fields - 1)
+        record = b"(?!%b\n)%b" % (self._blank, before + field + others + after)
+        # A file of one column has blank records.
+        return re.compile(b"(?:(?:%b|%b)\n)*+" % (record, self._blank))
+
+    @property
+    def _blank(self) -> bytes:
+        """What a line is that is no record; a return is what is left of a line break."""
+        blanks = b" \t".replace(self.separator.encode(), b"")
+        return rb"[%b]*+\r?+" % blanks
+
+    @property
+    def _parts(self) -> tuple[bytes, bytes, bytes, bytes]:
+        """Return what stands before the fields of a line, one field, between and after them."""
+        within = b'[^"]' if self.multiline else rb'[^"\n]'
+        quoted = b'"(?:%b|"")*+"' % within
+        if self.separator == BLANKS:
+            token = rb'(?:%b[^ \t\n]*+|[^" \t\n][^ \t\n]*+)' % quoted
+            return rb"[ \t]*+", token, rb"[ \t]++", rb"[ \t]*+"
+        separator = re.escape(self.separator.encode())
+        # A quote after the closing one, or within a field that begins without, is a character.
+        others = rb"[^%b\n]*+" % separator
+        blanks = b" *+" if self.skipinitialspace else b""
+        return b"", b'%b(?:%b%b|(?!")%b)' % (blanks, quoted, others, others), separator, b""
+
+
+class CsvRecords:
+    """A private CSV file as a stream of UTF-8, checked before a reader has it.
+
+    Parameters
+    ----------
+    file
+        Its bytes.
+    what
+        The file in words, for errors.
+    encoding
+        How it is written.
+    form
+        How fields are separated.
+
+    Attributes
+    ----------
+    header
+        The first line that is not blank, the line break left out; empty where there is none.
+
+    Raises
+    ------
+    SourceError
+        The header is not one record.
+    PrivateValuesError
+        Here or while it is read: a line is not one record with as many fields as the header.
+    UnicodeError, LookupError
+        It is not text in that encoding, or there is none of that name.
+    """
+
+    def __init__(self, file: IO[bytes], what: str, encoding: str, form: Form) -> None:
+        self._file, self._what, self._form = file, what, form
+        self._decoder = _decoder(encoding, what)
+        self._blocks = self._checked()
+        self.header, self._count = b"", 0
+        self._lines = form.lines_of(1)
+        self._first = next(self._blocks, b"")
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next records, whole, whatever `size` is; nothing at the end."""
+        first, self._first = self._first, b""
+        return first or next(self._blocks, b"")
+
+    def _checked(self) -> Iterator[bytes]:
+        for block in self._whole_records():
+            if not self._count:
+                self._take_header(block)
+            if self._count and not self._holds(block):
+                with private_values():
+                    raise self._fault()
+            yield block
+
+    def _take_header(self, block: bytes) -> None:
+        """Learn from the first line that is not blank how many fields a record has."""
+        for line in _each_record(block, self._form):
+            count = self._form.fields(line)
+            if count is None:
+                raise self._fault()
+            if count:
+                self.header, self._count = line, count
+                self._lines = self._form.lines_of(count)
+                return
+
+    def _fault(self) -> SourceError:
+        hint = (
+            "each quote stands at the beginning or the end of a field or is doubled, and the last"
+            " one is closed"
+            if self._form.multiline
+            else "fields that hold the separator are quoted, and no field holds a line break"
+            " (unless `multiline` is set)"
+        )
+        return SourceError(
+            f"{self._what}: its lines are not all records with as many fields as the header: check"
+            f" that the separator is right, {hint}"
+        )
+
+    def _whole_records(self) -> Iterator[bytes]:
+        """Yield blocks that end where a record does, with one line feed between records."""
+        rest, begun, wanted = b"", False, BLOCK_BYTES
+        while True:
+            read = self._file.read(wanted)
+            data = self._decoded(read)
+            if not begun and (rest or data):
+                whole = rest + data
+                if len(whole) < len(_MARK) and read:
+                    rest = whole
+                    continue
+                rest, data, begun = b"", whole.removeprefix(_MARK), True
+            data = rest + data
+            if not read:
+                if data and not data.endswith(b"\n"):
+                    data += b"\n"
+                if data:
+                    yield self._one_break(data)
+                return
+            cut = self._cut(data)
+            # A record longer than a block is not looked through again for each further block.
+            wanted = BLOCK_BYTES if cut else max(BLOCK_BYTES, len(data))
+            if cut:
+                yield self._one_break(data[:cut])
+            rest = data[cut:]
+
+    def _decoded(self, read: bytes) -> bytes:
+        if self._decoder is None:
+            return read
+        return self._decoder.decode(read, final=not read).encode()
+
+    def _one_break(self, data: bytes) -> bytes:
+        """Return records with one kind of line break between them."""
+        if self._form.multiline or b"\r" not in data:
+            return data
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _cut(self, data: bytes) -> int:
+        """Return where the last whole record of some data ends."""
+        if not self._form.multiline:
+            # A return at the very end may be half of a line break.
+            return max(data.rfind(b"\n"), data.rfind(b"\r", 0, max(0, len(data) - 1))) + 1
+        held = np.frombuffer(data, np.uint8)
+        breaks = np.flatnonzero(held == _BREAK)
+        quotes = np.flatnonzero(held == _QUOTE)
+        outside = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
+        return int(outside[-1]) + 1 if len(outside) else 0
+
+    def _holds(self, block: bytes) -> bool:
+        """Whether each record of a block has the fields that the header has."""
+        held = np.frombuffer(block, np.uint8)
+        if self._form.multiline:
+            return self._multiline_holds(held)
+        ends = np.flatnonzero(held == _BREAK)
+        if self._form.separator == " ":
+            return self._each_holds(held, ends, np.ones(len(ends), bool))
+        if b'"' not in block:
+            return self._counts_hold(held, ends, self._counts(held, ends))
+        quotes = np.flatnonzero(held == _QUOTE)
+        if self._form.by_bytes:
+            in_turn = np.arange(len(quotes)) % 2 == 0
+            if not _quoted(held)[ends].any() and self._stand_well(held, quotes, in_turn).all():
+                return self._counts_hold(held, ends, self._counts(held, ends))
+        lines = np.searchsorted(ends, quotes)
+        if self._form.by_bytes:
+            unusual = self._unusual(held, ends, quotes, lines)
+        else:
+            unusual = np.zeros(len(ends), bool)
+            unusual[lines] = True
+        if not self._each_holds(held, ends, unusual):
+            return False
+        rest = held[~np.repeat(unusual, np.diff(ends, prepend=-1))]
+        return not len(rest) or self._holds(rest.tobytes())
+
+    def _unusual(self, held: Bytes, ends: Places, quotes: Places, lines: Places) -> Marks:
+        """Return which lines have a quote within a field, or an odd number of them."""
+        first = np.searchsorted(lines, np.arange(len(ends) + 1))
+        opening = (np.arange(len(quotes)) - first[lines]) % 2 == 0
+        unusual: Marks = np.diff(first) % 2 == 1
+        unusual[lines[~self._stand_well(held, quotes, opening)]] = True
+        return unusual
+
+    def _stand_well(self, held: Bytes, quotes: Places, opening: Marks) -> Marks:
+        """Return which quotes stand at a field's beginning or end, or beside their double."""
+        # The last byte is a line break, so it stands well before the first one.
+        before = held[quotes - 1]
+        if self._form.skipinitialspace:
+            for blanks in range(2, _BLANKS + 2):
+                behind = opening & (before == _BLANK)
+                if not behind.any():
+                    break
+                before[behind] = held[quotes[behind] - blanks]
+        after = held[quotes + 1]
+        sides = np.where(opening, before, after)
+        well: Marks = (sides == self._form.byte) | (sides == _BREAK) | (sides == _QUOTE)
+        if self._form.multiline:
+            well |= ~opening & (sides == _RETURN)
+        return well
+
+    def _counts(self, held: Bytes, ends: Places) -> Places:
+        """Return the number of fields of each record whose quotes stand well."""
+        if self._form.separator == BLANKS:
+            blank = (held == _BLANK) | (held == _TAB) | (held == _BREAK)
+            begins = ~blank
+            begins[1:] &= blank[:-1]
+            return np.diff(np.searchsorted(np.flatnonzero(begins), ends), prepend=0)
+        separators = np.flatnonzero(held == self._form.byte)
+        separators = separators[~_quoted(held)[separators]]
+        return np.diff(np.searchsorted(separators, ends), prepend=0) + 1
+
+    def _counts_hold(self, held: Bytes, ends: Places, counts: Places) -> bool:
+        wrong = counts != self._count
+        # Blank lines, and those of blanks alone, are no records.
+        return not wrong.any() or self._each_holds(held, ends, wrong)
+
+    def _each_holds(self, held: Bytes, ends: Places, chosen: Marks) -> bool:
+        """Whether some lines, each looked at by itself, have the fields that the header has."""
+        lines = held[np.repeat(chosen, np.diff(ends, prepend=-1))].tobytes()
+        return self._lines.fullmatch(lines) is not None
+
+    def _multiline_holds(self, held: Bytes) -> bool:
+        quotes = np.flatnonzero(held == _QUOTE)
+        opening = np.arange(len(quotes)) % 2 == 0
+        if len(quotes) % 2 or not self._stand_well(held, quotes, opening).all():
+            return False
+        breaks = np.flatnonzero((held == _BREAK) | (held == _RETURN))
+        outside = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
+        returns = outside[held[outside] == _RETURN]
+        if (held[returns + 1] != _BREAK).any():
+            return False
+        ends = outside[held[outside] == _BREAK]
+        return self._counts_hold(held, ends, self._counts(held, ends))
+
+
+def _quoted(held: Bytes) -> Marks:
+    """Return which bytes have an odd number of quotes before them, themselves included."""
+    # The sum may wrap: it stays odd or even.
+    odd: Marks = np.cumsum(held == _QUOTE, dtype=np.uint8) % 2 == 1
+    return odd
+
+
+def _each_record(block: bytes, form: Form) -> Iterator[bytes]:
+    if not form.multiline:
+        yield from (found[0] for found in re.finditer(rb"[^\n]+", block))
+        return
+    for found in re.finditer(rb'(?:[^"\n]|"[^"]*+")++', block):
+        yield found[0].removesuffix(b"\r")
+
+
+def _decoder(encoding: str, what: str) -> IncrementalDecoder | None:
+    """Return what decodes a file, None where it is UTF-8 already."""
+    name = codecs.lookup(encoding).name
+    if _STATEFUL.match(name):
+        raise SourceError(
+            f"{what}: in encoding {encoding} one line decides how others are read: write the file"
+            " in UTF-8"
+        )
+    # Encodings that decode to something else than text are none.
+    "".encode(name)
+    return None if name == "utf-8" else codecs.getincrementaldecoder(name)("strict")

@@ -1,0 +1,232 @@
+"""Tables from Parquet files, on disk or wherever fsspec reaches, whole or in chunks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from pandas.api.types import is_object_dtype
+
+from jam_dagster.errors import SourceError
+from jam_dagster.tables.sources.columns import exact_column
+from jam_dagster.tables.sources.identity import canonical, place_of
+from jam_dagster.tables.sources.reading import expand_variables, reading
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+CHUNK_ROWS = 1 << 16
+"""Rows of a chunk, at most."""
+
+# By default integers with a gap become floats, which hold fewer digits.
+_GAPS = {"integer_object_nulls": True}
+# Bytes of a column that are read at a time; without it, a row group's are.
+_BUFFER_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class ParquetSource:
+    """A Parquet file or folder.
+
+    Parameters
+    ----------
+    path
+        A path or an fsspec URL; ``${VARIABLE}`` is expanded when the file is read.
+    """
+
+    path: str
+
+    @property
+    def restricted_because(self) -> str | None:
+        """None: see `Source.restricted_because`."""
+        return None
+
+    def read(self, *, private: bool) -> pd.DataFrame:
+        """Read the file (see `Source.read`); a named index becomes columns."""
+        path = expand_variables(self.path)
+        table = reading(self.describe(), private, lambda: _read_parquet(path))
+        self._check_unique(list(table.columns))
+        return table
+
+    def names(self) -> list[str]:
+        """Return the names of the columns, from the schema.
+
+        Raises
+        ------
+        SourceError
+            The table cannot be found or read.
+        """
+        path = expand_variables(self.path)
+        schema = reading(self.describe(), False, lambda: _dataset(path).schema)
+        return [*map(str, schema.names), *_numbered_index(schema)]
+
+    def rows(self, *, private: bool) -> int:
+        """Return the number of rows, from the files' footers (see `Source.read`)."""
+        path = expand_variables(self.path)
+        return reading(
+            self.describe(),
+            private,
+            lambda: sum(int(fragment.metadata.num_rows) for fragment in _dataset(path).fragments),
+        )
+
+    def chunks(self, columns: Sequence[str], *, private: bool) -> Iterator[pd.DataFrame]:
+        """Read some columns, at most `CHUNK_ROWS` rows at a time.
+
+        Values are those of `read`; a column's dtype may differ from chunk to chunk. Memory is
+        that of a chunk, whatever the number of rows and of those in a row group.
+
+        Parameters
+        ----------
+        columns
+            Names. If one is not there, the chunks have all columns that are.
+        private
+            As for `Source.read`.
+
+        Yields
+        ------
+        DataFrame
+            One row a record, in the order of `read`; for a table of none, its columns alone.
+
+        Raises
+        ------
+        SourceError
+            The table cannot be found or read.
+        """
+        path = expand_variables(self.path)
+        dataset = reading(self.describe(), private, lambda: _dataset(path))
+        names = list(dataset.schema.names)
+        self._check_unique(names)
+        missing = set(columns) - set(names)
+        if missing and missing <= _numbered_index(dataset.schema):
+            # An index that only counts is not stored as a column.
+            yield self.read(private=private)
+            return
+        fields = [field for field in dataset.schema if missing or field.name in columns]
+        frames = _frames(dataset, fields)
+        while True:
+            frame = reading(self.describe(), private, lambda: next(frames, None))
+            if frame is None:
+                return
+            yield frame
+
+    def _check_unique(self, names: Sequence[Any]) -> None:
+        if len(set(names)) < len(names):
+            raise SourceError(f"{self.describe()} has two columns of the same name: rename one")
+
+    def describe(self) -> str:
+        """Return ``Parquet file PATH``."""
+        return f"Parquet file {self.path}"
+
+    def identity(self) -> str:
+        """Return the file or folder (see `Source.identity`)."""
+        return canonical(parquet=place_of(self.path))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the configuration."""
+        return {"parquet": self.path}
+
+
+def _read_parquet(path: str) -> pd.DataFrame:
+    table = pd.read_parquet(path, engine="pyarrow", to_pandas_kwargs=_GAPS)
+    index = table.index
+    names = [str(name) for name in index.names if name is not None]
+    if names and isinstance(index, pd.RangeIndex):
+        table = table.reset_index()
+    elif names:
+        columns = pd.read_parquet(
+            path,
+            engine="pyarrow",
+            columns=names,
+            to_pandas_kwargs=_GAPS | {"ignore_metadata": True},
+        )
+        table = pd.concat([columns, table.reset_index(drop=True)], axis=1)
+    return _exact(table.reset_index(drop=True))
+
+
+def _exact(table: pd.DataFrame) -> pd.DataFrame:
+    """Give columns of objects a dtype that holds their values exactly, where there is one."""
+    for place in range(len(table.columns)):
+        column = table.iloc[:, place]
+        if is_object_dtype(column.dtype):
+            table.isetitem(place, exact_column(column).array)
+    return table
+
+
+def _dataset(path: str) -> pq.ParquetDataset:
+    """Return the files that a path stands for, found as `pandas.read_parquet` finds them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyarrow import fs
+
+    filesystem: Any
+    if "://" not in path:
+        return pq.ParquetDataset(os.path.expanduser(path), filesystem=fs.LocalFileSystem())
+    try:
+        filesystem, path = fs.FileSystem.from_uri(path)
+    except (TypeError, pa.ArrowException):
+        import fsspec
+
+        filesystem, path = fsspec.core.url_to_fs(path)
+    return pq.ParquetDataset(path, filesystem=filesystem)
+
+
+def _frames(dataset: pq.ParquetDataset, fields: Sequence[pa.Field]) -> Iterator[pd.DataFrame]:
+    """Yield the rows of all files, with what the folders' names (``year=2024``) say."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyarrow.dataset import get_partition_keys
+
+    empty = True
+    for fragment in dataset.fragments:
+        stored = [one for one in fields if one.name in fragment.physical_schema.names]
+        constants = get_partition_keys(fragment.partition_expression)
+        with pq.ParquetFile(
+            fragment.path,
+            filesystem=dataset.filesystem,
+            metadata=fragment.metadata,
+            # Each text once, with the places where it occurs.
+            read_dictionary=[
+                one.name
+                for one in stored
+                if _is_text(fragment.physical_schema.field(one.name).type)
+            ],
+            pre_buffer=False,
+            buffer_size=_BUFFER_BYTES,
+        ) as file:
+            names = [one.name for one in stored]
+            for batch in file.iter_batches(CHUNK_ROWS, columns=names):
+                arrays = [_array(batch, field, constants) for field in fields]
+                table = pa.table(arrays, [field.name for field in fields])
+                yield _exact(table.to_pandas(**_GAPS))
+                empty = False
+    if empty:
+        yield _exact(pa.schema(fields).empty_table().to_pandas(**_GAPS))
+
+
+def _array(batch: pa.RecordBatch, field: pa.Field, constants: Mapping[str, Any]) -> pa.Array:
+    """Return a column as the first file has it; one that another file lacks is missing there."""
+    import pyarrow as pa
+
+    if field.name not in batch.schema.names:
+        value = constants.get(field.name)
+        return pa.nulls(len(batch)) if value is None else pa.repeat(value, len(batch))
+    array = batch.column(field.name)
+    if _is_text(field.type) and pa.types.is_dictionary(array.type):
+        return array
+    return array if array.type == field.type else array.cast(field.type)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _numbered_index(schema: pa.Schema) -> set[str]:
+    """Return the name of an index that pandas stored as start, stop and step, if it has one."""
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return {str(one["name"]) for one in index if isinstance(one, dict) and one["name"] is not None}

@@ -1,0 +1,95 @@
+"""Sources of snapshots: ``{partition}`` in a path or a query stands for the partition to read."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any, TypeVar
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.tables.sources.base import Source
+from jam_dagster.tables.sources.public import PublicSources
+
+AnySource = TypeVar("AnySource", bound=Source | PublicSources)
+
+PLACEHOLDER = "{partition}"
+
+_LONGEST = 100
+# No quote, space or slash, so that it can stand in a query and in a path. Two hyphens begin a
+# comment in a query, and so does one at the end before another one of the query.
+_PARTITION = re.compile(r"[A-Za-z0-9](?:-?[A-Za-z0-9_.])*")
+
+
+def check_partition(partition: object) -> str:
+    """Return the name of a partition, once it can stand in paths and queries.
+
+    Raises
+    ------
+    SpecificationError
+        If it is not of letters, digits, '.', '_' and '-', beginning with a letter or a digit; or
+        has two '-' together or one at its end; or is longer than 100 characters.
+    """
+    if (
+        not isinstance(partition, str)
+        or len(partition) > _LONGEST
+        or not _PARTITION.fullmatch(partition)
+    ):
+        raise SpecificationError(
+            f"a partition must be a text of at most {_LONGEST} letters, digits, '.', '_' and '-'"
+            f" that begins with a letter or a digit, since it stands in paths and queries; '-'"
+            f" stands alone and not at the end, since '--' begins a comment in a query; got"
+            f" {partition!r}: rename it, such as with '_'"
+        )
+    return partition
+
+
+def is_partitioned(source: Source | PublicSources) -> bool:
+    """Whether ``{partition}`` stands in any text of a source, such as its path or query."""
+    if isinstance(source, PublicSources):
+        return any(is_partitioned(one) for one in source.tables.values())
+    return any(
+        PLACEHOLDER in value if isinstance(value, str) else is_partitioned(value)
+        for value in _parts(source).values()
+    )
+
+
+def at_partition(source: AnySource, partition: str) -> AnySource:
+    """Return the source of one partition: itself where it has no ``{partition}``.
+
+    Parameters
+    ----------
+    source
+        The sources of this package are dataclasses, of whose texts each may hold ``{partition}``.
+    partition
+        Its name.
+
+    Raises
+    ------
+    SpecificationError
+        If the source needs a partition and this is none, such as the empty one.
+    """
+    if not is_partitioned(source):
+        return source
+    check_partition(partition)
+    if isinstance(source, PublicSources):
+        tables = {name: at_partition(one, partition) for name, one in source.tables.items()}
+        return dataclasses.replace(source, tables=tables)
+    changed: dict[str, Any] = {
+        name: value.replace(PLACEHOLDER, partition)
+        if isinstance(value, str)
+        else at_partition(value, partition)
+        for name, value in _parts(source).items()
+    }
+    return dataclasses.replace(source, **changed)  # type: ignore[type-var]  # it has fields
+
+
+def _parts(source: Any) -> dict[str, Any]:
+    """Return the texts among a source's fields, and the sources within it."""
+    if not dataclasses.is_dataclass(source):
+        return {}
+    values = {one.name: getattr(source, one.name) for one in dataclasses.fields(source)}
+    return {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, str) or dataclasses.is_dataclass(value)
+    }

@@ -1,0 +1,126 @@
+"""The last release as the public table of the next: what of it is taken, and what of the first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jam_dagster.common.validation import as_number, check_keys
+from jam_dagster.errors import SpecificationError
+from jam_dagster.tables.codes.table import EncodedTable
+from jam_dagster.tables.sources.base import Source, source_from_config
+from jam_dagster.tables.sources.public import PUBLIC_TABLES, PublicSources
+
+PREVIOUS_RELEASE = "previous_release"
+
+# Fixes which rows are taken; any other number would do as well.
+_SEED = 20260101
+
+
+@dataclass(frozen=True)
+class PreviousRelease:
+    """A public source for a release with partitions: the synthetic table of the partition before.
+
+    It was paid for when it was made, so to use it costs nothing, like any public table.
+
+    Parameters
+    ----------
+    first
+        The public table for the first partition, which has none before it.
+    first_share
+        The share of rows of `first` in the public table of every later partition, at least 0 and
+        less than 1. With 0 whatever the last release lost or got wrong is passed on until it is
+        measured on the private table; with a share, what `first` knows is never lost altogether.
+
+    Raises
+    ------
+    SpecificationError
+        If the share is out of range.
+    """
+
+    first: Source
+    first_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        share = as_number(f"public.{PREVIOUS_RELEASE}", "first_share", self.first_share)
+        if not 0 <= share < 1:
+            raise SpecificationError(
+                f"public.{PREVIOUS_RELEASE}: first_share must be at least 0 and less than 1, got"
+                f" {share}."
+            )
+
+    def table(self, previous: EncodedTable, first: EncodedTable) -> EncodedTable:
+        """Return the public table of a later partition.
+
+        Parameters
+        ----------
+        previous, first
+            The last release and the given table, over one domain.
+
+        Returns
+        -------
+        EncodedTable
+            As many records as `previous` has: of `first` the share, each as often as any other
+            but for one, and for the rest records of `previous`. The same for the same tables.
+        """
+        taken = round(self.first_share * previous.records)
+        if not taken:
+            return previous
+        rng = np.random.default_rng(_SEED)
+        repeated = np.resize(rng.permutation(first.records), taken)
+        left = np.sort(rng.permutation(previous.records)[taken:])
+        columns = tuple(
+            np.concatenate([ours[left], theirs[repeated]])
+            for ours, theirs in zip(previous.columns, first.columns, strict=True)
+        )
+        return EncodedTable(previous.domain, columns)
+
+    def describe(self, before: str) -> str:
+        """Return in words where the public table comes from, after partition `before`."""
+        mixed = (
+            f", {self.first_share:.0%} of it from {self.first.describe()}"
+            if self.first_share
+            else ""
+        )
+        return f"synthetic table of partition {before} of this release{mixed}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the configuration that `public_from_config` takes, without credentials."""
+        given: dict[str, Any] = {"first": self.first.to_dict()}
+        if self.first_share:
+            given["first_share"] = self.first_share
+        return {PREVIOUS_RELEASE: given}
+
+
+def public_from_config(
+    config: str | Mapping[str, Any],
+) -> Source | PublicSources | PreviousRelease:
+    """Build what a release has as ``public``: a source, several, or the previous release.
+
+    Parameters
+    ----------
+    config
+        What `source_from_config` takes; ``{"tables": {name: such a source}}``; or
+        ``{"previous_release": {"first": such a source}}`` with ``first_share`` as a further key.
+
+    Raises
+    ------
+    SpecificationError
+        A key is unknown, missing or of the wrong type.
+    """
+    if isinstance(config, Mapping) and PUBLIC_TABLES in config:
+        return PublicSources.from_config(config)
+    if not isinstance(config, Mapping) or PREVIOUS_RELEASE not in config:
+        return source_from_config(config)
+    check_keys("public", config, (PREVIOUS_RELEASE,))
+    given = config[PREVIOUS_RELEASE]
+    if not isinstance(given, Mapping) or given.get("first") is None:
+        raise SpecificationError(
+            f"public.{PREVIOUS_RELEASE} needs the key 'first': the public table for the first"
+            f" partition, such as {{previous_release: {{first: survey_2016.csv}}}}"
+        )
+    check_keys(f"public.{PREVIOUS_RELEASE}", given, ("first", "first_share"))
+    return PreviousRelease(source_from_config(given["first"]), given.get("first_share", 0.0))

@@ -1,0 +1,223 @@
+"""Several public sources by name, each with all attributes of the domain or some."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.common.validation import check_keys
+from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.tables.codes.encode import encode
+from jam_dagster.tables.codes.marginals import MarginalSource
+from jam_dagster.tables.codes.public import PublicTables
+from jam_dagster.tables.codes.table import EncodedTable
+from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.domain import Domain
+from jam_dagster.tables.domain.draft import draft_domain
+from jam_dagster.tables.sources.base import Source, source_from_config
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PUBLIC_TABLES = "tables"
+
+TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*")
+"""What a public table may be called: its name is part of the names of assets."""
+
+
+@dataclass(frozen=True)
+class PublicSources:
+    """Several public tables, in order of preference; or one that may lack attributes.
+
+    Parameters
+    ----------
+    tables
+        The sources by name. What of the domain a table has no column for, it knows nothing of.
+
+    Raises
+    ------
+    SpecificationError
+        If there is none, or a name is not of lower-case letters, digits and '_'.
+    """
+
+    tables: Mapping[str, Source]
+
+    def __post_init__(self) -> None:
+        if not self.tables:
+            raise SpecificationError("public.tables needs at least one table, such as census: ...")
+        for name in self.tables:
+            if not isinstance(name, str) or not TABLE_NAME.fullmatch(name):
+                raise SpecificationError(
+                    f"public.tables: a table's name begins with a lower-case letter and is of"
+                    f" lower-case letters, digits and '_', got {name!r}."
+                )
+        object.__setattr__(self, "tables", dict(self.tables))
+
+    def describe(self) -> str:
+        """Return in words where the tables come from."""
+        return "; ".join(f"{name}: {source.describe()}" for name, source in self.tables.items())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the configuration, without credentials."""
+        return {PUBLIC_TABLES: {name: source.to_dict() for name, source in self.tables.items()}}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> PublicSources:
+        """Build them from ``{"tables": {name: what `source_from_config` takes}}``.
+
+        Raises
+        ------
+        SpecificationError
+            A key is unknown, missing or of the wrong type.
+        """
+        check_keys("public", config, (PUBLIC_TABLES,))
+        given = config[PUBLIC_TABLES]
+        if not isinstance(given, Mapping):
+            raise SpecificationError(
+                "public.tables needs tables by name, such as {census: census.parquet, survey:"
+                f" survey.csv}}, got {type(given).__name__}."
+            )
+        sources = {}
+        for name, source in given.items():
+            try:
+                sources[name] = source_from_config(source)
+            except SpecificationError as error:
+                raise SpecificationError(f"public.tables.{name}: {error}") from None
+        return cls(sources)
+
+
+def lacking(frame: pd.DataFrame, domain: Domain) -> list[str]:
+    """Return the attributes for which a table has no column."""
+    return [name for name in domain.names if name not in frame.columns]
+
+
+def read_public(source: Source | PublicSources) -> dict[str, pd.DataFrame]:
+    """Read the public tables, by name; one alone has none.
+
+    Raises
+    ------
+    InputError
+        If a table cannot be read, or has no rows; the message names it.
+    """
+    if not isinstance(source, PublicSources):
+        frame = source.read(private=False)
+        if not len(frame):
+            raise InputError("The public table has no rows: give a table that has.")
+        return {"": frame}
+    frames = {}
+    for name, one in source.tables.items():
+        try:
+            frames[name] = one.read(private=False)
+        except InputError as error:
+            raise type(error)(f"Public table {name!r}: {error}") from error
+        if not len(frames[name]):
+            raise InputError(f"Public table {name!r} has no rows: give a table that has.")
+    return frames
+
+
+def encode_public(
+    frames: Mapping[str, pd.DataFrame],
+    domain: Domain,
+    *,
+    private: bool = False,
+    may_be_named: bool = False,
+) -> EncodedTable | PublicTables:
+    """Encode public tables, each over the attributes that it has; one without a name over all.
+
+    Parameters
+    ----------
+    frames
+        What `read_public` returned.
+    domain
+        Of the private table.
+    private
+        As for `encode`: whether the domain comes from private data.
+    may_be_named
+        Whether a table without a name that lacks attributes could be given by name; then the
+        message says so.
+
+    Raises
+    ------
+    DomainError
+        If a table has no attribute of the domain, or one without a name lacks some.
+    InputError, OutsideDomainError
+        As for `encode`; the message names the table.
+    """
+    if list(frames) == [""]:
+        return _encode_whole(frames[""], domain, private, may_be_named)
+    tables = {}
+    for name, frame in frames.items():
+        missing = lacking(frame, domain)
+        names = [one for one in domain.names if one not in missing]
+        if not names:
+            raise DomainError(
+                f"Public table {name!r} has a column for no attribute of the domain: name its"
+                " columns as the private table's are, or leave it out."
+            )
+        try:
+            tables[name] = encode(frame, domain.project(names), private=private)
+        except InputError as error:
+            raise type(error)(f"Public table {name!r}: {error}") from error
+    return PublicTables(domain, tables)
+
+
+def _encode_whole(
+    frame: pd.DataFrame, domain: Domain, private: bool, may_be_named: bool
+) -> EncodedTable:
+    """Encode a table that is to have all attributes."""
+    try:
+        return encode(frame, domain, private=private)
+    except DomainError as error:
+        if not may_be_named or not 0 < len(lacking(frame, domain)) < len(domain.names):
+            raise
+        raise DomainError(
+            f"{error}; or give the public table a name, for one with a name may lack attributes: "
+            "--public NAME=TABLE on the command line, public: {tables: {NAME: TABLE}} in YAML"
+        ) from error
+
+
+def encoded_tables(public: MarginalSource) -> dict[str, EncodedTable]:
+    """Return the encoded tables that public data are made of, by name; one alone has none.
+
+    Raises
+    ------
+    InputError
+        If a table is something else, such as a file.
+    """
+    tables = public.tables if isinstance(public, PublicTables) else {"": public}
+    found = {name: table for name, table in tables.items() if isinstance(table, EncodedTable)}
+    if len(found) < len(tables):
+        raise InputError("The public tables must be encoded in memory: encode them.")
+    return found
+
+
+def draft_public(frames: Mapping[str, pd.DataFrame], *, bins: int = 32) -> Domain:
+    """Draft a domain whose attributes are those of all tables, each from the first that has it.
+
+    Parameters
+    ----------
+    frames
+        What `read_public` returned, in order of preference.
+    bins
+        Number of bins of a numeric attribute.
+
+    Raises
+    ------
+    InputError, DomainError
+        As for `draft_domain`; the message names the table.
+    """
+    if list(frames) == [""]:
+        return draft_domain(frames[""], bins=bins)
+    attributes: dict[str, Attribute] = {}
+    for name, frame in frames.items():
+        new = [column for column in frame.columns if column not in attributes]
+        if not new:
+            continue
+        try:
+            drafted = draft_domain(frame[new], bins=bins)
+        except InputError as error:
+            raise type(error)(f"Public table {name!r}: {error}") from error
+        attributes.update(zip(drafted.names, drafted.attributes, strict=True))
+    return Domain(tuple(attributes.values()), identified_from="public")

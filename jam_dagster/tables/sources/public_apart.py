@@ -1,0 +1,258 @@
+"""A public table is another one than the private table: found out before either is opened.
+
+The private table given as the public one, by mistake, would be taken for what everybody knows: it
+would be copied, previewed and measured without noise.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from jam_dagster.errors import InputError, SourceError, SpecificationError
+from jam_dagster.tables.sources.base import Source, SplitSource
+from jam_dagster.tables.sources.csv import CsvSource
+from jam_dagster.tables.sources.identity import canonical, database_of, place_of
+from jam_dagster.tables.sources.parquet import ParquetSource
+from jam_dagster.tables.sources.partition_template import PLACEHOLDER
+from jam_dagster.tables.sources.public import PublicSources
+from jam_dagster.tables.sources.sql import SqlSource
+
+_REMEDY = "name a table that everybody may see, or leave the public table out"
+
+
+def tables_of(public: Source | PublicSources | None) -> Mapping[str, Source]:
+    """Return public tables by name; one alone has none."""
+    if public is None:
+        return {}
+    return public.tables if isinstance(public, PublicSources) else {"": public}
+
+
+def same_rows(one: Source, other: Source) -> bool:
+    """Whether two sources read the same rows, however they are spelled, and without opening them.
+
+    Files are the same where they are one file on the disk, or one lies in the folder that the
+    other is; queries, where they differ by white space, comments or case alone. The two parts of
+    one split are different rows.
+    """
+    if isinstance(one, SplitSource) and isinstance(other, SplitSource):
+        split, another = one.to_dict(), other.to_dict()
+        if split.pop("part") != another.pop("part") and split == another:
+            return False
+    one, other = _whole(one), _whole(other)
+    ours, theirs = _rows_of(one), _rows_of(other)
+    if ours == theirs:
+        return True
+    if not isinstance(one, CsvSource | ParquetSource) or not isinstance(
+        other, CsvSource | ParquetSource
+    ):
+        return _same_database_file(one, other)
+    return _within(ours, theirs) or _within(theirs, ours) or _one_file(ours, theirs)
+
+
+def snapshot_of(private: Source, public: Source) -> str | None:
+    """Return of which partition of a private table a public one is the snapshot, by its spelling.
+
+    Parameters
+    ----------
+    private
+        With ``{partition}`` in its path or query.
+    public
+        Without.
+
+    Returns
+    -------
+    str or None
+        What stands in place of ``{partition}``, which need not be a partition; None where the
+        public table is another one.
+    """
+    template = _rows_of(_whole(private))
+    if PLACEHOLDER not in template:
+        return None
+    first, *others = map(re.escape, template.split(PLACEHOLDER))
+    pattern = "(?P=name)".join(others)
+    found = re.fullmatch(f"{first}(?P<name>[\\w.-]+){pattern}", _rows_of(_whole(public)))
+    return None if found is None else found["name"]
+
+
+def check_apart(private: Source, public: Source | PublicSources | None) -> None:
+    """Raise where a public table is the private one.
+
+    Raises
+    ------
+    SpecificationError
+        It names the public table, and what to do.
+    """
+    for name, one in tables_of(public).items():
+        if same_rows(private, one):
+            raise SpecificationError(
+                f"{_called(name)} is the private table: {one.describe()} is the same as"
+                f" {private.describe()}, or shares records with it. Nothing was opened and nothing"
+                f" charged: {_REMEDY}."
+            )
+
+
+def check_outside(public: Source | PublicSources | None, roots: Iterable[str], what: str) -> None:
+    """Raise where a public table lies in a place of private files.
+
+    Parameters
+    ----------
+    public
+        The public tables.
+    roots
+        Folders or URLs, as `place_of` returns them.
+    what
+        The place in words, for the message.
+
+    Raises
+    ------
+    SpecificationError
+        It names the table, and what to do.
+    """
+    for name, one in tables_of(public).items():
+        place = _file_of(_whole(one))
+        if place is None:
+            continue
+        if any(_within(place, root) or _linked_from(place, root) for root in roots):
+            raise SpecificationError(
+                f"{_called(name)} ({one.describe()}) lies in {what}, where private tables are"
+                f" kept. Nothing was opened and nothing charged: {_REMEDY}."
+            )
+
+
+def restricted_folders(public: Source | PublicSources | None) -> list[str]:
+    """Return those folders of releases for what may not leave in which public tables lie."""
+    found = []
+    for one in tables_of(public).values():
+        place = _file_of(_whole(one))
+        if place is None or "://" in place:
+            continue
+        found += [
+            str(folder)
+            for folder in Path(place).parents
+            if folder.name == "restricted" and (folder.parent / "release.json").exists()
+        ]
+    return found
+
+
+def check_no_people(names: Iterable[Any], column: str | None, table: str = "") -> None:
+    """Raise where a public table holds the column that identifies a person in the private one.
+
+    Parameters
+    ----------
+    names
+        The public table's columns.
+    column
+        The column of the privacy unit; None where every record is a person.
+    table
+        The name of the public table; empty for one without.
+
+    Raises
+    ------
+    InputError
+        It names the column, which the configuration names too.
+    """
+    if column is None:
+        return
+    if column.strip().casefold() in {str(name).strip().casefold() for name in names}:
+        raise InputError(
+            f"{_called(table)} has the column {column!r}, which identifies a person in the private"
+            " table: a table of persons is not public. Check that it is the table you mean; if it"
+            " is, drop or rename that column in it. Nothing was charged."
+        )
+
+
+def check_headers(public: Source | PublicSources | None, column: str | None) -> None:
+    """Raise as `check_no_people` does, by the headers of public files, of which no row is read.
+
+    What a database or an asset has for columns is known once it is read.
+
+    Raises
+    ------
+    InputError
+        A file holds the column of the privacy unit, or cannot be read.
+    """
+    for name, one in tables_of(public).items():
+        source = _whole(one)
+        if column is not None and isinstance(source, CsvSource | ParquetSource):
+            check_no_people(source.names(), column, name)
+
+
+def _called(name: str) -> str:
+    return f"Public table {name!r}" if name else "The public table"
+
+
+def _whole(source: Source) -> Source:
+    while isinstance(source, SplitSource):
+        source = source.source
+    return source
+
+
+def _rows_of(source: Source) -> str:
+    """Return which rows a source reads, whatever it makes of them."""
+    try:
+        if isinstance(source, CsvSource | ParquetSource):
+            return place_of(source.path)
+        if isinstance(source, SqlSource):
+            return canonical(sql=database_of(source.url), query=_loosely(source.query))
+        return source.identity()
+    except SourceError:
+        # A variable that is not set here may be set where the source is read.
+        return canonical(**source.to_dict())
+
+
+def _loosely(query: str) -> str:
+    bare = re.sub(r"--[^\n]*|/\*.*?\*/", " ", query, flags=re.DOTALL)
+    bare = re.sub(r"\s*([(),;=<>])\s*", r"\1", re.sub(r"\s+", " ", bare))
+    return bare.strip(" ;").casefold()
+
+
+def _file_of(source: Source) -> str | None:
+    """Return the file or URL that a source reads; None where it reads none."""
+    try:
+        if isinstance(source, CsvSource | ParquetSource):
+            return place_of(source.path)
+        if isinstance(source, SqlSource):
+            database = database_of(source.url)
+            return database["name"] if os.path.isabs(database["name"]) else None
+    except SourceError:
+        pass
+    return None
+
+
+def _within(place: str, root: str) -> bool:
+    return place == root or place.startswith(f"{root.rstrip('/')}/")
+
+
+def _one_file(one: str, other: str) -> bool:
+    """Whether two paths are one file or folder on the disk, such as two hard links to it."""
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return False
+
+
+def _same_database_file(one: Source, other: Source) -> bool:
+    if not isinstance(one, SqlSource) or not isinstance(other, SqlSource):
+        return False
+    ours, theirs = _file_of(one), _file_of(other)
+    same = ours is not None and theirs is not None and _one_file(ours, theirs)
+    return same and _loosely(one.query) == _loosely(other.query)
+
+
+def _linked_from(place: str, root: str) -> bool:
+    """Whether a file is also one below a folder, by a hard link."""
+    try:
+        held = os.stat(place)
+        if held.st_nlink < 2 or not os.path.isfile(place) or not os.path.isdir(root):
+            return False
+        return any(
+            os.path.samestat(held, os.stat(os.path.join(folder, name)))
+            for folder, _, names in os.walk(root)
+            for name in names
+        )
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,133 @@
+"""Reading tables from outside, with errors that say what to do and quote nothing private."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import pandas as pd
+
+from jam_dagster.common.redaction import private_values
+from jam_dagster.common.variables import with_names
+from jam_dagster.errors import JamError, SourceError
+
+T = TypeVar("T")
+
+
+def expand_variables(text: str) -> str:
+    """Replace each ``${NAME}`` by the environment variable of that name.
+
+    Raises
+    ------
+    SourceError
+        The variable is not set.
+    """
+
+    def value_of(match: re.Match[str]) -> str:
+        value = os.environ.get(match[1])
+        if value is None:
+            raise SourceError(
+                f"the environment variable {match[1]} is not set: set it, or write the path or URL"
+                " out in the configuration"
+            )
+        return value
+
+    return re.sub(r"\$\{(\w+)\}", value_of, text)
+
+
+def reading(
+    what: str,
+    private: bool,
+    read: Callable[[], T],
+    secrets: Iterable[str] = (),
+    *,
+    place: str = "",
+) -> T:
+    """Call `read`; whatever it raises becomes a SourceError, or depends on private values.
+
+    Parameters
+    ----------
+    what
+        What is read, in words.
+    private
+        Whether to quote nothing of the original error, which may hold values, and to let no
+        warning out, which may too.
+    read
+        Reads the table, or a part of it.
+    secrets
+        Texts, such as a password, that the message must not show.
+    place
+        The path or URL as it is configured: the message shows the names of its variables. If it is
+        not given, those that `what` names.
+    """
+    reason = ""
+    try:
+        with warnings.catch_warnings():
+            if private:
+                warnings.simplefilter("ignore")
+            return read()
+    except JamError:
+        raise
+    except Exception as error:  # Readers and database drivers raise whatever they like.
+        if private and isinstance(error, UnicodeError | pd.errors.ParserError):
+            # Which bytes a record holds is a matter of its values.
+            with private_values():
+                raise
+        reason = _reason(error)
+        if not private:
+            detail = str(error).strip()
+            for secret in secrets:
+                detail = detail.replace(secret, "***")
+            reason += f" ({with_names(detail, place or what)})"
+    # Raised here, outside the handler, so that the original is not chained to it.
+    raise SourceError(f"cannot read {what}: {reason}")
+
+
+def reading_values(
+    what: str,
+    private: bool,
+    read: Callable[[], T],
+    secrets: Iterable[str] = (),
+    *,
+    place: str = "",
+) -> T:
+    """Call `read` on something that is open already, so that what it raises depends on values.
+
+    Parameters
+    ----------
+    what, private, read, secrets, place
+        As for `reading`.
+
+    Raises
+    ------
+    PrivateValuesError
+        Whatever went wrong, where the values are private.
+    SourceError
+        Where they are public.
+    """
+    if not private:
+        return reading(what, private, read, secrets, place=place)
+    with private_values(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return read()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file; check the path, or mount what holds it"
+    if isinstance(error, PermissionError):
+        return "this user may not read it; change its mode or the user"
+    if isinstance(error, UnicodeError) or type(error) is LookupError:
+        return "it is not text in that encoding; set `encoding`, such as latin-1"
+    if isinstance(error, pd.errors.EmptyDataError):
+        return "it is empty; check how it was written"
+    if isinstance(error, pd.errors.ParserError):
+        return (
+            "lines have more fields than the header, or a quote is not closed; check the"
+            " separator, and quote fields that contain it"
+        )
+    name = f"{type(error).__module__}.{type(error).__qualname__}"
+    return f"{name}; check the path or URL, the query, and that the format is the one declared"

@@ -1,0 +1,141 @@
+"""Tables from databases."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from jam_dagster.errors import SourceError
+from jam_dagster.tables.sources.columns import exact_column
+from jam_dagster.tables.sources.identity import canonical, database_of, query_text
+from jam_dagster.tables.sources.reading import expand_variables, reading, reading_values
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+_SECRET_OPTION = re.compile(
+    r"([?&][^=&]*(?:pass|pwd|token|secret|key|credential|odbc_connect)[^=&]*=)(?!\$\{)[^&]*", re.I
+)
+
+
+@dataclass(frozen=True)
+class SqlSource:
+    """The rows that a query returns from any database SQLAlchemy knows.
+
+    Parameters
+    ----------
+    url
+        SQLAlchemy's URL. Keep credentials out of it: write ``${VARIABLE}``, which is expanded
+        when the query runs and is shown nowhere.
+    query
+        The SQL; each column of its result needs a name of its own.
+    """
+
+    url: str = field(repr=False)
+    query: str
+
+    @property
+    def restricted_because(self) -> str | None:
+        """None: see `Source.restricted_because`."""
+        return None
+
+    def read(self, *, private: bool) -> pd.DataFrame:
+        """Run the query (see `Source.read`). What a database says is quoted for public rows.
+
+        Values come as the database has them: a null among integers leaves these exact. Whether a
+        query fails once it runs can depend on values, so of private rows nothing is said then.
+        """
+        url = expand_variables(self.url)
+        secrets = [url, *_password(url)]
+        with ExitStack() as until_read:
+            connection = reading(
+                self.describe(),
+                private,
+                lambda: until_read.enter_context(_connected(url)),
+                secrets,
+                place=self.url,
+            )
+            table = reading_values(
+                self.describe(),
+                private,
+                lambda: _query(connection, self.query),
+                secrets,
+                place=self.url,
+            )
+        if not table.columns.is_unique:
+            raise SourceError(
+                f"{self.describe()}: the query returns two columns of the same name: give each one"
+                " an alias"
+            )
+        return table
+
+    def describe(self) -> str:
+        """Return the query's place without user, password and parameters."""
+        from sqlalchemy import make_url
+        from sqlalchemy.exc import ArgumentError
+
+        if re.fullmatch(r"\$\{\w+\}", self.url):
+            return f"SQL query on {self.url}"
+        try:
+            url = make_url(self.url)
+        except (ArgumentError, ValueError):
+            return "SQL query"
+        place = "/".join(part for part in (url.host, url.database) if part)
+        return f"SQL query on {url.drivername}{' at ' if place else ''}{place}"
+
+    def identity(self) -> str:
+        """Return the database and the query (see `Source.identity`)."""
+        return canonical(sql=database_of(self.url), query=query_text(self.query))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the configuration; a password written out in the URL is masked."""
+        masked = re.sub(r"(://[^:/@]*:)(?!\$\{\w+\}@)[^/]*@", r"\1***@", self.url)
+        masked = re.sub(_SECRET_OPTION, r"\1***", masked)
+        return {"sql": masked, "query": self.query}
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[Connection]:
+    from sqlalchemy import create_engine
+
+    engine = create_engine(url)
+    database = engine.url.database
+    if engine.url.get_backend_name() == "sqlite" and database and database != ":memory:":
+        # SQLite would create the file.
+        Path(database).stat()
+    try:
+        with engine.connect() as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def _query(connection: Connection, query: str) -> pd.DataFrame:
+    result = connection.exec_driver_sql(query)
+    names = list(result.keys())
+    rows = result.fetchall()
+    # pandas would choose types by all rows: a null would turn integers into floats.
+    table = pd.DataFrame(index=pd.RangeIndex(len(rows)), columns=names, dtype=object)
+    for place in range(len(names)):
+        values = np.empty(len(rows), dtype=object)
+        values[:] = [row[place] for row in rows]
+        table.isetitem(place, exact_column(pd.Series(values)).array)
+    return table
+
+
+def _password(url: str) -> list[str]:
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        password = make_url(url).password
+    except (ArgumentError, ValueError):
+        return []
+    return [password] if password else []
