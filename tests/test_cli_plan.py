@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from jam_dagster.planning import PlanRequest
 from jam_dagster.privacy import Budget, Ledger, ReleaseKey
-from jam_dagster.release import PlanRequest
 from jam_dagster.tables import CsvSource, Domain
 from tests.cli_bench import PEOPLE, RELEASE, Run, lines, synthesize
 

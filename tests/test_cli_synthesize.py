@@ -20,7 +20,7 @@ from jam_dagster.cli import options
 from jam_dagster.cli.synthesize import synthesize as command
 from jam_dagster.evaluation import EvaluationMode
 from jam_dagster.mechanisms import DEFAULT_MECHANISM, MECHANISMS, Aim
-from jam_dagster.models.graphical.mirror_descent import EstimatorName
+from jam_dagster.models.graphical.estimator import EstimatorName
 from jam_dagster.privacy import EVALUATION_SHARE, DirectoryStore, Kind, Ledger, NoiseName
 from jam_dagster.release import SynthesisRequest
 from jam_dagster.release import run as steps

@@ -4,9 +4,9 @@ Nothing heavy is imported here: the page takes jinja2 when it is rendered, the l
 where one is given.
 """
 
-from jam_dagster.certificates.certificate import (
+from jam_dagster.certificates.certificate import Certificate
+from jam_dagster.certificates.facts import (
     Asked,
-    Certificate,
     DomainFacts,
     Entry,
     FileHash,

@@ -9,8 +9,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.certificates.charges import STORED, charge_faults, spent_units
-from jam_dagster.certificates.withdrawal import Withdrawal
+from jam_dagster.certificates.charges import charge_faults, spent_units
+from jam_dagster.certificates.facts import (
+    VERSION,
+    Asked,
+    DomainFacts,
+    Entry,
+    FileHash,
+    PaidDraw,
+    ReleaseFacts,
+    Sampling,
+    Signature,
+    Standing,
+    Withdrawal,
+)
 from jam_dagster.certificates.wording import Condition, conditions_of, guarantee_of
 from jam_dagster.common.files import write_whole
 from jam_dagster.errors import InputError
@@ -28,12 +40,8 @@ from jam_dagster.privacy.warnings import configuration_warnings
 if TYPE_CHECKING:
     from upath import UPath
 
-    from jam_dagster.privacy import Event
 
 SCHEMA = "jam_dagster certificate"
-VERSION = 2
-"""What is written; those of version 1 have no digests of outcomes, and are read all the same."""
-
 READ_VERSIONS = (1, VERSION)
 
 FILE_NAME = "certificate.json"
@@ -42,220 +50,14 @@ DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, R
 """What reading something damaged ends in: wrong types, missing parts, bottomless lists."""
 
 
-@dataclass(frozen=True)
-class PaidDraw:
-    """A draw and the share that paid for it."""
-
-    share: str
-    call: NoiseCall
-
-
-@dataclass(frozen=True)
-class Entry:
-    """An entry of the ledger, without who wrote it and when.
-
-    Names of people have no place in what leaves, and the times of single charges would tell how
-    long each round took to count, which no guarantee covers. The ledger's own hash of the entry
-    covers both.
-    """
-
-    seq: int
-    kind: str
-    opening: str
-    share: str
-    step: str
-    units: int
-    hash: str
-    previous: str
-    digest: str = ""
-
-    @classmethod
-    def of(cls, event: Event) -> Entry:
-        """Return what a certificate tells of an event."""
-        return cls(
-            event.seq,
-            event.kind.value,
-            event.opening,
-            event.share,
-            event.step,
-            event.units,
-            event.hash,
-            event.previous,
-            event.digest,
-        )
-
-    @staticmethod
-    def tells(event: Event) -> bool:
-        """Return whether an event is one that certificates tell of."""
-        return event.moves_amount or event.kind.value == STORED
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values; a digest only where there is one."""
-        return {name: value for name, value in asdict(self).items() if name != "digest" or value}
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Where the ledger and the dataset's budget stood when the certificate was made.
-
-    Parameters
-    ----------
-    events, head
-        Number of entries in the ledger, and the hash of the last one.
-    totals
-        The dataset's balance in the period that counts and over its lifetime, in units of 1e-15
-        rho, and the policy by which it counts.
-    """
-
-    events: int
-    head: str
-    totals: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What was asked of the budget: (epsilon, delta) of the whole release, and rho by share."""
-
-    epsilon: float
-    delta: float
-    shares: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class DomainFacts:
-    """Which domain, and where it came from."""
-
-    digest: str
-    identified_from: str
-    attributes: int
-
-    @property
-    def restricted(self) -> bool:
-        """Whether it was identified from private data, which nothing paid for."""
-        return self.identified_from == "private"
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How the table was sampled.
-
-    Parameters
-    ----------
-    rows
-        How many rows.
-    measurements
-        SHA-256 of all that was measured.
-    seed
-        Of NumPy's default generator, in hexadecimal.
-    derived
-        Whether the seed is the first 16 bytes of `measurements`, as a release's always is.
-    """
-
-    rows: int
-    measurements: str
-    seed: str
-    derived: bool
-
-
-@dataclass(frozen=True)
-class FileHash:
-    """A file of the release: where it lies, from the certificate, and its SHA-256."""
-
-    path: str
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Signature:
-    """Who signed a certificate.
-
-    Parameters
-    ----------
-    key
-        The public key: 32 bytes in base64.
-    algorithm
-        ``Ed25519``.
-    value
-        The signature in base64; see `signing.signed_bytes` for what it is of.
-    """
-
-    key: str
-    algorithm: str
-    value: str
-
-
 @dataclass(frozen=True, kw_only=True)
-class Certificate:
-    """What a release promises, what it cost, and what it left.
-
-    Parameters
-    ----------
-    key
-        The release, as the ledger knows it.
-    made
-        When the release ended, by its last entry in the ledger, or the research was done: UTC, to
-        the second.
-    made_with
-        Versions of what made it, and the table.
-    mechanism, parameters
-        Name and settings of the mechanism.
-    specification
-        All that the draws depend on, private data apart; its digest is part of the key.
-    neighbours
-        Which tables nobody may be able to tell apart.
-    records
-        n: as it is where neighbours share it, else as it was measured.
-    domain
-        The domain's digest and origin.
-    source_restriction
-        Why nothing made from the private table may leave; None where it may.
-    asked
-        The guarantee asked for, and its shares of rho.
-    noise
-        The noise backend.
-    draws
-        Every draw that was paid for, in order, lost ones included.
-    entries
-        The ledger's entries about the release; empty where no ledger was charged.
-    standing
-        The ledger's head and the dataset's totals; None where no ledger was charged.
-    sampling
-        How the table was sampled.
-    files
-        The files of the release, by what they are.
-    withdrawn
-        That the ledger had withdrawn the release's certificates by then; None where it had not.
-    signature
-        Who signed it; None where nobody did.
-    version
-        Of the document.
-    """
-
-    key: ReleaseKey
-    made: str
-    made_with: Mapping[str, str]
-    mechanism: str
-    parameters: Mapping[str, Any]
-    specification: Mapping[str, Any]
-    neighbours: Neighbours
-    records: int
-    domain: DomainFacts
-    source_restriction: str | None
-    asked: Asked
-    noise: str
-    draws: tuple[PaidDraw, ...]
-    entries: tuple[Entry, ...]
-    standing: Standing | None
-    sampling: Sampling
-    files: Mapping[str, FileHash]
-    withdrawn: Withdrawal | None = None
-    signature: Signature | None = None
-    version: int = VERSION
+class Certificate(ReleaseFacts):
+    """What a release promises, what it cost, and what it left; judged, written and read."""
 
     @cached_property
     def conditions(self) -> tuple[Condition, ...]:
         """What has to hold for the table to leave, and whether it does."""
-        return conditions_of(self)
+        return conditions_of(self, self.charge_faults)
 
     @property
     def releasable(self) -> bool:
@@ -317,7 +119,7 @@ class Certificate:
                     "shares": dict(self.asked.shares),
                 },
                 "spent": {"rho": self.rho_spent, "epsilon": self.epsilon_spent},
-                "guarantee": list(guarantee_of(self)),
+                "guarantee": list(guarantee_of(self, releasable=self.releasable)),
             },
             "domain": asdict(self.domain),
             "source_restriction": self.source_restriction,

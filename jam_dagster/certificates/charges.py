@@ -6,15 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from jam_dagster.certificates.facts import STORED
 from jam_dagster.privacy import units_down, units_up
 
 if TYPE_CHECKING:
-    from jam_dagster.certificates.certificate import Entry, PaidDraw
-
-MECHANISM_SHARE, EVALUATION_SHARE = "mechanism", "evaluation"
-
-STORED = "stored"
-"""The kind of the entries that hold the digest of an outcome."""
+    from jam_dagster.certificates.facts import Entry, PaidDraw
 
 _ROUNDING = 2
 """Units of 1e-15 rho: an amount that went through a float may have lost one."""

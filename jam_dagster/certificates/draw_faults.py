@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from jam_dagster.certificates.charges import EVALUATION_SHARE, MECHANISM_SHARE
+from jam_dagster.certificates.facts import EVALUATION_SHARE, MECHANISM_SHARE
 from jam_dagster.mechanisms import mechanism_class
 from jam_dagster.mechanisms.loops.base import step_of
 from jam_dagster.privacy import (

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster import __version__
-from jam_dagster.certificates.certificate import (
+from jam_dagster.certificates.certificate import Certificate
+from jam_dagster.certificates.facts import (
+    EVALUATION_SHARE,
+    MECHANISM_SHARE,
     Asked,
-    Certificate,
     DomainFacts,
     Entry,
     FileHash,
@@ -26,7 +28,6 @@ from jam_dagster.certificates.certificate import (
     Sampling,
     Standing,
 )
-from jam_dagster.certificates.charges import EVALUATION_SHARE, MECHANISM_SHARE
 from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.certificates.withdrawal import withdrawal_in
 from jam_dagster.errors import LedgerIntegrityError

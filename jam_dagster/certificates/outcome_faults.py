@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jam_dagster.certificates.charges import STORED
 from jam_dagster.certificates.draw_faults import SELECTIONS
+from jam_dagster.certificates.facts import STORED
 from jam_dagster.mechanisms.loops.base import step_of
 from jam_dagster.mechanisms.loops.transcript import subject_of
 from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
@@ -18,7 +18,7 @@ from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jam_dagster.certificates.certificate import Entry, PaidDraw
+    from jam_dagster.certificates.facts import Entry, PaidDraw
     from jam_dagster.mechanisms import Round, Transcript
     from jam_dagster.privacy import NoiseCall
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jam_dagster.certificates.certificate import Entry, PaidDraw
-from jam_dagster.certificates.charges import MECHANISM_SHARE
+from jam_dagster.certificates.facts import MECHANISM_SHARE, Entry, PaidDraw
 from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.certificates.withdrawal import withdrawal_in
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.certificates.certificate import Certificate, Signature
+from jam_dagster.certificates.certificate import Certificate
+from jam_dagster.certificates.facts import Signature
 from jam_dagster.errors import InputError
 from jam_dagster.privacy.ledger.key import canonical_json
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster.certificates.certificate import Certificate, read_document, seal_of
-from jam_dagster.certificates.charges import MECHANISM_SHARE
 from jam_dagster.certificates.draw_faults import draw_faults
+from jam_dagster.certificates.facts import MECHANISM_SHARE
 from jam_dagster.certificates.held import UNREADABLE, Held
 from jam_dagster.certificates.issue import SEED_BYTES
 from jam_dagster.certificates.ledger_faults import (

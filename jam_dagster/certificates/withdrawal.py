@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from jam_dagster.certificates.facts import Withdrawal
 
 if TYPE_CHECKING:
     from jam_dagster.certificates.certificate import Certificate
-    from jam_dagster.privacy import Event, Ledger, ReleaseKey
-
-
-@dataclass(frozen=True)
-class Withdrawal:
-    """That the certificates of a release were withdrawn: on which day, UTC, and why."""
-
-    on: str
-    reason: str
-
-    @classmethod
-    def of(cls, event: Event) -> Self:
-        """Return what a certificate tells of the ledger's event: not who withdrew it."""
-        return cls(event.at[:10], event.reason)
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, str]) -> Self:
-        """Return what a document holds."""
-        return cls(str(content["on"]), str(content["reason"]))
-
-    @property
-    def told(self) -> str:
-        """It in a sentence."""
-        return f"It was withdrawn on {self.on}: {self.reason}"
+    from jam_dagster.privacy import Ledger, ReleaseKey
 
 
 def withdrawal_in(ledger: Ledger, key: ReleaseKey) -> Withdrawal | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from jam_dagster.privacy import epsilon_from_rho, rho_within
 from jam_dagster.privacy.ledger.key import canonical_digest
 
 if TYPE_CHECKING:
-    from jam_dagster.certificates.certificate import Certificate
+    from jam_dagster.certificates.facts import ReleaseFacts
     from jam_dagster.privacy import Neighbours
 
 _ORIGINS = {
@@ -31,13 +31,12 @@ class Condition:
     because: str
 
 
-def conditions_of(certificate: Certificate) -> tuple[Condition, ...]:
-    """Return all conditions of a release."""
+def conditions_of(certificate: ReleaseFacts, faults: Sequence[str]) -> tuple[Condition, ...]:
+    """Return all conditions of a release, given what is wrong with its charges."""
     exact = certificate.noise == "exact"
     domain = certificate.domain.identified_from
     restriction = certificate.source_restriction
     fault = setting_fault(certificate)
-    faults = certificate.charge_faults
     known = ", whose digest the ledger had before the first draw" if certificate.entries else ""
     return (
         Condition(
@@ -81,7 +80,7 @@ def conditions_of(certificate: Certificate) -> tuple[Condition, ...]:
     )
 
 
-def setting_fault(certificate: Certificate) -> str | None:
+def setting_fault(certificate: ReleaseFacts) -> str | None:
     """Return where the settings differ from the specification that the release was reserved by."""
     said = certificate.specification
     if canonical_digest(said) != certificate.key.specification:
@@ -104,9 +103,9 @@ def setting_fault(certificate: Certificate) -> str | None:
     return None
 
 
-def guarantee_of(certificate: Certificate) -> tuple[str, ...]:
-    """Return the guarantee in sentences."""
-    if not certificate.releasable:
+def guarantee_of(certificate: ReleaseFacts, *, releasable: bool) -> tuple[str, ...]:
+    """Return the guarantee in sentences; that there is none, where the table may not leave."""
+    if not releasable:
         return (
             "This run makes no promise: what is named below does not hold, and neither its table "
             "nor anything else that it left may leave.",

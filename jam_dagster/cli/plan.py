@@ -45,9 +45,9 @@ from jam_dagster.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from jam_dagster.planning import Plan, PlanRequest
     from jam_dagster.planning.plan import Cost, Size
     from jam_dagster.planning.simulation import Estimate
-    from jam_dagster.release import Plan, PlanRequest
 
 TRIAL = "The simulation"
 _FORMATS = (".html", ".svg", ".png")
@@ -161,7 +161,7 @@ def plan(
     is really run, with seeded noise, on the public table split in two, one half of which plays
     the private table. What that cannot show is the public table's bias.
     """
-    from jam_dagster.release import PlanRequest
+    from jam_dagster.planning import PlanRequest
 
     options: dict[str, Any] = {
         "domain": domain,
@@ -225,7 +225,7 @@ def _check_plot(path: Path) -> None:
 
 
 def _run(request: PlanRequest) -> Plan:
-    from jam_dagster.release import make_plan
+    from jam_dagster.planning import make_plan
 
     trials = len(request.tried) * request.seeds
     with progress_of_trials(trials, stderr()) as (stage, start, one_round, trial):

@@ -9,6 +9,8 @@ from jam_dagster.evaluation.best_mixture import (
     best_mixture,
     release_best_mixture,
 )
+from jam_dagster.evaluation.bounds.error_bounds import error_bounds
+from jam_dagster.evaluation.bounds.table import ErrorBound, ErrorBounds
 from jam_dagster.evaluation.expectation_specs import (
     ExpectationResult,
     ExpectationSpec,
@@ -34,6 +36,8 @@ from jam_dagster.evaluation.workload_error import (
 __all__ = [
     "Agreement",
     "BestMixture",
+    "ErrorBound",
+    "ErrorBounds",
     "EvaluationMode",
     "ExpectationResult",
     "ExpectationSpec",
@@ -44,6 +48,7 @@ __all__ = [
     "WorkloadError",
     "best_mixture",
     "compare_with_public",
+    "error_bounds",
     "expectation_names",
     "marginal_errors",
     "one_way_agreement",

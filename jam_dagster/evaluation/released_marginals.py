@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from jam_dagster.mechanisms.loops.transcript import Measurement, Transcript
+    from jam_dagster.mechanisms.loops.transcript import Transcript
+    from jam_dagster.models.measurement import Measurement
     from jam_dagster.tables.domain.domain import Clique
 
 

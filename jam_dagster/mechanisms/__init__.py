@@ -1,18 +1,12 @@
 """JAM-PGM and its peers behind one protocol, and the graphical model they fit."""
 
-from jam_dagster.evaluation.bounds.error_bounds import error_bounds
-from jam_dagster.evaluation.bounds.table import ErrorBound, ErrorBounds
 from jam_dagster.mechanisms.aim import Aim
+from jam_dagster.mechanisms.base import Mechanism, MechanismResult, OnRound
 from jam_dagster.mechanisms.gaussian import Gaussian
 from jam_dagster.mechanisms.gem import Gem, GemPub
 from jam_dagster.mechanisms.independent import Independent
 from jam_dagster.mechanisms.jam_pgm import JamPgm
-from jam_dagster.mechanisms.loops.transcript import (
-    Measurement,
-    Round,
-    Transcript,
-    sampling_generator,
-)
+from jam_dagster.mechanisms.loops.transcript import Round, Transcript, sampling_generator
 from jam_dagster.mechanisms.mst import Mst
 from jam_dagster.mechanisms.mwem import Mwem
 from jam_dagster.mechanisms.mwem_pgm import MwemPgm
@@ -27,9 +21,10 @@ from jam_dagster.mechanisms.registry import (
     mechanism_class,
     refit,
 )
-from jam_dagster.models.base import Mechanism, MechanismResult, Model, OnRound
+from jam_dagster.models.base import Model
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.measured_answers import MeasuredAnswers
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.mixture.model import ProductMixture
 from jam_dagster.models.weighted.model import WeightedTable
 
@@ -37,8 +32,6 @@ __all__ = [
     "DEFAULT_MECHANISM",
     "MECHANISMS",
     "Aim",
-    "ErrorBound",
-    "ErrorBounds",
     "FittedModel",
     "Gaussian",
     "Gem",
@@ -62,7 +55,6 @@ __all__ = [
     "Round",
     "Transcript",
     "WeightedTable",
-    "error_bounds",
     "load_model",
     "make_mechanism",
     "mechanism_class",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.mechanisms.base import MechanismResult, OnRound
 from jam_dagster.mechanisms.loops.base import (
     SMALLEST_RHO,
     check_countable,
@@ -29,13 +30,13 @@ from jam_dagster.mechanisms.loops.graphical import (
     size_limit_setting,
     tolerance_setting,
 )
-from jam_dagster.mechanisms.loops.scores import MEAN_ABSOLUTE_NORMAL, l1_distance, weighted_scores
+from jam_dagster.mechanisms.loops.scores import l1_distance, weighted_scores
 from jam_dagster.mechanisms.loops.settings import check_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
-from jam_dagster.models.base import MechanismResult, OnRound
-from jam_dagster.models.graphical.mirror_descent import Weighting
+from jam_dagster.models.graphical.estimator import Weighting
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.graphical.tractability import TractabilityFilter
+from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from jam_dagster.mechanisms.registry import (
 from jam_dagster.tables import PublicSources
 
 if TYPE_CHECKING:
-    from jam_dagster.models.base import Mechanism
+    from jam_dagster.mechanisms.base import Mechanism
 
 KEY = "mechanism"
 """The section of a release's file, by which its messages name it."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.mechanisms.base import MechanismResult, OnRound
 from jam_dagster.mechanisms.loops.base import (
     SMALLEST_RHO,
     MechanismRun,
@@ -22,11 +23,11 @@ from jam_dagster.mechanisms.loops.base import (
     check_share,
     in_rounds,
 )
-from jam_dagster.mechanisms.loops.transcript import Measurement, Round, Transcript
-from jam_dagster.models.base import MechanismResult, OnRound
-from jam_dagster.models.graphical.mirror_descent import Convergence
+from jam_dagster.mechanisms.loops.transcript import Round, Transcript
+from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.graphical.model import possible_sizes
 from jam_dagster.models.measured_answers import MeasuredAnswers
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.tables import Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:

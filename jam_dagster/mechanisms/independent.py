@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from jam_dagster.mechanisms.base import MechanismResult, OnRound
 from jam_dagster.mechanisms.loops.base import attributes_of, check_share, in_rounds
 from jam_dagster.mechanisms.loops.graphical import (
     GraphicalRun,
@@ -21,7 +22,6 @@ from jam_dagster.mechanisms.loops.graphical import (
 )
 from jam_dagster.mechanisms.loops.settings import check_settings
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript
-from jam_dagster.models.base import MechanismResult, OnRound
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.tables import Domain, MarginalSource, Workload
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from jam_dagster.errors import ReleaseClosedError
+from jam_dagster.mechanisms.base import MechanismResult, OnRound
 from jam_dagster.mechanisms.loops.base import (
     check_countable,
     check_share,
@@ -33,15 +34,9 @@ from jam_dagster.mechanisms.loops.graphical import (
 )
 from jam_dagster.mechanisms.loops.scores import candidate_scores, l1_distance
 from jam_dagster.mechanisms.loops.settings import check_settings, setting
-from jam_dagster.mechanisms.loops.transcript import (
-    Measurement,
-    Origin,
-    Round,
-    Transcript,
-    subject_of,
-)
-from jam_dagster.models.base import MechanismResult, OnRound
+from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
 from jam_dagster.models.graphical.model import FittedModel
+from jam_dagster.models.measurement import Measurement, Origin
 from jam_dagster.tables import (
     Clique,
     Domain,

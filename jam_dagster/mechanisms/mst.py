@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from jam_dagster.mechanisms.base import MechanismResult, OnRound
 from jam_dagster.mechanisms.loops.base import (
     Choice,
     attributes_of,
@@ -30,10 +31,10 @@ from jam_dagster.mechanisms.loops.graphical import (
     tolerance_setting,
 )
 from jam_dagster.mechanisms.loops.settings import check_settings, setting, told_settings
-from jam_dagster.mechanisms.loops.transcript import Measurement, Round, Transcript, subject_of
-from jam_dagster.models.base import MechanismResult, OnRound
-from jam_dagster.models.graphical.mirror_descent import Convergence, Weighting
+from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
+from jam_dagster.models.graphical.estimator import Convergence, Weighting
 from jam_dagster.models.graphical.model import FittedModel, possible_cells
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from jam_dagster.mechanisms.base import MechanismResult, OnRound
 from jam_dagster.mechanisms.loops.base import (
     check_countable,
     check_share,
@@ -33,7 +34,6 @@ from jam_dagster.mechanisms.loops.graphical import (
 from jam_dagster.mechanisms.loops.scores import penalized_scores
 from jam_dagster.mechanisms.loops.settings import check_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
-from jam_dagster.models.base import MechanismResult, OnRound
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.tables import Domain, MarginalSource, Workload
 

@@ -14,8 +14,9 @@ from jam_dagster.mechanisms.loops.settings import settings_of
 if TYPE_CHECKING:
     from upath import UPath
 
+    from jam_dagster.mechanisms.base import Mechanism
     from jam_dagster.mechanisms.loops.transcript import Transcript
-    from jam_dagster.models.base import Mechanism, Model
+    from jam_dagster.models.base import Model
     from jam_dagster.tables import Domain, MarginalSource
 
 MECHANISMS: Mapping[str, str] = {

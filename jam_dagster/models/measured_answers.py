@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jam_dagster.errors import InputError
-from jam_dagster.mechanisms.loops.transcript import Measurement
 from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE
 from jam_dagster.models.graphical.model import possible_cells
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.storage import stored_model, write_model
 from jam_dagster.tables import Clique, Domain, EncodedTable
 

@@ -15,11 +15,10 @@ from jam_dagster.pipeline.assets.descriptions import (
     PUBLIC_RECORDS,
     described,
 )
-from jam_dagster.pipeline.assets.source_assets import source_key
 from jam_dagster.pipeline.budget.labels import CHARGES_TAG, LABEL_TAG, RESERVES_TAG, PrivacyLabel
 from jam_dagster.pipeline.specification import ReleaseSpec
 from jam_dagster.privacy import Budget, Neighbours, ReleaseKey
-from jam_dagster.tables import Domain, Source, at_partition
+from jam_dagster.tables import AssetSource, Domain, Source, at_partition
 
 PRIVATE_STORE = "private_io_manager"
 RELEASABLE_STORE = "releasable_io_manager"
@@ -369,3 +368,8 @@ class ReleaseGraph:
             partition=partition,
             edition=str(self.spec.privacy.edition),
         )
+
+
+def source_key(source: Source) -> dg.AssetKey | None:
+    """Return the asset that a source is, or None."""
+    return dg.AssetKey.from_user_string(source.key) if isinstance(source, AssetSource) else None

@@ -29,9 +29,10 @@ from jam_dagster.privacy.draws import (
     OutcomeStore,
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey
-from jam_dagster.privacy.noise.base import Noise, NoiseName, make_noise
+from jam_dagster.privacy.noise.base import Noise, NoiseName
 from jam_dagster.privacy.noise.calls import NoiseCall, SelectionKind
 from jam_dagster.privacy.noise.exact import ExactNoise
+from jam_dagster.privacy.noise.make import make_noise
 from jam_dagster.privacy.noise.seeded import SeededNoise
 from jam_dagster.privacy.protection import Protection
 from jam_dagster.privacy.sensitivity import (

@@ -13,7 +13,7 @@ from jam_dagster.benchmark import load_grid
 from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.errors import JamError
-from jam_dagster.release import PlanRequest, make_plan
+from jam_dagster.planning import PlanRequest, make_plan
 from jam_dagster.tables import Domain
 from tests.battery import hostile
 from tests.battery.hostile import TEXT, garbled, spoiled

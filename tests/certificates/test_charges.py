@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from jam_dagster.certificates.certificate import Entry, PaidDraw
 from jam_dagster.certificates.charges import charge_faults
+from jam_dagster.certificates.facts import Entry, PaidDraw
 from jam_dagster.privacy import NoiseCall, units_up
 
 SHARES = {"mechanism": 0.5}

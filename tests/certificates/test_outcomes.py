@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from jam_dagster.certificates import Certificate, Entry, Finding, verify, write_table
-from jam_dagster.certificates.charges import STORED
+from jam_dagster.certificates.facts import STORED
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.mechanisms import Measurement, Transcript, refit, sampling_generator
 from jam_dagster.mechanisms.loops.transcript import measurements_hash

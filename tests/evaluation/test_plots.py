@@ -14,8 +14,13 @@ import pytest
 
 from jam_dagster.common import palette
 from jam_dagster.errors import InputError
-from jam_dagster.evaluation import TableError, WorkloadError, released_marginal
-from jam_dagster.mechanisms import ErrorBound, ErrorBounds
+from jam_dagster.evaluation import (
+    ErrorBound,
+    ErrorBounds,
+    TableError,
+    WorkloadError,
+    released_marginal,
+)
 from jam_dagster.reports import plots
 from jam_dagster.reports.cell_groups import cell_groups, gather
 from jam_dagster.reports.live_charts import live_chart

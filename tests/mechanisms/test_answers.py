@@ -14,6 +14,7 @@ from jam_dagster.models.graphical.answers import Calibrated
 from jam_dagster.models.graphical.belief_propagation import calibrate
 from jam_dagster.models.graphical.dense import spread, sum_to
 from jam_dagster.models.graphical.junction_tree import JunctionTree, bits, mask_of, maximal
+from jam_dagster.models.graphical.mbi_bridge import to_markov_random_field
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Workload
 from tests.examples import examples
@@ -113,7 +114,7 @@ def test_answers_of_a_real_run_equal_those_of_private_pgm(jam_data):
         .run(split.private, split.public, Workload.all_k_way(split.domain, 3), draws)
         .model
     )
-    theirs = model.to_markov_random_field()
+    theirs = to_markov_random_field(model)
     rng = np.random.default_rng(0)
     triples = list(combinations(split.domain.names, 3))
     chosen = [triples[i] for i in rng.choice(len(triples), 25, replace=False)]

@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import Measurement
+from jam_dagster.models.graphical.estimator import check_estimator
+from jam_dagster.models.graphical.fit import make_estimator
 from jam_dagster.models.graphical.mbi_bridge import PrivatePgm
-from jam_dagster.models.graphical.mirror_descent import (
-    MirrorDescent,
-    check_estimator,
-    make_estimator,
-)
+from jam_dagster.models.graphical.mirror_descent import MirrorDescent
 from jam_dagster.tables import Domain
 from jam_dagster.tables.domain.domain import ImpossibleCombination
 from tests.examples import examples
@@ -184,7 +182,7 @@ def test_cells_without_records_neither_stall_the_fit_nor_drive_potentials_off(do
 FIT = """
 import numpy as np
 from jam_dagster.mechanisms import Measurement
-from jam_dagster.models.graphical.mirror_descent import make_estimator
+from jam_dagster.models.graphical.fit import make_estimator
 from jam_dagster.tables import Domain
 domain = Domain.from_sizes({"income": 3, "age": 4, "sex": 2, "race": 3})
 rng = np.random.default_rng(0)

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from jam_dagster.mechanisms import make_mechanism
 from jam_dagster.mechanisms.loops.mixture import Training
-from jam_dagster.mechanisms.loops.transcript import Measurement
 from jam_dagster.mechanisms.mst import RareValues
-from jam_dagster.models.graphical.mirror_descent import Weighting, make_estimator
+from jam_dagster.models.graphical.estimator import Weighting
+from jam_dagster.models.graphical.fit import make_estimator
 from jam_dagster.models.measured_answers import MeasuredAnswers
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.weighted.entropy_projection import EntropyProjection
 from jam_dagster.models.weighted.multiplicative_weights import MultiplicativeWeights
 from jam_dagster.models.weighted.support import Support

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jam_dagster.mechanisms.loops.transcript import Measurement
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.weighted.entropy_projection import EXTREME, EntropyProjection
 from jam_dagster.models.weighted.multiplicative_weights import MultiplicativeWeights
 from jam_dagster.models.weighted.support import Support

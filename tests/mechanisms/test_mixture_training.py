@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from jam_dagster.mechanisms.loops.transcript import Measurement
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.mixture.adam_step import free_logits, network, programs
 from jam_dagster.models.mixture.training import MixtureTrainer, Target
 from jam_dagster.tables import Domain, Workload

@@ -163,7 +163,7 @@ def test_exported_model_answers_the_same(kind):
 def test_mbi_samples_what_is_exported(kind):
     model = exported(kind)
     np.random.seed(0)  # noqa: NPY002  # mbi draws from NumPy's global generator
-    data = model.to_markov_random_field().synthetic_data(rows=4000)
+    data = to_markov_random_field(model).synthetic_data(rows=4000)
     for names in [("zip", "income"), ("income", "age"), ("zip", "age"), ("alone",)]:
         share = np.asarray(data.project(names).values) / 4000
         expected = model.marginal(names) / model.total
@@ -183,14 +183,14 @@ def test_constraints_are_exported_where_cells_cannot_occur():
 
 def test_what_mbi_fitted_comes_back_whole(domain, private):
     model = estimate(domain, exact(private, ("a", "b"), ("b", "c")), 12, iterations=100)
-    theirs = model.to_markov_random_field()
+    theirs = to_markov_random_field(model)
     assert theirs.cliques == model.cliques
     for clique, table in model.potentials.items():
         np.testing.assert_array_equal(theirs.potentials[clique].values, table)
 
 
 def test_exported_cells_have_their_labels(model_of_people):
-    theirs = model_of_people.to_markov_random_field()
+    theirs = to_markov_random_field(model_of_people)
     assert theirs.domain.labels == (("yes", "no", "(null)"), ("0 to 9", "10 to 19"))
 
 

@@ -24,8 +24,8 @@ from scipy import stats
 from jam_dagster.errors import SpecificationError
 from jam_dagster.privacy.accounting import exponential_epsilon, permute_and_flip_epsilon
 from jam_dagster.privacy.noise import exact as exact_noise
-from jam_dagster.privacy.noise.base import make_noise
 from jam_dagster.privacy.noise.exact import ROUNDING_SLACK, ExactNoise
+from jam_dagster.privacy.noise.make import make_noise
 from jam_dagster.privacy.noise.seeded import SeededNoise
 from jam_dagster.privacy.sensitivity import JAM_SCORE, MARGINAL_L2
 from tests.examples import examples

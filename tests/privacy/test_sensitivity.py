@@ -18,8 +18,8 @@ from jam_dagster.mechanisms.loops.scores import (
     penalized_scores,
     weighted_scores,
 )
-from jam_dagster.mechanisms.loops.transcript import Measurement
 from jam_dagster.mechanisms.mst import RareValues
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.privacy.sensitivity import (
     MARGINAL_L2,
     REPLACE_ONE,

@@ -13,7 +13,7 @@ from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import Aim, JamPgm, Mechanism
 from jam_dagster.pipeline import EvaluationSpec, MechanismSpec, PrivacySpec, WorkloadSpec
 from jam_dagster.pipeline.yaml.sections import UnitSpec
-from jam_dagster.release import PlanRequest
+from jam_dagster.planning import PlanRequest
 from jam_dagster.release.definition import SECTIONS, UNIT, read_definition
 from jam_dagster.tables import DemoSource, Domain
 

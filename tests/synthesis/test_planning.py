@@ -14,12 +14,11 @@ import pytest
 from jam_dagster.errors import InputError, PrivateStepError, SpecificationError
 from jam_dagster.mechanisms import FittedModel
 from jam_dagster.models.graphical.tractability import TractabilityFilter
+from jam_dagster.planning import Plan, PlanRequest, make_plan, simulation
 from jam_dagster.planning import make_plan as planning
-from jam_dagster.planning import simulation
 from jam_dagster.planning.request import AROUND, NeverOpened
 from jam_dagster.planning.simulation import Estimate, Halves, RepeatedTable
 from jam_dagster.privacy import Budget
-from jam_dagster.release import Plan, PlanRequest, make_plan
 from jam_dagster.tables import DemoSource, Domain, EncodedTable, census_domain
 
 PUBLIC = DemoSource(part="public", rows=400)

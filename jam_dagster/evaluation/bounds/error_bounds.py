@@ -18,10 +18,11 @@ from jam_dagster.evaluation.bounds.table import ErrorBound, ErrorBounds
 from jam_dagster.evaluation.bounds.tail_bounds import aligned_noise, chosen_score, summed_noise
 from jam_dagster.mechanisms.loops.graphical import estimator_of
 from jam_dagster.mechanisms.loops.scores import l1_distance, lowest_score
-from jam_dagster.mechanisms.loops.transcript import Measurement, Round, Transcript
+from jam_dagster.mechanisms.loops.transcript import Round, Transcript
 from jam_dagster.mechanisms.registry import refit
 from jam_dagster.models.base import Model
 from jam_dagster.models.graphical.model import possible_cells
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.privacy.accounting import exponential_epsilon, gaussian_sigma
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from jam_dagster.mechanisms.aim import weights_of
-from jam_dagster.mechanisms.loops.scores import MEAN_ABSOLUTE_NORMAL
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript
 from jam_dagster.models.graphical.model import possible_sizes
 from jam_dagster.models.graphical.tractability import TractabilityFilter
+from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
 from jam_dagster.privacy.accounting import gaussian_sigma
 from jam_dagster.tables import Clique, Domain, Workload
 

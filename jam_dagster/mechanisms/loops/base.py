@@ -14,17 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jam_dagster.errors import DomainError, LostDrawError, ReleaseClosedError, SpecificationError
+from jam_dagster.mechanisms.base import Described, MechanismResult, OnRound
 from jam_dagster.mechanisms.loops.scores import l1_distance, representable
-from jam_dagster.mechanisms.loops.transcript import (
-    Measurement,
-    Origin,
-    Round,
-    Transcript,
-    subject_of,
-)
-from jam_dagster.models.base import Described, MechanismResult, Model, OnRound
-from jam_dagster.models.graphical.mirror_descent import Convergence
+from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
+from jam_dagster.models.base import Model
+from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.graphical.model import possible_sizes
+from jam_dagster.models.measurement import LARGEST_MARGINAL_CELLS, Measurement, Origin
 from jam_dagster.privacy.accounting import gaussian_sigma
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
 
@@ -34,9 +30,6 @@ if TYPE_CHECKING:
 
 SMALLEST_RHO = 1e-12
 """Below this a round is not worth its noise, and the ledger's units would be felt."""
-
-LARGEST_MARGINAL_CELLS = 2**27
-"""A gibibyte of counts: no table counts, and no model answers, a larger marginal."""
 
 LARGEST_QUERIES = 2**24
 """Cells of a workload that are chosen from one by one: exact noise takes 100 bytes for each."""

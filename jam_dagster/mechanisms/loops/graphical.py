@@ -8,22 +8,18 @@ from typing import TYPE_CHECKING, Protocol, get_args
 import numpy as np
 
 from jam_dagster.errors import EmptyCandidateSetError, InputError
+from jam_dagster.mechanisms.base import Described
 from jam_dagster.mechanisms.loops.base import MechanismRun
 from jam_dagster.mechanisms.loops.scores import l1_distance
 from jam_dagster.mechanisms.loops.settings import setting
-from jam_dagster.mechanisms.loops.transcript import Measurement, Transcript
-from jam_dagster.models.base import Described
+from jam_dagster.mechanisms.loops.transcript import Transcript
+from jam_dagster.models.graphical.estimator import Convergence, Estimator, EstimatorName, Weighting
+from jam_dagster.models.graphical.fit import make_estimator
 from jam_dagster.models.graphical.junction_tree import mask_of
 from jam_dagster.models.graphical.kernels import one_thread
-from jam_dagster.models.graphical.mirror_descent import (
-    Convergence,
-    Estimator,
-    EstimatorName,
-    Weighting,
-    make_estimator,
-)
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.graphical.tractability import TractabilityFilter
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.tables import Clique, Domain, MarginalSource
 
 if TYPE_CHECKING:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jam_dagster.mechanisms.base import MechanismResult, OnRound
 from jam_dagster.mechanisms.loops.base import in_rounds
 from jam_dagster.mechanisms.loops.queries import QueryMechanism, QueryRun
 from jam_dagster.mechanisms.loops.settings import setting, told_settings
-from jam_dagster.mechanisms.loops.transcript import Measurement, Transcript
-from jam_dagster.models.base import MechanismResult, OnRound
-from jam_dagster.models.graphical.mirror_descent import Convergence
+from jam_dagster.mechanisms.loops.transcript import Transcript
+from jam_dagster.models.graphical.estimator import Convergence
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.mixture.model import ProductMixture, check_products
 from jam_dagster.models.mixture.training import MixtureTrainer, Target
 from jam_dagster.tables import Domain, MarginalSource, PublicTables, Workload

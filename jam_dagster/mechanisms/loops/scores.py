@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-MEAN_ABSOLUTE_NORMAL = math.sqrt(2 / math.pi)
-"""E|z| of a standard normal z: what noise of sigma 1 adds to the L1 error of a cell."""
-
+from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
 
 LOWEST = 2.0**29
 """Sensitivities below zero that a score may lie."""

@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jam_dagster.common.files import write_whole
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.errors import InputError
+from jam_dagster.models.measurement import Measurement, Origin
 from jam_dagster.privacy.ledger.key import canonical_json
 from jam_dagster.privacy.noise.calls import NoiseCall
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
@@ -26,37 +27,6 @@ from jam_dagster.tables import Clique
 if TYPE_CHECKING:
     import pandas as pd
     from upath import UPath
-
-Origin = Literal["private", "public"]
-
-
-@dataclass(frozen=True, eq=False)
-class Measurement:
-    """A marginal that was measured.
-
-    Attributes
-    ----------
-    clique
-        Attributes, in domain order.
-    source
-        ``private``: with Gaussian noise; ``public``: exact counts of the public table.
-    values
-        Counts (float64, shape of the clique), scaled to n records.
-    sigma
-        Standard deviation of the noise of each cell, in counts; 0 for public.
-    round
-        The round that measured it, from 0.
-    cell
-        Where only one cell of the marginal was measured, its place in the flattened marginal; then
-        `values` has shape ``(1,)``.
-    """
-
-    clique: Clique
-    source: Origin
-    values: np.ndarray
-    sigma: float
-    round: int
-    cell: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from jam_dagster.mechanisms.base import MechanismResult, OnRound
 from jam_dagster.mechanisms.loops.base import in_rounds, public_of
 from jam_dagster.mechanisms.loops.graphical import alpha_setting
 from jam_dagster.mechanisms.loops.queries import QueryMechanism, QueryRun
 from jam_dagster.mechanisms.loops.settings import setting, told_settings
-from jam_dagster.mechanisms.loops.transcript import Measurement, Transcript
-from jam_dagster.models.base import MechanismResult, OnRound
-from jam_dagster.models.graphical.mirror_descent import Convergence
+from jam_dagster.mechanisms.loops.transcript import Transcript
+from jam_dagster.models.graphical.estimator import Convergence
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.weighted.fit import HistogramFit
 from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.models.weighted.support import (

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from jam_dagster.mechanisms.loops.transcript import Measurement
-from jam_dagster.models.graphical.mirror_descent import Convergence, Weighting, weight_of
+from jam_dagster.models.graphical.estimator import Convergence, Weighting, weight_of
 from jam_dagster.models.graphical.model import FittedModel
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.mixture.jax_runtime import load_jax
 from jam_dagster.tables import Clique, Domain
 

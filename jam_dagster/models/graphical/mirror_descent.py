@@ -15,27 +15,18 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
 
 import numpy as np
 
-from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms.loops.transcript import Measurement
 from jam_dagster.models.graphical.answers import Calibrated
 from jam_dagster.models.graphical.belief_propagation import Beliefs
 from jam_dagster.models.graphical.dense import ascending
+from jam_dagster.models.graphical.estimator import WINDOW, Convergence, Weighting, weight_of
 from jam_dagster.models.graphical.junction_tree import JunctionTree, cells_of, mask_of, maximal
 from jam_dagster.models.graphical.kernels import Table, one_thread
 from jam_dagster.models.graphical.model import FittedModel
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.tables import Domain
-
-EstimatorName = Literal["accelerated", "mirror_descent", "mbi"]
-
-Weighting = Literal["alike", "noise"]
-"""How a fit weighs measurements: all alike, or each by one over the variance of its noise."""
-
-WINDOW = 15
-"""Steps over which the tolerance asks for improvement."""
 
 MEMORY = 10
 """A step may not rise above the largest loss of this many before it: Barzilai-Borwein steps are
@@ -53,124 +44,6 @@ LONGEST_STEP = 30.0
 
 LONGEST_STEPS = 300.0
 """Largest sum of the changes of all factors: what they multiply a cell by can be taken back."""
-
-
-@dataclass(frozen=True)
-class Convergence:
-    """How a fit ended.
-
-    Attributes
-    ----------
-    iterations
-        Propagations that it took.
-    loss
-        ``sum_i ||mu_i - y_i||_2^2 / (2 n^2)`` of the model that was kept.
-    """
-
-    iterations: int
-    loss: float
-
-
-class Estimator(Protocol):
-    """Fits the model anew after every measurement, from where the last fit ended."""
-
-    @property
-    def model(self) -> FittedModel:
-        """The model of all measurements so far."""
-        ...
-
-    def add(self, measurement: Measurement) -> Convergence:
-        """Take one more measurement into account, at the weight that the estimator gives it."""
-        ...
-
-
-def check_estimator(name: str, iterations: int, tolerance: float) -> None:
-    """Raise SpecificationError if a setting of the fits is out of range."""
-    if name not in get_args(EstimatorName):
-        raise SpecificationError(
-            f"estimator must be one of {', '.join(get_args(EstimatorName))}, got {name!r}."
-        )
-    if isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1:
-        raise SpecificationError(
-            f"iterations must be a whole number, at least 1, got {iterations!r}."
-        )
-    if not isinstance(tolerance, int | float) or not 0 <= tolerance < 1:
-        raise SpecificationError(
-            f"tolerance must be at least 0 and below 1, got {tolerance!r}: a fit ends when its "
-            f"loss fell by less than this share over {WINDOW} steps."
-        )
-
-
-def weight_of(measurement: Measurement, sigma: float) -> float:
-    """Return the weight of a measurement by its noise: ``(sigma / its own)^2``.
-
-    Parameters
-    ----------
-    measurement
-        Measured with noise.
-    sigma
-        The noise of a measurement that weighs one.
-
-    Raises
-    ------
-    SpecificationError
-        If it has no noise: beside it no other would weigh anything.
-    """
-    if measurement.sigma <= 0:
-        raise SpecificationError(
-            f"A fit that weighs measurements by their noise was given one without, of "
-            f"{' x '.join(measurement.clique)}: weigh all alike."
-        )
-    return (sigma / measurement.sigma) ** 2
-
-
-def make_estimator(
-    name: str,
-    domain: Domain,
-    total: float,
-    *,
-    iterations: int,
-    tolerance: float,
-    weighting: Weighting = "alike",
-) -> Estimator:
-    """Return the estimator of that name, without measurements.
-
-    Parameters
-    ----------
-    name
-        ``accelerated``: mirror descent with Barzilai-Borwein steps that ends by `tolerance`.
-        ``mirror_descent``: Private-PGM's own line search, always `iterations` steps.
-        ``mbi``: the same in Private-PGM's package, compiled anew for every round.
-    domain
-        The attributes. Its impossible combinations are fixed zeros of the model.
-    total
-        n, the number of records.
-    iterations
-        Most steps of a fit.
-    tolerance
-        A fit ends when its best loss fell by less than this share over 15 steps, or when its
-        residuals are a hundredth of a record.
-    weighting
-        ``alike``: the sum of all squared residuals is least. ``noise``: each is weighted by one
-        over the variance of its noise, in units of the first measurement's.
-
-    Raises
-    ------
-    SpecificationError
-        If a setting is out of range.
-    """
-    check_estimator(name, iterations, tolerance)
-    if name == "mbi":
-        from jam_dagster.models.graphical.mbi_bridge import PrivatePgm
-
-        return PrivatePgm(domain, total, iterations=iterations, weighting=weighting)
-    return MirrorDescent(
-        domain,
-        total,
-        iterations=iterations,
-        tolerance=tolerance if name == "accelerated" else None,
-        weighting=weighting,
-    )
 
 
 class MirrorDescent:

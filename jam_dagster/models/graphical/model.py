@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -320,16 +320,6 @@ class FittedModel:
             )
         beliefs = self._conditioned(where)[1] if where else self.calibrated.beliefs
         return EncodedTable(self.domain, tuple(sample_codes(self.tree, beliefs, rows, rng)))
-
-    def to_markov_random_field(self) -> Any:
-        """Return the model as Private-PGM's ``mbi.MarkovRandomField``.
-
-        Importing mbi and jax takes seconds. See
-        `jam_dagster.models.graphical.mbi_bridge.to_markov_random_field`.
-        """
-        from jam_dagster.models.graphical.mbi_bridge import to_markov_random_field
-
-        return to_markov_random_field(self)
 
     def save(self, directory: Path | UPath) -> None:
         """Write the model to a folder: ``model.json`` and ``potentials.npz``."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jam_dagster.errors import DomainError, InputError
-from jam_dagster.mechanisms.loops.base import LARGEST_MARGINAL_CELLS
 from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE
 from jam_dagster.models.graphical.kernels import one_thread
+from jam_dagster.models.measurement import LARGEST_MARGINAL_CELLS
 from jam_dagster.models.mixture.answers import expected
 from jam_dagster.models.storage import stored_model, write_model
 from jam_dagster.tables import Clique, Domain, EncodedTable

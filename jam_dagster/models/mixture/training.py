@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from jam_dagster.mechanisms.loops.scores import MEAN_ABSOLUTE_NORMAL
-from jam_dagster.mechanisms.loops.transcript import Measurement
+from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.graphical.kernels import one_thread
-from jam_dagster.models.graphical.mirror_descent import Convergence
+from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL, Measurement
 from jam_dagster.models.mixture.adam_step import Weights, programs
 from jam_dagster.models.mixture.answers import (
     expected,

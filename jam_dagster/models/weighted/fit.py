@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.mechanisms.loops.transcript import Measurement
-from jam_dagster.models.graphical.mirror_descent import Convergence
+from jam_dagster.models.graphical.estimator import Convergence
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.models.weighted.support import Support
 from jam_dagster.tables import Clique

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.mechanisms.loops.transcript import Measurement
-from jam_dagster.models.graphical.mirror_descent import Convergence
+from jam_dagster.models.graphical.estimator import Convergence
+from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.weighted.fit import Answer, HistogramFit
 from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.models.weighted.support import Support

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
-from jam_dagster.mechanisms.loops.base import LARGEST_MARGINAL_CELLS
+from jam_dagster.models.measurement import LARGEST_MARGINAL_CELLS
 from jam_dagster.tables import Clique, Domain, EncodedTable, MarginalSource, PublicTables
 
 LARGEST_DOMAIN_CELLS = 2**22

@@ -24,19 +24,13 @@ from jam_dagster.errors import (
     SpecificationError,
 )
 from jam_dagster.pipeline.budget.labels import PRIVATE_SOURCE, check_privacy_labels
+from jam_dagster.pipeline.graph import ReleaseGraph, source_key
 from jam_dagster.pipeline.launch import check_launch
 from jam_dagster.tables import AssetSource, Source
 
 if TYPE_CHECKING:
     import pandas as pd
     from dagster._core.definitions.assets.graph.asset_graph import AssetGraph, AssetNode
-
-    from jam_dagster.pipeline.graph import ReleaseGraph
-
-
-def source_key(source: Source) -> dg.AssetKey | None:
-    """Return the asset that a source is, or None."""
-    return dg.AssetKey.from_user_string(source.key) if isinstance(source, AssetSource) else None
 
 
 def reading(graph: ReleaseGraph, name: str, context: dg.AssetExecutionContext) -> Source:

@@ -7,7 +7,7 @@ draws with NumPy from a seed, for research and reproduction; what it makes may n
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,36 +145,6 @@ class Noise(Protocol):
         Parameters and errors are those of `select`.
         """
         ...
-
-
-def make_noise(name: str, seed: int | None = None) -> Noise:
-    """Return the backend of that name.
-
-    Parameters
-    ----------
-    name : {"exact", "numpy"}
-        The backend.
-    seed : int, optional
-        Seed of the ``"numpy"`` backend, 0 if not given.
-
-    Raises
-    ------
-    SpecificationError
-        If the name is unknown, or a seed is given to the exact backend, which has none.
-    """
-    from jam_dagster.privacy.noise.exact import ExactNoise
-    from jam_dagster.privacy.noise.seeded import SeededNoise
-
-    if name == "exact":
-        if seed is not None:
-            raise SpecificationError(
-                f"noise 'exact' cannot be seeded (got seed {seed!r}); leave the seed out, or "
-                "choose noise 'numpy' for research whose output is not released"
-            )
-        return ExactNoise()
-    if name == "numpy":
-        return SeededNoise(0 if seed is None else seed)
-    raise SpecificationError(f"noise must be one of {list(get_args(NoiseName))}, got {name!r}")
 
 
 def check_sensitivity(sensitivity: float) -> float:

@@ -23,6 +23,12 @@ from jam_dagster.tables.domain.attributes import (
     NumericAttribute,
     describe,
 )
+from jam_dagster.tables.domain.domain_file import (
+    domain_from_dict,
+    domain_to_dict,
+    load_domain,
+    save_domain,
+)
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.values import Value
 
@@ -241,8 +247,6 @@ class Domain:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a domain file holds (see `from_dict`)."""
-        from jam_dagster.tables.domain.domain_file import domain_to_dict
-
         return domain_to_dict(self)
 
     @classmethod
@@ -263,9 +267,7 @@ class Domain:
         DomainError
             An attribute is not well formed.
         """
-        from jam_dagster.tables.domain.domain_file import domain_from_dict
-
-        return domain_from_dict(content)
+        return domain_from_dict(content, cls)
 
     @classmethod
     def load(cls, path: str | Path) -> Domain:
@@ -276,14 +278,10 @@ class Domain:
         SourceError
             The file is not there or cannot be parsed.
         """
-        from jam_dagster.tables.domain.domain_file import load_domain
-
-        return load_domain(path)
+        return load_domain(path, cls)
 
     def save(self, path: str | Path) -> None:
         """Write a domain file, YAML or JSON by its suffix."""
-        from jam_dagster.tables.domain.domain_file import save_domain
-
         save_domain(self, path)
 
     @classmethod

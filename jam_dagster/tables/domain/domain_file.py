@@ -22,9 +22,9 @@ The papers' form, ``{"age": 32, "sex": 2}``, stands for integer codes 0 to size 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import yaml
@@ -47,8 +47,12 @@ from jam_dagster.tables.domain.attributes import (
     NumericAttribute,
     equal_width_edges,
 )
-from jam_dagster.tables.domain.domain import Domain
-from jam_dagster.tables.domain.impossible import ImpossibleCombination, codes_of, condition_of
+from jam_dagster.tables.domain.impossible import (
+    HasAttributes,
+    ImpossibleCombination,
+    codes_of,
+    condition_of,
+)
 from jam_dagster.tables.domain.values import inferred_dtype, kind_of, short_number
 
 _DOMAIN_KEYS = ("attributes", "impossible", "identified_from")
@@ -66,13 +70,50 @@ _NUMERIC_KEYS = (
 _MAX_BINS = 1_000_000
 
 
-def domain_from_dict(content: Mapping[str, Any]) -> Domain:
-    """Build a domain from the content of a domain file."""
+class FiledDomain(HasAttributes, Protocol):
+    """A domain as its file form needs it; `Domain` is the only one."""
+
+    def __init__(
+        self,
+        attributes: tuple[Attribute, ...],
+        impossible: tuple[ImpossibleCombination, ...] = (),
+        identified_from: Any = "declared",
+    ) -> None: ...
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """Its attributes, in their order."""
+
+    @property
+    def impossible(self) -> tuple[ImpossibleCombination, ...]:
+        """What cannot occur together."""
+
+    @property
+    def identified_from(self) -> str:
+        """Where its values come from."""
+
+    @property
+    def restricted(self) -> bool:
+        """Whether its values come from a private table."""
+
+    def canonical(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return names in the order of the domain."""
+
+    @classmethod
+    def from_sizes(cls, sizes: Mapping[str, int]) -> Self:
+        """Build the papers' form."""
+
+
+D = TypeVar("D", bound=FiledDomain)
+
+
+def domain_from_dict(content: Mapping[str, Any], domain_class: type[D]) -> D:
+    """Build a domain of a class from the content of a domain file."""
     if not isinstance(content, Mapping) or not content:
         raise SpecificationError("a domain file must hold a mapping with the key 'attributes'")
     if "attributes" not in content or isinstance(content["attributes"], int):
         if all(is_integer(size) for size in content.values()):
-            return Domain.from_sizes({str(name): size for name, size in content.items()})
+            return domain_class.from_sizes({str(name): size for name, size in content.items()})
         check_keys("the domain", content, _DOMAIN_KEYS)
         raise SpecificationError("the domain has no key 'attributes': list them there")
     check_keys("the domain", content, _DOMAIN_KEYS)
@@ -80,15 +121,15 @@ def domain_from_dict(content: Mapping[str, Any]) -> Domain:
     if not isinstance(declared, Mapping):
         raise SpecificationError("'attributes' must be a mapping of names to their declaration")
     attributes = tuple(_attribute(str(name), entry) for name, entry in declared.items())
-    plain = Domain(attributes)
+    plain = domain_class(attributes)
     entries = content.get("impossible") or []
     if not isinstance(entries, list | tuple):
         raise SpecificationError("'impossible' must be a list of combinations")
     impossible = tuple(_combination(plain, entry) for entry in entries)
-    return Domain(attributes, impossible, content.get("identified_from", "declared"))
+    return domain_class(attributes, impossible, content.get("identified_from", "declared"))
 
 
-def domain_to_dict(domain: Domain) -> dict[str, Any]:
+def domain_to_dict(domain: FiledDomain) -> dict[str, Any]:
     """Return the content of a domain file, as short as `domain_from_dict` allows."""
     content: dict[str, Any] = {
         "identified_from": domain.identified_from,
@@ -105,8 +146,8 @@ def domain_to_dict(domain: Domain) -> dict[str, Any]:
     return content
 
 
-def load_domain(path: str | Path) -> Domain:
-    """Read a domain file; ``.json`` is JSON, ``.yaml`` and ``.yml`` are YAML."""
+def load_domain(path: str | Path, domain_class: type[D]) -> D:
+    """Read a domain file into a class; ``.json`` is JSON, ``.yaml`` and ``.yml`` are YAML."""
     path = Path(path)
     is_json = _is_json(path)
     try:
@@ -120,10 +161,10 @@ def load_domain(path: str | Path) -> Domain:
         content = _parse_json(text) if is_json else parse_yaml(text)
     except (json.JSONDecodeError, yaml.YAMLError) as error:
         raise SourceError(f"cannot parse domain file {path}: {error}") from None
-    return domain_from_dict(content)
+    return domain_from_dict(content, domain_class)
 
 
-def save_domain(domain: Domain, path: str | Path) -> None:
+def save_domain(domain: FiledDomain, path: str | Path) -> None:
     """Write a domain file; ``.json`` is JSON, ``.yaml`` and ``.yml`` are YAML.
 
     One with values of a private table is its owner's alone.
@@ -245,7 +286,7 @@ def _edges_to_dict(attribute: NumericAttribute) -> dict[str, Any]:
     return {"edges": [short_number(edge) for edge in attribute.edges]}
 
 
-def _combination(domain: Domain, entry: object) -> ImpossibleCombination:
+def _combination(domain: FiledDomain, entry: object) -> ImpossibleCombination:
     if not isinstance(entry, Mapping) or not entry:
         raise SpecificationError(
             "an impossible combination must be a mapping of attributes to conditions,"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,8 +14,12 @@ from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from jam_dagster.tables.domain.values import Value, short_number, text_of
 
-if TYPE_CHECKING:
-    from jam_dagster.tables.domain.domain import Domain
+
+class HasAttributes(Protocol):
+    """What gives attributes by their names: a domain."""
+
+    def attribute(self, name: str) -> Attribute:
+        """Return the attribute of that name."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class ImpossibleCombination:
                 f" each, got {dict(zip(self.attributes, codes, strict=False))}"
             )
 
-    def describe(self, domain: Domain) -> str:
+    def describe(self, domain: HasAttributes) -> str:
         """Return it in words: ``age below 15 and marital-status Married or Widowed``."""
         return " and ".join(
             f"{name} {_describe_codes(domain.attribute(name), codes)}"

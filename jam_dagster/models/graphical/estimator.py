@@ -1,0 +1,87 @@
+"""What every fit of the graphical model offers, and how it weighs measurements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.models.graphical.model import FittedModel
+from jam_dagster.models.measurement import Measurement
+
+EstimatorName = Literal["accelerated", "mirror_descent", "mbi"]
+
+Weighting = Literal["alike", "noise"]
+"""How a fit weighs measurements: all alike, or each by one over the variance of its noise."""
+
+WINDOW = 15
+"""Steps over which the tolerance asks for improvement."""
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """How a fit ended.
+
+    Attributes
+    ----------
+    iterations
+        Propagations that it took.
+    loss
+        ``sum_i ||mu_i - y_i||_2^2 / (2 n^2)`` of the model that was kept.
+    """
+
+    iterations: int
+    loss: float
+
+
+class Estimator(Protocol):
+    """Fits the model anew after every measurement, from where the last fit ended."""
+
+    @property
+    def model(self) -> FittedModel:
+        """The model of all measurements so far."""
+        ...
+
+    def add(self, measurement: Measurement) -> Convergence:
+        """Take one more measurement into account, at the weight that the estimator gives it."""
+        ...
+
+
+def check_estimator(name: str, iterations: int, tolerance: float) -> None:
+    """Raise SpecificationError if a setting of the fits is out of range."""
+    if name not in get_args(EstimatorName):
+        raise SpecificationError(
+            f"estimator must be one of {', '.join(get_args(EstimatorName))}, got {name!r}."
+        )
+    if isinstance(iterations, bool) or not isinstance(iterations, int) or iterations < 1:
+        raise SpecificationError(
+            f"iterations must be a whole number, at least 1, got {iterations!r}."
+        )
+    if not isinstance(tolerance, int | float) or not 0 <= tolerance < 1:
+        raise SpecificationError(
+            f"tolerance must be at least 0 and below 1, got {tolerance!r}: a fit ends when its "
+            f"loss fell by less than this share over {WINDOW} steps."
+        )
+
+
+def weight_of(measurement: Measurement, sigma: float) -> float:
+    """Return the weight of a measurement by its noise: ``(sigma / its own)^2``.
+
+    Parameters
+    ----------
+    measurement
+        Measured with noise.
+    sigma
+        The noise of a measurement that weighs one.
+
+    Raises
+    ------
+    SpecificationError
+        If it has no noise: beside it no other would weigh anything.
+    """
+    if measurement.sigma <= 0:
+        raise SpecificationError(
+            f"A fit that weighs measurements by their noise was given one without, of "
+            f"{' x '.join(measurement.clique)}: weigh all alike."
+        )
+    return (sigma / measurement.sigma) ** 2
