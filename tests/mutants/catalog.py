@@ -16,9 +16,9 @@ IDENTITY = "jam_dagster/pipeline/storage/identity.py"
 INGESTION = "jam_dagster/pipeline/assets/ingestion.py"
 LEDGER_FILE = "jam_dagster/privacy/ledger/sqlite.py"
 LEDGER = "jam_dagster/privacy/ledger/ledger.py"
-LEDGER_POLICY = "tests/privacy/test_ledger_policy.py"
-LEDGER_FAILURES = "tests/privacy/test_ledger_failures.py"
-LEDGER_NAMES = "tests/privacy/test_ledger_names.py"
+LEDGER_POLICY = "tests/privacy/ledger/test_policy.py"
+LEDGER_FAILURES = "tests/privacy/ledger/test_failures.py"
+LEDGER_NAMES = "tests/privacy/ledger/test_names.py"
 JAM = "jam_dagster/mechanisms/jam_pgm.py"
 RUN = "jam_dagster/mechanisms/loops/base.py"
 LABELS = "jam_dagster/pipeline/budget/labels.py"
@@ -39,19 +39,19 @@ REPLAY = "tests/battery/test_replay.py"
 SEARCH = f"{REPLAY}::test_inputs_of_draws_move_as_far_as_their_noise_is_made_for"
 ALIKE = f"{REPLAY}::test_neighbours_are_released_alike"
 SPENDING = "tests/battery/test_spending.py"
-CHECKS_PAGE = "tests/evaluation/test_checks_page.py"
+CHECKS_PAGE = "tests/reports/test_checks_page.py"
 BY_HAND = "tests/mechanisms/test_jam_pgm.py"
 OUTCOMES = "tests/privacy/test_outcome_digest.py"
 INVENTED = "tests/certificates/test_outcomes.py"
 SIGNING = "tests/certificates/test_signing.py"
 QUICK = ("-m", "not slow")
-ATTEMPTS = "tests/privacy/test_attempts.py"
-BINDINGS = "tests/privacy/test_bindings.py"
+ATTEMPTS = "tests/privacy/ledger/test_attempts.py"
+BINDINGS = "tests/privacy/ledger/test_bindings.py"
 LAUNCH = "tests/pipeline/test_launch.py"
-OPENING = "tests/pipeline/test_opening.py"
+OPENING = "tests/pipeline/assets/test_opening.py"
 PRIVATE_ACCESS = "tests/test_cli_private_access.py"
 NO_LAUNCH = f"{LAUNCH}::test_no_launch_moves_the_ledger_or_a_store"
-CSV_RECORDS = ("tests/tables/test_csv_records.py",)
+CSV_RECORDS = ("tests/tables/sources/test_csv_records.py",)
 CERTIFICATES = ("tests/certificates", *QUICK)
 
 MUTANTS = (
@@ -93,7 +93,7 @@ MUTANTS = (
         "jam_dagster/reports/live_charts.py",
         'for character in "<>&":',
         'for character in "&":',
-        ("tests/evaluation/test_pages.py::test_data_ends_no_script",),
+        ("tests/common/test_html_pages.py::test_data_ends_no_script",),
     ),
     Mutant(
         "charts-of-control-characters",
@@ -101,7 +101,7 @@ MUTANTS = (
         "jam_dagster/reports/plot_style.py",
         "shown(chart.properties(background=background).to_dict())",
         "chart.properties(background=background).to_dict()",
-        ("tests/evaluation/test_plots.py::test_a_chart_of_nasty_names_is_drawn",),
+        ("tests/reports/test_plots.py::test_a_chart_of_nasty_names_is_drawn",),
     ),
     Mutant(
         "markdown-image",
@@ -109,7 +109,9 @@ MUTANTS = (
         "jam_dagster/pipeline/assets/metadata.py",
         'return "| " + " | ".join(literal(str(cell)) for cell in cells) + " |"',
         'return "| " + " | ".join(str(cell).replace("|", "") for cell in cells) + " |"',
-        ("tests/pipeline/test_metadata.py::test_a_preview_shows_names_and_values_as_they_are",),
+        (
+            "tests/pipeline/assets/test_metadata.py::test_a_preview_shows_names_and_values_as_they_are",
+        ),
     ),
     Mutant(
         "console-obeys",
@@ -125,7 +127,7 @@ MUTANTS = (
         "jam_dagster/privacy/ledger/approval.py",
         "last = self._last.get(key)",
         "last = next((e for k, e in self._last.items() if k.release == key.release), None)",
-        ("tests/privacy/test_approval.py", "-k", "sqlite"),
+        ("tests/privacy/ledger/test_approval.py", "-k", "sqlite"),
     ),
     Mutant(
         "approval-without-its-limit",
@@ -133,7 +135,7 @@ MUTANTS = (
         "jam_dagster/privacy/ledger/approval.py",
         "if any(not one.units or units <= one.units for one in approved):",
         "if approved:",
-        ("tests/privacy/test_approval.py", "-k", "sqlite"),
+        ("tests/privacy/ledger/test_approval.py", "-k", "sqlite"),
     ),
     Mutant(
         "a-name-in-the-officers-shell",
@@ -141,7 +143,7 @@ MUTANTS = (
         "jam_dagster/privacy/ledger/approval.py",
         'return shlex.join([*words, "--reason", "REASON"])',
         'return " ".join([*words, "--reason", "REASON"])',
-        ("tests/privacy/test_approval.py", "-k", "sqlite"),
+        ("tests/privacy/ledger/test_approval.py", "-k", "sqlite"),
     ),
     Mutant(
         "approval-not-audited",
@@ -149,7 +151,7 @@ MUTANTS = (
         AUDIT,
         "if dataset.approval == REQUIRED and (fault",
         "if not dataset.approval and (fault",
-        ("tests/privacy/test_approval.py", "-k", "sqlite"),
+        ("tests/privacy/ledger/test_approval.py", "-k", "sqlite"),
     ),
     Mutant(
         "moved-ledger-written",
@@ -157,7 +159,7 @@ MUTANTS = (
         "jam_dagster/privacy/ledger/journal.py",
         "if kind != Kind.ARRIVED:",
         "if kind == Kind.MOVED:",
-        ("tests/privacy/test_ledger_move.py", "-k", "not server"),
+        ("tests/privacy/ledger/test_move.py", "-k", "not server"),
     ),
     Mutant(
         "moved-without-its-attempts",
@@ -165,7 +167,7 @@ MUTANTS = (
         "jam_dagster/privacy/ledger/move.py",
         "copy_rows(there, journal[len(held) :], attempts[len(read_accesses(there)) :])",
         "copy_rows(there, journal[len(held) :], attempts[:0])",
-        ("tests/privacy/test_ledger_move.py", "-k", "not server"),
+        ("tests/privacy/ledger/test_move.py", "-k", "not server"),
     ),
     Mutant(
         "moved-over-another-ledger",
@@ -173,7 +175,7 @@ MUTANTS = (
         "jam_dagster/privacy/ledger/move.py",
         "if not (_begins(journal, held) and",
         "if not (",
-        ("tests/privacy/test_ledger_move.py", "-k", "not server"),
+        ("tests/privacy/ledger/test_move.py", "-k", "not server"),
     ),
     Mutant(
         "withdrawn-and-issued-again",
@@ -205,7 +207,7 @@ MUTANTS = (
         "jam_dagster/privacy/ledger/journal.py",
         "if (last.seq, last.previous) != follows or last.hash != last.seal():",
         "if last.seq < 0:",
-        ("tests/privacy/test_ledger_attacks.py", "-k", "forged"),
+        ("tests/privacy/ledger/test_attacks.py", "-k", "forged"),
     ),
     Mutant(
         "returned-twice-over",
@@ -213,7 +215,7 @@ MUTANTS = (
         "jam_dagster/privacy/ledger/balance.py",
         "if held < 0:",
         "if held < -(10**20):",
-        ("tests/privacy/test_ledger_attacks.py", "-k", "returned"),
+        ("tests/privacy/ledger/test_attacks.py", "-k", "returned"),
     ),
     Mutant(
         "neighbours-added-up",
@@ -221,7 +223,7 @@ MUTANTS = (
         POLICY,
         "if len(protected) > 1:",
         "if len(protected) > 2:",
-        ("tests/privacy/test_ledger_neighbours.py",),
+        ("tests/privacy/ledger/test_neighbours.py",),
     ),
     Mutant(
         "score-sensitivity-2",
@@ -357,7 +359,7 @@ MUTANTS = (
         ACCOUNTING,
         "return math.sqrt(8.0 * check_rho(rho))",
         "return math.sqrt(16.0 * check_rho(rho))",
-        ("tests/privacy/test_noise.py", "-k", "covers_the_selection"),
+        ("tests/privacy/noise/test_base.py", "-k", "covers_the_selection"),
     ),
     Mutant(
         "permute-and-flip",
@@ -365,7 +367,7 @@ MUTANTS = (
         SEEDED,
         ".gumbel(size=",
         ".exponential(size=",
-        ("tests/privacy/test_noise.py", "-k", "follows_the_exponential"),
+        ("tests/privacy/noise/test_base.py", "-k", "follows_the_exponential"),
     ),
     Mutant(
         "permute-and-flip-costs-an-eighth",
@@ -373,7 +375,7 @@ MUTANTS = (
         ACCOUNTING,
         "return math.sqrt(2.0 * check_rho(rho))",
         "return exponential_epsilon(rho)",
-        ("tests/privacy/test_noise.py", "-k", "follows_permute_and_flip or covers_permute"),
+        ("tests/privacy/noise/test_base.py", "-k", "follows_permute_and_flip or covers_permute"),
     ),
     Mutant(
         "rounded-gaussian",
@@ -381,7 +383,7 @@ MUTANTS = (
         SEEDED,
         "noise = discrete_gaussian(self._generator(step), sigma, counts.size)",
         "noise = np.rint(self._generator(step).normal(0, sigma, counts.size)).astype(np.int64)",
-        ("tests/privacy/test_noise.py", "-k", "discrete_gaussian or by_scripts"),
+        ("tests/privacy/noise/test_base.py", "-k", "discrete_gaussian or by_scripts"),
     ),
     Mutant(
         "float-noise",
@@ -397,7 +399,7 @@ MUTANTS = (
         SCORES,
         "return float(np.abs(a - b).sum())",
         "return float(np.abs(a - b).sum(axis=0).max())",
-        ("tests/mechanisms/test_scores.py",),
+        ("tests/mechanisms/loops/test_scores.py",),
     ),
     Mutant(
         "charge-after-draw",
@@ -516,7 +518,7 @@ MUTANTS = (
         RUN,
         "scores = representable(score(sigma), sensitivity)",
         "scores = score(sigma)",
-        ("tests/mechanisms/test_scores.py",),
+        ("tests/mechanisms/loops/test_scores.py",),
     ),
     Mutant(
         "unnoised-zeros",
@@ -548,7 +550,7 @@ MUTANTS = (
         RELEASE,
         "write(connection, Kind.RETURNED, key, share, state, units=state.left, **said)",
         "write(connection, Kind.RETURNED, key, share, state, units=state.reserved, **said)",
-        ("tests/privacy/test_ledger.py",),
+        ("tests/privacy/ledger/test_ledger.py",),
     ),
     Mutant(
         "shares-in-one-purse",
@@ -556,7 +558,7 @@ MUTANTS = (
         RELEASE,
         "reserved=said[0].units,",
         "reserved=sum(one[0].units for one in by_share.values()),",
-        ("tests/privacy/test_ledger.py",),
+        ("tests/privacy/ledger/test_ledger.py",),
     ),
     Mutant(
         "share-overdrawn",
@@ -572,7 +574,7 @@ MUTANTS = (
         RESERVATIONS,
         "    if asked <= left:\n",
         "    if True:\n",
-        ("tests/privacy/test_ledger.py",),
+        ("tests/privacy/ledger/test_ledger.py",),
     ),
     Mutant(
         "charged-release-superseded",
@@ -580,7 +582,7 @@ MUTANTS = (
         RESERVATIONS,
         "for other, states in versions.items() if not any(_charged(states))}",
         "for other, states in versions.items()}",
-        ("tests/privacy/test_ledger_policy.py",),
+        ("tests/privacy/ledger/test_policy.py",),
     ),
     Mutant(
         "charged-release-opened-again",
@@ -588,7 +590,7 @@ MUTANTS = (
         RESERVATIONS,
         "    return not any(_charged(shares)) and all(",
         "    return all(",
-        ("tests/privacy/test_ledger.py",),
+        ("tests/privacy/ledger/test_ledger.py",),
     ),
     Mutant(
         "whole-forgotten-beside-partitions",
@@ -596,7 +598,7 @@ MUTANTS = (
         POLICY,
         'return by_partition.get("", 0) + largest',
         "return largest",
-        ("tests/privacy/test_ledger_policy.py",),
+        ("tests/privacy/ledger/test_policy.py",),
     ),
     Mutant(
         "reservation-counts-when-charged",
@@ -604,7 +606,7 @@ MUTANTS = (
         POLICY,
         "if period is None or policy.period_of(one.at) == period:",
         "if period is None or (one.spent and policy.period_of(one.at) == period):",
-        ("tests/privacy/test_ledger_policy.py",),
+        ("tests/privacy/ledger/test_policy.py",),
     ),
     Mutant(
         "partitions-always-in-parallel",
@@ -612,7 +614,7 @@ MUTANTS = (
         "jam_dagster/privacy/ledger/balance.py",
         'if not partition or self.policy.partitions == "add":',
         "if not partition:",
-        ("tests/privacy/test_ledger_policy.py",),
+        ("tests/privacy/ledger/test_policy.py",),
     ),
     Mutant(
         "charges-rounded-down",
@@ -628,7 +630,7 @@ MUTANTS = (
         AUDIT,
         "    if event.hash != event.seal():\n",
         "    if False:\n",
-        ("tests/privacy/test_ledger_audit.py",),
+        ("tests/privacy/ledger/test_audit.py",),
     ),
     Mutant(
         "epsilon-0-accepted",
@@ -644,7 +646,7 @@ MUTANTS = (
         "jam_dagster/privacy/noise/base.py",
         "wrong = int(array.size - np.isfinite(array).sum())",
         "wrong = 0",
-        ("tests/privacy/test_noise.py", "-k", "no_statistics"),
+        ("tests/privacy/noise/test_base.py", "-k", "no_statistics"),
     ),
     Mutant(
         "seeded-noise-may-leave",
@@ -652,7 +654,7 @@ MUTANTS = (
         SEEDED,
         '"""False: a seed can be guessed, and floating-point noise leaks."""\n        return False',
         '"""False: a seed can be guessed, and floating-point noise leaks."""\n        return True',
-        ("tests/privacy/test_noise.py", "-k", "labels"),
+        ("tests/privacy/noise/test_base.py", "-k", "labels"),
     ),
     Mutant(
         "private-domain-not-marked",
@@ -660,7 +662,7 @@ MUTANTS = (
         "jam_dagster/tables/domain/draft.py",
         'identified_from="public" if private is None else "private"',
         'identified_from="public"',
-        ("tests/tables/test_identification.py",),
+        ("tests/tables/domain/test_draft.py",),
     ),
     Mutant(
         "restricted-label-dropped",
@@ -668,7 +670,7 @@ MUTANTS = (
         LABELS,
         "    return {**arriving, label: (name,)}",
         "    return {}",
-        ("tests/pipeline/test_labels.py",),
+        ("tests/pipeline/budget/test_labels.py",),
     ),
     Mutant(
         "nulls-filled-from-the-column",
@@ -692,7 +694,7 @@ MUTANTS = (
         "jam_dagster/common/redaction.py",
         "if isinstance(error, JamError) or not isinstance(error, Exception):",
         "if isinstance(error, Exception):",
-        ("tests/tables/test_withheld.py",),
+        ("tests/common/test_redaction.py",),
     ),
     Mutant(
         "preview-of-private-rows",
@@ -725,7 +727,7 @@ MUTANTS = (
         PRIVACY_UNIT,
         "_tickets(texts[person], int(rows[person]), key)",
         "_tickets(texts[person], int(rows[person]), key + str(len(persons)).encode())",
-        ("tests/tables/test_privacy_unit.py", "tests/privacy/test_ingested_sensitivity.py"),
+        ("tests/tables/codes/test_privacy_unit.py", "tests/privacy/test_ingested_sensitivity.py"),
     ),
     Mutant(
         "rows-kept-for-another-limit",
@@ -789,7 +791,7 @@ MUTANTS = (
         "jam_dagster/models/weighted/fit.py",
         "if steps.max() > LARGEST_STEP:",
         "if False:",
-        ("tests/mechanisms/test_histogram.py", "-k", "no_float_can_take"),
+        ("tests/models/weighted/test_fit.py", "-k", "no_float_can_take"),
     ),
     Mutant(
         "vain-steps",
@@ -797,7 +799,7 @@ MUTANTS = (
         "jam_dagster/models/weighted/entropy_projection.py",
         "(said >= 1.0) | ~self._movable",
         "(said >= 1.0)",
-        ("tests/mechanisms/test_histogram.py", "-k", "takes_no_steps"),
+        ("tests/models/weighted/test_fit.py", "-k", "takes_no_steps"),
     ),
     Mutant(
         "total-lost",
@@ -813,7 +815,7 @@ MUTANTS = (
         "jam_dagster/models/mixture/training.py",
         "if math.isfinite(squares):",
         "if True:",
-        ("tests/mechanisms/test_mixture_training.py", "-k", "cannot_hold"),
+        ("tests/models/mixture/test_training.py", "-k", "cannot_hold"),
     ),
     Mutant(
         "step-to-no-number",
@@ -821,7 +823,7 @@ MUTANTS = (
         "jam_dagster/models/mixture/training.py",
         "if not np.isfinite(probabilities).all():",
         "if False:",
-        ("tests/mechanisms/test_mixture_training.py", "-k", "is_not_taken"),
+        ("tests/models/mixture/test_training.py", "-k", "is_not_taken"),
     ),
     Mutant(
         "certified-noise-unpaid",
@@ -926,7 +928,7 @@ MUTANTS = (
         "jam_dagster/tables/sources/partition_template.py",
         "_PARTITION.fullmatch(partition)",
         "_PARTITION.match(partition)",
-        ("tests/tables/test_partitioned.py",),
+        ("tests/tables/sources/test_partition_template.py",),
     ),
     Mutant(
         "overflow-of-a-number",
@@ -943,7 +945,7 @@ MUTANTS = (
         "if uncharged(stored, charged):",
         "if stored and not charged:",
         (
-            "tests/pipeline/test_release.py::test_older_copy_of_the_ledger_is_noticed_by_what_it_forgot",
+            "tests/pipeline/test_build.py::test_older_copy_of_the_ledger_is_noticed_by_what_it_forgot",
         ),
     ),
     Mutant(
@@ -952,7 +954,9 @@ MUTANTS = (
         "jam_dagster/pipeline/storage/io_manager.py",
         "            write_whole(path, content)",
         "            path.write_bytes(content)",
-        ("tests/pipeline/test_storage.py::test_further_file_is_replaced_whole_or_not_at_all",),
+        (
+            "tests/pipeline/storage/test_io_manager.py::test_further_file_is_replaced_whole_or_not_at_all",
+        ),
     ),
     Mutant(
         "ledger-of-two-names",
@@ -984,7 +988,7 @@ MUTANTS = (
         LEDGER_FILE,
         'lambda: lock(f"claim {name}")',
         'lambda: lock(f"claim {name} {self.path}")',
-        ("tests/privacy/test_ledger_claim.py::test_a_link_to_the_ledger_leads_to_the_same_lock",),
+        ("tests/privacy/ledger/test_claim.py::test_a_link_to_the_ledger_leads_to_the_same_lock",),
     ),
     Mutant(
         "descriptor-closed-at-once",
@@ -1058,7 +1062,7 @@ MUTANTS = (
         "jam_dagster/common/redaction.py",
         "{os.strerror(error.errno)}",
         "{error}",
-        ("tests/tables/test_withheld.py",),
+        ("tests/common/test_redaction.py",),
     ),
     Mutant(
         "any-fault-of-the-system",
@@ -1066,7 +1070,7 @@ MUTANTS = (
         "jam_dagster/common/redaction.py",
         "isinstance(error, OSError) and error.errno in _OF_THE_DISK",
         "isinstance(error, OSError) and error.errno",
-        ("tests/tables/test_withheld.py",),
+        ("tests/common/test_redaction.py",),
     ),
     Mutant(
         "half-a-file-left",
@@ -1074,7 +1078,9 @@ MUTANTS = (
         "jam_dagster/common/files.py",
         "        partial.unlink(missing_ok=True)\n        raise",
         "        raise",
-        ("tests/pipeline/test_storage.py::test_further_file_is_replaced_whole_or_not_at_all",),
+        (
+            "tests/pipeline/storage/test_io_manager.py::test_further_file_is_replaced_whole_or_not_at_all",
+        ),
     ),
     Mutant(
         "research-for-everyone",
@@ -1116,7 +1122,7 @@ MUTANTS = (
         SOURCE_ASSETS,
         "return _LoadedSource(key, load, made)",
         "return _LoadedSource(key, lambda value=load(): value, made)",
-        ("tests/pipeline/test_source_assets.py::test_tables_of_the_project_are_released",),
+        ("tests/pipeline/assets/test_source_assets.py::test_tables_of_the_project_are_released",),
     ),
     Mutant(
         "asset-label-believed",
@@ -1125,7 +1131,7 @@ MUTANTS = (
         "if reader := private.get(key.to_user_string()):",
         "if (reader := private.get(key.to_user_string())) and LABEL_TAG not in spec.tags:",
         (
-            "tests/pipeline/test_source_assets.py::test_a_private_table_that_calls_itself_releasable_is_refused",
+            "tests/pipeline/assets/test_source_assets.py::test_a_private_table_that_calls_itself_releasable_is_refused",
         ),
     ),
     Mutant(
@@ -1143,7 +1149,7 @@ MUTANTS = (
         "        check_release_before(graph, context, domain)\n",
         "",
         (
-            "tests/pipeline/test_previous.py::test_a_partition_out_of_order_is_refused_before_anything_is_charged_or_opened",
+            "tests/pipeline/assets/test_previous_release.py::test_a_partition_out_of_order_is_refused_before_anything_is_charged_or_opened",
         ),
     ),
     Mutant(
@@ -1153,7 +1159,7 @@ MUTANTS = (
         "if graph.spec.releasable and not run.transcript.releasable:",
         "if graph.spec.releasable and not run.transcript.rounds:",
         (
-            "tests/pipeline/test_previous.py::test_a_release_that_may_not_leave_is_no_public_table_of_one_that_may",
+            "tests/pipeline/assets/test_previous_release.py::test_a_release_that_may_not_leave_is_no_public_table_of_one_that_may",
         ),
     ),
     Mutant(
@@ -1162,7 +1168,9 @@ MUTANTS = (
         "jam_dagster/pipeline/assets/mechanism_run.py",
         '                    archive.keep_public(encoded_tables(public)[""])\n',
         "                    pass\n",
-        ("tests/pipeline/test_previous.py::test_a_release_keeps_what_it_was_drawn_on",),
+        (
+            "tests/pipeline/assets/test_previous_release.py::test_a_release_keeps_what_it_was_drawn_on",
+        ),
     ),
     Mutant(
         "public-by-being-put-there",
@@ -1171,7 +1179,7 @@ MUTANTS = (
         "    _check_sampled(graph, run, table, before)\n",
         "",
         (
-            "tests/pipeline/test_previous.py::test_values_that_were_put_into_a_release_do_not_become_public",
+            "tests/pipeline/assets/test_previous_release.py::test_values_that_were_put_into_a_release_do_not_become_public",
         ),
     ),
     Mutant(
@@ -1259,7 +1267,7 @@ MUTANTS = (
         PUBLIC_APART,
         "        return os.path.samefile(one, other)\n",
         "        return one == other\n",
-        ("tests/tables/test_public_apart.py",),
+        ("tests/tables/sources/test_public_apart.py",),
     ),
     Mutant(
         "persons-as-public",
@@ -1267,7 +1275,7 @@ MUTANTS = (
         PUBLIC_APART,
         "    if column is None:\n        return\n",
         "    return\n",
-        ("tests/tables/test_public_apart.py",),
+        ("tests/tables/sources/test_public_apart.py",),
     ),
     Mutant(
         "private-store-as-public",
@@ -1291,7 +1299,7 @@ MUTANTS = (
         "jam_dagster/tables/sources/identity.py",
         '        user = "" if scheme in _HOSTS else user.partition(":")[0]\n',
         "        pass\n",
-        ("tests/tables/test_source_identity.py",),
+        ("tests/tables/sources/test_identity.py",),
     ),
     Mutant(
         "blanks-within-quotes",
@@ -1299,7 +1307,7 @@ MUTANTS = (
         "jam_dagster/tables/sources/identity.py",
         "    pieces = _QUOTED.split(query)\n",
         "    pieces = [query]\n",
-        ("tests/tables/test_source_identity.py",),
+        ("tests/tables/sources/test_identity.py",),
     ),
     Mutant(
         "partition-as-a-comment",
@@ -1307,7 +1315,7 @@ MUTANTS = (
         "jam_dagster/tables/sources/partition_template.py",
         'r"[A-Za-z0-9](?:-?[A-Za-z0-9_.])*"',
         'r"[A-Za-z0-9][A-Za-z0-9_.-]*"',
-        ("tests/tables/test_partitioned.py",),
+        ("tests/tables/sources/test_partition_template.py",),
     ),
     Mutant(
         "formulas-released",
@@ -1323,7 +1331,7 @@ MUTANTS = (
         "jam_dagster/pipeline/budget/automation.py",
         "return bool(waits) and all(waits)",
         "return any(waits)",
-        ("tests/pipeline/test_automation.py::test_what_happens_upstream_spends_nothing",),
+        ("tests/pipeline/budget/test_automation.py::test_what_happens_upstream_spends_nothing",),
     ),
     Mutant(
         "ledger-takes-run-config",
@@ -1379,7 +1387,7 @@ MUTANTS = (
         "jam_dagster/privacy/ledger/location.py",
         'shown = _without_password(given) if names_variables(given) else ""',
         'shown = ""',
-        ("tests/privacy/test_ledger_location.py",),
+        ("tests/privacy/ledger/test_location.py",),
     ),
     Mutant(
         "expanded-root",
@@ -1387,7 +1395,9 @@ MUTANTS = (
         "jam_dagster/pipeline/storage/io_manager.py",
         'configured = self.root if names_variables(self.root) else ""',
         'configured = ""',
-        ("tests/pipeline/test_storage.py::test_variables_in_the_root_are_shown_by_name",),
+        (
+            "tests/pipeline/storage/test_io_manager.py::test_variables_in_the_root_are_shown_by_name",
+        ),
     ),
     Mutant(
         "outcomes-not-journalled",
@@ -1475,7 +1485,7 @@ MUTANTS = (
         AUDIT,
         'return "stores the outcome of a draw that was never charged"',
         'return ""',
-        ("tests/privacy/test_ledger_audit.py",),
+        ("tests/privacy/ledger/test_audit.py",),
     ),
     Mutant(
         "signature-without-the-ledger",
@@ -1515,7 +1525,7 @@ MUTANTS = (
         "jam_dagster/common/redaction.py",
         "if isinstance(error, PrivateValuesError):\n            substitute = PrivateValuesError()",
         "if isinstance(error, PrivateValuesError):\n            return False",
-        ("tests/tables/test_withheld.py::test_whatever_depends_on_private_values_is_one_error",),
+        ("tests/common/test_redaction.py::test_whatever_depends_on_private_values_is_one_error",),
     ),
     Mutant(
         "fault-told-by-its-type",
@@ -1523,7 +1533,7 @@ MUTANTS = (
         "jam_dagster/common/redaction.py",
         'f"{self.what} failed; how',
         'f"{self.what} failed with {type(error)}; how',
-        ("tests/tables/test_withheld.py",),
+        ("tests/common/test_redaction.py",),
     ),
     Mutant(
         "query-that-answers-by-failing",
@@ -1650,7 +1660,7 @@ MUTANTS = (
         "jam_dagster/certificates/issue.py",
         "    if not domain.restricted:\n        ledger.certify",
         "    if True:\n        ledger.certify",
-        ("tests/pipeline/test_release.py::test_domain_identified_from_private_data_is_restricted",),
+        ("tests/pipeline/test_build.py::test_domain_identified_from_private_data_is_restricted",),
     ),
     Mutant(
         "repeat-unbound",
@@ -1675,7 +1685,7 @@ MUTANTS = (
         "    if fault is not None:\n",
         "    if False:\n",
         (
-            "tests/pipeline/test_previous.py"
+            "tests/pipeline/assets/test_previous_release.py"
             "::test_invented_outcomes_of_the_release_before_are_refused",
         ),
     ),

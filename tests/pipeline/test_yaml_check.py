@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from jam_dagster import ReleaseResources, SyntheticRelease
 from tests.pipeline.test_component import ATTRIBUTES
-from tests.pipeline.test_resources import BUDGET
+from tests.pipeline.yaml.test_resources import BUDGET
 
 RELEASE = Draft202012Validator(SyntheticRelease.model().model_json_schema())
 RESOURCES = Draft202012Validator(ReleaseResources.model().model_json_schema())

@@ -30,7 +30,7 @@ def upgrade(connection: sa.Connection, revision: str = "head") -> None:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", "jam_dagster.privacy:migrations")
+    config.set_main_option("script_location", "jam_dagster.privacy.ledger:migrations")
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     tables = sa.inspect(connection).get_table_names()

@@ -22,7 +22,7 @@ from jam_dagster.privacy.ledger.approval import ALL_PARTITIONS
 from jam_dagster.privacy.ledger.journal import AccessKind, append_access
 from tests.postgres import PostgresServer
 
-ROLES = Path(__file__).parents[2] / "deploy" / "roles.sql"
+ROLES = Path(__file__).parents[3] / "deploy" / "roles.sql"
 KEY = ReleaseKey("people", "yearly", "ab" * 32)
 SHARES = {"mechanism": 0.001}
 

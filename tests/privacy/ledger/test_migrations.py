@@ -202,7 +202,7 @@ def test_the_last_revision_is_the_one_that_is_read():
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", "jam_dagster.privacy:migrations")
+    config.set_main_option("script_location", "jam_dagster.privacy.ledger:migrations")
     config.set_main_option("path_separator", "os")
     assert ScriptDirectory.from_config(config).get_current_head() == migrations.REVISION
 

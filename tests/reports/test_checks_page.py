@@ -16,8 +16,8 @@ from jam_dagster.evaluation.expectations import TableChecks, validate
 from jam_dagster.reports.checks_page import remove_data_docs, render_checks
 from jam_dagster.tables import CategoricalAttribute, Domain
 from tests.evaluation.conftest import RECORDS, SmallRelease, measured_round, transcript_of
-from tests.evaluation.test_report import Page
 from tests.nasty import NASTY, RAW
+from tests.reports.test_release_report import Page
 
 
 def checked(release: SmallRelease, table: pd.DataFrame) -> TableChecks:

@@ -150,7 +150,8 @@ def test_a_claim_leaves_nothing_beside_the_ledger(ledger, path):
 OPEN = """
 import sys
 from jam_dagster.errors import BudgetError
-from jam_dagster.privacy import Ledger, ReleaseKey, ledger_file
+from jam_dagster.privacy import Ledger, ReleaseKey
+from jam_dagster.privacy.ledger import sqlite as ledger_file
 ledger_file.BUSY_SECONDS = 0.2
 try:
     Ledger(sys.argv[1]).open_release(ReleaseKey("people", "yearly", "x"), {"a": 1e-3})

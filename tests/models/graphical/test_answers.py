@@ -18,7 +18,7 @@ from jam_dagster.models.graphical.mbi_bridge import to_markov_random_field
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Workload
 from tests.examples import examples
-from tests.mechanisms.test_junction_tree import structures
+from tests.models.graphical.test_junction_tree import structures
 
 
 @given(structures(largest=6, widest=3), st.integers(0, 2**32 - 1), st.booleans())

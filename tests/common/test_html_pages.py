@@ -9,9 +9,9 @@ import pytest
 
 from jam_dagster.common.html_pages import content_policy, environment
 from jam_dagster.reports.live_charts import data_block, page_script
-from tests.evaluation.test_plots import contrast
+from tests.reports.test_plots import contrast
 
-STYLE = (files("jam_dagster.evaluation") / "templates" / "page.css").read_text()
+STYLE = (files("jam_dagster.common") / "templates" / "page.css").read_text()
 
 
 def colours(ground: str) -> dict[str, str]:

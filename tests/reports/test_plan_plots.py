@@ -9,7 +9,7 @@ import pytest
 from jam_dagster.common import palette
 from jam_dagster.reports.plan_plots import ErrorAtEpsilon, error_against_epsilon
 from jam_dagster.reports.plot_style import svg
-from tests.evaluation.test_plots import rows_of, texts
+from tests.reports.test_plots import rows_of, texts
 
 POINTS = [ErrorAtEpsilon(0.5, 0.3, 0.02), ErrorAtEpsilon(1.0, 0.2, 0.01)]
 

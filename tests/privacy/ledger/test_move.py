@@ -217,7 +217,8 @@ def _verify_dying_at(place, die):
 def test_a_killed_process_leaves_what_the_same_command_finishes(ledger, places):
     code = (
         "import os, signal\n"
-        "from jam_dagster.privacy import Ledger, ledger_move\n"
+        "from jam_dagster.privacy import Ledger\n"
+        "from jam_dagster.privacy.ledger import move as ledger_move\n"
         "ledger_move._check = lambda *held: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"Ledger({places[0]!r}).move({places[1]!r})\n"
     )

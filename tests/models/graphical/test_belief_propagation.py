@@ -20,7 +20,7 @@ from jam_dagster.models.graphical.dense import (
 )
 from jam_dagster.models.graphical.junction_tree import JunctionTree, cells_of, mask_of
 from tests.examples import examples
-from tests.mechanisms.test_junction_tree import structures
+from tests.models.graphical.test_junction_tree import structures
 
 
 def brute_force(tree, potentials):

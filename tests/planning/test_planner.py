@@ -15,7 +15,7 @@ from jam_dagster.errors import InputError, PrivateStepError, SpecificationError
 from jam_dagster.mechanisms import FittedModel
 from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.planning import Plan, PlanRequest, make_plan, simulation
-from jam_dagster.planning import make_plan as planning
+from jam_dagster.planning import planner as planning
 from jam_dagster.planning.request import AROUND, NeverOpened
 from jam_dagster.planning.simulation import Estimate, Halves, RepeatedTable
 from jam_dagster.privacy import Budget

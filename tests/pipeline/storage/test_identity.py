@@ -10,7 +10,7 @@ from jam_dagster.pipeline import EvaluationSpec, PrivacySpec
 from jam_dagster.privacy import DirectoryStore
 from jam_dagster.tables import Domain
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
-from tests.pipeline.test_release import metadata, synthetic
+from tests.pipeline.test_build import metadata, synthetic
 
 PRIVATE = EvaluationSpec(mode="private", share=0.2)
 OTHER_YAML = PrivacySpec(epsilon=0.01, edition="3")

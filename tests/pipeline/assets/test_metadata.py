@@ -19,7 +19,7 @@ from jam_dagster.tables import CategoricalAttribute
 from jam_dagster.tables.domain.attributes import describe
 from tests.nasty import NASTY, nasty_table
 from tests.pipeline.conftest import DOMAIN
-from tests.pipeline.test_storage import a_run
+from tests.pipeline.storage.test_io_manager import a_run
 
 
 def test_schema_tells_values_or_codes() -> None:
