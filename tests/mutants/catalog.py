@@ -1140,7 +1140,7 @@ MUTANTS = (
         "out-of-order",
         "a release is paid for though the one that it should be drawn on is not there",
         "jam_dagster/pipeline/budget.py",
-        "        check_release_before(graph, context, domain)\n",
+        "        check_release_before(graph, context, domain, spends.ledger)\n",
         "",
         (
             "tests/pipeline/test_previous.py::test_a_partition_out_of_order_is_refused_before_anything_is_charged_or_opened",
