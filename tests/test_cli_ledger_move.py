@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
+
+import pytest
 
 from jam_dagster.privacy import Ledger
 from tests.cli_bench import NOISY, RELEASE, Run, lines, synthesize
@@ -12,7 +15,10 @@ from tests.postgres import PostgresServer
 MOVE = ("ledger", "move", "--ledger", "ledger.db", "--reason", "a server")
 
 
-def test_a_release_goes_on_in_postgresql_and_back(released: Run, postgres: PostgresServer) -> None:
+def test_a_release_goes_on_in_postgresql_and_back(
+    released: Run, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(Path("data").resolve()))
     url = postgres.create_database()
 
     moved = released(*MOVE, "--to", url)
@@ -34,6 +40,9 @@ def test_a_release_goes_on_in_postgresql_and_back(released: Run, postgres: Postg
     again = released(*synthesize(*RELEASE, *NOISY, "--ledger", url))
     assert again.exit_code == 0, again.output
     assert Ledger(url).balance("people").spent == spent
+    (secret,) = Path("data").rglob("source.key")
+    assert secret.read_bytes() == Path("ledger.db-private/source.key").read_bytes()
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
     for where in (url, "ledger.db"):
         verified = released("certificate", "verify", "out", "--ledger", where)
         assert verified.exit_code == 0, verified.output

@@ -43,7 +43,7 @@ def make_nasty_release(folder: Path) -> Made:
             ("ledger", "grant", *budget, "--epsilon", "3", "--delta", "1e-9", "--reason", "[/]"),
             ("synthesize", *settings, *budget, *private),
             ("plan", *settings, *trials),
-            ("ledger", "show", "--ledger", "ledger.db", "--last", "20"),
+            ("ledger", "show", "--ledger", "ledger.db", "--last", "200"),
             ("certificate", "verify", "out", "--ledger", "ledger.db"),
             ("domain", "draft", "--public", "public.parquet", "--out", "drafted.yaml"),
         ):

@@ -33,9 +33,11 @@ def move(
     Every event moves as it is, with its hash, and the audit runs at the new place before anything
     can be written there. If the command is interrupted, give it again: until it has ended, neither
     place can be written. A ledger moves back in the same way, into the place that it left. It
-    prints the hash of the last event, as `ledger verify` does.
+    prints the hash of the last event, as `ledger verify` does. The secret by which the command line
+    knows sources again is copied to the store that goes with the new place.
     """
     from jam_dagster.privacy import Ledger
+    from jam_dagster.privacy.ledger.bindings import carry_private_store, default_private_store
 
     if not reason.strip():
         raise InputError("--reason must say why: it is all that the journal will know.")
@@ -48,3 +50,10 @@ def move(
         soft_wrap=True,
     )
     typer.echo(proof.head)
+    before, now = (default_private_store(one.file, one.place) for one in (opened, Ledger(to)))
+    if not carry_private_store(before, now):
+        stderr().print(
+            f"The private store {now} has another secret than {before}: name the latter with "
+            "--private-store when a release is made again.",
+            soft_wrap=True,
+        )

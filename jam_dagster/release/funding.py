@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -23,6 +22,7 @@ from jam_dagster.privacy import (
     make_noise,
 )
 from jam_dagster.privacy.draws import uncharged
+from jam_dagster.privacy.ledger.bindings import RECORDS_FOLDER, default_private_store
 from jam_dagster.privacy.ledger.key import COMMAND_LINE, command_line_run
 from jam_dagster.tables import keeping_details
 
@@ -297,15 +297,7 @@ class LedgerFunding:
         """The private store, a folder that only its owner may read; one for all of a ledger."""
         if self._given_store is not None:
             return self._given_store
-        file = self._ledger.file
-        if file is None:
-            from platformdirs import user_data_path
-
-            name = hashlib.sha256(self._ledger.place.encode()).hexdigest()[:16]
-            return user_data_path("jam_dagster", appauthor=False) / "private" / name
-        # Beside the file itself: whoever comes by a link must find the same store.
-        real = file.resolve()
-        return real.with_name(f"{real.name}-private")
+        return default_private_store(self._ledger.file, self._ledger.place)
 
     def _binding(self, *, make: bool) -> str:
         """Return the source's keyed digest; see `stored_secret`."""
@@ -315,7 +307,7 @@ class LedgerFunding:
 
     @property
     def _records(self) -> Path:
-        return self._private / "records" / f"{self._key.digest}.json"
+        return self._private / RECORDS_FOLDER / f"{self._key.digest}.json"
 
     def records(self) -> int | None:
         """Return how many private records the release began with; see `Funding.records`."""

@@ -171,8 +171,8 @@ def pair_numbers(domain: Domain, transcript: Transcript, pairs: PairTables) -> d
     Returns
     -------
     dict
-        ``pairs`` has a list of names, counts by table (row by row, of gathered cells), what to read
-        from them (``caption``), and for a released marginal the standard deviation of its noise in
+        ``pairs`` has a list of names, their places in the domain, counts by table (row by row, of
+        gathered cells), what to read from them (``caption``), and for a released marginal the standard deviation of its noise in
         one cell (``sigma``). ``axes`` are what pairs refer to by number: labels, and how many cells
         each of them gathers. ``records`` is what the counts of each table are fractions of.
     """
@@ -193,7 +193,8 @@ def pair_numbers(domain: Domain, transcript: Transcript, pairs: PairTables) -> d
             for title, counts in pairs[pair].items()
             if title != "released"
         }
-        told.append(_told(cells, axes, transcript, pairs[pair]))
+        places = [domain.positions[name] for name in pair]
+        told.append({"places": places, **_told(cells, axes, transcript, pairs[pair])})
     return {
         "axes": [
             {"labels": [label for label, _ in axis], "sizes": [size for _, size in axis]}

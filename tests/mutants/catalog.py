@@ -1146,7 +1146,7 @@ MUTANTS = (
         "out-of-order",
         "a release is paid for though the one that it should be drawn on is not there",
         "jam_dagster/pipeline/assets/budget.py",
-        "        check_release_before(graph, context, domain)\n",
+        "        check_release_before(graph, context, domain, spends.ledger)\n",
         "",
         (
             "tests/pipeline/assets/test_previous_release.py::test_a_partition_out_of_order_is_refused_before_anything_is_charged_or_opened",

@@ -4,10 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pandas as pd
 import pytest
+from jam_dagster.privacy.bindings import SOURCE_KEY_FILE
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import PrivacySpec
 from jam_dagster.privacy.private_copies import copies_in_store, judged, remove
+from tests.moved import bind_again
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
 
 KEPT = PrivacySpec(epsilon=2.0, retention_days=30)
@@ -31,6 +33,7 @@ def test_private_tables_say_whose_they_are_and_how_long_they_are_kept(drawn: Ben
 
 
 def test_what_has_ended_goes_and_the_release_is_made_again_for_nothing(drawn: Bench) -> None:
+    bind_again(drawn.ledger, drawn.private, drawn.closed / SOURCE_KEY_FILE)
     later = datetime.now(UTC) + timedelta(days=365)
     events = drawn.events()
     tables = [one for one in copies_in_store(drawn.closed) if one.kind == "table"]

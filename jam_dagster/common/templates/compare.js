@@ -92,12 +92,10 @@
     return table;
   };
 
-  const find = (one, other) => pairs.find(({ names }) => names.includes(one) && names.includes(other));
+  const find = (one, other) => pairs.find(({ places }) => places.includes(Number(one)) && places.includes(Number(other)));
 
-  const showAlone = async (name) => {
-    const figure = [...document.querySelectorAll("[data-attribute]")].find(
-      (one) => one.dataset.attribute === name,
-    );
+  const showAlone = async (place) => {
+    const figure = document.querySelector(`[data-place="${place}"]`);
     const { spec: small, alternative } = charts.specs.get(figure.querySelector(".chart"));
     await charts.draw(holder, small, alternative);
     caption.textContent = figure.querySelector("figcaption").textContent;
@@ -128,7 +126,7 @@
     return shown;
   };
   for (const choice of [first, second]) choice.addEventListener("change", showNext);
-  if (pairs.length) [first.value, second.value] = pairs[0].names;
+  if (pairs.length) [first.value, second.value] = pairs[0].places.map(String);
   charts.whenNear(section, showNext);
   for (const place of document.querySelectorAll("[data-pair]")) {
     const pair = pairs[Number(place.dataset.pair)];

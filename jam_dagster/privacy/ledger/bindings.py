@@ -15,7 +15,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from jam_dagster.common.files import OWNER_ONLY, write_once
+from jam_dagster.common.files import OWNER_ONLY, write_once, write_whole
 from jam_dagster.errors import SourceBindingError, SpecificationError
 from jam_dagster.privacy.ledger.balance import Balance
 from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read
@@ -28,6 +28,9 @@ ANY_SOURCE = "any"
 
 SOURCE_KEY_FILE = "source.key"
 """The name of the secret of a private store, by which sources are bound."""
+
+RECORDS_FOLDER = "records"
+"""The folder, in a private store, of how many private records each release began with."""
 
 _SECRET_BYTES = 32
 
@@ -90,6 +93,65 @@ def stored_secret(folder: Path, *, make: bool) -> bytes:
             "remove it and let the sources be bound once more (`jam-dagster ledger rebind`)"
         )
     return secret
+
+
+def default_private_store(file: Path | None, place: str) -> Path:
+    """Return the command line's private store of a ledger, where none is named.
+
+    It lies beside the ledger's file; for a ledger on a server, in the user's own data folder.
+
+    Parameters
+    ----------
+    file : Path or None
+        The ledger's file; None for a ledger on a server.
+    place : str
+        Where the ledger lies, without a password.
+    """
+    if file is None:
+        from platformdirs import user_data_path
+
+        name = hashlib.sha256(place.encode()).hexdigest()[:16]
+        return user_data_path("jam_dagster", appauthor=False) / "private" / name
+    # Beside the file itself: whoever comes by a link must find the same store.
+    real = file.resolve()
+    return real.with_name(f"{real.name}-private")
+
+
+def carry_private_store(origin: Path, destination: Path) -> bool:
+    """Copy a private store to the place that goes with a ledger's new one.
+
+    Parameters
+    ----------
+    origin, destination : Path
+        Their folders.
+
+    Returns
+    -------
+    bool
+        Whether the destination has what the origin has; False where another secret lies there.
+
+    Raises
+    ------
+    SpecificationError
+        If a file is not a secret, or cannot be made or read.
+    """
+    if origin == destination or not (origin / SOURCE_KEY_FILE).exists():
+        return True
+    secret = stored_secret(origin, make=False)
+    if (destination / SOURCE_KEY_FILE).exists():
+        return stored_secret(destination, make=False) == secret
+    try:
+        for path in (*origin.glob(f"{RECORDS_FOLDER}/*.json"), origin / SOURCE_KEY_FILE):
+            copy = destination / path.relative_to(origin)
+            destination.mkdir(mode=0o700, parents=True, exist_ok=True)
+            copy.parent.mkdir(mode=0o700, exist_ok=True)
+            write_whole(copy, path.read_bytes(), mode=OWNER_ONLY)
+    except OSError as error:
+        raise SpecificationError(
+            f"the private store {origin} cannot be copied to {destination} ({error.strerror}): "
+            "copy it yourself, or name it with --private-store"
+        ) from None
+    return True
 
 
 def check_sources(sources: str) -> None:
