@@ -171,7 +171,8 @@ def pair_numbers(domain: Domain, transcript: Transcript, pairs: PairTables) -> d
     Returns
     -------
     dict
-        ``pairs`` has a list of names, their places in the domain, counts by table (row by row, of gathered cells), what to read
+        ``pairs`` has a list of names, their places in the domain, counts by table (row by row, of
+        gathered cells), what to read
         from them (``caption``), and for a released marginal the standard deviation of its noise in
         one cell (``sigma``). ``axes`` are what pairs refer to by number: labels, and how many cells
         each of them gathers. ``records`` is what the counts of each table are fractions of.
