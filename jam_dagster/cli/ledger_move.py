@@ -37,7 +37,7 @@ def move(
     knows sources again is copied to the store that goes with the new place.
     """
     from jam_dagster.privacy import Ledger
-    from jam_dagster.privacy.bindings import carry_private_store, default_private_store
+    from jam_dagster.privacy.private_store import carry_private_store, default_private_store
 
     if not reason.strip():
         raise InputError("--reason must say why: it is all that the journal will know.")
@@ -50,7 +50,7 @@ def move(
         soft_wrap=True,
     )
     typer.echo(proof.head)
-    before, now = (default_private_store(Ledger(one)) for one in (ledger, to))
+    before, now = (default_private_store(one.file, one.place) for one in (opened, Ledger(to)))
     if not carry_private_store(before, now):
         stderr().print(
             f"The private store {now} has another secret than {before}: name the latter with "

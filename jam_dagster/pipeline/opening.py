@@ -18,8 +18,9 @@ import dagster as dg
 from jam_dagster.errors import PrivateValuesError
 from jam_dagster.pipeline.graph import PRIVATE_STORE, ReleaseGraph
 from jam_dagster.pipeline.identity import IngestedTable, Ingestion
-from jam_dagster.privacy.bindings import SOURCE_KEY_FILE, source_binding
+from jam_dagster.privacy.bindings import source_binding
 from jam_dagster.privacy.private_copies import failure_of
+from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.privacy.release_key import key_fields
 from jam_dagster.tables import AssetSource, EncodedTable, keeping_details, withheld
 from jam_dagster.tables.source_identity import canonical

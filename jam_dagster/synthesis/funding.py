@@ -20,8 +20,8 @@ from jam_dagster.privacy import (
     UnledgeredAccount,
     make_noise,
 )
-from jam_dagster.privacy.bindings import RECORDS_FOLDER, default_private_store
 from jam_dagster.privacy.draws import uncharged
+from jam_dagster.privacy.private_store import RECORDS_FOLDER, default_private_store
 from jam_dagster.privacy.release_key import COMMAND_LINE, command_line_run
 from jam_dagster.tables import keeping_details
 from jam_dagster.tables.files import OWNER_ONLY, write_whole
@@ -297,11 +297,12 @@ class LedgerFunding:
         """The private store, a folder that only its owner may read; one for all of a ledger."""
         if self._given_store is not None:
             return self._given_store
-        return default_private_store(self._ledger)
+        return default_private_store(self._ledger.file, self._ledger.place)
 
     def _binding(self, *, make: bool) -> str:
         """Return the source's keyed digest; see `stored_secret`."""
-        from jam_dagster.privacy.bindings import source_binding, stored_secret
+        from jam_dagster.privacy.bindings import source_binding
+        from jam_dagster.privacy.private_store import stored_secret
 
         return source_binding(stored_secret(self._private, make=make), self._source)
 
