@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from jam_dagster.privacy import Ledger
-from jam_dagster.privacy.ledger.bindings import SOURCE_KEY_FILE
+from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from tests.cli_bench import NOISY, RELEASE, Run, run_cli, synthesize, write_tables
 from tests.docs.site import build_site
 from tests.examples import QUICK

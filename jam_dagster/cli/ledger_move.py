@@ -37,7 +37,7 @@ def move(
     knows sources again is copied to the store that goes with the new place.
     """
     from jam_dagster.privacy import Ledger
-    from jam_dagster.privacy.ledger.bindings import carry_private_store, default_private_store
+    from jam_dagster.privacy.private_store import carry_private_store, default_private_store
 
     if not reason.strip():
         raise InputError("--reason must say why: it is all that the journal will know.")

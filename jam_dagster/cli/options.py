@@ -52,7 +52,7 @@ DATASET = typer.Option(
 
 PRIVATE_STORE = typer.Option(
     metavar="DIR",
-    # `jam_dagster.privacy.ledger.bindings` defines it, and takes long to import.
+    # `jam_dagster.privacy.private_store` defines it, and takes long to import.
     envvar="JAM_PRIVATE",
     rich_help_panel=BUDGET,
     help="The folder, its owner's alone, of the secret by which the ledger knows a source again.",

@@ -22,8 +22,8 @@ from jam_dagster.privacy import (
     make_noise,
 )
 from jam_dagster.privacy.draws import uncharged
-from jam_dagster.privacy.ledger.bindings import RECORDS_FOLDER, default_private_store
 from jam_dagster.privacy.ledger.key import COMMAND_LINE, command_line_run
+from jam_dagster.privacy.private_store import RECORDS_FOLDER, default_private_store
 from jam_dagster.tables import keeping_details
 
 if TYPE_CHECKING:
@@ -301,7 +301,8 @@ class LedgerFunding:
 
     def _binding(self, *, make: bool) -> str:
         """Return the source's keyed digest; see `stored_secret`."""
-        from jam_dagster.privacy.ledger.bindings import source_binding, stored_secret
+        from jam_dagster.privacy.ledger.bindings import source_binding
+        from jam_dagster.privacy.private_store import stored_secret
 
         return source_binding(stored_secret(self._private, make=make), self._source)
 

@@ -14,7 +14,7 @@ import pytest
 from jam_dagster.certificates import Certificate, FileHash, refitting, verify
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.privacy import Ledger
-from jam_dagster.privacy.ledger.bindings import SOURCE_KEY_FILE
+from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from tests.moved import bind_again
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import PrivacySpec
-from jam_dagster.privacy.ledger.bindings import SOURCE_KEY_FILE
 from jam_dagster.privacy.private_copies import copies_in_store, judged, remove
+from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from tests.moved import bind_again
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
 

@@ -19,9 +19,10 @@ from jam_dagster.common.redaction import withheld
 from jam_dagster.errors import PrivateValuesError
 from jam_dagster.pipeline.graph import PRIVATE_STORE, ReleaseGraph
 from jam_dagster.pipeline.storage.identity import IngestedTable, Ingestion
-from jam_dagster.privacy.ledger.bindings import SOURCE_KEY_FILE, source_binding
+from jam_dagster.privacy.ledger.bindings import source_binding
 from jam_dagster.privacy.ledger.key import key_fields
 from jam_dagster.privacy.private_copies import failure_of
+from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.tables import AssetSource, EncodedTable, keeping_details
 from jam_dagster.tables.sources.identity import canonical
 
