@@ -60,7 +60,7 @@ class SynthesisRequest:
         The ledger, a file or a SQLAlchemy URL, and the protected dataset that pays.
     private_store
         The folder of the secret by which sources are bound, its owner's alone. None: beside the
-        ledger's file, or, where the ledger is on a server, in ``restricted/`` of `out`.
+        ledger's file, or, where the ledger is on a server, in the user's own data folder.
     release
         What the ledger calls this release; None takes the name of `out`.
     edition
