@@ -187,6 +187,16 @@ def test_library_is_imported_by_its_owner_only(library: str) -> None:
     assert not strangers, f"{library} is imported by {sorted(strangers)}"
 
 
+def test_private_names_of_dagster_are_imported_in_one_place() -> None:
+    importers = {
+        path.relative_to(ROOT).as_posix()
+        for path in python_files()
+        for _, module in imported_by(path)
+        if module.startswith(("dagster._", "dagster_shared"))
+    }
+    assert importers == {"jam_dagster/pipeline/dagster_internals.py"}
+
+
 def run_fresh(code: str) -> dict[str, object]:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT

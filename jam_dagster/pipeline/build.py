@@ -31,9 +31,7 @@ from jam_dagster.pipeline.yaml.sections import (
 from jam_dagster.tables import Domain, PreviousRelease, PublicSources, Source
 
 if TYPE_CHECKING:
-    from dagster._core.definitions.unresolved_asset_job_definition import (
-        UnresolvedAssetJobDefinition,
-    )
+    from jam_dagster.pipeline.dagster_internals import UnresolvedAssetJobDefinition
 
 
 def build_synthetic_release(

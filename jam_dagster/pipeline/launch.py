@@ -18,7 +18,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
 
 if TYPE_CHECKING:
-    from dagster._config.field_utils import IntEnvVar
+    from jam_dagster.pipeline.dagster_internals import IntEnvVar
 
 NO_CONFIG: dict[str, Any] = {}
 """The config schema of what takes no run config; without one Dagster takes any, and drops it."""

@@ -15,11 +15,9 @@ from jam_dagster.privacy.ledger.forecast import Due
 from jam_dagster.tables import check_partition
 
 if TYPE_CHECKING:
-    from dagster._core.definitions.partitions.partitioned_schedule import (
-        UnresolvedPartitionedAssetScheduleDefinition,
-    )
-    from dagster._core.definitions.unresolved_asset_job_definition import (
+    from jam_dagster.pipeline.dagster_internals import (
         UnresolvedAssetJobDefinition,
+        UnresolvedPartitionedAssetScheduleDefinition,
     )
 
 Cadence = Literal["daily", "weekly", "monthly"]

@@ -7,7 +7,6 @@ from typing import Any
 
 import dagster as dg
 import pandas as pd
-from dagster._core.event_api import PartitionKeyFilter
 
 from jam_dagster.errors import LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import (
@@ -32,6 +31,7 @@ from jam_dagster.pipeline.assets.opening import (
 )
 from jam_dagster.pipeline.assets.previous_release import drawn_on
 from jam_dagster.pipeline.budget.spending import ResearchSpending
+from jam_dagster.pipeline.dagster_internals import PartitionKeyFilter
 from jam_dagster.pipeline.graph import EVALUATION_SHARE, ReleaseGraph
 from jam_dagster.pipeline.markdown import text_of
 from jam_dagster.pipeline.storage.archive import DataFingerprint

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import numpy as np
-from dagster._core.storage.dagster_run import RunsFilter
-from dagster._core.storage.tags import PARTITION_NAME_TAG
 
 from jam_dagster.certificates.reliance import reliance_faults
 from jam_dagster.errors import InputError, PrivateStepError
 from jam_dagster.mechanisms import sampling_generator
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_RECORDS
+from jam_dagster.pipeline.dagster_internals import PARTITION_NAME_TAG
 from jam_dagster.pipeline.graph import PREVIOUS, ReleaseGraph
 from jam_dagster.pipeline.storage.archive import ReleaseArchive
 from jam_dagster.pipeline.storage.formats import RunFormat, TableFormat
@@ -249,7 +248,7 @@ def _making(
     own = instance.get_run_record_by_id(context.run.run_id)
     statuses = [*_WORKING, dg.DagsterRunStatus.QUEUED]
     tags = {PARTITION_NAME_TAG: before}
-    for record in instance.get_run_records(RunsFilter(statuses=statuses, tags=tags)):
+    for record in instance.get_run_records(dg.RunsFilter(statuses=statuses, tags=tags)):
         run: dg.DagsterRun = record.dagster_run
         # One that was queued later would wait for this one to end.
         late = own is not None and record.storage_id > own.storage_id

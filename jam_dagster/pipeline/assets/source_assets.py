@@ -11,10 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-from dagster._core.definitions.assets.definition.asset_spec import (
-    SYSTEM_METADATA_KEY_AUTO_CREATED_STUB_ASSET as STUB,
-)
-from dagster_shared.check import CheckError
 
 from jam_dagster.common.redaction import withheld
 from jam_dagster.errors import (
@@ -24,13 +20,13 @@ from jam_dagster.errors import (
     SpecificationError,
 )
 from jam_dagster.pipeline.budget.labels import PRIVATE_SOURCE, check_privacy_labels
+from jam_dagster.pipeline.dagster_internals import STUB, AssetGraph, AssetNode, CheckError
 from jam_dagster.pipeline.graph import ReleaseGraph, source_key
 from jam_dagster.pipeline.launch import check_launch
 from jam_dagster.tables import AssetSource, Source
 
 if TYPE_CHECKING:
     import pandas as pd
-    from dagster._core.definitions.assets.graph.asset_graph import AssetGraph, AssetNode
 
 
 def reading(graph: ReleaseGraph, name: str, context: dg.AssetExecutionContext) -> Source:

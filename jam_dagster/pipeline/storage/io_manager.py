@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-from dagster._core.storage.upath_io_manager import escape_dotdot_segments, escape_leading_slash
 
 from jam_dagster.common.files import write_once, write_whole
 from jam_dagster.common.redaction import withheld
 from jam_dagster.common.variables import expanded, names_variables, with_names
 from jam_dagster.errors import JamError, SourceError, SpecificationError
+from jam_dagster.pipeline.dagster_internals import escape_dotdot_segments, escape_leading_slash
 from jam_dagster.pipeline.launch import NO_CONFIG, is_variable, place_of, value_of_variable
 from jam_dagster.pipeline.storage.formats import FORMATS, Format
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE

@@ -7,11 +7,11 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import dagster as dg
-from dagster_shared.yaml_utils import parse_yamls_with_source_position
 from pydantic import BaseModel, GetJsonSchemaHandler, create_model, model_validator
 from pydantic_core import CoreSchema
 
 from jam_dagster.errors import JamError
+from jam_dagster.pipeline.dagster_internals import parse_yamls_with_source_position
 
 NOTHING_DONE = "Nothing was read or charged."
 

@@ -1,0 +1,50 @@
+"""What Dagster does not export and this package needs: the one module that reaches for it.
+
+None of these names is promised to stay where it is, so a new minor version of Dagster is tried by
+the tests of this package, and mended here.
+
+- ``STUB`` marks an asset that a code location names and does not define.
+- ``AssetGraph``, ``AssetNode``, ``IntEnvVar``, ``UnresolvedAssetJobDefinition`` and
+  ``UnresolvedPartitionedAssetScheduleDefinition`` are types of what public functions take or give.
+- ``CheckError`` is what a step raises that has no repository.
+- ``PARTITION_NAME_TAG`` is the tag by which runs of a partition are found.
+- ``PartitionKeyFilter`` finds the last result of an asset check at one partition.
+- ``escape_dotdot_segments`` and ``escape_leading_slash`` keep paths within an IO manager's root.
+- ``parse_yamls_with_source_position`` reads YAML with the lines that errors name.
+"""
+
+from __future__ import annotations
+
+from dagster._config.field_utils import IntEnvVar
+from dagster._core.definitions.assets.definition.asset_spec import (
+    SYSTEM_METADATA_KEY_AUTO_CREATED_STUB_ASSET as STUB,
+)
+from dagster._core.definitions.assets.graph.asset_graph import AssetGraph, AssetNode
+from dagster._core.definitions.partitions.partitioned_schedule import (
+    UnresolvedPartitionedAssetScheduleDefinition,
+)
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+from dagster._core.event_api import PartitionKeyFilter
+from dagster._core.storage.tags import PARTITION_NAME_TAG
+from dagster._core.storage.upath_io_manager import escape_dotdot_segments, escape_leading_slash
+from dagster_shared.check import CheckError
+from dagster_shared.yaml_utils import parse_yamls_with_source_position
+
+TRIED_WITH = ("1.13",)
+"""The minor versions of Dagster with which all tests of this package have passed."""
+
+__all__ = [
+    "PARTITION_NAME_TAG",
+    "STUB",
+    "TRIED_WITH",
+    "AssetGraph",
+    "AssetNode",
+    "CheckError",
+    "IntEnvVar",
+    "PartitionKeyFilter",
+    "UnresolvedAssetJobDefinition",
+    "UnresolvedPartitionedAssetScheduleDefinition",
+    "escape_dotdot_segments",
+    "escape_leading_slash",
+    "parse_yamls_with_source_position",
+]
