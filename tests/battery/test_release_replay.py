@@ -67,7 +67,7 @@ def released(
     place = folder.with_name("place")
     place.mkdir()
     patch.chdir(place)
-    patch.setattr("jam_dagster.privacy.ledger.bindings.secrets", SimpleNamespace(token_bytes=bytes))
+    patch.setattr("jam_dagster.privacy.private_store.secrets", SimpleNamespace(token_bytes=bytes))
     private.to_csv("private.csv", index=False)
     # With the types of a full table, as a database writes one: they are not its rows'.
     private.astype({"age": "float64", "income": "float64"}).to_parquet("private.parquet")
