@@ -40,7 +40,7 @@ class Stopped(datetime.datetime):
         return cls(2026, 11, 21, 12, 0, 0, tzinfo=tz)
 
 
-CLOCKS = ("privacy.ledger_schema", "certificates.issue", "synthesis.run")
+CLOCKS = ("privacy.ledger.journal", "certificates.issue", "release.run")
 
 
 def people(rows: int, seed: int) -> pd.DataFrame:
