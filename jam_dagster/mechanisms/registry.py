@@ -68,6 +68,17 @@ def mechanism_class(name: str) -> type[Mechanism]:
     return found
 
 
+def known_classes() -> dict[str, type[Mechanism]]:
+    """Return the classes of all mechanisms by name, in their order."""
+    return {name: mechanism_class(name) for name in MECHANISMS}
+
+
+def title_of(name: str) -> str:
+    """Return what a mechanism is called; one that is not registered by its own name."""
+    found = known_classes().get(name)
+    return name if found is None else found.title
+
+
 def make_mechanism(name: str = DEFAULT_MECHANISM, **settings: Any) -> Mechanism:
     """Return the mechanism of that name.
 
