@@ -172,8 +172,14 @@ def _candidates(name: str) -> Iterator[tuple[str, Shape]]:
 
 
 def _own_styles() -> dict[str, LineStyle]:
-    """Return the looks of mechanisms under their own names."""
-    return {name: one.line_style for name, one in known_classes().items()}
+    """Return the looks of mechanisms under their own names.
+
+    One of another package whose look is taken has none: it gets a free one.
+    """
+    found: dict[tuple[LineStyle, bool], str] = {}
+    for name, one in known_classes().items():
+        found.setdefault((one.line_style, one.uses_public), name)
+    return {name: style for (style, _), name in found.items()}
 
 
 def _uses_public(name: str) -> bool:

@@ -132,6 +132,9 @@ class Aim(OrdinaryMechanism):
 
     name: ClassVar[str] = "aim"
     title: ClassVar[str] = "AIM"
+    summary: ClassVar[str] = (
+        "no public data; spends where it learns, and tells how wrong each marginal can be"
+    )
     rank: ClassVar[int] = 20
     page: ClassVar[str] = "aim.md"
     line_style: ClassVar[LineStyle] = LineStyle("#d55e00", "square")

@@ -101,6 +101,9 @@ class Mechanism(Described, Protocol):
     title: ClassVar[str]
     """What it is called where people read, as its paper calls it."""
 
+    summary: ClassVar[str]
+    """What is particular about it, in a few words."""
+
     rank: ClassVar[int]
     """Its place in lists and legends, the lowest first; those of other packages come last."""
 

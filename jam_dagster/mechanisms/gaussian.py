@@ -58,6 +58,7 @@ class Gaussian(OrdinaryMechanism):
 
     name: ClassVar[str] = "gaussian"
     title: ClassVar[str] = "Gaussian"
+    summary: ClassVar[str] = "answers a workload, marginal by marginal; samples no table"
     rank: ClassVar[int] = 60
     page: ClassVar[str] = "without_public_data.md#gaussian"
     line_style: ClassVar[LineStyle] = LineStyle("#7a5c6e", "circle")

@@ -57,6 +57,7 @@ class Gem(MixtureMechanism):
 
     name: ClassVar[str] = "gem"
     title: ClassVar[str] = "GEM"
+    summary: ClassVar[str] = "trains a network that holds a mixture of products"
     rank: ClassVar[int] = 110
     line_style: ClassVar[LineStyle] = LineStyle("#8a5fbf", "diamond")
 
@@ -112,6 +113,7 @@ class GemPub(Gem):
 
     name: ClassVar[str] = "gem_pub"
     title: ClassVar[str] = "GEM^Pub"
+    summary: ClassVar[str] = "as GEM, trained on public tables first"
     rank: ClassVar[int] = 120
     line_style: ClassVar[LineStyle] = LineStyle("#c2609a", "diamond")
     uses_public: ClassVar[bool] = True

@@ -62,6 +62,7 @@ class Independent(OrdinaryMechanism):
 
     name: ClassVar[str] = "independent"
     title: ClassVar[str] = "Independent"
+    summary: ClassVar[str] = "each attribute, and nothing that holds them together"
     rank: ClassVar[int] = 50
     page: ClassVar[str] = "without_public_data.md#independent"
     line_style: ClassVar[LineStyle] = LineStyle("#6b7785", "cross")

@@ -93,6 +93,10 @@ class JamPgm(OrdinaryMechanism):
 
     name: ClassVar[str] = "jam_pgm"
     title: ClassVar[str] = "JAM-PGM"
+    summary: ClassVar[str] = (
+        "each measurement is private (noisy, paid) or public (biased, free), whichever "
+        "promises less error"
+    )
     rank: ClassVar[int] = 10
     page: ClassVar[str] = "jam_pgm.md"
     line_style: ClassVar[LineStyle] = LineStyle("#0072b2", "circle")

@@ -95,6 +95,7 @@ class Mst(OrdinaryMechanism):
 
     name: ClassVar[str] = "mst"
     title: ClassVar[str] = "MST"
+    summary: ClassVar[str] = "each attribute, then a tree of pairs"
     rank: ClassVar[int] = 40
     page: ClassVar[str] = "without_public_data.md#mst"
     line_style: ClassVar[LineStyle] = LineStyle("#a87900", "triangle-down")

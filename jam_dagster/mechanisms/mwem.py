@@ -48,6 +48,7 @@ class Mwem(HistogramMechanism):
 
     name: ClassVar[str] = "mwem"
     title: ClassVar[str] = "MWEM"
+    summary: ClassVar[str] = "weighs all records of a small domain"
     rank: ClassVar[int] = 80
     line_style: ClassVar[LineStyle] = LineStyle("#a8563a", "triangle-up")
     uses_public: ClassVar[bool] = False

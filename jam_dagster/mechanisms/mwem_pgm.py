@@ -101,6 +101,9 @@ class MwemPgm(OrdinaryMechanism):
 
     name: ClassVar[str] = "mwem_pgm"
     title: ClassVar[str] = "MWEM+PGM"
+    summary: ClassVar[str] = (
+        "measures what the model answers worst, a marginal of the workload a round"
+    )
     rank: ClassVar[int] = 30
     page: ClassVar[str] = "without_public_data.md#mwempgm"
     line_style: ClassVar[LineStyle] = LineStyle("#15919b", "saltire")

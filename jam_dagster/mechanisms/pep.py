@@ -52,6 +52,7 @@ class Pep(HistogramMechanism):
 
     name: ClassVar[str] = "pep"
     title: ClassVar[str] = "PEP"
+    summary: ClassVar[str] = "as PEP^Pub, over all records of a small domain"
     rank: ClassVar[int] = 90
     line_style: ClassVar[LineStyle] = LineStyle("#8b8a12", "triangle-right")
     uses_public: ClassVar[bool] = False
@@ -75,6 +76,9 @@ class PepPub(Pep):
 
     name: ClassVar[str] = "pep_pub"
     title: ClassVar[str] = "PEP^Pub"
+    summary: ClassVar[str] = (
+        "weighs public records too, and stays as close to their frequencies as the answers allow"
+    )
     rank: ClassVar[int] = 100
     line_style: ClassVar[LineStyle] = LineStyle("#4d8a2c", "triangle-right")
     uses_public: ClassVar[bool] = True

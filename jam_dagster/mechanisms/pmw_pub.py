@@ -68,6 +68,7 @@ class PmwPub(HistogramMechanism):
 
     name: ClassVar[str] = "pmw_pub"
     title: ClassVar[str] = "PMW^Pub"
+    summary: ClassVar[str] = "weighs the records of the public table"
     rank: ClassVar[int] = 70
     line_style: ClassVar[LineStyle] = LineStyle("#009e73", "triangle-up")
     uses_public: ClassVar[bool] = True

@@ -38,6 +38,7 @@ class RapSoftmax(MixtureMechanism):
 
     name: ClassVar[str] = "rap_softmax"
     title: ClassVar[str] = "RAP^softmax"
+    summary: ClassVar[str] = "trains the mixture of products itself"
     rank: ClassVar[int] = 130
     line_style: ClassVar[LineStyle] = LineStyle("#d1495b", "star")
 
