@@ -272,6 +272,7 @@ def _synthesize(
             evaluation=errors.call,
             ledger=funding.ledger,
             source_restriction=request.private.restricted_because,
+            trusted_mechanisms=request.trusted_mechanisms,
             seed=None if request.noise == "exact" else request.seed,
             signer=signer,
         )

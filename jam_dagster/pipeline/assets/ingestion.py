@@ -90,7 +90,7 @@ def spending(
         raise SpecificationError(
             f"{LEDGER} is a {type(resource).__name__}; make it a LedgerResource. {NOTHING_DONE}"
         )
-    store = getattr(context.resources, graph.store(MECHANISM_RUN))
+    store = getattr(context.resources, graph.archive_store)
     key = graph.release_key(domain, graph.partition_of(context))
     stores = (
         getattr(context.resources, RELEASABLE_STORE),
@@ -410,7 +410,7 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
         name,
         ins=graph.ins(*graph.public_records, "domain"),
         deps=graph.previous_deps() if follows else (),
-        resources={graph.store(MECHANISM_RUN)} if follows else (),
+        resources={graph.store(MECHANISM_RUN), graph.archive_store} if follows else (),
     )
     def public_discretized(
         context: dg.AssetExecutionContext, domain: Domain, **records: pd.DataFrame
