@@ -146,7 +146,8 @@ def test_every_public_name_is_in_the_python_reference(name: str) -> None:
     entries = [line for line in package_page(name).splitlines() if line.startswith("::: ")]
 
     assert len(names) > 2
-    assert entries == [f"::: {PACKAGES[name]}.{one}" for one in names]
+    # Mechanisms that are found by their names only come last.
+    assert entries[: len(names)] == [f"::: {PACKAGES[name]}.{one}" for one in names]
 
 
 def test_links_of_the_house_pages_stay_within_the_site() -> None:
