@@ -7,9 +7,11 @@ from functools import partial
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 from docs_build.command_line import command_line_page
 from docs_build.house_pages import house_page
+from docs_build.mechanism_table import INDEX, MARK, add_pages, mechanism_table
 from docs_build.python_reference import PACKAGES, package_page
 from docs_build.release_file import release_file_page, resources_file_page
 
@@ -22,6 +24,17 @@ PAGES: dict[str, Callable[[], str]] = {
     **{f"reference/python/{name}.md": partial(package_page, name) for name in PACKAGES},
 }
 """Every generated page, by its place in the site."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Add the pages of mechanisms to the contents."""
+    add_pages(config.nav or [])
+    return config
+
+
+def on_page_markdown(markdown: str, /, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Put the table of mechanisms into its page."""
+    return markdown.replace(MARK, mechanism_table()) if page.file.src_uri == INDEX else markdown
 
 
 def on_files(files: Files, /, *, config: MkDocsConfig) -> Files:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
+from docs_build.mechanism_table import own_mechanisms
+
 PACKAGES = {
     "tables": "jam_dagster.tables",
     "privacy": "jam_dagster.privacy",
@@ -27,6 +29,15 @@ def public_names(module: ModuleType) -> list[str]:
     return [name for name, one in vars(module).items() if _defined(one, module)]
 
 
+def _more(package: str, entries: list[str]) -> list[str]:
+    """Return the mechanisms that are found by their name only, by their places."""
+    if package != "mechanisms":
+        return []
+    listed = {entry.rpartition(".")[2] for entry in entries}
+    places = [f"{one.__module__}.{one.__qualname__}" for one in own_mechanisms()]
+    return [place for place in places if place.rpartition(".")[2] not in listed]
+
+
 def _defined(one: object, module: ModuleType) -> bool:
     return isinstance(one, type) and one.__module__ == module.__name__
 
@@ -36,6 +47,7 @@ def package_page(name: str) -> str:
     path = PACKAGES[name]
     module = import_module(path)
     entries = [f"::: {path}.{one}" for one in public_names(module)]
+    entries += [f"::: {one}" for one in _more(name, entries)]
     # What people wrote for readers comes first where somebody searches.
     rank = "---\nsearch: {boost: 0.5}\n---"
     head = [rank, f"# `{path}`", (module.__doc__ or "").strip()]

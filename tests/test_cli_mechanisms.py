@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jam_dagster.mechanisms import Transcript
-from jam_dagster.mechanisms.titles import title_of
+from jam_dagster.mechanisms.registry import title_of
 from tests.cli_bench import NOISY, Run
 from tests.small_runs import SYNTHESIZING, small
 

@@ -216,7 +216,7 @@ class Grid:
 
     def _check_public(self, split: SplitFiles, one: Contender) -> None:
         lacks = split.private is not None and split.public is None
-        if lacks and mechanism_class(one.mechanism)().uses_public:
+        if lacks and mechanism_class(one.mechanism).uses_public:
             raise SpecificationError(
                 f"{one.mechanism} learns from a public table, and the split {split.name!r} has "
                 "none: give it one, or give the mechanism splits of its own."

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jam_dagster.mechanisms import MECHANISMS, mechanism_class
-from jam_dagster.mechanisms.titles import TITLES
+from jam_dagster.mechanisms.base import LineStyle, Shape
+from jam_dagster.mechanisms.registry import known_classes
 
-_STAR = "M0,-1L.26,-.36L.95,-.31L.42,.14L.59,.81L0,.45L-.59,.81L-.42,.14L-.95,-.31L-.26,-.36Z"
-_SALTIRE = "M-.9,-.5L-.5,-.9L0,-.4L.5,-.9L.9,-.5L.4,0L.9,.5L.5,.9L0,.4L-.5,.9L-.9,.5L-.4,0Z"
-
-# No mechanism shares marker and dash with another, so lines are told apart without any colour, too.
-# All colours have a contrast of 3 or more on white and on the dark ground of pages.
-_OWN = {
-    "jam_pgm": ("#0072b2", "circle"),
-    "aim": ("#d55e00", "square"),
-    "pmw_pub": ("#009e73", "triangle-up"),
-    "gem_pub": ("#c2609a", "diamond"),
-    "gem": ("#8a5fbf", "diamond"),
-    "mst": ("#a87900", "triangle-down"),
-    "independent": ("#6b7785", "cross"),
-    "mwem_pgm": ("#15919b", _SALTIRE),
-    "mwem": ("#a8563a", "triangle-up"),
-    "pep": ("#8b8a12", "triangle-right"),
-    "pep_pub": ("#4d8a2c", "triangle-right"),
-    "rap_softmax": ("#d1495b", _STAR),
-    "gaussian": ("#7a5c6e", "circle"),
+_PATHS = {
+    "star": "M0,-1L.26,-.36L.95,-.31L.42,.14L.59,.81L0,.45L-.59,.81L-.42,.14L-.95,-.31L-.26,-.36Z",
+    "saltire": "M-.9,-.5L-.5,-.9L0,-.4L.5,-.9L.9,-.5L.4,0L.9,.5L.5,.9L0,.4L-.5,.9L-.9,.5L-.4,0Z",
 }
+"""Shapes that Vega does not have by name."""
+
 _SPARE = ("#4f6fd0", "#b0693f", "#9c4f8a", "#3f8a6a", "#8f7a45", "#c05046")
-_SHAPES = (
+_SHAPES: tuple[Shape, ...] = (
     "circle",
     "square",
     "triangle-up",
@@ -40,9 +25,9 @@ _SHAPES = (
     "triangle-down",
     "cross",
     "triangle-right",
-    _STAR,
+    "star",
     "triangle-left",
-    _SALTIRE,
+    "saltire",
 )
 _DASH = (5, 3)
 
@@ -64,7 +49,7 @@ class Line:
 
     title: str
     colour: str
-    shape: str
+    shape: Shape
     public: bool
 
     @property
@@ -80,7 +65,7 @@ class Look:
     Parameters
     ----------
     lines
-        In the order of legends: mechanisms as `TITLES` lists them, other lines of the same
+        In the order of legends: mechanisms as `MECHANISMS` lists them, other lines of the same
         mechanism beside it.
     """
 
@@ -98,12 +83,13 @@ class Look:
         """
         pairs = sorted(set(named), key=lambda pair: (_rank(pair[1]), not _is_plain(*pair), pair[0]))
         # What a mechanism of the list has stays its own where it has no runs, too.
-        taken = {(*look, _uses_public(name)) for name, look in _OWN.items()}
+        own = _own_styles()
+        taken = {(*style, _uses_public(name)) for name, style in own.items()}
         lines = []
         for title, name in pairs:
             public = _uses_public(name)
-            if _is_plain(title, name) and name in _OWN:
-                colour, shape = _OWN[name]
+            if _is_plain(title, name) and name in own:
+                colour, shape = own[name]
             else:
                 free = (one for one in _candidates(name) if (*one, public) not in taken)
                 colour, shape = next(free)
@@ -144,20 +130,19 @@ class Look:
         def scale(values: list[str]) -> Any:
             return alt.Scale(domain=titles, range=values)
 
+        shapes = [_PATHS.get(one.shape, one.shape) for one in self.lines]
         fills = [one.colour if one.public else "transparent" for one in self.lines]
         return {
             "stroke": alt.Stroke(
                 "label:N", scale=scale([one.colour for one in self.lines]), legend=legend
             ),
             "fill": alt.Fill("label:N", scale=scale(fills), legend=legend),
-            "shape": alt.Shape(
-                "label:N", scale=scale([one.shape for one in self.lines]), legend=legend
-            ),
+            "shape": alt.Shape("label:N", scale=scale(shapes), legend=legend),
         }
 
 
 def _rank(name: str) -> int:
-    order = list(TITLES)
+    order = list(known_classes())
     return order.index(name) if name in order else len(order)
 
 
@@ -172,19 +157,32 @@ def _columns(titles: Sequence[str], width: int) -> int:
 
 def _is_plain(title: str, name: str) -> bool:
     """Whether a line is its mechanism's under the name of that, and no other of it."""
-    return TITLES.get(name) == title
+    found = known_classes().get(name)
+    return found is not None and found.title == title
 
 
-def _candidates(name: str) -> Iterator[tuple[str, str]]:
+def _candidates(name: str) -> Iterator[tuple[str, Shape]]:
     """Return looks for a further line of a mechanism, those of its own colour first."""
-    own, shape = _OWN.get(name, (_SPARE[0], _SHAPES[0]))
+    styles = _own_styles()
+    own, shape = styles.get(name, (_SPARE[0], _SHAPES[0]))
     begin = _SHAPES.index(shape)
     shapes = [*_SHAPES[begin:], *_SHAPES[:begin]]
-    colours = dict.fromkeys([own, *_SPARE, *(colour for colour, _ in _OWN.values())])
+    colours = dict.fromkeys([own, *_SPARE, *(style.colour for style in styles.values())])
     yield from itertools.product(colours, shapes)
 
 
-@functools.cache
+def _own_styles() -> dict[str, LineStyle]:
+    """Return the looks of mechanisms under their own names.
+
+    One of another package whose look is taken has none: it gets a free one.
+    """
+    found: dict[tuple[LineStyle, bool], str] = {}
+    for name, one in known_classes().items():
+        found.setdefault((one.line_style, one.uses_public), name)
+    return {name: style for (style, _), name in found.items()}
+
+
 def _uses_public(name: str) -> bool:
     """Whether a mechanism learns from a public table; one of another version is not known."""
-    return name in MECHANISMS and mechanism_class(name)().uses_public
+    found = known_classes().get(name)
+    return found is not None and found.uses_public

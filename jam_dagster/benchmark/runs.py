@@ -9,7 +9,7 @@ from typing import Any
 
 from jam_dagster.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from jam_dagster.mechanisms.configuration import read_settings
-from jam_dagster.mechanisms.titles import TITLES
+from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.privacy import Budget
 from jam_dagster.privacy.ledger.key import canonical_digest
 
@@ -77,8 +77,7 @@ class Run:
     @property
     def title(self) -> str:
         """How figures call it."""
-        named = {**TITLES, **BASELINES}
-        return self.label or named.get(self.mechanism, self.mechanism)
+        return self.label or BASELINES.get(self.mechanism) or title_of(self.mechanism)
 
     def make(self) -> Mechanism:
         """Return the mechanism.

@@ -16,6 +16,7 @@ from jam_dagster.certificates.facts import (
     DomainFacts,
     Entry,
     FileHash,
+    MechanismPackage,
     PaidDraw,
     ReleaseFacts,
     Sampling,
@@ -107,7 +108,11 @@ class Certificate(ReleaseFacts):
             "release": asdict(self.key),
             "made": self.made,
             "made_with": dict(self.made_with),
-            "mechanism": {"name": self.mechanism, "parameters": dict(self.parameters)},
+            "mechanism": {
+                "name": self.mechanism,
+                "parameters": dict(self.parameters),
+                **({} if self.package is None else {"package": asdict(self.package)}),
+            },
             "specification": dict(self.specification),
             "privacy": {
                 "neighbours": {**self.neighbours.to_dict(), "unit": self.neighbours.describe()},
@@ -192,6 +197,9 @@ class Certificate(ReleaseFacts):
             made_with=content["made_with"],
             mechanism=content["mechanism"]["name"],
             parameters=content["mechanism"]["parameters"],
+            package=MechanismPackage(**content["mechanism"]["package"])
+            if "package" in content["mechanism"]
+            else None,
             specification=content["specification"],
             neighbours=Neighbours(**relation),
             records=content["privacy"]["records"]["n"],

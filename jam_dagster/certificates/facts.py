@@ -114,6 +114,23 @@ class DomainFacts:
 
 
 @dataclass(frozen=True)
+class MechanismPackage:
+    """The package of somebody else that a mechanism comes from, and whether it was trusted.
+
+    Parameters
+    ----------
+    name, version
+        Of the package.
+    trusted
+        Whether the release trusts it by name.
+    """
+
+    name: str
+    version: str
+    trusted: bool
+
+
+@dataclass(frozen=True)
 class Sampling:
     """How the table was sampled.
 
@@ -200,6 +217,8 @@ class ReleaseFacts:
         Versions of what made it, and the table.
     mechanism, parameters
         Name and settings of the mechanism.
+    package
+        The package that it comes from; None for a mechanism of jam-dagster.
     specification
         All that the draws depend on, private data apart; its digest is part of the key.
     neighbours
@@ -249,6 +268,7 @@ class ReleaseFacts:
     standing: Standing | None
     sampling: Sampling
     files: Mapping[str, FileHash]
+    package: MechanismPackage | None = None
     withdrawn: Withdrawal | None = None
     signature: Signature | None = None
     version: int = VERSION

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -24,6 +24,7 @@ from jam_dagster.certificates.facts import (
     DomainFacts,
     Entry,
     FileHash,
+    MechanismPackage,
     PaidDraw,
     Sampling,
     Standing,
@@ -32,6 +33,8 @@ from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.certificates.withdrawal import withdrawal_in
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
+from jam_dagster.mechanisms.registry import MECHANISMS
+from jam_dagster.mechanisms.trust import distrust
 from jam_dagster.models.graphical import kernels
 from jam_dagster.privacy.ledger.key import command_line_run
 
@@ -59,6 +62,7 @@ def certify(
     evaluation: NoiseCall | None = None,
     ledger: Ledger | None = None,
     source_restriction: str | None = None,
+    trusted_mechanisms: Collection[str] = (),
     seed: int | None = None,
     run_id: str = "",
     signer: Signer | None = None,
@@ -83,6 +87,8 @@ def certify(
         The ledger that was charged; None in research.
     source_restriction
         Why nothing made from the private table may leave.
+    trusted_mechanisms
+        The packages whose mechanisms the release trusts, by name.
     seed
         That the table was sampled with; None where it was derived from the measurements.
     run_id
@@ -129,6 +135,7 @@ def certify(
         made_with=environment(),
         mechanism=transcript.mechanism,
         parameters=transcript.parameters,
+        package=_package(transcript.mechanism, trusted_mechanisms),
         specification=specification,
         neighbours=transcript.neighbours,
         records=transcript.records,
@@ -158,6 +165,14 @@ def certify(
     if not domain.restricted:
         ledger.certify(key, certificate.digest, run_id=run_id or command_line_run())
     return certificate if signer is None else signer.sign(certificate)
+
+
+def _package(mechanism: str, trusted: Collection[str]) -> MechanismPackage | None:
+    """Return the package that a mechanism comes from; None for one of this package."""
+    found = MECHANISMS[mechanism]
+    if found.own:
+        return None
+    return MechanismPackage(found.package, found.version, distrust(mechanism, trusted) is None)
 
 
 def _standing(ledger: Ledger, certificate: Certificate) -> Standing:

@@ -34,9 +34,11 @@ from jam_dagster.certificates.signing import signature_holds
 from jam_dagster.certificates.table import table_digest
 from jam_dagster.certificates.withdrawal import withdrawal_faults
 from jam_dagster.certificates.wording import setting_fault
-from jam_dagster.errors import JamError
-from jam_dagster.mechanisms import sampling_generator
+from jam_dagster.errors import JamError, SpecificationError
+from jam_dagster.mechanisms import MECHANISMS, sampling_generator
+from jam_dagster.mechanisms.discovery import OWN_PACKAGE
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
+from jam_dagster.mechanisms.trust import same_package
 from jam_dagster.privacy import Budget, units_down
 from jam_dagster.privacy.ledger.key import fingerprint_of
 from jam_dagster.tables import PublicSources, Workload, decode
@@ -114,6 +116,7 @@ def verify(
         *(_found(f"file: {name}", _file_check(held, name)) for name in held.names),
         _found("the domain", lambda: _domain_faults(held)),
         _found("the transcript", lambda: _transcript_faults(held)),
+        *_from_package(certificate),
         _found("the settings", lambda: filter(None, [setting_fault(certificate)])),
         _found("the draws", lambda: draw_faults(certificate, held.transcript, held.domain)),
         _found("the budget", lambda: _budget_faults(certificate)),
@@ -122,6 +125,32 @@ def verify(
         _refitted(held),
         _found("the table, sampled again", lambda: _table_faults(held)),
     ]
+
+
+def _from_package(certificate: Certificate) -> Iterator[Finding]:
+    """Check whose mechanism it is, where that or the one of its name here is another package's."""
+    name, said = certificate.mechanism, certificate.package
+    told = OWN_PACKAGE if said is None else said.name
+
+    def faults() -> Iterator[str]:
+        if name not in MECHANISMS:
+            yield f"the mechanism {name} of the package {told} is not installed here: install it"
+        elif not same_package(told, here := MECHANISMS[name].package):
+            yield (
+                f"the mechanism {name} comes from the package {told} by the certificate, and from "
+                f"{here} here: verify it where {told} brings the mechanism"
+            )
+
+    if said is not None or not _is_own(name):
+        yield _found("the mechanism's package", faults)
+
+
+def _is_own(mechanism: str) -> bool:
+    """Whether nobody but this package has a mechanism of that name here."""
+    try:
+        return mechanism not in MECHANISMS or MECHANISMS[mechanism].own
+    except SpecificationError:
+        return False
 
 
 def _paid(held: Held, ledger: Ledger | None) -> Iterator[Finding]:

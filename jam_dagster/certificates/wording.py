@@ -12,7 +12,7 @@ from jam_dagster.privacy import epsilon_from_rho, rho_within
 from jam_dagster.privacy.ledger.key import canonical_digest
 
 if TYPE_CHECKING:
-    from jam_dagster.certificates.facts import ReleaseFacts
+    from jam_dagster.certificates.facts import MechanismPackage, ReleaseFacts
     from jam_dagster.privacy import Neighbours
 
 _ORIGINS = {
@@ -64,6 +64,8 @@ def conditions_of(certificate: ReleaseFacts, faults: Sequence[str]) -> tuple[Con
             restriction is None,
             "Its source carries no restriction." if restriction is None else f"{restriction}.",
         ),
+        # A mechanism of jam-dagster says nothing of its package.
+        *([_trusted(certificate.package)] if certificate.package is not None else []),
         Condition(
             "Every draw was charged",
             not faults,
@@ -77,6 +79,15 @@ def conditions_of(certificate: ReleaseFacts, faults: Sequence[str]) -> tuple[Con
             if certificate.withdrawn is not None
             else []
         ),
+    )
+
+
+def _trusted(package: MechanismPackage) -> Condition:
+    comes = f"It comes from the package {package.name} {package.version}, which the release"
+    return Condition(
+        "The mechanism comes from a trusted package",
+        package.trusted is True,
+        f"{comes} trusts by name." if package.trusted is True else f"{comes} does not trust.",
     )
 
 

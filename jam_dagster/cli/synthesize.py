@@ -126,6 +126,16 @@ def synthesize(
         ),
     ] = None,
     mechanism: Annotated[str, NAME] = DEFAULT_MECHANISM,
+    trust_mechanism: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PACKAGE",
+            rich_help_panel=MECHANISM,
+            help="A package whose mechanisms this release trusts; may be given again. Nothing made "
+            "by a mechanism of another package than jam-dagster may leave without.",
+            show_default=False,
+        ),
+    ] = None,
     degree: Annotated[int, DEGREE] = 3,
     setting: Annotated[list[str] | None, SETTING] = None,
     rounds: Annotated[int | None, ROUNDS] = None,
@@ -217,6 +227,7 @@ def synthesize(
                     iterations=iterations,
                     tolerance=tolerance,
                 ),
+                trusted_mechanisms=trust_mechanism or (),
                 degree=degree,
                 seed=seed,
                 noise=noise,

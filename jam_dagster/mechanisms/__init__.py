@@ -1,7 +1,14 @@
 """JAM-PGM and its peers behind one protocol, and the graphical model they fit."""
 
 from jam_dagster.mechanisms.aim import Aim
-from jam_dagster.mechanisms.base import Mechanism, MechanismResult, OnRound
+from jam_dagster.mechanisms.base import (
+    LineStyle,
+    Mechanism,
+    MechanismResult,
+    OnRound,
+    OrdinaryMechanism,
+)
+from jam_dagster.mechanisms.discovery import Registration
 from jam_dagster.mechanisms.gaussian import Gaussian
 from jam_dagster.mechanisms.gem import Gem, GemPub
 from jam_dagster.mechanisms.independent import Independent
@@ -38,6 +45,7 @@ __all__ = [
     "GemPub",
     "Independent",
     "JamPgm",
+    "LineStyle",
     "MeasuredAnswers",
     "Measurement",
     "Mechanism",
@@ -47,11 +55,13 @@ __all__ = [
     "Mwem",
     "MwemPgm",
     "OnRound",
+    "OrdinaryMechanism",
     "Pep",
     "PepPub",
     "PmwPub",
     "ProductMixture",
     "RapSoftmax",
+    "Registration",
     "Round",
     "Transcript",
     "WeightedTable",

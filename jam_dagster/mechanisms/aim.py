@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms.base import MechanismResult, OnRound
+from jam_dagster.mechanisms.base import (
+    LineStyle,
+    MechanismResult,
+    OnRound,
+    OrdinaryMechanism,
+)
 from jam_dagster.mechanisms.loops.base import (
     SMALLEST_RHO,
     check_countable,
@@ -31,12 +36,14 @@ from jam_dagster.mechanisms.loops.graphical import (
     tolerance_setting,
 )
 from jam_dagster.mechanisms.loops.scores import l1_distance, weighted_scores
+from jam_dagster.mechanisms.loops.selections import SelectionRule
 from jam_dagster.mechanisms.loops.settings import check_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
 from jam_dagster.models.graphical.estimator import Weighting
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
+from jam_dagster.privacy.accounting import gaussian_sigma
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
@@ -50,8 +57,41 @@ ANNEALED = 4.0
 """Half the sigma and twice the epsilon (Algorithm 4) cost four times the rho, in either part."""
 
 
+def weights_of(workload: Workload, closure: Sequence[Clique]) -> np.ndarray:
+    """Weigh candidates by what they have to do with the workload (Section 3.1).
+
+    Returns
+    -------
+    ndarray
+        ``w_r = sum_s c_s |r & s|`` of each candidate r, over the workload's marginals s with their
+        weights c, shape ``(m,)``.
+    """
+    marginals = [set(clique) for clique in workload.cliques]
+    return np.array(
+        [
+            sum(
+                weight * len(marginal.intersection(candidate))
+                for marginal, weight in zip(marginals, workload.weights, strict=True)
+            )
+            for candidate in closure
+        ]
+    )
+
+
+def _candidates(workload: Workload) -> tuple[Sequence[Clique], np.ndarray]:
+    """Return the downward closure of a workload, and the weights of its marginals."""
+    closure = workload.downward_closure()
+    return closure, weights_of(workload, closure)
+
+
+def _expected_noise(transcript: Transcript, done: Round) -> float:
+    """Return what a measurement was expected to err by in each cell, in counts."""
+    sigma = gaussian_sigma(transcript.neighbours.marginal_l2, done.rho_measure)
+    return MEAN_ABSOLUTE_NORMAL * sigma
+
+
 @dataclass(frozen=True)
-class Aim:
+class Aim(OrdinaryMechanism):
     """The mechanism and its settings; the defaults are the paper's.
 
     Attributes
@@ -91,9 +131,17 @@ class Aim:
     tolerance: float = tolerance_setting()
 
     name: ClassVar[str] = "aim"
+    title: ClassVar[str] = "AIM"
+    summary: ClassVar[str] = (
+        "no public data; spends where it learns, and tells how wrong each marginal can be"
+    )
+    rank: ClassVar[int] = 20
+    page: ClassVar[str] = "aim.md"
+    line_style: ClassVar[LineStyle] = LineStyle("#d55e00", "square")
     uses_public: ClassVar[bool] = False
     samples: ClassVar[bool] = True
     weighting: ClassVar[Weighting] = "noise"
+    selection_rule: ClassVar[SelectionRule | None] = SelectionRule(_candidates, _expected_noise)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -225,27 +273,6 @@ def _limit_of_a_lost_round(transcript: Transcript) -> list[float]:
             earned = spent + call.rho / (1 - float(settings["alpha"]))
             return [float(settings["size_limit_mb"]) * earned / transcript.rho_budget]
     return []
-
-
-def weights_of(workload: Workload, closure: Sequence[Clique]) -> np.ndarray:
-    """Weigh candidates by what they have to do with the workload (Section 3.1).
-
-    Returns
-    -------
-    ndarray
-        ``w_r = sum_s c_s |r & s|`` of each candidate r, over the workload's marginals s with their
-        weights c, shape ``(m,)``.
-    """
-    marginals = [set(clique) for clique in workload.cliques]
-    return np.array(
-        [
-            sum(
-                weight * len(marginal.intersection(candidate))
-                for marginal, weight in zip(marginals, workload.weights, strict=True)
-            )
-            for candidate in closure
-        ]
-    )
 
 
 class _Run(GraphicalRun):

@@ -10,6 +10,7 @@ from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.mechanisms.registry import (
     DEFAULT_MECHANISM,
     MECHANISMS,
+    known_classes,
     make_mechanism,
     mechanism_class,
 )
@@ -24,7 +25,7 @@ KEY = "mechanism"
 
 def synthesizing() -> list[str]:
     """Return the mechanisms that a release can have: those whose models sample rows."""
-    return [name for name in MECHANISMS if make_mechanism(name).samples]
+    return [name for name, one in known_classes().items() if one.samples]
 
 
 def read_mechanism(given: object) -> tuple[str, dict[str, Any]]:
@@ -131,22 +132,12 @@ def check_public(mechanism: Mechanism, public: object, *, declared: bool) -> Non
             "Without a public table there is nothing to identify the domain from: declare it, the "
             "attributes and their values."
         )
-    if isinstance(public, PublicSources) and not takes_named_public(mechanism):
+    if isinstance(public, PublicSources) and not mechanism.takes_named_public:
         raise SpecificationError(
             f"{mechanism.name} weighs the records of one public table with all attributes, and "
             "takes none by name, of which there may be several and each may lack attributes: give "
             "one table without a name, or choose jam_pgm or gem_pub."
         )
-
-
-def takes_named_public(mechanism: Mechanism) -> bool:
-    """Tell whether public tables may be given by name, each of which may lack attributes.
-
-    What weighs the records of one whole table can do nothing with such.
-    """
-    from jam_dagster.mechanisms.loops.weighted import HistogramMechanism
-
-    return not (isinstance(mechanism, HistogramMechanism) and mechanism.uses_public)
 
 
 def _check_name(name: object, where: str) -> None:

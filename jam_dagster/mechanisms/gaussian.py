@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms.base import MechanismResult, OnRound
+from jam_dagster.mechanisms.base import (
+    LineStyle,
+    MechanismResult,
+    OnRound,
+    OrdinaryMechanism,
+)
 from jam_dagster.mechanisms.loops.base import (
     SMALLEST_RHO,
     MechanismRun,
@@ -36,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(OrdinaryMechanism):
     """The mechanism; it has no settings.
 
     Notes
@@ -52,6 +57,11 @@ class Gaussian:
     """
 
     name: ClassVar[str] = "gaussian"
+    title: ClassVar[str] = "Gaussian"
+    summary: ClassVar[str] = "answers a workload, marginal by marginal; samples no table"
+    rank: ClassVar[int] = 60
+    page: ClassVar[str] = "without_public_data.md#gaussian"
+    line_style: ClassVar[LineStyle] = LineStyle("#7a5c6e", "circle")
     uses_public: ClassVar[bool] = False
     samples: ClassVar[bool] = False
 

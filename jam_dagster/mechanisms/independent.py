@@ -11,7 +11,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from jam_dagster.mechanisms.base import MechanismResult, OnRound
+from jam_dagster.mechanisms.base import (
+    LineStyle,
+    MechanismResult,
+    OnRound,
+    OrdinaryMechanism,
+)
 from jam_dagster.mechanisms.loops.base import attributes_of, check_share, in_rounds
 from jam_dagster.mechanisms.loops.graphical import (
     GraphicalRun,
@@ -31,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Independent:
+class Independent(OrdinaryMechanism):
     """The mechanism and its settings.
 
     Attributes
@@ -56,6 +61,11 @@ class Independent:
     tolerance: float = tolerance_setting()
 
     name: ClassVar[str] = "independent"
+    title: ClassVar[str] = "Independent"
+    summary: ClassVar[str] = "each attribute, and nothing that holds them together"
+    rank: ClassVar[int] = 50
+    page: ClassVar[str] = "without_public_data.md#independent"
+    line_style: ClassVar[LineStyle] = LineStyle("#6b7785", "cross")
     uses_public: ClassVar[bool] = False
     samples: ClassVar[bool] = True
 

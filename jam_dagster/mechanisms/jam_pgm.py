@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from jam_dagster.errors import ReleaseClosedError
-from jam_dagster.mechanisms.base import MechanismResult, OnRound
+from jam_dagster.mechanisms.base import (
+    LineStyle,
+    MechanismResult,
+    OnRound,
+    OrdinaryMechanism,
+)
 from jam_dagster.mechanisms.loops.base import (
     check_countable,
     check_share,
@@ -52,7 +57,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class JamPgm:
+class JamPgm(OrdinaryMechanism):
     """The mechanism and its settings; the defaults are the paper's.
 
     Attributes
@@ -87,8 +92,17 @@ class JamPgm:
     tolerance: float = tolerance_setting()
 
     name: ClassVar[str] = "jam_pgm"
+    title: ClassVar[str] = "JAM-PGM"
+    summary: ClassVar[str] = (
+        "each measurement is private (noisy, paid) or public (biased, free), whichever "
+        "promises less error"
+    )
+    rank: ClassVar[int] = 10
+    page: ClassVar[str] = "jam_pgm.md"
+    line_style: ClassVar[LineStyle] = LineStyle("#0072b2", "circle")
     uses_public: ClassVar[bool] = True
     samples: ClassVar[bool] = True
+    chooses_source: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_settings(self)

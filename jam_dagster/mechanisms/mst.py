@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from jam_dagster.mechanisms.base import MechanismResult, OnRound
+from jam_dagster.mechanisms.base import (
+    LineStyle,
+    MechanismResult,
+    OnRound,
+    OrdinaryMechanism,
+)
 from jam_dagster.mechanisms.loops.base import (
     Choice,
     attributes_of,
@@ -49,7 +54,7 @@ PARTS = 3
 
 
 @dataclass(frozen=True)
-class Mst:
+class Mst(OrdinaryMechanism):
     """The mechanism and its settings.
 
     Attributes
@@ -89,6 +94,11 @@ class Mst:
     tolerance: float = tolerance_setting()
 
     name: ClassVar[str] = "mst"
+    title: ClassVar[str] = "MST"
+    summary: ClassVar[str] = "each attribute, then a tree of pairs"
+    rank: ClassVar[int] = 40
+    page: ClassVar[str] = "without_public_data.md#mst"
+    line_style: ClassVar[LineStyle] = LineStyle("#a87900", "triangle-down")
     uses_public: ClassVar[bool] = False
     samples: ClassVar[bool] = True
     weighting: ClassVar[Weighting] = "noise"

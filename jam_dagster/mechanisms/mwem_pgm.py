@@ -8,14 +8,19 @@ for Differentially Private Synthetic Data", VLDB 2022, state it for zCDP in Algo
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from jam_dagster.mechanisms.base import MechanismResult, OnRound
+from jam_dagster.mechanisms.base import (
+    LineStyle,
+    MechanismResult,
+    OnRound,
+    OrdinaryMechanism,
+)
 from jam_dagster.mechanisms.loops.base import (
     check_countable,
     check_share,
@@ -32,18 +37,29 @@ from jam_dagster.mechanisms.loops.graphical import (
     tolerance_setting,
 )
 from jam_dagster.mechanisms.loops.scores import penalized_scores
+from jam_dagster.mechanisms.loops.selections import SelectionRule
 from jam_dagster.mechanisms.loops.settings import check_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
 from jam_dagster.models.graphical.model import FittedModel
-from jam_dagster.tables import Domain, MarginalSource, Workload
+from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import Neighbours
     from jam_dagster.privacy.draws import Draws
 
 
+def _candidates(workload: Workload) -> tuple[Sequence[Clique], np.ndarray]:
+    """Return the marginals of a workload, which rounds weigh alike."""
+    return workload.cliques, np.ones(len(workload.cliques))
+
+
+def _one_record(transcript: Transcript, done: Round) -> float:
+    """Return what the score takes for each cell, whatever the noise is: one record."""
+    return 1.0
+
+
 @dataclass(frozen=True)
-class MwemPgm:
+class MwemPgm(OrdinaryMechanism):
     """The mechanism and its settings.
 
     Attributes
@@ -84,8 +100,16 @@ class MwemPgm:
     tolerance: float = tolerance_setting()
 
     name: ClassVar[str] = "mwem_pgm"
+    title: ClassVar[str] = "MWEM+PGM"
+    summary: ClassVar[str] = (
+        "measures what the model answers worst, a marginal of the workload a round"
+    )
+    rank: ClassVar[int] = 30
+    page: ClassVar[str] = "without_public_data.md#mwempgm"
+    line_style: ClassVar[LineStyle] = LineStyle("#15919b", "saltire")
     uses_public: ClassVar[bool] = False
     samples: ClassVar[bool] = True
+    selection_rule: ClassVar[SelectionRule | None] = SelectionRule(_candidates, _one_record)
 
     def __post_init__(self) -> None:
         check_settings(self)

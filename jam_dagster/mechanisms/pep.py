@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.mechanisms.loops.weighted import HistogramMechanism
 from jam_dagster.models.weighted.entropy_projection import EntropyProjection
@@ -50,6 +51,10 @@ class Pep(HistogramMechanism):
     iterations: int = setting(100, "most steps of a projection", minimum=1)
 
     name: ClassVar[str] = "pep"
+    title: ClassVar[str] = "PEP"
+    summary: ClassVar[str] = "as PEP^Pub, over all records of a small domain"
+    rank: ClassVar[int] = 90
+    line_style: ClassVar[LineStyle] = LineStyle("#8b8a12", "triangle-right")
     uses_public: ClassVar[bool] = False
 
     def start(
@@ -70,4 +75,11 @@ class PepPub(Pep):
     """
 
     name: ClassVar[str] = "pep_pub"
+    title: ClassVar[str] = "PEP^Pub"
+    summary: ClassVar[str] = (
+        "weighs public records too, and stays as close to their frequencies as the answers allow"
+    )
+    rank: ClassVar[int] = 100
+    line_style: ClassVar[LineStyle] = LineStyle("#4d8a2c", "triangle-right")
     uses_public: ClassVar[bool] = True
+    takes_named_public: ClassVar[bool] = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.loops.mixture import MixtureMechanism
 from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.models.mixture.adam_step import free_logits
@@ -36,6 +37,10 @@ class RapSoftmax(MixtureMechanism):
     learning_rate: float = setting(0.1, "of Adam, in the first step of a round", above=0)
 
     name: ClassVar[str] = "rap_softmax"
+    title: ClassVar[str] = "RAP^softmax"
+    summary: ClassVar[str] = "trains the mixture of products itself"
+    rank: ClassVar[int] = 130
+    line_style: ClassVar[LineStyle] = LineStyle("#d1495b", "star")
 
     def trainer(self, domain: Domain, public: PublicTables | None) -> MixtureTrainer:
         """Return free logits."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.mechanisms.discovery import Registration, found_mechanisms
 from jam_dagster.mechanisms.loops.settings import settings_of
 
 if TYPE_CHECKING:
@@ -19,22 +21,42 @@ if TYPE_CHECKING:
     from jam_dagster.models.base import Model
     from jam_dagster.tables import Domain, MarginalSource
 
-MECHANISMS: Mapping[str, str] = {
-    "jam_pgm": "jam_pgm.JamPgm",
-    "aim": "aim.Aim",
-    "mwem_pgm": "mwem_pgm.MwemPgm",
-    "mst": "mst.Mst",
-    "independent": "independent.Independent",
-    "gaussian": "gaussian.Gaussian",
-    "pmw_pub": "pmw_pub.PmwPub",
-    "mwem": "mwem.Mwem",
-    "pep": "pep.Pep",
-    "pep_pub": "pep.PepPub",
-    "gem": "gem.Gem",
-    "gem_pub": "gem.GemPub",
-    "rap_softmax": "rap_softmax.RapSoftmax",
-}
-"""Name to module and class, imported when asked for: some bring heavy libraries."""
+
+class _Registry(Mapping[str, Registration]):
+    """Every mechanism by its name; they are looked for when somebody first asks."""
+
+    @cached_property
+    def _found(self) -> dict[str, list[Registration]]:
+        found: dict[str, list[Registration]] = {}
+        for one in found_mechanisms():
+            found.setdefault(one.name, []).append(one)
+        return found
+
+    def __getitem__(self, name: str) -> Registration:
+        first, *others = self._found[name]
+        if others:
+            (other, *_) = others
+            raise SpecificationError(
+                f"The mechanism {name} is one of the package {first.package} ({first.place}) and "
+                f"one of the package {other.package} ({other.place}): uninstall {other.package}, "
+                "or have it name its mechanism otherwise."
+            )
+        return first
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+MECHANISMS: Mapping[str, Registration] = _Registry()
+"""Every mechanism by name, and where it comes from: those of this package by their rank, then those
+that other packages bring as entry points of the group ``jam_dagster.mechanisms``. To ask for a name
+that two packages give raises SpecificationError."""
 
 MODELS: Mapping[str, str] = {
     "graphical": "graphical.model.FittedModel",
@@ -47,25 +69,50 @@ MODELS: Mapping[str, str] = {
 DEFAULT_MECHANISM = "jam_pgm"
 
 
-def _imported(package: str, place: str) -> Any:
-    module, _, name = place.rpartition(".")
-    return getattr(import_module(f"jam_dagster.{package}.{module}"), name)
-
-
 def mechanism_class(name: str) -> type[Mechanism]:
     """Return the class of a mechanism.
 
     Raises
     ------
     SpecificationError
-        If there is none of that name.
+        If there is none of that name, two packages have one, or it cannot be loaded.
     """
     if name not in MECHANISMS:
         raise SpecificationError(
-            f"The mechanism must be one of {', '.join(MECHANISMS)}, got {name!r}."
+            f"The mechanism must be one of {', '.join(MECHANISMS)}, got {name!r}. One that another "
+            "package brings is known once that is installed."
         )
-    found: type[Mechanism] = _imported("mechanisms", MECHANISMS[name])
-    return found
+    return MECHANISMS[name].load()
+
+
+def known_classes() -> dict[str, type[Mechanism]]:
+    """Return the classes of all mechanisms by name, in their order.
+
+    One that cannot be loaded, or whose name is taken, is left out: see `unusable_mechanisms`.
+    """
+    return dict(_loaded()[0])
+
+
+def unusable_mechanisms() -> dict[str, str]:
+    """Return why mechanisms cannot be used that packages bring, by name: what naming one raises."""
+    return dict(_loaded()[1])
+
+
+@cache
+def _loaded() -> tuple[dict[str, type[Mechanism]], dict[str, str]]:
+    found, faults = {}, {}
+    for name in MECHANISMS:
+        try:
+            found[name] = mechanism_class(name)
+        except SpecificationError as error:
+            faults[name] = str(error)
+    return found, faults
+
+
+def title_of(name: str) -> str:
+    """Return what a mechanism is called; one that is not registered by its own name."""
+    found = known_classes().get(name)
+    return name if found is None else found.title
 
 
 def make_mechanism(name: str = DEFAULT_MECHANISM, **settings: Any) -> Mechanism:
@@ -145,5 +192,6 @@ def load_model(directory: Path | UPath) -> Model:
             f"The model in {directory} is damaged, or of a kind that this version does not know; "
             "refit it from its transcript, or restore the folder."
         ) from damaged
-    model: Model = _imported("models", place).load(directory)
+    module, _, kept = place.rpartition(".")
+    model: Model = getattr(import_module(f"jam_dagster.models.{module}"), kept).load(directory)
     return model

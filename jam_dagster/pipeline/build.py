@@ -43,6 +43,7 @@ def build_synthetic_release(
     domain: Domain | DomainSpec,
     privacy: PrivacySpec,
     mechanism: MechanismSpec | None = None,
+    trusted_mechanisms: Sequence[str] = (),
     workload: WorkloadSpec | None = None,
     evaluation: EvaluationSpec | None = None,
     partitions: PartitionsSpec | str | Mapping[str, Sequence[str]] | None = None,
@@ -77,6 +78,8 @@ def build_synthetic_release(
         Budget, noise and edition.
     mechanism
         The mechanism's parameters; the paper's by default.
+    trusted_mechanisms
+        The packages whose mechanisms the release trusts, by name: see `ReleaseSpec`.
     workload
         The marginals that matter; all three-way ones by default.
     evaluation
@@ -134,6 +137,7 @@ def build_synthetic_release(
         domain=domain if isinstance(domain, DomainSpec) else DomainSpec(declared=domain),
         privacy=privacy,
         mechanism=mechanism or MechanismSpec(),
+        trusted_mechanisms=trusted_mechanisms,
         workload=workload or WorkloadSpec(degree=3),
         evaluation=evaluation or EvaluationSpec(),
         partitions=PartitionsSpec.of(partitions, start),

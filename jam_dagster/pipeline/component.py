@@ -83,6 +83,14 @@ class SyntheticRelease(dg.Component, Configured):
             json_schema_extra=valued(MECHANISM),
         ),
     ] = field(default_factory=MechanismSpec)
+    trusted_mechanisms: Annotated[
+        list[str],
+        described(
+            "packages whose mechanisms this release trusts, by name; what a mechanism of another"
+            " package than jam-dagster makes is restricted without",
+            ["tiny-mechanisms"],
+        ),
+    ] = field(default_factory=list)
     workload: Annotated[
         WorkloadSpec, described("the marginals that matter; all three-way ones by default")
     ] = field(default_factory=lambda: WorkloadSpec(degree=3))
@@ -153,6 +161,7 @@ class SyntheticRelease(dg.Component, Configured):
                 domain=domain,
                 privacy=self.privacy,
                 mechanism=self.mechanism,
+                trusted_mechanisms=self.trusted_mechanisms,
                 workload=self.workload,
                 evaluation=self.evaluation,
                 partitions=self.partitions,

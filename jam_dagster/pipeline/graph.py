@@ -302,6 +302,16 @@ class ReleaseGraph:
         """Return the resource key of the store that keeps an asset."""
         return RELEASABLE_STORE if self.label(name).releasable else PRIVATE_STORE
 
+    @property
+    def archive_store(self) -> str:
+        """Return the resource key of the store that keeps the outcomes of single draws.
+
+        Those of a mechanism of another package stay in the private store when it is trusted later,
+        so that the release need not be drawn, and paid for, anew.
+        """
+        own = MECHANISMS[self.spec.mechanism.name].own
+        return self.store(MECHANISM_RUN) if own else PRIVATE_STORE
+
     def previous_deps(self) -> list[dg.AssetDep]:
         """Return what a public table depends on beside the given one: the release before."""
         if self.spec.previous is None or self.spec.partitions is None:

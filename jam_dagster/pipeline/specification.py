@@ -1,12 +1,14 @@
 """What a release is: its sections together, and the digest that the ledger knows it by."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.evaluation.workload_error import EvaluationMode
 from jam_dagster.mechanisms.configuration import check_public
+from jam_dagster.mechanisms.trust import distrust, read_trusted
 from jam_dagster.pipeline.partitions import PartitionsSpec
 from jam_dagster.pipeline.yaml.sections import (
     PLAIN_NAME,
@@ -48,6 +50,9 @@ class ReleaseSpec:
         There may be several public ones, or none, where the mechanism does without.
     domain, privacy, mechanism, workload, evaluation
         See the classes.
+    trusted_mechanisms
+        The packages whose mechanisms the release trusts, by name. What a mechanism of another
+        package makes is restricted unless its package is among them.
     partitions
         Where it is made of one snapshot after another; None: it is one release.
     previous
@@ -64,6 +69,7 @@ class ReleaseSpec:
     mechanism: MechanismSpec = field(default_factory=MechanismSpec)
     workload: WorkloadSpec = field(default_factory=lambda: WorkloadSpec(degree=3))
     evaluation: EvaluationSpec = field(default_factory=EvaluationSpec)
+    trusted_mechanisms: Sequence[str] = ()
     partitions: PartitionsSpec | None = None
     previous: PreviousRelease | None = None
 
@@ -78,6 +84,8 @@ class ReleaseSpec:
             raise SpecificationError(
                 f"dataset must hold letters, digits, '.', '_' and '-' only, got {self.dataset!r}."
             )
+        trusted = read_trusted(self.trusted_mechanisms, "trusted_mechanisms")
+        object.__setattr__(self, "trusted_mechanisms", trusted)
         self._check_sources()
         if self.domain.declared is not None:
             # A workload that the domain cannot serve is refused now, not after an hour's run.
@@ -199,11 +207,20 @@ class ReleaseSpec:
 
     @property
     def releasable(self) -> bool:
-        """Whether what the mechanism makes may leave: exact noise, and no domain from private data.
+        """Whether what the mechanism makes may leave.
 
-        It is known before anything runs, so it decides labels and storage.
+        It takes exact noise, no domain from private data, and a mechanism of jam-dagster or of a
+        package that is trusted. That is known before anything runs, so it decides labels and
+        storage.
         """
-        return self.privacy.noise == "exact" and not self.domain.restricted
+        return (
+            self.privacy.noise == "exact" and not self.domain.restricted and self.distrust is None
+        )
+
+    @property
+    def distrust(self) -> str | None:
+        """Why what the mechanism makes may not leave, because of its package; None: it may."""
+        return distrust(self.mechanism.name, self.trusted_mechanisms)
 
     @property
     def not_releasable_because(self) -> tuple[str, ...]:
@@ -215,6 +232,8 @@ class ReleaseSpec:
             )
         if self.domain.restricted:
             reasons.append("the domain was identified from private data, which nothing paid for")
+        if self.distrust is not None:
+            reasons.append(self.distrust)
         if self.private.restricted_because is not None:
             reasons.append(self.private.restricted_because)
         return tuple(reasons)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.evaluation import EvaluationMode
-from jam_dagster.mechanisms import DEFAULT_MECHANISM
+from jam_dagster.mechanisms import DEFAULT_MECHANISM, MECHANISMS
 from jam_dagster.mechanisms.configuration import check_public, configured_mechanism
+from jam_dagster.mechanisms.trust import distrust
 from jam_dagster.privacy import EVALUATION_SHARE, RECORDS_SHARE, Budget, NoiseName, Protection
 from jam_dagster.privacy.ledger.key import specification_of
 from jam_dagster.tables import PrivacyUnit, PublicSources, check_not_split
@@ -42,6 +43,9 @@ class SynthesisRequest:
     mechanism, settings
         The mechanism, one of `jam_dagster.mechanisms.MECHANISMS`, and what differs from its own
         defaults; numbers may be texts.
+    trusted_mechanisms
+        The packages whose mechanisms the release trusts, by name. Nothing made by a mechanism of
+        another package may leave.
     degree
         The workload is all marginals of this many attributes.
     seed
@@ -96,6 +100,7 @@ class SynthesisRequest:
     domain: Path | None = None
     mechanism: str = DEFAULT_MECHANISM
     settings: Mapping[str, Any] = field(default_factory=dict)
+    trusted_mechanisms: Collection[str] = ()
     degree: int = 3
     seed: int = 0
     noise: NoiseName = "exact"
@@ -125,6 +130,7 @@ class SynthesisRequest:
         """
         # Both check their own parameters, and so does the division of the budget.
         check_public(self.made_mechanism(), self.public, declared=self.domain is not None)
+        self._check_trust()
         self.shares()
         self._check_protection()
         check_apart(self.private, self.public)
@@ -161,6 +167,16 @@ class SynthesisRequest:
             raise SpecificationError(
                 "Exact noise makes a release, and a release is charged: give --ledger FILE and "
                 "--dataset ID, or experiment for free with --noise numpy."
+            )
+
+    def _check_trust(self) -> None:
+        reason = distrust(self.mechanism, self.trusted_mechanisms)
+        if self.noise == "exact" and reason is not None:
+            package = MECHANISMS[self.mechanism].package
+            raise SpecificationError(
+                f"Nothing made with it may leave, whatever is paid: {reason}. Give "
+                f"--trust-mechanism {package} once somebody has read it, or experiment for free "
+                "with --noise numpy."
             )
 
     def _check_protection(self) -> None:

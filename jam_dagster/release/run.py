@@ -24,7 +24,6 @@ from jam_dagster.evaluation import WorkloadError, workload_error
 from jam_dagster.evaluation.bounds.error_bounds import known_bounds
 from jam_dagster.evaluation.expectations import ExpectationResult, validate
 from jam_dagster.mechanisms import Round, load_model, sampling_generator
-from jam_dagster.mechanisms.configuration import takes_named_public
 from jam_dagster.models.graphical.sampling import sampling_error
 from jam_dagster.privacy import ReleaseKey
 from jam_dagster.privacy.ledger.key import canonical_digest
@@ -146,7 +145,7 @@ def _synthesize(
         mechanism = request.made_mechanism()
         public = None
         if public_records:
-            may_be_named = takes_named_public(mechanism)
+            may_be_named = mechanism.takes_named_public
             public = encode_public(public_records, domain, may_be_named=may_be_named)
         workload = Workload.all_k_way(domain, request.degree)
         mechanism.check(domain, workload, request.shares()["mechanism"])
@@ -273,6 +272,7 @@ def _synthesize(
             evaluation=errors.call,
             ledger=funding.ledger,
             source_restriction=request.private.restricted_because,
+            trusted_mechanisms=request.trusted_mechanisms,
             seed=None if request.noise == "exact" else request.seed,
             signer=signer,
         )

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from jam_dagster.mechanisms.registry import make_mechanism
-from jam_dagster.mechanisms.titles import title_of
+from jam_dagster.mechanisms.registry import known_classes, make_mechanism, title_of
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms.loops.transcript import Transcript
 
-_CHOOSES_SOURCE = frozenset({"jam_pgm"})
-
 
 def chooses_source(mechanism: str) -> bool:
     """Whether a mechanism chooses to measure on the public table in place of the private one."""
-    return mechanism in _CHOOSES_SOURCE
+    found = known_classes().get(mechanism)
+    return found is not None and found.chooses_source
 
 
 def told_picks(mechanism: str, picks: Mapping[str, int]) -> str:

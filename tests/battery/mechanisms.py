@@ -1,4 +1,4 @@
-"""The mechanisms that the battery tests: one line here, and a mechanism has every invariant."""
+"""The mechanisms that the battery tests: all that are registered, and some in special cases."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from jam_dagster.mechanisms import (
+    MECHANISMS,
     Aim,
     Gaussian,
     Independent,
@@ -21,7 +22,9 @@ from jam_dagster.mechanisms import (
     Mst,
     MwemPgm,
     make_mechanism,
+    mechanism_class,
 )
+from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.privacy import Neighbours
 from jam_dagster.tables import EncodedTable, MarginalSource, PublicTables
 from tests.privacy.neighbours import RELATIONS
@@ -82,7 +85,7 @@ class Case:
     score
         The property of `Neighbours` that scores follow, where an audit shows that it is needed.
     draws
-        The kinds of draws that every run makes.
+        The kinds of draws that every run makes; None: whichever it does.
     measured
         The property of `Neighbours` that measurements follow.
     compiles
@@ -97,9 +100,26 @@ class Case:
     short: tuple[Mapping[str, Any], ...] = ({"rounds": 1}, {"rounds": 2})
     steady: Mapping[str, Any] = field(default_factory=lambda: {"rounds": 5})
     score: str | None = None
-    draws: tuple[str, ...] = ("select", "counts")
+    draws: tuple[str, ...] | None = ("select", "counts")
     measured: str = "marginal_l2"
     compiles: bool = False
+
+
+def generic(name: str) -> Case:
+    """A mechanism of which nothing is known but its settings: a small run, of few rounds."""
+    known = settings_of(mechanism_class(name))
+
+    def having(**settings: int) -> dict[str, int]:
+        return {key: value for key, value in settings.items() if key in known}
+
+    return Case(
+        name,
+        partial(make_mechanism, name, **having(rounds=3, iterations=20)),
+        # More rounds than attributes, each of which some mechanisms measure first.
+        short=(having(rounds=4), having(rounds=6)),
+        steady=having(rounds=5, iterations=3),
+        draws=None,
+    )
 
 
 def jam_pgm(estimator: str) -> Case:
@@ -173,7 +193,7 @@ def aim(estimator: str) -> Case:
 def mwem_pgm() -> Case:
     return Case(
         "mwem_pgm",
-        partial(_small, MwemPgm, rounds=3),
+        partial(MwemPgm, rounds=3, iterations=20),
         variants=(
             {"rounds": 1},
             {"rounds": 2},
@@ -192,7 +212,7 @@ def mst() -> Case:
     """MST; that its scores need their sensitivity is audited with MWEM+PGM, whose they are."""
     return Case(
         "mst",
-        partial(_small, Mst),
+        partial(Mst, iterations=20),
         variants=({}, {"merge_rare": False}),
         audits=(EVERY_TABLE,),
         short=({}, {"merge_rare": False}),
@@ -203,7 +223,7 @@ def mst() -> Case:
 def independent() -> Case:
     return Case(
         "independent",
-        partial(_small, Independent),
+        partial(Independent, iterations=20),
         audits=(EVERY_TABLE,),
         short=({}, {"iterations": 2}),
         steady={"iterations": 3},
@@ -286,11 +306,6 @@ BOTH_ATTRIBUTES = Audit(
 EVERY_TABLE = replace(BOTH_ATTRIBUTES, name="every table", settings={"iterations": 1})
 
 
-def _small(mechanism: type, **settings: Any) -> Mechanism:
-    made: Mechanism = mechanism(**{"iterations": 20} | settings)
-    return made
-
-
 # The record moves towards the start (even, or as the public table) in one attribute, and away from
 # it in the other: one score falls by two and the other rises by two.
 CHOOSING = Audit(
@@ -365,7 +380,7 @@ def _aim(estimator: str, **settings: Any) -> Aim:
     return Aim(**small | settings)
 
 
-QUICK_CASES = [
+_SPECIAL_CASES = [
     jam_pgm("accelerated"),
     aim("accelerated"),
     mwem_pgm(),
@@ -380,7 +395,12 @@ QUICK_CASES = [
     mixture("gem_pub"),
     mixture("rap_softmax"),
 ]
-"""One for each registered mechanism."""
+
+QUICK_CASES = [
+    *_SPECIAL_CASES,
+    *map(generic, sorted(MECHANISMS.keys() - {case.make().name for case in _SPECIAL_CASES})),
+]
+"""At least one for each registered mechanism."""
 
 SLOW_CASES = [
     # The others that fit a graphical model share these estimators.

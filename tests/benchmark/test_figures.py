@@ -23,7 +23,7 @@ from jam_dagster.benchmark.public_figures import (
 from jam_dagster.benchmark.results import COLUMNS, to_parquet
 from jam_dagster.benchmark.runs import BASELINES
 from jam_dagster.errors import InputError
-from jam_dagster.mechanisms.titles import TITLES
+from jam_dagster.mechanisms.registry import title_of
 from tests.benchmark.rows import PEERS, row, rows
 
 
@@ -176,7 +176,7 @@ def peers(errors: dict[tuple[str, str], float], **told: Any) -> list[dict[str, A
         if name in BASELINES:
             made.append(row(0, **about, kind="baseline", label=BASELINES[name]))
             continue
-        about |= {"label": TITLES[name], "seed": 0, "seconds": 1.0}
+        about |= {"label": title_of(name), "seed": 0, "seconds": 1.0}
         made += [row(0, **about, **told, epsilon=epsilon) for epsilon in (1.0, 10.0)]
     return made
 

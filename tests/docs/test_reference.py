@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from docs_build.command_line import command_line_page, commands
 from docs_build.house_pages import ROOT, house_page
+from docs_build.mechanism_table import (
+    INDEX,
+    MARK,
+    add_pages,
+    mechanism_table,
+    own_mechanisms,
+    page_of,
+)
 from docs_build.python_reference import PACKAGES, package_page, public_names
 from docs_build.release_file import (
     Component,
@@ -20,7 +30,7 @@ from docs_build.release_file import (
     resources_file_page,
     source_parameters,
 )
-from jam_dagster.mechanisms import mechanism_class
+from jam_dagster.mechanisms import Mechanism, mechanism_class
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
 from jam_dagster.tables.domain import domain_file
@@ -136,7 +146,8 @@ def test_every_public_name_is_in_the_python_reference(name: str) -> None:
     entries = [line for line in package_page(name).splitlines() if line.startswith("::: ")]
 
     assert len(names) > 2
-    assert entries == [f"::: {PACKAGES[name]}.{one}" for one in names]
+    # Mechanisms that are found by their names only come last.
+    assert entries[: len(names)] == [f"::: {PACKAGES[name]}.{one}" for one in names]
 
 
 def test_links_of_the_house_pages_stay_within_the_site() -> None:
@@ -145,3 +156,45 @@ def test_links_of_the_house_pages_stay_within_the_site() -> None:
     assert "](performance.md)" in page
     assert "](index.md)" in page
     assert "](docs/" not in page
+
+
+@pytest.mark.parametrize("mechanism", own_mechanisms(), ids=lambda one: one.name)
+def test_every_mechanism_has_a_page(mechanism: type[Mechanism]) -> None:
+    file = ROOT / "docs" / page_of(mechanism)
+    assert file.exists(), f"{mechanism.name}: write {file}, or set the page of its class"
+    anchor = mechanism.page.partition("#")[2]
+    headings = [re.sub(r"[^a-z0-9 -]", "", one.lower()) for one in headings_of(file)]
+    assert not anchor or anchor in [one.strip().replace(" ", "-") for one in headings], (
+        f"{mechanism.name}: give {file} a heading whose anchor is {anchor}"
+    )
+
+
+def headings_of(file: Path) -> list[str]:
+    return re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE)
+
+
+def test_every_mechanism_is_in_the_table() -> None:
+    assert MARK in (ROOT / "docs" / INDEX).read_text()
+    rows = mechanism_table().splitlines()[2:]
+    assert [row.split("]")[0] for row in rows] == [f"| [{one.title}" for one in own_mechanisms()]
+
+
+def test_pages_of_mechanisms_come_into_the_contents_by_themselves() -> None:
+    written = [
+        {"Start": "start.md"},
+        {"How it works": [INDEX, {"JAM-PGM": "mechanisms/jam_pgm.md"}, {"More": "more.md"}]},
+    ]
+    add_pages(written)
+
+    first, *pages, last = written[1]["How it works"]
+    assert (first, last) == (INDEX, {"More": "more.md"})
+    found = [page for one in pages for page in one.values()]
+    assert sorted(found) == sorted({page_of(one) for one in own_mechanisms()})
+    add_pages(written)
+    assert len(written[1]["How it works"]) == len(pages) + 2
+
+
+def test_every_mechanism_is_in_the_python_reference() -> None:
+    page = package_page("mechanisms")
+    for one in own_mechanisms():
+        assert re.search(rf"^::: jam_dagster\.mechanisms\.(\w+\.)?{one.__name__}$", page, re.M)

@@ -54,6 +54,9 @@ NO_LAUNCH = f"{LAUNCH}::test_no_launch_moves_the_ledger_or_a_store"
 CSV_RECORDS = ("tests/tables/sources/test_csv_records.py",)
 CERTIFICATES = ("tests/certificates", *QUICK)
 
+TRUSTED = "tests/pipeline/test_trusted_mechanisms.py"
+OTHER_PACKAGES = "tests/test_cli_other_packages.py"
+
 MUTANTS = (
     Mutant(
         "pages-unescaped",
@@ -1688,5 +1691,64 @@ MUTANTS = (
             "tests/pipeline/assets/test_previous_release.py"
             "::test_invented_outcomes_of_the_release_before_are_refused",
         ),
+    ),
+    Mutant(
+        "mechanism-of-two-packages",
+        "a package replaces a mechanism of this one, by its name",
+        "jam_dagster/mechanisms/registry.py",
+        "        if others:\n",
+        "        if False:\n",
+        (
+            "tests/mechanisms/test_registry.py"
+            "::test_a_name_that_is_taken_is_refused_with_both_packages",
+        ),
+    ),
+    Mutant(
+        "mechanism-trusted-by-default",
+        "what the mechanism of any package makes may leave",
+        "jam_dagster/mechanisms/trust.py",
+        "    if found.own or any(",
+        "    if found.own or not trusted or any(",
+        ("tests/mechanisms/test_trust.py",),
+    ),
+    Mutant(
+        "mechanism-trusted-in-labels",
+        "assets of a mechanism that nobody trusts are labelled as if they might leave",
+        "jam_dagster/pipeline/specification.py",
+        "and self.distrust is None",
+        "and True",
+        (f"{TRUSTED}::test_labels_follow_from_trust_before_anything_runs",),
+    ),
+    Mutant(
+        "mechanism-trusted-by-command",
+        "the command line makes a release by a mechanism that nobody trusts",
+        "jam_dagster/release/options.py",
+        'if self.noise == "exact" and reason is not None:',
+        "if False:",
+        (f"{OTHER_PACKAGES}::test_a_release_by_a_package_that_is_not_trusted_is_refused",),
+    ),
+    Mutant(
+        "mechanism-trusted-in-words",
+        "a certificate says that a mechanism is trusted which is not",
+        "jam_dagster/certificates/wording.py",
+        "        package.trusted is True,\n",
+        "        True,\n",
+        (f"{OTHER_PACKAGES}::test_research_by_another_package_tells_that_nobody_trusts_it",),
+    ),
+    Mutant(
+        "mechanism-of-another-package",
+        "a certificate verifies whose mechanism comes from another package here",
+        "jam_dagster/certificates/verification.py",
+        "elif not same_package(told, here := MECHANISMS[name].package):",
+        "elif not (here := MECHANISMS[name].package):",
+        (f"{OTHER_PACKAGES}::test_a_release_by_a_trusted_package_names_it",),
+    ),
+    Mutant(
+        "mechanism-trusted-later",
+        "a release by a mechanism that is trusted later is paid for again",
+        "jam_dagster/pipeline/graph.py",
+        "return self.store(MECHANISM_RUN) if own else PRIVATE_STORE",
+        "return self.store(MECHANISM_RUN)",
+        (f"{TRUSTED}::test_a_package_that_is_trusted_later_is_not_paid_for_again",),
     ),
 )

@@ -13,13 +13,13 @@ from itertools import combinations
 import numpy as np
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
-from jam_dagster.evaluation.bounds.selections import EXPLAINED, Selection, explained, selections_of
 from jam_dagster.evaluation.bounds.table import ErrorBound, ErrorBounds
 from jam_dagster.evaluation.bounds.tail_bounds import aligned_noise, chosen_score, summed_noise
 from jam_dagster.mechanisms.loops.graphical import estimator_of
 from jam_dagster.mechanisms.loops.scores import l1_distance, lowest_score
+from jam_dagster.mechanisms.loops.selections import Selection, SelectionRule
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript
-from jam_dagster.mechanisms.registry import refit
+from jam_dagster.mechanisms.registry import known_classes, refit
 from jam_dagster.models.base import Model
 from jam_dagster.models.graphical.model import possible_cells
 from jam_dagster.models.measurement import Measurement
@@ -37,7 +37,7 @@ def known_bounds(
     transcript: Transcript, domain: Domain, workload: Workload, *, released: MarginalSource
 ) -> ErrorBounds | None:
     """Return the `error_bounds` of a release; None where its mechanism does not tell."""
-    if not explained(transcript):
+    if _rule_of(transcript) is None:
         return None
     return error_bounds(transcript, domain, workload, released=released)
 
@@ -135,9 +135,11 @@ def error_bounds(
             f"(digest {transcript.workload_digest[:12]}, given {workload.digest[:12]}), whose "
             "marginals or weights differ; give the run's workload."
         )
-    if not explained(transcript):
+    rule = _rule_of(transcript)
+    if rule is None:
+        known = [name for name, one in known_classes().items() if one.selection_rule is not None]
         raise SpecificationError(
-            f"Error bounds are known for {', '.join(EXPLAINED)}, whose rounds select by weighted "
+            f"Error bounds are known for {', '.join(known)}, whose rounds select by weighted "
             f"L1 errors; this transcript is of {transcript.mechanism}."
         )
     if not 0.0 < confidence < 1.0:
@@ -155,7 +157,7 @@ def error_bounds(
     for whole, part in pairs:
         worth[whole] = max(worth[whole], worth[part])
     selected, rounds, asked = _bound_by_selections(
-        transcript, domain, workload, closure, answers, failure["selections"], worth
+        rule, transcript, domain, workload, closure, answers, failure["selections"], worth
     )
     for whole, part in reversed(pairs):
         asked[part] |= asked[whole]
@@ -179,6 +181,12 @@ def error_bounds(
         )
     )
     return ErrorBounds(told, confidence, transcript.records)
+
+
+def _rule_of(transcript: Transcript) -> SelectionRule | None:
+    """Return how the rounds of a transcript selected; None where its mechanism does not tell."""
+    found = known_classes().get(transcript.mechanism)
+    return None if found is None else found.selection_rule
 
 
 def _pairs(closure: Sequence[Clique]) -> list[tuple[int, int]]:
@@ -236,6 +244,7 @@ def _summed(measurement: Measurement, clique: Clique) -> np.ndarray:
 
 
 def _bound_by_selections(
+    rule: SelectionRule,
     transcript: Transcript,
     domain: Domain,
     workload: Workload,
@@ -253,7 +262,7 @@ def _bound_by_selections(
     rounds: list[int | None] = [None] * len(closure)
     asked = np.zeros(len(closure), dtype=bool)
     estimator = estimator_of(transcript, domain)
-    selections = selections_of(transcript, domain, workload)
+    selections = rule.selections(transcript, domain, workload)
     for done, selection in zip(transcript.rounds, selections, strict=True):
         if selection is not None and len(selection.cliques) != done.candidates:
             raise InputError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -89,6 +89,8 @@ class MixtureMechanism(QueryMechanism):
     iterations: int = setting(100, "most steps of a round's training", minimum=1)
     threshold: float = threshold_setting(2.0)
     generator_seed: int = setting(0, "seed of the initial weights", minimum=0)
+
+    page: ClassVar[str] = "mixtures.md"
 
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Raise if the mechanism cannot start, before anything is reserved or counted.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from jam_dagster.mechanisms.base import OrdinaryMechanism
 from jam_dagster.mechanisms.loops.base import (
     MechanismRun,
     check_countable,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class QueryMechanism(ABC):
+class QueryMechanism(OrdinaryMechanism, ABC):
     """A mechanism that chooses one query a round, and the settings of all of them.
 
     Attributes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +68,8 @@ class HistogramMechanism(QueryMechanism):
         " half the epsilon for the same price",
         choices=tuple(_SELECTIONS),
     )
+
+    page: ClassVar[str] = "histograms.md"
 
     @abstractmethod
     def start(

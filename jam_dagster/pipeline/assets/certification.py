@@ -83,6 +83,7 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             evaluation=None if error is None else error.call,
             ledger=None if spends is None else spends.ledger,
             source_restriction=graph.spec.private.restricted_because,
+            trusted_mechanisms=graph.spec.trusted_mechanisms,
             run_id=context.run.run_id,
             signer=None if spends is None else spends.resource.signer(),
         )

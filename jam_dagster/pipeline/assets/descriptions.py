@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jam_dagster.mechanisms.titles import title_of
 from jam_dagster.pipeline.budget.labels import PrivacyLabel
 from jam_dagster.pipeline.markdown import code, literal
 from jam_dagster.privacy import epsilon_from_rho
@@ -136,7 +135,7 @@ _SEES = {
 _WITHHELD = "the private store. This UI is read by many, and tells the outcome only."
 
 _ROUNDS = {
-    "jam_pgm": "in every round it selects a marginal and whether to measure it on the private"
+    "chosen": "in every round it selects a marginal and whether to measure it on the private"
     " table, with noise, or on the public one, for free.",
     "public": "it measures the private table with noise, and learns from the public one for free.",
     "private": "it measures the private table with noise.",
@@ -194,11 +193,12 @@ def _words_of(spec: ReleaseSpec) -> dict[str, str]:
     """Return what the descriptions say differently for each mechanism."""
     mechanism = spec.mechanism.build()
     uses = "public" if mechanism.uses_public else "private"
+    measures = "chosen" if mechanism.chooses_source else uses
     compared = "The synthetic table is compared with it; the mechanism does without."
     return {
         "mechanism": mechanism.name,
-        "title": title_of(mechanism.name),
-        "rounds": _ROUNDS.get(mechanism.name, _ROUNDS[uses]),
+        "title": mechanism.title,
+        "rounds": _ROUNDS[measures],
         "public": f"`{mechanism.name}` learns from it for free."
         if mechanism.uses_public
         else compared,

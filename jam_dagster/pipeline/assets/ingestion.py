@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
-from jam_dagster.mechanisms.configuration import takes_named_public
 from jam_dagster.pipeline.assets.asset_options import release_asset, table_metadata
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.assets.metadata import (
@@ -91,7 +90,7 @@ def spending(
         raise SpecificationError(
             f"{LEDGER} is a {type(resource).__name__}; make it a LedgerResource. {NOTHING_DONE}"
         )
-    store = getattr(context.resources, graph.store(MECHANISM_RUN))
+    store = getattr(context.resources, graph.archive_store)
     key = graph.release_key(domain, graph.partition_of(context))
     stores = (
         getattr(context.resources, RELEASABLE_STORE),
@@ -411,7 +410,7 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
         name,
         ins=graph.ins(*graph.public_records, "domain"),
         deps=graph.previous_deps() if follows else (),
-        resources={graph.store(MECHANISM_RUN)} if follows else (),
+        resources={graph.store(MECHANISM_RUN), graph.archive_store} if follows else (),
     )
     def public_discretized(
         context: dg.AssetExecutionContext, domain: Domain, **records: pd.DataFrame
@@ -424,7 +423,7 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
             with private_step("encoding the public table over a restricted domain"):
                 encoded = encode_public(frames, domain, private=True)
         else:
-            may_be_named = not follows and takes_named_public(graph.spec.mechanism.build())
+            may_be_named = not follows and graph.spec.mechanism.build().takes_named_public
             encoded = encode_public(frames, domain, may_be_named=may_be_named)
         metadata: dict[str, Any] = {}
         if isinstance(encoded, PublicTables):

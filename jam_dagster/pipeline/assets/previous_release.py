@@ -150,9 +150,8 @@ def _archive(
     """Return this partition's archive; research keeps none."""
     if graph.spec.privacy.noise != "exact":
         return None
-    return ReleaseArchive(
-        _store(graph, context), graph.release_key(domain, graph.partition_of(context))
-    )
+    store: ReleaseStore = getattr(context.resources, graph.archive_store)
+    return ReleaseArchive(store, graph.release_key(domain, graph.partition_of(context)))
 
 
 def _store(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> ReleaseStore:

@@ -43,6 +43,7 @@ attributes:
   mechanism:
     name: jam_pgm  # or aim; `jam-dagster mechanisms` lists all, and the settings of each
     rounds: 30  # marginals that are measured, one a round
+  # trusted_mechanisms: [some-package]  # whose mechanism may make what leaves; read it first
 
   # The marginals that matter: all of one degree, or a list with a weight for each.
   workload:

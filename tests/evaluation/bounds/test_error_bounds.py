@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
-from jam_dagster.evaluation.bounds.error_bounds import error_bounds
-from jam_dagster.evaluation.bounds.selections import explained, selections_of
+from jam_dagster.evaluation.bounds.error_bounds import error_bounds, known_bounds
 from jam_dagster.evaluation.bounds.tail_bounds import aligned_noise, chosen_score, summed_noise
 from jam_dagster.mechanisms import Aim, JamPgm, Mechanism, MechanismResult, Transcript
 from jam_dagster.mechanisms.mwem_pgm import MwemPgm
@@ -209,8 +208,7 @@ def test_what_is_not_the_run_s_is_refused(domain, private, public, workload):
         error_bounds(made, domain, workload, confidence=1.0)
     draws = Draws(SeededNoise(1), UnledgeredAccount(50.0))
     other = JamPgm(rounds=2).run(private, public, workload, draws).transcript
-    assert explained(made)
-    assert not explained(other)
+    assert known_bounds(other, domain, workload, released=private) is None
     with pytest.raises(SpecificationError, match="known for aim"):
         error_bounds(other, domain, workload)
 
@@ -267,17 +265,6 @@ def test_bounds_hold_on_titanic(epsilon):
     assert np.mean([held for held, _, _ in rows]) >= 0.95
 
 
-def test_mwem_pgm_selects_from_the_workload_by_errors_above_the_cells(domain, private, workload):
-    draws = Draws(ScriptedNoise([0, 1]), UnledgeredAccount(900.0))
-    made = MwemPgm(rounds=2).run(private, None, workload, draws).transcript
-    first, second = selections_of(made, domain, workload)
-    assert first is not None
-    assert second is not None
-    assert tuple(first.cliques) == tuple(second.cliques) == workload.cliques
-    assert first.weights.tolist() == [1, 1, 1]
-    assert first.penalties.tolist() == [6, 4, 6]
-
-
 def test_noise_where_nobody_can_be_is_left_out(private, workload):
     sizes = Domain.from_sizes({"a": 2, "b": 3, "c": 2})
     # Two of the six cells of ab; nobody of the table is there.
@@ -292,7 +279,8 @@ def test_noise_where_nobody_can_be_is_left_out(private, workload):
     assert found["a", "b"].bound == pytest.approx(
         summed_noise(4, 263.25, 900.0, 0.05 * 0.45), abs=0.02
     )
-    *_, selection = selections_of(made.transcript, domain, workload)
+    assert Aim.selection_rule is not None
+    *_, selection = Aim.selection_rule.selections(made.transcript, domain, workload)
     assert selection is not None
     noise = math.sqrt(2 / math.pi) / math.sqrt(263.25)
     assert selection.penalties == pytest.approx(noise * np.array([2, 3, 2, 4, 4, 6]))

@@ -20,7 +20,7 @@ from upath import UPath
 from jam_dagster.certificates import verify
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import refit, sampling_generator
-from jam_dagster.mechanisms.titles import title_of
+from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.pipeline import (
     DomainSpec,
     MechanismSpec,

@@ -1,0 +1,51 @@
+"""Whether what a mechanism makes may leave: one of another package has to be trusted by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.mechanisms.registry import MECHANISMS
+
+
+def distrust(mechanism: str, trusted: Collection[str]) -> str | None:
+    """Return why nothing that a mechanism makes may leave; None where it may.
+
+    Parameters
+    ----------
+    mechanism
+        Its name.
+    trusted
+        The packages that a release trusts, by name. Names of packages are alike that differ in
+        case, and in hyphens, dots and underscores only.
+    """
+    found = MECHANISMS[mechanism]
+    if found.own or any(same_package(found.package, one) for one in trusted):
+        return None
+    return (
+        f"the mechanism {mechanism} comes from the package {found.package} {found.version}, which "
+        "this release does not trust by name"
+    )
+
+
+def read_trusted(given: object, where: str) -> tuple[str, ...]:
+    """Return the packages that a release trusts.
+
+    Raises
+    ------
+    SpecificationError
+        If they are no list of names.
+    """
+    if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
+        raise SpecificationError(f"{where} must be a list of names of packages, got {given!r}.")
+    return tuple(given)
+
+
+def same_package(one: str, other: str) -> bool:
+    """Whether two names are of one package."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(package: str) -> str:
+    return re.sub(r"[-_.]+", "-", package).lower()
