@@ -12,6 +12,7 @@ PACKAGES = {
     "privacy": "jam_dagster.privacy",
     "mechanisms": "jam_dagster.mechanisms",
     "evaluation": "jam_dagster.evaluation",
+    "dataframes": "jam_dagster.release.dataframes",
     "synthesis": "jam_dagster.release",
     "benchmark": "jam_dagster.benchmark",
     "certificates": "jam_dagster.certificates",

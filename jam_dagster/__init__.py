@@ -1,4 +1,4 @@
-"""Differentially private synthetic tables with public data, as Dagster assets."""
+"""Differentially private synthetic tables with public data: of DataFrames, or as Dagster assets."""
 
 from typing import TYPE_CHECKING
 
@@ -6,25 +6,35 @@ if TYPE_CHECKING:
     from jam_dagster.pipeline.benchmark import Benchmark
     from jam_dagster.pipeline.component import SyntheticRelease
     from jam_dagster.pipeline.yaml.resources import ReleaseResources
+    from jam_dagster.release.dataframes import FrameRelease, synthesize
 
 __version__ = "0.1.0"
 
-__all__ = ["Benchmark", "ReleaseResources", "SyntheticRelease", "__version__"]
+__all__ = [
+    "Benchmark",
+    "FrameRelease",
+    "ReleaseResources",
+    "SyntheticRelease",
+    "__version__",
+    "synthesize",
+]
 
-_COMPONENTS = {
+_PLACES = {
     "Benchmark": "jam_dagster.pipeline.benchmark",
+    "FrameRelease": "jam_dagster.release.dataframes",
     "ReleaseResources": "jam_dagster.pipeline.yaml.resources",
     "SyntheticRelease": "jam_dagster.pipeline.component",
+    "synthesize": "jam_dagster.release.dataframes",
 }
 
 
 def __getattr__(name: str) -> object:
     # Dagster finds components by looking at this module's names; everybody else who imports the
     # package should not wait for Dagster.
-    if name in _COMPONENTS:
+    if name in _PLACES:
         from importlib import import_module
 
-        return getattr(import_module(_COMPONENTS[name]), name)
+        return getattr(import_module(_PLACES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

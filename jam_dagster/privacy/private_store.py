@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import secrets
 from pathlib import Path
 
@@ -14,6 +15,11 @@ SOURCE_KEY_FILE = "source.key"
 
 RECORDS_FOLDER = "records"
 """The folder, in a private store, of how many private records each release began with."""
+
+CONTENTS_FOLDER = "contents"
+"""The folder, in a private store, of keyed digests of the records that releases began with."""
+
+_KEPT_FOLDERS = (RECORDS_FOLDER, CONTENTS_FOLDER)
 
 _SECRET_BYTES = 32
 
@@ -56,6 +62,19 @@ def stored_secret(folder: Path, *, make: bool) -> bytes:
             "remove it and let the sources be bound once more (`jam-dagster ledger rebind`)"
         )
     return secret
+
+
+def keyed_contents(secret: bytes, contents: str) -> str:
+    """Return the keyed digest of a digest of private records, which tells nothing without the key.
+
+    Parameters
+    ----------
+    secret : bytes
+        Of the private store.
+    contents : str
+        What `jam_dagster.tables.codes.table.contents_digest` returned.
+    """
+    return hmac.new(secret, b"jam contents\0" + contents.encode(), "sha256").hexdigest()
 
 
 def default_private_store(file: Path | None, place: str) -> Path:
@@ -104,7 +123,8 @@ def carry_private_store(origin: Path, destination: Path) -> bool:
     if (destination / SOURCE_KEY_FILE).exists():
         return stored_secret(destination, make=False) == secret
     try:
-        for path in (*origin.glob(f"{RECORDS_FOLDER}/*.json"), origin / SOURCE_KEY_FILE):
+        kept = [one for name in _KEPT_FOLDERS for one in origin.glob(f"{name}/*.json")]
+        for path in (*kept, origin / SOURCE_KEY_FILE):
             copy = destination / path.relative_to(origin)
             destination.mkdir(mode=0o700, parents=True, exist_ok=True)
             copy.parent.mkdir(mode=0o700, exist_ok=True)

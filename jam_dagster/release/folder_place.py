@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from jam_dagster.privacy import Neighbours
     from jam_dagster.tables import Domain
 
+_ANEW = "another edition (--edition), with a folder of its own"
+
 
 class ReleaseFolder:
     """What lies where in the folder of one release.
@@ -90,6 +92,10 @@ class ReleaseFolder:
         self.restricted = self.path / "restricted"
         self._row_key = self.restricted / "row_limit.key"
 
+    @property
+    def _called(self) -> str:
+        return f"The release's folder {self.path} (--out)"
+
     def check_writable(self) -> None:
         """Check, leaving no trace, that the folder can be made and written to.
 
@@ -102,11 +108,11 @@ class ReleaseFolder:
             check_folder(self.path)
         except NotADirectoryError as error:
             raise InputError(
-                f"--out {self.path}: {error.filename} is a file; name another folder."
+                f"{self._called}: {error.filename} is a file; name another folder."
             ) from None
         except OSError as error:
             raise InputError(
-                f"--out {self.path}: {error.filename} cannot be written to ({error.strerror}); "
+                f"{self._called}: {error.filename} cannot be written to ({error.strerror}); "
                 "name another folder, or change its permissions."
             ) from None
 
@@ -130,7 +136,7 @@ class ReleaseFolder:
             for name in self._OUTPUTS:
                 if (self.path / name).exists():
                     raise InputError(
-                        f"--out {self.path} already holds {name}, which is not of a release: "
+                        f"{self._called} already holds {name}, which is not of a release: "
                         "name an empty or a new folder."
                     )
             return
@@ -138,9 +144,10 @@ class ReleaseFolder:
         if there["noise"] == "exact" and there["key"] != release["key"]:
             key = there["key"]
             raise InputError(
-                f"--out {self.path} holds the charged release {key['release']!r}, edition "
+                f"{self._called} holds the charged release {key['release']!r}, edition "
                 f"{key['edition']}, of {key['dataset']!r}, made with other parameters, another "
-                "domain or under another name: name a new folder."
+                "domain or under another name: name a new folder or, where none was named, another "
+                "release."
             )
         if (
             self.has_draws
@@ -148,8 +155,27 @@ class ReleaseFolder:
             and there.get("public") != release["public"]
         ):
             raise InputError(
-                f"--out {self.path} holds draws with another public table: restore it, or give "
-                "another --edition and another --out, which is drawn and paid anew."
+                f"{self._called} holds draws with another public table: restore it, or give "
+                f"{_ANEW}, which is drawn and paid anew."
+            )
+
+    def check_contents(self, *, same: bool) -> None:
+        """Check that the draws, if there are any, were made on the same private records.
+
+        Parameters
+        ----------
+        same
+            What `Funding.began_with` says.
+
+        Raises
+        ------
+        InputError
+            If they were made on other records.
+        """
+        if self.has_draws and not same:
+            raise InputError(
+                f"{self._called} holds draws on another private table: new data are a new release, "
+                f"give {_ANEW}, which is drawn and paid anew."
             )
 
     def check_records(self, records: int | None, before: int | None) -> None:
@@ -174,8 +200,8 @@ class ReleaseFolder:
         before = self._described()["records"] if before is None else before
         if before is not None and before != records:
             raise InputError(
-                f"--out {self.path} holds draws on another private table, of another number of "
-                "records: new data are a new release, give another --edition and another --out."
+                f"{self._called} holds draws on another private table, of another number of "
+                f"records: new data are a new release, give {_ANEW}."
             )
 
     def _described(self) -> dict[str, Any]:

@@ -23,7 +23,13 @@ from jam_dagster.privacy import (
 )
 from jam_dagster.privacy.draws import uncharged
 from jam_dagster.privacy.ledger.key import COMMAND_LINE, command_line_run
-from jam_dagster.privacy.private_store import RECORDS_FOLDER, default_private_store
+from jam_dagster.privacy.private_store import (
+    CONTENTS_FOLDER,
+    RECORDS_FOLDER,
+    default_private_store,
+    keyed_contents,
+    stored_secret,
+)
 from jam_dagster.tables import keeping_details
 
 if TYPE_CHECKING:
@@ -113,6 +119,18 @@ class Funding(Protocol):
     def keep_records(self, records: int | None) -> None:
         """Keep it where the owner of the private data alone can read."""
 
+    def began_with(self, contents: str) -> bool:
+        """Whether the release began with these records, or it is not kept with which.
+
+        Parameters
+        ----------
+        contents
+            The plain digest of the private records, which must not be kept or shown.
+        """
+
+    def keep_contents(self, contents: str) -> None:
+        """Keep, keyed, with which records the release begins; see `began_with`."""
+
     def ended(self) -> tuple[datetime, float] | None:
         """Return when the release ended, and what its dataset could still grant after it.
 
@@ -159,6 +177,13 @@ class ResearchFunding:
         return None
 
     def keep_records(self, records: int | None) -> None:
+        """Do nothing; see `records`."""
+
+    def began_with(self, contents: str) -> bool:
+        """Return True; see `records`."""
+        return True
+
+    def keep_contents(self, contents: str) -> None:
         """Do nothing; see `records`."""
 
     def ended(self) -> tuple[datetime, float] | None:
@@ -244,14 +269,14 @@ class LedgerFunding:
             raise InputError(
                 f"{folder.draws} holds draws that the ledger {self._where} never charged: it is "
                 "another ledger, or an older copy of the one that did. Give the ledger that did, "
-                "or another --out."
+                "or another folder (--out)."
             )
         if release is not None and charged and not folder.keeps_draws:
             raise InputError(
-                f"The ledger {self._where} has already charged the {self._key}, and --out "
-                f"{folder.path} does not hold its draws: {_whereabouts(release)}"
-                "give the folder that does, which costs nothing, or another --edition, which is "
-                "drawn and paid anew."
+                f"The ledger {self._where} has already charged the {self._key}, and the "
+                f"release's folder {folder.path} (--out) does not hold its draws: "
+                f"{_whereabouts(release)}give the folder that does, which costs nothing, or "
+                "another edition (--edition), which is drawn and paid anew."
             )
         if datasets:
             source = self._binding(make=False)
@@ -302,17 +327,20 @@ class LedgerFunding:
     def _binding(self, *, make: bool) -> str:
         """Return the source's keyed digest; see `stored_secret`."""
         from jam_dagster.privacy.ledger.bindings import source_binding
-        from jam_dagster.privacy.private_store import stored_secret
 
         return source_binding(stored_secret(self._private, make=make), self._source)
 
-    @property
-    def _records(self) -> Path:
-        return self._private / RECORDS_FOLDER / f"{self._key.digest}.json"
+    def _kept(self, folder: str) -> Path:
+        return self._private / folder / f"{self._key.digest}.json"
+
+    def _keep(self, folder: str, value: Any) -> None:
+        path = self._kept(folder)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        write_whole(path, json.dumps(value).encode(), mode=OWNER_ONLY)
 
     def records(self) -> int | None:
         """Return how many private records the release began with; see `Funding.records`."""
-        path = self._records
+        path = self._kept(RECORDS_FOLDER)
         if not path.exists():
             return None
         records: int | None = json.loads(path.read_text())
@@ -320,9 +348,19 @@ class LedgerFunding:
 
     def keep_records(self, records: int | None) -> None:
         """Keep it in the private store: it is shown nowhere before a draw is paid."""
-        path = self._records
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        write_whole(path, json.dumps(records).encode(), mode=OWNER_ONLY)
+        self._keep(RECORDS_FOLDER, records)
+
+    def began_with(self, contents: str) -> bool:
+        """Whether the release began with these records; see `Funding.began_with`."""
+        path = self._kept(CONTENTS_FOLDER)
+        return not path.exists() or bool(json.loads(path.read_text()) == self._keyed(contents))
+
+    def keep_contents(self, contents: str) -> None:
+        """Keep it in the private store, keyed."""
+        self._keep(CONTENTS_FOLDER, self._keyed(contents))
+
+    def _keyed(self, contents: str) -> str:
+        return keyed_contents(stored_secret(self._private, make=False), contents)
 
     def alone(self) -> AbstractContextManager[None]:
         """Let no other run draw for this release; see `jam_dagster.privacy.Ledger.claim`."""

@@ -21,7 +21,7 @@ from jam_dagster.tables.sources.public_apart import check_apart, check_outside, 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms import Mechanism
     from jam_dagster.privacy.sensitivity import Relation
-    from jam_dagster.tables import Source
+    from jam_dagster.tables import Domain, Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class SynthesisRequest:
     epsilon, delta
         The privacy budget of the whole release.
     domain
-        A domain file; None drafts the domain from the public table.
+        A domain, or its file; None drafts the domain from the public table.
     mechanism, settings
         The mechanism, one of `jam_dagster.mechanisms.MECHANISMS`, and what differs from its own
         defaults; numbers may be texts.
@@ -97,7 +97,7 @@ class SynthesisRequest:
     out: Path
     epsilon: float
     delta: float = 1e-9
-    domain: Path | None = None
+    domain: Domain | Path | None = None
     mechanism: str = DEFAULT_MECHANISM
     settings: Mapping[str, Any] = field(default_factory=dict)
     trusted_mechanisms: Collection[str] = ()
@@ -165,8 +165,9 @@ class SynthesisRequest:
                 )
         if self.noise == "exact" and not (self.ledger and self.dataset):
             raise SpecificationError(
-                "Exact noise makes a release, and a release is charged: give --ledger FILE and "
-                "--dataset ID, or experiment for free with --noise numpy."
+                "Exact noise makes a release, and a release is charged: give a ledger and the "
+                "dataset that pays (--ledger FILE, --dataset ID), or experiment for free with "
+                "seeded noise (--noise numpy)."
             )
 
     def _check_trust(self) -> None:
@@ -183,7 +184,7 @@ class SynthesisRequest:
         if self.max_rows is not None and self.privacy_unit is None:
             raise SpecificationError(
                 f"max_rows = {self.max_rows} limits the rows of a person: name the column that "
-                "identifies one with --privacy-unit COLUMN."
+                "identifies one (--privacy-unit COLUMN)."
             )
         protection = self.protection
         if self.records_share is not None and protection.neighbours.records_public:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from jam_dagster.evaluation import WorkloadError
     from jam_dagster.evaluation.expectations import ExpectationResult
 
@@ -18,6 +20,8 @@ class Synthesis:
 
     Parameters
     ----------
+    table
+        The synthetic table, with the dtypes that the domain states.
     errors
         The workload errors.
     sampling_error
@@ -48,6 +52,7 @@ class Synthesis:
         The certificate, to be verified; the page beside it is for reading.
     """
 
+    table: pd.DataFrame = field(repr=False)
     errors: WorkloadError
     sampling_error: float
     seconds: dict[str, float]

@@ -7,7 +7,7 @@ a release has drawn once is never drawn again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -37,6 +37,7 @@ from jam_dagster.reports.release_report import ReleaseFacts, render_report
 from jam_dagster.tables import (
     Domain,
     EncodedTable,
+    FrameSource,
     LimitedParquet,
     MarginalSource,
     ParquetSource,
@@ -50,7 +51,7 @@ from jam_dagster.tables import (
     seeded_key,
 )
 from jam_dagster.tables.codes.spreadsheet import check_cells
-from jam_dagster.tables.codes.table import digest_of
+from jam_dagster.tables.codes.table import contents_digest, digest_of
 from jam_dagster.tables.sources.public import (
     draft_public,
     encode_public,
@@ -60,6 +61,8 @@ from jam_dagster.tables.sources.public import (
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from jam_dagster.release.options import SynthesisRequest
 
 MECHANISM, EVALUATION = "mechanism", "evaluation"
@@ -135,9 +138,7 @@ def _synthesize(
         public_records = {} if request.public is None else read_public(request.public)
         for name, frame in public_records.items():
             check_no_people(frame.columns, request.privacy_unit, name)
-        domain = (
-            draft_public(public_records) if request.domain is None else Domain.load(request.domain)
-        )
+        domain = _domain(request, public_records)
     protection = request.protection
     if protection.unit is not None:
         protection.unit.check(domain)
@@ -170,10 +171,16 @@ def _synthesize(
     with withheld("reading the private table"), private_values():
         if public_n == 0:
             raise InputError("The private table has no rows: give a table that has.")
+    contents = _contents(request, private)
+    # Where the key that chose the rows of a person was lost, other rows are no other table.
+    if contents is not None and (protection.unit is None or folder.row_key(described) == key):
+        folder.check_contents(same=funding.began_with(contents))
     folder.check_records(public_n, funding.records())
 
     # How many rows there are is shown once a draw is paid, and not before.
     funding.keep_records(public_n)
+    if contents is not None:
+        funding.keep_contents(contents)
     folder.claim({**described, "records": None})
     if protection.unit is not None and request.noise == "exact":
         folder.keep_row_key(key)
@@ -285,6 +292,7 @@ def _synthesize(
         folder.write_certificate(certificate, page=request.noise == "exact" or request.wants_report)
 
     return Synthesis(
+        table=table,
         errors=errors,
         sampling_error=rounding.mean,
         seconds=watch.total(),
@@ -310,6 +318,13 @@ def _signer(request: SynthesisRequest, funding: Funding) -> Signer | None:
     if signer is not None:
         funding.ledger.keys.check(signer.public)
     return signer
+
+
+def _domain(request: SynthesisRequest, public: Mapping[str, pd.DataFrame]) -> Domain:
+    """Return the domain: the given one, or one that is drafted from the public tables."""
+    if request.domain is None:
+        return draft_public(public)
+    return request.domain if isinstance(request.domain, Domain) else Domain.load(request.domain)
 
 
 def _row_key(
@@ -351,6 +366,18 @@ def _private_table(
         return encode(records, domain, private=True)
 
 
+def _contents(request: SynthesisRequest, private: MarginalSource) -> str | None:
+    """Return a digest of the private records, where nothing but they tells a changed table.
+
+    A file is the same under its path, and its owner knows when it changes. A table in memory may
+    be another in every call.
+    """
+    if not isinstance(request.private, FrameSource) or not isinstance(private, EncodedTable):
+        return None
+    with withheld("reading the private table"):
+        return contents_digest(private)
+
+
 def _funding(
     request: SynthesisRequest,
     domain: Domain,
@@ -383,8 +410,8 @@ def _funding(
     if domain.restricted:
         raise InputError(
             "The domain was identified from private data, so nothing made with it may leave, "
-            "whatever is paid: experiment for free with --noise numpy, or give a domain that was "
-            "declared or drafted from public data."
+            "whatever is paid: experiment for free with seeded noise (--noise numpy), or give a "
+            "domain that was declared or drafted from public data."
         )
     # The ledger brings SQLAlchemy, for which research need not wait.
     from jam_dagster.privacy import Ledger

@@ -1265,6 +1265,41 @@ MUTANTS = (
         ("tests/test_cli_public_apart.py::test_synthesize",),
     ),
     Mutant(
+        "frame-as-public",
+        "the private DataFrame is taken for the public one",
+        PUBLIC_APART,
+        "        return one.table is other.table\n",
+        "        return False\n",
+        ("tests/tables/sources/test_frame.py", *QUICK),
+    ),
+    Mutant(
+        "changed-frame-goes-on",
+        "a DataFrame that changed goes on with the draws on the one before",
+        SYNTHESIS,
+        "        folder.check_contents(same=funding.began_with(contents))\n",
+        "        pass\n",
+        ("tests/release/test_dataframes.py::test_a_table_that_changed_needs_an_edition",),
+    ),
+    Mutant(
+        "contents-unkeyed",
+        "a plain digest of private records is kept",
+        "jam_dagster/privacy/private_store.py",
+        'return hmac.new(secret, b"jam contents\\0" + contents.encode(), "sha256").hexdigest()',
+        "return contents",
+        (
+            "tests/release/test_dataframes.py::"
+            "test_what_is_kept_of_the_contents_is_keyed_and_the_owners",
+        ),
+    ),
+    Mutant(
+        "mixed-types-told",
+        "what a private DataFrame holds is told where its types are mixed",
+        "jam_dagster/tables/sources/frame.py",
+        "        if private:\n",
+        "        if False:\n",
+        ("tests/tables/sources/test_frame.py", *QUICK),
+    ),
+    Mutant(
         "hard-link-as-public",
         "a hard link to the private table is another table",
         PUBLIC_APART,

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast, get_args
+from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
 
 import pandas as pd
 
@@ -25,6 +25,7 @@ from jam_dagster.tables.domain.census_demo import simulate_census, simulate_peri
 from jam_dagster.tables.domain.values import Value
 from jam_dagster.tables.sources.asset import AssetSource
 from jam_dagster.tables.sources.csv import CsvSource
+from jam_dagster.tables.sources.frame import FrameSource
 from jam_dagster.tables.sources.identity import canonical
 from jam_dagster.tables.sources.parquet import ParquetSource
 from jam_dagster.tables.sources.splits import check_column, check_split, stratified_split
@@ -34,6 +35,7 @@ __all__ = [
     "AssetSource",
     "CsvSource",
     "DemoSource",
+    "FrameSource",
     "ParquetSource",
     "Part",
     "Source",
@@ -47,6 +49,7 @@ Part = Literal["private", "public"]
 _DEMO_ROWS = {"private": 30_000, "public": 3_000}
 
 
+@runtime_checkable
 class Source(Protocol):
     """Something that a table can be read from."""
 

@@ -17,6 +17,9 @@ from pandas.api.types import infer_dtype, is_object_dtype
 
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, exact_number, truth_of
 
+ARROW_GAPS = {"integer_object_nulls": True}
+"""How Arrow data become pandas': by default integers with a gap become floats of fewer digits."""
+
 
 def each_value(
     column: pd.Series[Any],
@@ -133,3 +136,31 @@ def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
         if exact:
             return pd.Series(numbers_of(column), index=column.index, name=column.name)
     return column if dtype is None else column.astype(dtype)
+
+
+def exact_columns(table: pd.DataFrame) -> pd.DataFrame:
+    """Give columns of objects a dtype that holds their values exactly, where there is one."""
+    for place in range(len(table.columns)):
+        column = table.iloc[:, place]
+        if is_object_dtype(column.dtype):
+            table.isetitem(place, exact_column(column).array)
+    return table
+
+
+def without_index(table: pd.DataFrame, stored: Callable[[list[str]], pd.DataFrame]) -> pd.DataFrame:
+    """Return a table of Arrow data with what pandas made its index as columns, if it has names.
+
+    Parameters
+    ----------
+    table
+        As pandas restores it from what it noted in the schema.
+    stored
+        Returns columns of the names as they are stored.
+    """
+    index = table.index
+    names = [str(name) for name in index.names if name is not None]
+    if names and isinstance(index, pd.RangeIndex):
+        table = table.reset_index()
+    elif names:
+        table = pd.concat([stored(names), table.reset_index(drop=True)], axis=1)
+    return table.reset_index(drop=True)

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from pandas.api.types import is_object_dtype
 
 from jam_dagster.errors import SourceError
-from jam_dagster.tables.sources.columns import exact_column
+from jam_dagster.tables.sources.columns import ARROW_GAPS, exact_columns, without_index
 from jam_dagster.tables.sources.identity import canonical, place_of
 from jam_dagster.tables.sources.reading import expand_variables, reading
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 CHUNK_ROWS = 1 << 16
 """Rows of a chunk, at most."""
 
-# By default integers with a gap become floats, which hold fewer digits.
-_GAPS = {"integer_object_nulls": True}
 # Bytes of a column that are read at a time; without it, a row group's are.
 _BUFFER_BYTES = 1 << 20
 
@@ -131,29 +128,12 @@ class ParquetSource:
 
 
 def _read_parquet(path: str) -> pd.DataFrame:
-    table = pd.read_parquet(path, engine="pyarrow", to_pandas_kwargs=_GAPS)
-    index = table.index
-    names = [str(name) for name in index.names if name is not None]
-    if names and isinstance(index, pd.RangeIndex):
-        table = table.reset_index()
-    elif names:
-        columns = pd.read_parquet(
-            path,
-            engine="pyarrow",
-            columns=names,
-            to_pandas_kwargs=_GAPS | {"ignore_metadata": True},
-        )
-        table = pd.concat([columns, table.reset_index(drop=True)], axis=1)
-    return _exact(table.reset_index(drop=True))
+    def columns(names: list[str]) -> pd.DataFrame:
+        options = ARROW_GAPS | {"ignore_metadata": True}
+        return pd.read_parquet(path, engine="pyarrow", columns=names, to_pandas_kwargs=options)
 
-
-def _exact(table: pd.DataFrame) -> pd.DataFrame:
-    """Give columns of objects a dtype that holds their values exactly, where there is one."""
-    for place in range(len(table.columns)):
-        column = table.iloc[:, place]
-        if is_object_dtype(column.dtype):
-            table.isetitem(place, exact_column(column).array)
-    return table
+    table = pd.read_parquet(path, engine="pyarrow", to_pandas_kwargs=ARROW_GAPS)
+    return exact_columns(without_index(table, columns))
 
 
 def _dataset(path: str) -> pq.ParquetDataset:
@@ -201,10 +181,10 @@ def _frames(dataset: pq.ParquetDataset, fields: Sequence[pa.Field]) -> Iterator[
             for batch in file.iter_batches(CHUNK_ROWS, columns=names):
                 arrays = [_array(batch, field, constants) for field in fields]
                 table = pa.table(arrays, [field.name for field in fields])
-                yield _exact(table.to_pandas(**_GAPS))
+                yield exact_columns(table.to_pandas(**ARROW_GAPS))
                 empty = False
     if empty:
-        yield _exact(pa.schema(fields).empty_table().to_pandas(**_GAPS))
+        yield exact_columns(pa.schema(fields).empty_table().to_pandas(**ARROW_GAPS))
 
 
 def _array(batch: pa.RecordBatch, field: pa.Field, constants: Mapping[str, Any]) -> pa.Array:

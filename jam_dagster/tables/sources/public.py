@@ -174,7 +174,8 @@ def _encode_whole(
             raise
         raise DomainError(
             f"{error}; or give the public table a name, for one with a name may lack attributes: "
-            "--public NAME=TABLE on the command line, public: {tables: {NAME: TABLE}} in YAML"
+            "--public NAME=TABLE on the command line, public: {tables: {NAME: TABLE}} in YAML, "
+            "PublicSources({NAME: SOURCE}) in Python"
         ) from error
 
 

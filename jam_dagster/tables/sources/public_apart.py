@@ -15,6 +15,7 @@ from typing import Any
 from jam_dagster.errors import InputError, SourceError, SpecificationError
 from jam_dagster.tables.sources.base import Source, SplitSource
 from jam_dagster.tables.sources.csv import CsvSource
+from jam_dagster.tables.sources.frame import FrameSource
 from jam_dagster.tables.sources.identity import canonical, database_of, place_of
 from jam_dagster.tables.sources.parquet import ParquetSource
 from jam_dagster.tables.sources.partition_template import PLACEHOLDER
@@ -35,14 +36,16 @@ def same_rows(one: Source, other: Source) -> bool:
     """Whether two sources read the same rows, however they are spelled, and without opening them.
 
     Files are the same where they are one file on the disk, or one lies in the folder that the
-    other is; queries, where they differ by white space, comments or case alone. The two parts of
-    one split are different rows.
+    other is; queries, where they differ by white space, comments or case alone; tables in memory,
+    where they are one object. The two parts of one split are different rows.
     """
     if isinstance(one, SplitSource) and isinstance(other, SplitSource):
         split, another = one.to_dict(), other.to_dict()
         if split.pop("part") != another.pop("part") and split == another:
             return False
     one, other = _whole(one), _whole(other)
+    if isinstance(one, FrameSource) and isinstance(other, FrameSource):
+        return one.table is other.table
     ours, theirs = _rows_of(one), _rows_of(other)
     if ours == theirs:
         return True

@@ -1,0 +1,483 @@
+"""A release from tables in memory: `jam_dagster.synthesize`, and what it returns."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from jam_dagster.certificates import Certificate, Finding
+from jam_dagster.certificates import verify as verify_certificate
+from jam_dagster.common.files import OWNER_ONLY, write_whole
+from jam_dagster.common.notebook import card
+from jam_dagster.errors import (
+    InputError,
+    JamError,
+    PrivateStepError,
+    PrivateValuesError,
+    SpecificationError,
+)
+from jam_dagster.mechanisms import DEFAULT_MECHANISM, Transcript, load_model
+from jam_dagster.privacy import describe_rho
+from jam_dagster.release.folder_place import ReleaseFolder
+from jam_dagster.release.options import SynthesisRequest
+from jam_dagster.release.run import synthesize as run_release
+from jam_dagster.tables import Domain, FrameSource, PublicSources, Source, source_from_config
+from jam_dagster.tables.sources.frame import ARROW_STREAM
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jam_dagster.evaluation import EvaluationMode, WorkloadError
+    from jam_dagster.mechanisms import Model
+    from jam_dagster.privacy import Ledger, NoiseName
+    from jam_dagster.privacy.sensitivity import Relation
+    from jam_dagster.release.result import Synthesis
+
+__all__ = ["FrameRelease", "FrameSource", "synthesize"]
+
+_SHOWN_ROWS = 5
+
+
+class FrameRelease:
+    """A synthetic table and all that belongs to it; `synthesize` makes one.
+
+    What lies in files is read when it is first asked for. Nothing here holds the private table.
+
+    Parameters
+    ----------
+    request
+        What was asked.
+    made
+        What came of it.
+    messages
+        What the user should know of how it was made.
+    temporary
+        Whether the folder goes when this object does.
+    """
+
+    def __init__(
+        self,
+        request: SynthesisRequest,
+        made: Synthesis,
+        messages: tuple[str, ...],
+        *,
+        temporary: bool,
+    ) -> None:
+        # Of the request, only what is shown and verified with: it holds the private table.
+        self._name = f"{request.release_name!r}, edition {request.edition!r}"
+        self._dataset = request.dataset or ""
+        self._asked = f"epsilon {request.epsilon:g} at delta {request.delta:g}"
+        self._spent = describe_rho(made.rho_spent, request.delta)
+        self._ledger = request.ledger if request.noise == "exact" else None
+        self._public = request.public
+        self._made = made
+        self._files = ReleaseFolder(made.output)
+        self.messages = messages
+        self._temporary = temporary
+        if temporary:
+            weakref.finalize(self, shutil.rmtree, made.output, ignore_errors=True)
+
+    @property
+    def folder(self) -> Path:
+        """The folder with all files of the release, as `jam-dagster synthesize` leaves it."""
+        return self._made.output
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The synthetic table, with the dtypes that the domain states."""
+        return self._made.table.copy(deep=False)
+
+    @property
+    def errors(self) -> WorkloadError:
+        """The workload errors; in mode ``"exact"`` they are restricted."""
+        return self._made.errors
+
+    @property
+    def releasable(self) -> bool:
+        """Whether the synthetic table may leave."""
+        return self._made.releasable
+
+    @cached_property
+    def model(self) -> Model:
+        """The fitted model, which answers more than the table, at no cost."""
+        return load_model(self._files.model)
+
+    @cached_property
+    def transcript(self) -> Transcript:
+        """What was selected and measured, round by round."""
+        return Transcript.load(self._files.transcript)
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The attributes and their values."""
+        return Domain.load(self._files.domain)
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """What the release promises, and every draw and charge."""
+        return Certificate.load(self._files.certificate)
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report, one page in HTML, to a file.
+
+        Parameters
+        ----------
+        path
+            The file; one that is there is written over. Of what may not leave, it is its owner's.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Raises
+        ------
+        InputError
+            If no report was made.
+        """
+        if self._made.report is None:
+            raise InputError(
+                "No report was made: synthesize with report=True, which takes some seconds more."
+            )
+        target = Path(path)
+        mode = 0o666 if self.releasable else OWNER_ONLY
+        write_whole(target, self._made.report.read_bytes(), mode=mode)
+        return target
+
+    def verify(self, public: Any = None) -> list[Finding]:
+        """Check the certificate from the files, against the ledger that was charged.
+
+        Parameters
+        ----------
+        public
+            The public table; None takes the one that the release was made with.
+
+        Returns
+        -------
+        list of Finding
+            One of every check. Whatever stands in the way of a check is a finding too.
+        """
+        try:
+            return verify_certificate(
+                self.folder,
+                ledger=None if self._ledger is None else _ledger(self._ledger),
+                public=self._public if public is None else _public_source(public),
+            )
+        except (JamError, OSError) as error:
+            return [Finding("the certificate", passed=False, message=str(error))]
+
+    def __repr__(self) -> str:
+        return f"FrameRelease({self._name}: {self._made.rows} synthetic records, {self._leaving})"
+
+    @property
+    def _leaving(self) -> str:
+        return "releasable" if self.releasable else "not releasable"
+
+    def _repr_html_(self) -> str:
+        made, errors = self._made, self.errors
+        told = ""
+        if errors.restricted:
+            told = "restricted: exact statistics of private data"
+        elif errors.synthetic is not None:
+            told = f"{errors.synthetic.mean:.4f}, with noise of deviation {errors.sigma:.4f}"
+        facts = {
+            "release": self._name,
+            "dataset": self._dataset,
+            "records": f"{made.rows:,}",
+            "asked": self._asked,
+            "spent": self._spent,
+            "mean workload error": told,
+            "folder": "temporary, goes with this object" if self._temporary else made.output,
+            "messages": " ".join(self.messages),
+        }
+        # What may not leave is not shown: a notebook is saved with what it shows.
+        shown = made.table.head(_SHOWN_ROWS) if self.releasable else made.table.iloc[:0, :0]
+        return card(
+            "Synthetic table",
+            facts,
+            label="" if self.releasable else self._leaving,
+            columns=[str(name) for name in shown.columns],
+            rows=shown.astype(object).itertuples(index=False, name=None),
+        )
+
+
+def synthesize(
+    private: Any,
+    public: Any = None,
+    *,
+    epsilon: float,
+    delta: float = 1e-9,
+    domain: Domain | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    ledger: str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
+    release: str | None = None,
+    edition: str | int = "1",
+    folder: str | os.PathLike[str] | None = None,
+    private_store: str | os.PathLike[str] | None = None,
+    mechanism: str = DEFAULT_MECHANISM,
+    settings: Mapping[str, Any] | None = None,
+    degree: int = 3,
+    noise: NoiseName = "exact",
+    seed: int = 0,
+    evaluate: EvaluationMode | None = None,
+    evaluation_share: float | None = None,
+    neighbours: Relation = "replace_one",
+    privacy_unit: str | None = None,
+    max_rows: int | None = None,
+    records_share: float | None = None,
+    retention_days: int | None = None,
+    checks: bool | None = None,
+    report: bool | None = None,
+    signing_key: str | None = None,
+    progress: bool = False,
+) -> FrameRelease:
+    """Make a differentially private synthetic table of two tables.
+
+    Parameters
+    ----------
+    private, public
+        Each a DataFrame of pandas or polars, a table of pyarrow, the path of a CSV or Parquet
+        file, or a `Source`. What is protected is a record of the table as it is given: where a
+        function such as ``pandas.read_csv`` chooses types by whole columns, one record of a file
+        can change all others. Give the path of a private CSV file, or read it with ``dtype=str``.
+        There may be several public tables (`PublicSources`), or none where the mechanism does
+        without.
+    epsilon, delta
+        The privacy budget of the whole release.
+    domain
+        The attributes and their values: a `Domain`, what its file holds, or the file. None drafts
+        it from the public table.
+    ledger, dataset
+        The ledger, a file or a SQLAlchemy URL, and the protected dataset that pays; both are
+        needed with exact noise. A new ledger grants the dataset what this release asks for.
+    release
+        What the ledger calls this release; None takes the dataset's name. The same release of the
+        same table is free, and gives the same synthetic table.
+    edition
+        A new edition is drawn, and paid, anew. A table that changed needs one.
+    folder
+        Where the files of the release lie. None: with exact noise beside the ledger's file, in
+        ``LEDGER-releases/RELEASE/EDITION``; with seeded noise in a temporary folder, which lives
+        as long as the result.
+    private_store
+        The folder of the secret by which tables are bound to reservations. None: beside the
+        ledger's file, or in the user's own data folder.
+    mechanism, settings
+        The mechanism, one of `jam_dagster.mechanisms.MECHANISMS`, and what differs from its own
+        defaults, such as ``{"rounds": 10}``.
+    degree
+        The workload is all marginals of this many attributes.
+    noise
+        ``"exact"`` makes a release, charged to the ledger; ``"numpy"`` is seeded, charges nothing,
+        and what it makes may not leave.
+    seed
+        Of seeded noise and of the sampling that goes with it.
+    evaluate
+        How the errors are measured on the private table: ``"exact"``, ``"private"`` (with noise,
+        charged) or ``"off"``. None means ``"private"`` with exact noise and else ``"exact"``.
+    evaluation_share
+        The part of the budget that pays private evaluation; None means 5%.
+    neighbours
+        ``"replace_one"``: a person's rows can hardly be told from another person's;
+        ``"add_remove"``: nor whether a person is in the table at all.
+    privacy_unit, max_rows
+        The column of the private table that identifies a person, and the most rows of one person
+        that are kept. None: every record is a person; 1.
+    records_share
+        The part of the mechanism's budget that measures the number of private rows, where that is
+        private; None means 5%.
+    retention_days
+        For how many days after the release has ended its restricted files are kept.
+    checks, report
+        Whether to check the synthetic table, and to make the report. None: with exact noise only.
+    signing_key
+        The file of the private key that signs the certificate, or the key as PEM text.
+    progress
+        Whether to write a line a round, and every message, to standard error.
+
+    Returns
+    -------
+    FrameRelease
+        The table, and what belongs to it.
+
+    Raises
+    ------
+    InputError
+        If something given is wrong; nothing was charged.
+    BudgetExceededError
+        If the release asks for more than its dataset has left; the private table was not opened.
+    BudgetError, PrivateStepError, EmptyCandidateSetError
+        As for `jam_dagster.release.synthesize`.
+
+    Examples
+    --------
+    >>> import jam_dagster as jam
+    >>> release = jam.synthesize(private, public, epsilon=1.0, ledger="ledger.db", dataset="people")
+    >>> release.table
+    >>> release.report("report.html")
+    >>> all(finding.passed for finding in release.verify())
+    """
+    if noise == "exact" and not (ledger and dataset):
+        raise SpecificationError(
+            "Exact noise makes a release, and a release is charged: give ledger='ledger.db' and, "
+            "as dataset='...', the name of the protected people, or experiment for free with "
+            "noise='numpy'."
+        )
+    name = release or dataset or "research"
+    place = _Place.of(folder, ledger if noise == "exact" else None, name, str(edition))
+    request = SynthesisRequest(
+        private=_source(private, dataset or name),
+        public=_public_source(public),
+        out=place.path,
+        epsilon=epsilon,
+        delta=delta,
+        domain=_domain(domain),
+        mechanism=mechanism,
+        settings={} if settings is None else settings,
+        degree=degree,
+        seed=seed,
+        noise=noise,
+        evaluate=evaluate,
+        evaluation_share=evaluation_share,
+        ledger=None if ledger is None else os.fspath(ledger),
+        dataset=dataset,
+        private_store=None if private_store is None else Path(private_store),
+        release=name,
+        edition=str(edition),
+        neighbours=neighbours,
+        privacy_unit=privacy_unit,
+        max_rows=max_rows,
+        records_share=records_share,
+        retention_days=retention_days,
+        checks=checks,
+        report=report,
+        signing_key=signing_key,
+    )
+    messages: list[str] = []
+    rounds: list[int | None] = [None]
+
+    def tell(sentence: str) -> None:
+        messages.append(sentence)
+        show(sentence)
+
+    def show(line: str) -> None:
+        if progress:
+            sys.stderr.write(f"{line}\n")
+
+    with place.ready(request):
+        made = run_release(
+            request,
+            on_start=lambda expected: rounds.append(expected),
+            on_round=lambda outcome: show(outcome.line(rounds[-1])),
+            tell=tell,
+        )
+    return FrameRelease(request, made, tuple(messages), temporary=place.temporary)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the files of a release lie.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    root
+        The folder of all releases that are charged to the same ledger file, its owner's alone;
+        None where the folder was named, or is temporary.
+    temporary
+        Whether the folder goes with the result.
+    """
+
+    path: Path
+    root: Path | None = None
+    temporary: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        folder: str | os.PathLike[str] | None,
+        ledger: str | os.PathLike[str] | None,
+        release: str,
+        edition: str,
+    ) -> _Place:
+        """Return the place that was named, one beside a ledger, or a temporary one."""
+        if folder is not None:
+            return cls(Path(folder))
+        if ledger is None:
+            return cls(Path(tempfile.mkdtemp(prefix="jam-")), temporary=True)
+        file = _ledger(ledger).file
+        if file is None:
+            raise SpecificationError(
+                "The ledger is on a server, so there is no place beside it: name a folder that "
+                "lasts for the release with folder='...'. What was drawn lies there, and is never "
+                "paid twice."
+            )
+        # Beside the file itself: whoever comes by a link must find the same draws.
+        real = file.resolve()
+        root = real.with_name(f"{real.name}-releases")
+        return cls(root / _file_name(release) / _file_name(edition), root)
+
+    @contextmanager
+    def ready(self, request: SynthesisRequest) -> Iterator[None]:
+        """Have the folder within, once the request is known to be sound."""
+        try:
+            request.validate()
+            if self.root is not None:
+                self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            yield
+        except BaseException as error:
+            if self.temporary:
+                shutil.rmtree(self.path, ignore_errors=True)
+                if isinstance(error, PrivateValuesError | PrivateStepError):
+                    error.add_note("The folder was temporary: give folder='...' to keep details.")
+            raise
+
+
+def _file_name(name: str) -> str:
+    """Return a name as that of a folder, whatever stands in it."""
+    quoted = quote(name, safe=" ")
+    return f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted
+
+
+def _ledger(given: str | os.PathLike[str]) -> Ledger:
+    # It brings SQLAlchemy, for which research need not wait.
+    from jam_dagster.privacy import Ledger
+
+    return Ledger(os.fspath(given))
+
+
+def _source(given: Any, name: str) -> Source:
+    """Return the source of a table: a path, a source's configuration, a source or a table."""
+    if isinstance(given, str | os.PathLike):
+        return source_from_config(os.fspath(given))
+    if isinstance(given, Mapping):
+        return source_from_config(given)
+    # A table first, for one of pandas has its columns as attributes.
+    if not hasattr(given, ARROW_STREAM) and isinstance(given, Source):
+        return given
+    return FrameSource(given, name)
+
+
+def _public_source(given: Any) -> Source | PublicSources | None:
+    if given is None or isinstance(given, PublicSources):
+        return given
+    return _source(given, "public")
+
+
+def _domain(
+    given: Domain | Mapping[str, Any] | str | os.PathLike[str] | None,
+) -> Domain | Path | None:
+    if given is None or isinstance(given, Domain):
+        return given
+    return Domain.from_dict(given) if isinstance(given, Mapping) else Path(given)

@@ -1,0 +1,121 @@
+"""Tables in memory: pandas, polars, pyarrow and whatever else hands on Arrow data."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from jam_dagster.common.redaction import private_values
+from jam_dagster.errors import SourceError, SpecificationError
+from jam_dagster.tables.sources.columns import ARROW_GAPS, exact_columns, without_index
+from jam_dagster.tables.sources.identity import canonical
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ARROW_STREAM = "__arrow_c_stream__"
+"""The method by which a table hands on Arrow data, whichever library made it."""
+
+
+@dataclass(frozen=True, eq=False)
+class FrameSource:
+    """A table in memory, read by the Arrow PyCapsule interface.
+
+    It has the values that the same table has in a Parquet file: a named index becomes columns,
+    one without a name is left out.
+
+    Parameters
+    ----------
+    table
+        A DataFrame of pandas or polars, a table of pyarrow, or any other object with the method
+        ``__arrow_c_stream__``.
+    name
+        By what the ledger knows the table, such as the name of its dataset. Memory has no path, so
+        all tables of a name are one source: whoever calls a slice of it by the same name says
+        that the slice is the table.
+
+    Raises
+    ------
+    SpecificationError
+        The object is no table.
+    """
+
+    table: Any = field(repr=False)
+    name: str
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.table, ARROW_STREAM):
+            raise SpecificationError(
+                f"{_kind(self.table)} is no table: give a DataFrame of pandas or polars, a table"
+                f" of pyarrow, a path or a source. Another library's table needs {ARROW_STREAM};"
+                " without it, turn the table into one of these"
+            )
+
+    @property
+    def restricted_because(self) -> str | None:
+        """None: see `Source.restricted_because`."""
+        return None
+
+    def read(self, *, private: bool) -> pd.DataFrame:
+        """Return the table as pandas has it from a Parquet file (see `Source.read`)."""
+        self._check_unique()
+        if private:
+            # What cannot be converted, such as texts among numbers, depends on the values.
+            with private_values(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return self._converted()
+        try:
+            return self._converted()
+        except Exception as error:  # Libraries raise whatever they like.
+            reason = f"{type(error).__name__}: {error}"
+        raise SourceError(
+            f"cannot read the {self.describe()} ({reason}): give each column values of one type"
+        )
+
+    def _converted(self) -> pd.DataFrame:
+        import pyarrow as pa
+
+        return _pandas_frame(pa.table(self.table))
+
+    def _check_unique(self) -> None:
+        names = _names(self.table)
+        if len(set(names)) < len(names):
+            raise SourceError(
+                f"the {self.describe()} has two columns of the same name, or an index of a column's"
+                " name: rename one"
+            )
+
+    def describe(self) -> str:
+        """Return ``TYPE in memory``."""
+        return f"{_kind(self.table)} in memory"
+
+    def identity(self) -> str:
+        """Return the table's name (see `Source.identity`), and nothing of what it holds."""
+        return canonical(memory=self.name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table's name; no configuration leads to a table in memory."""
+        return {"memory": self.name}
+
+
+def _kind(table: object) -> str:
+    return f"{type(table).__module__.partition('.')[0]} {type(table).__name__}"
+
+
+def _names(table: Any) -> list[str]:
+    """Return the names of columns as Arrow has them, where the table may have one twice."""
+    if isinstance(table, pd.DataFrame):
+        index = (name for name in table.index.names if name is not None)
+        return [str(name) for name in (*table.columns, *index)]
+    return list(getattr(table, "column_names", ()))
+
+
+def _pandas_frame(table: pa.Table) -> pd.DataFrame:
+    def columns(names: list[str]) -> pd.DataFrame:
+        named: pd.DataFrame = table.select(names).to_pandas(**ARROW_GAPS, ignore_metadata=True)
+        return named
+
+    return exact_columns(without_index(table.to_pandas(**ARROW_GAPS), columns))

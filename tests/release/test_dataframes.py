@@ -1,0 +1,457 @@
+"""`jam_dagster.synthesize`: a release from tables in memory, by the engine of the command line."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import json
+import pickle
+import stat
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import jam_dagster as jam
+from jam_dagster.certificates import Certificate
+from jam_dagster.errors import (
+    AttemptsError,
+    BudgetExceededError,
+    DomainError,
+    InputError,
+    JamError,
+    PrivateValuesError,
+    SourceBindingError,
+    SpecificationError,
+)
+from jam_dagster.mechanisms import Transcript
+from jam_dagster.models.graphical.model import FittedModel
+from jam_dagster.privacy import Ledger
+from jam_dagster.release import SynthesisRequest
+from jam_dagster.tables import CsvSource, Domain, FrameSource, PublicSources
+from tests.cli_bench import run_cli
+from tests.cli_bench import synthesize as command
+
+SMALL: dict[str, Any] = {"degree": 2, "settings": {"rounds": 2, "iterations": 20}, "checks": False}
+RESEARCH: dict[str, Any] = {**SMALL, "epsilon": 1.0, "noise": "numpy"}
+EXACT: dict[str, Any] = {
+    **SMALL,
+    "epsilon": 0.4,
+    "ledger": "ledger.db",
+    "dataset": "people",
+    "report": False,
+}
+DOMAIN = {"age": 4, "sex": 2, "job": 3}
+TOWN = "Secretville"
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    Path("temporary").mkdir()
+    Ledger("ledger.db").grant("people", epsilon=1.0, delta=1e-9)
+
+
+def frame(rows: int, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({name: rng.integers(0, size, rows) for name, size in DOMAIN.items()})
+
+
+PRIVATE, PUBLIC = frame(200), frame(80, seed=1)
+
+
+def changed() -> pd.DataFrame:
+    """Return the private table with another value in one record."""
+    table = PRIVATE.copy()
+    table.loc[7, "sex"] = 1 - table.loc[7, "sex"]
+    return table
+
+
+def spent() -> int:
+    return Ledger("ledger.db").balance("people").spent_units
+
+
+def exact(private: Any = PRIVATE, public: Any = PUBLIC, **given: Any) -> jam.FrameRelease:
+    return jam.synthesize(
+        private, public, **{**EXACT, "domain": Domain.from_sizes(DOMAIN), **given}
+    )
+
+
+# --- in memory, for research
+
+
+def test_research_lives_in_memory_and_goes_with_its_result() -> None:
+    made = jam.synthesize(PRIVATE, PUBLIC, **RESEARCH)
+    folder = made.folder
+
+    assert list(made.table.columns) == list(DOMAIN)
+    assert len(made.table) == 200
+    assert made.releasable is False
+    assert made.certificate.noise == "numpy"
+    assert isinstance(made.model, FittedModel)
+    assert isinstance(made.transcript, Transcript)
+    assert made.domain.names == tuple(DOMAIN)
+    assert made.errors.restricted
+    assert all(finding.passed for finding in made.verify())
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    del made
+    gc.collect()
+    assert not folder.exists()
+    assert not list(Path("temporary").iterdir())
+
+
+def test_the_folder_of_research_may_be_named() -> None:
+    made = jam.synthesize(PRIVATE, PUBLIC, folder="research", report=True, **RESEARCH)
+    page = made.report("page.html")
+
+    assert made.folder == Path("research").resolve()
+    assert page == Path("page.html")
+    assert "<html" in page.read_text()
+    # It tells exact statistics to whoever guesses the seed.
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    del made
+    gc.collect()
+    assert Path("research/synthetic.csv").exists()
+
+
+def test_a_page_that_was_not_made_says_how() -> None:
+    made = jam.synthesize(PRIVATE, PUBLIC, **RESEARCH)
+
+    with pytest.raises(InputError, match="report=True"):
+        made.report("page.html")
+
+
+@pytest.mark.parametrize(
+    "turned",
+    [
+        pytest.param(lambda table: table, id="pandas"),
+        pytest.param(pa.Table.from_pandas, id="pyarrow"),
+        pytest.param(
+            lambda table: pytest.importorskip(
+                "polars", reason="polars is not installed"
+            ).from_pandas(table),
+            id="polars",
+        ),
+    ],
+)
+def test_the_table_is_that_of_the_command_line(turned: Any) -> None:
+    PRIVATE.to_csv("priv.csv", index=False)
+    PUBLIC.to_csv("pub.csv", index=False)
+    Path("domain.json").write_text(json.dumps(DOMAIN))
+    ran = run_cli(*command("--noise", "numpy", "--seed", "5"))
+    assert ran.exit_code == 0, ran.output
+
+    made = jam.synthesize(turned(PRIVATE), turned(PUBLIC), domain="domain.json", seed=5, **RESEARCH)
+
+    assert (made.folder / "synthetic.csv").read_bytes() == Path("out/synthetic.csv").read_bytes()
+    pd.testing.assert_frame_equal(made.table, pd.read_csv("out/synthetic.csv"))
+
+
+def test_tables_may_be_paths_configurations_and_sources() -> None:
+    PRIVATE.to_csv("priv.csv", index=False)
+    PUBLIC.to_csv("pub.csv", index=False)
+    wanted = jam.synthesize(PRIVATE, PUBLIC, domain=Domain.from_sizes(DOMAIN), **RESEARCH).table
+    several = PublicSources({"census": FrameSource(PUBLIC, "census")})
+    for private, public in (
+        ("priv.csv", Path("pub.csv")),
+        ({"csv": "priv.csv"}, CsvSource("pub.csv")),
+        (FrameSource(PRIVATE, "people"), several),
+    ):
+        made = jam.synthesize(private, public, domain=Domain.from_sizes(DOMAIN), **RESEARCH)
+        pd.testing.assert_frame_equal(made.table, wanted)
+
+
+def test_the_domain_may_be_drafted_or_given_as_it_is_written() -> None:
+    drafted = jam.synthesize(PRIVATE, PUBLIC, **RESEARCH).domain
+    given = jam.synthesize(PRIVATE, PUBLIC, domain=drafted.to_dict(), **RESEARCH).domain
+
+    assert drafted.identified_from == "public"
+    assert given.digest == drafted.digest
+
+
+def test_the_table_has_the_dtypes_of_the_domain() -> None:
+    values = pd.DataFrame({"n": pd.array([1, None, 3] * 40, "Int64"), "t": ["a", "b", None] * 40})
+    made = jam.synthesize(values, values.copy(), **RESEARCH)
+
+    assert made.table.dtypes.astype(str).to_dict() == {"n": "Int64", "t": "str"}
+    # What is done to it changes nothing of the release.
+    table = made.table
+    table["n"] = 0
+    assert (made.table["n"] != 0).any()
+
+
+def test_progress_is_told_where_it_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    jam.synthesize(PRIVATE, PUBLIC, **RESEARCH)
+    assert capfd.readouterr() == ("", "")
+    jam.synthesize(PRIVATE, PUBLIC, progress=True, **RESEARCH)
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert "round 2/2" in said.err
+
+
+# --- a release
+
+
+def test_a_release_lies_beside_its_ledger_and_repeats_for_nothing() -> None:
+    made = exact()
+
+    assert made.releasable
+    assert made.folder == Path("ledger.db-releases/people/1").resolve()
+    assert stat.S_IMODE(Path("ledger.db-releases").stat().st_mode) == 0o700
+    assert all(finding.passed and finding.checked for finding in made.verify())
+    assert not made.errors.restricted
+    paid, certificate = spent(), made.certificate.digest
+    # In any order, of any library.
+    again = exact(pa.Table.from_pandas(PRIVATE.sample(frac=1, random_state=3)), PUBLIC.copy())
+    assert spent() == paid
+    pd.testing.assert_frame_equal(again.table, made.table)
+    assert again.errors.to_dict() == made.errors.to_dict()
+    assert Certificate.load(again.folder / "certificate.json").digest == certificate
+    assert any("drawn before" in message for message in again.messages)
+
+
+def test_a_new_ledger_grants_what_the_release_asks_for_and_says_so() -> None:
+    made = exact(ledger=Path("new.db"))
+
+    assert any("is new" in message for message in made.messages)
+    assert made.folder.is_relative_to(Path("new.db-releases").resolve())
+
+
+def test_a_table_that_changed_needs_an_edition() -> None:
+    first = exact(evaluate="off")
+    paid = spent()
+    events = Ledger("ledger.db").events()
+
+    with pytest.raises(InputError, match="new data are a new release, give another edition"):
+        exact(changed(), evaluate="off")
+    assert spent() == paid
+    assert Ledger("ledger.db").events() == events
+    # The refusal is an answer about private values: it counts.
+    assert len(Ledger("ledger.db").open_attempts("people")) == 1
+    second = exact(changed(), evaluate="off", edition=2)
+    assert spent() > paid
+    assert second.folder != first.folder
+    pd.testing.assert_frame_equal(exact(evaluate="off").table, first.table)
+    Ledger("ledger.db").verify()
+
+
+def test_other_parameters_need_another_name() -> None:
+    exact(evaluate="off")
+    with pytest.raises(InputError, match=r"made with other parameters.* another release\."):
+        exact(evaluate="off", epsilon=0.3)
+    assert exact(evaluate="off", epsilon=0.3, release="smaller").folder.parent.name == "smaller"
+
+
+def test_asking_whether_a_table_changed_ends_soon() -> None:
+    exact(evaluate="off")
+    for _ in range(3):
+        with pytest.raises(InputError, match="another private table"):
+            exact(changed(), evaluate="off")
+    with pytest.raises(AttemptsError):
+        exact(evaluate="off")
+
+
+def test_a_table_that_does_not_fit_may_be_mended_before_the_first_draw() -> None:
+    broken = PRIVATE.assign(job=7)
+    with pytest.raises(PrivateValuesError):
+        exact(broken)
+    assert spent() == 0
+    (told,) = Path("ledger.db-releases/people/1/restricted/failures").iterdir()
+    assert "job" in told.read_text()
+    assert exact().releasable
+
+
+def test_what_is_kept_of_the_contents_is_keyed_and_the_owners() -> None:
+    exact(evaluate="off")
+    (kept,) = Path("ledger.db-private/contents").iterdir()
+
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+    digest = json.loads(kept.read_text())
+    # Under the secret of another store the same table has another digest.
+    exact(evaluate="off", ledger="other.db")
+    (other,) = Path("other.db-private/contents").iterdir()
+    assert json.loads(other.read_text()) != digest
+    everywhere = [one for one in Path.cwd().rglob("*") if one.is_file() and one != kept.resolve()]
+    assert not any(digest.encode() in one.read_bytes() for one in everywhere)
+
+
+def test_what_a_release_began_with_moves_with_the_ledger() -> None:
+    made = exact(evaluate="off")
+    moved = run_cli(
+        "ledger", "move", "--ledger", "ledger.db", "--to", "new/moved.db", "--reason", "d"
+    )
+    assert moved.exit_code == 0, moved.output
+
+    given = {"ledger": "new/moved.db", "folder": made.folder, "evaluate": "off"}
+    pd.testing.assert_frame_equal(exact(**given).table, made.table)
+    with pytest.raises(InputError, match="another private table"):
+        exact(changed(), **given)
+
+
+def test_a_file_and_a_table_in_memory_are_two_sources() -> None:
+    exact(evaluate="off")
+    PRIVATE.to_csv("priv.csv", index=False)
+
+    with pytest.raises(SourceBindingError, match="was reserved for another source"):
+        exact("priv.csv", evaluate="off")
+    with pytest.raises(SourceBindingError, match="would read another source than"):
+        exact("priv.csv", evaluate="off", edition="2")
+
+
+def test_a_person_may_have_several_rows() -> None:
+    rows = PRIVATE.assign(person=np.arange(200) % 150)
+    given: dict[str, Any] = {"privacy_unit": "person", "max_rows": 1, "evaluate": "off"}
+    made = exact(rows, **given)
+
+    assert len(made.table) == 150
+    pd.testing.assert_frame_equal(exact(rows, **given).table, made.table)
+    # Where the key that chose the rows is lost, others are kept, and that is no other table.
+    (made.folder / "restricted/row_limit.key").unlink()
+    pd.testing.assert_frame_equal(exact(rows, **given).table, made.table)
+
+
+def test_whether_the_number_of_rows_changed_is_no_question_of_research() -> None:
+    given: dict[str, Any] = {**RESEARCH, "folder": "research"}
+    jam.synthesize(PRIVATE, PUBLIC, **given)
+
+    assert len(jam.synthesize(PRIVATE.iloc[:150], PUBLIC, **given).table) == 150
+
+
+@pytest.mark.parametrize("name", ["../../people", ".", "..", "a/b", ".hidden", "Köln 2026"])
+def test_names_lead_nowhere_else(name: str) -> None:
+    made = exact(evaluate="off", release=name)
+
+    assert made.folder.parent.parent == Path("ledger.db-releases").resolve()
+    assert made.certificate.key.release == name
+
+
+def test_a_ledger_on_a_server_needs_a_folder() -> None:
+    with pytest.raises(SpecificationError, match=r"name a folder that lasts .* folder='...'"):
+        exact(ledger="postgresql://ann:secret@localhost/ledger")
+
+
+# --- what is shown
+
+
+def test_what_is_shown_tells_nothing_private() -> None:
+    private = pd.DataFrame({"town": [TOWN, "Aix"] * 50, "n": [1, 2] * 50})
+    public = pd.DataFrame({"town": ["Aix", "Bern"] * 40, "n": [1, 2] * 40})
+    made = jam.synthesize(private, public, **RESEARCH)
+    assert made.errors.synthetic is not None
+    told = repr(made) + made._repr_html_()
+
+    assert TOWN not in told
+    assert f"{made.errors.synthetic.mean:.4f}" not in told
+    assert "restricted: exact statistics of private data" in told
+    assert "not releasable" in told
+    # Nor does it go where the result is sent.
+    assert TOWN.encode() not in pickle.dumps(made)
+    # Nor what seeded noise made, for a notebook is saved with what it shows.
+    assert "Aix" not in told
+
+
+def test_a_release_shows_its_first_rows_and_its_cost() -> None:
+    made = exact()
+    told = made._repr_html_()
+
+    assert repr(made) == "FrameRelease('people', edition '1': 200 synthetic records, releasable)"
+    assert "epsilon 0.4 at delta 1e-09" in told
+    assert "with noise of deviation" in told
+    assert told.count("<tr>") == 6
+
+
+def test_verification_finds_and_never_raises() -> None:
+    trial = jam.synthesize(PRIVATE, PRIVATE.copy(), **RESEARCH)
+    assert "public" in {one.source for one in trial.transcript.rounds}
+    assert all(finding.passed for finding in trial.verify())
+    assert not all(finding.passed for finding in trial.verify(public=frame(80, 9)))
+    made = exact(evaluate="off")
+    assert all(finding.passed and finding.checked for finding in made.verify())
+    with (made.folder / "synthetic.csv").open("a") as file:
+        file.write("1,1,1\n")
+    assert not all(finding.passed for finding in made.verify())
+    (made.folder / "certificate.json").unlink()
+    (finding,) = made.verify()
+    assert not finding.passed
+    assert made.verify(public=7)[0].passed is False
+
+
+# --- mistakes
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "told"),
+    [
+        ({"ledger": None}, SpecificationError, r"give ledger='ledger.db' .* noise='numpy'"),
+        ({"dataset": None}, SpecificationError, r"dataset='...'"),
+        ({"epsilon": 0}, SpecificationError, "epsilon must be positive and finite, got 0"),
+        ({"epsilon": 2}, BudgetExceededError, "ledger grant --ledger"),
+        ({"noise": "numpi"}, SpecificationError, "noise must be one of exact, numpy"),
+        ({"private": PUBLIC}, SpecificationError, "The public table is the private table"),
+        ({"private": [1]}, SpecificationError, "is no table: give a DataFrame"),
+        ({"private": "people.txtx"}, SpecificationError, "by its suffix"),
+        ({"private": PRIVATE.drop(columns="sex")}, DomainError, "no column 'sex'"),
+        ({"private": PRIVATE.iloc[:0]}, PrivateValuesError, "number of rows"),
+        ({"private": pd.DataFrame()}, InputError, "no column 'age'"),
+        ({"public": PUBLIC.iloc[:0]}, InputError, "The public table has no rows"),
+        ({"public": pd.DataFrame()}, InputError, "The public table has no rows"),
+        ({"public": None}, SpecificationError, "there is none"),
+        ({"public": PUBLIC.drop(columns="sex")}, DomainError, "'sex'"),
+        ({"domain": "nothing.yaml"}, InputError, "nothing.yaml"),
+        ({"max_rows": 2}, SpecificationError, "max_rows"),
+        ({"settings": {"round": 2}}, SpecificationError, "round"),
+    ],
+)
+def test_mistakes_are_named_and_cost_nothing(
+    given: dict[str, Any], kind: type[JamError], told: str
+) -> None:
+    with pytest.raises(kind, match=told):
+        exact(**given)
+    assert spent() == 0
+    assert not list(Path("temporary").iterdir())
+
+
+def test_types_that_are_mixed_tell_nothing() -> None:
+    with pytest.raises(PrivateValuesError) as caught:
+        jam.synthesize(PRIVATE.assign(job=[TOWN, *range(199)]), PUBLIC, **RESEARCH)
+    assert TOWN not in str(caught.value)
+    assert caught.value.__notes__ == [
+        "The folder was temporary: give folder='...' to keep details."
+    ]
+    # It held the value.
+    assert not list(Path("temporary").iterdir())
+
+
+def test_columns_of_the_same_name_are_named_as_such() -> None:
+    twice = pd.concat([PRIVATE, PRIVATE["sex"]], axis=1)
+    with pytest.raises(InputError, match="two columns of the same name"):
+        jam.synthesize(twice, PUBLIC, **RESEARCH)
+
+
+def test_an_unknown_parameter_is_refused_by_python() -> None:
+    with pytest.raises(TypeError, match="epsilonn"):
+        exact(epsilonn=1)
+
+
+def test_parameters_are_those_of_the_engine() -> None:
+    ours = inspect.signature(jam.synthesize).parameters
+    theirs = {one.name: one for one in fields(SynthesisRequest) if one.name != "out"}
+
+    assert set(ours) == {*theirs, "folder", "progress"}
+    for name, one in theirs.items():
+        if one.default is not MISSING:
+            assert ours[name].default == one.default, name
+    assert [name for name, one in ours.items() if one.kind is not one.KEYWORD_ONLY] == [
+        *("private", "public"),
+    ]
+
+
+def test_the_names_of_the_package_are_found() -> None:
+    assert {"synthesize", "FrameRelease"} <= set(dir(jam)) & set(jam.__all__)

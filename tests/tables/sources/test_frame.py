@@ -1,0 +1,204 @@
+"""A table in memory is read as the same table in a Parquet file is."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jam_dagster.errors import PrivateValuesError, SourceError, SpecificationError
+from jam_dagster.tables import (
+    CategoricalAttribute,
+    Domain,
+    FrameSource,
+    NumericAttribute,
+    ParquetSource,
+    Source,
+    encode,
+    encode_parquet,
+)
+from jam_dagster.tables.codes.table import EncodedTable
+from jam_dagster.tables.sources.public_apart import same_rows
+from tests.examples import examples
+
+PEOPLE = {
+    "age": pd.array([17, None, 2**60 + 1], dtype="Int64"),
+    "town": ["Aix", None, "Ö"],
+    "share": [0.5, np.nan, -1.0],
+    "member": [True, False, True],
+    "kind": pd.Categorical(["b", "a", None], categories=["b", "a", "c"]),
+    "born": [date(2000, 1, 1), None, date(1999, 12, 31)],
+}
+
+
+def written(table: Any, folder: Path) -> pd.DataFrame:
+    """Return what the Parquet source gives for the same table."""
+    path = folder / "table.parquet"
+    if isinstance(table, pd.DataFrame):
+        table.to_parquet(path)
+    else:
+        pq.write_table(table, path)
+    return ParquetSource(str(path)).read(private=True)
+
+
+FRAMES = {
+    "all types": pd.DataFrame(PEOPLE),
+    "an index with a name": pd.DataFrame(PEOPLE).set_index("town"),
+    "two names of an index": pd.DataFrame(PEOPLE).set_index(["town", "share"]),
+    "a numbered index with a name": pd.DataFrame(
+        {"a": [1, 2]}, index=pd.RangeIndex(5, 7, name="row")
+    ),
+    "an index without a name": pd.DataFrame({"a": [1, 2]}, index=["x", "y"]),
+    "objects": pd.DataFrame({"a": np.array([1, None, 3], object), "b": ["x", None, "y"]}),
+    "no rows": pd.DataFrame(PEOPLE).drop(columns="kind").iloc[:0],
+    "pyarrow": pa.table({"a": [1, None], "b": ["x", "y"]}),
+    "large texts": pa.table({"b": pa.array(["x", None], pa.large_string())}),
+    "chunks": pa.concat_tables([pa.table({"a": [1, None]}), pa.table({"a": [3]})]),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+@pytest.mark.parametrize("private", [True, False])
+def test_values_are_those_of_a_parquet_file(tmp_path: Path, name: str, private: bool) -> None:
+    found = FrameSource(FRAMES[name], "people").read(private=private)
+
+    pd.testing.assert_frame_equal(found, written(FRAMES[name], tmp_path))
+
+
+def test_texts_as_polars_hands_them_on() -> None:
+    table = pa.table(
+        {
+            "a": pa.array(["x", None], pa.string_view()),
+            "b": pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.uint32()), ["u", "v"]),
+        }
+    )
+    found = FrameSource(table, "people").read(private=True)
+
+    assert found["a"].isna().tolist() == [False, True]
+    assert found["b"].tolist() == ["v", "u"]
+
+
+def test_a_frame_of_polars(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    table = polars.DataFrame({"a": [1, None], "b": ["x", "y"]})
+
+    found = FrameSource(table, "people").read(private=True)
+
+    pd.testing.assert_frame_equal(found, written(table.to_arrow(), tmp_path))
+
+
+class Exported:
+    """A table of a library that nobody here knows."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def test_any_library_that_hands_on_arrow_data() -> None:
+    table = pa.table({"a": [1, 2]})
+
+    assert FrameSource(Exported(table), "people").read(private=True)["a"].tolist() == [1, 2]
+    assert "Exported in memory" in FrameSource(Exported(table), "people").describe()
+
+
+DOMAIN = Domain(
+    (
+        NumericAttribute("number", (-4.0, 0.0, 1.0, 9.0), integer=True, nullable=True, clip=True),
+        CategoricalAttribute("text", ("a", "b", "1"), nullable=True, other="b"),
+        CategoricalAttribute("truth", (True, False), nullable=True),
+        NumericAttribute("share", (-1.0, 0.0, 0.5, 1.0), nullable=True, clip=True),
+    )
+)
+
+ROWS = st.lists(
+    st.tuples(
+        st.none() | st.integers(-(2**40), 2**40),
+        st.none() | st.sampled_from(["a", "b", "1", "", "ü", "x" * 50]),
+        st.none() | st.booleans(),
+        st.none() | st.floats(allow_nan=False, width=32),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@examples(50)
+@given(ROWS)
+def test_codes_are_those_of_a_parquet_file(rows: list[tuple[Any, ...]]) -> None:
+    columns = list(zip(*rows, strict=True))
+    types = [pa.int64(), pa.string(), pa.bool_(), pa.float64()]
+    arrow = pa.table(
+        [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)],
+        list(DOMAIN.names),
+    )
+    with TemporaryDirectory() as folder:
+        path = str(Path(folder, "table.parquet"))
+        pq.write_table(arrow, path)
+        wanted = encode_parquet(ParquetSource(path), DOMAIN, private=True)
+        assert isinstance(wanted, EncodedTable)
+    for table in (arrow, arrow.to_pandas(), arrow.to_pandas(integer_object_nulls=True)):
+        found = encode(FrameSource(table, "people").read(private=True), DOMAIN, private=True)
+        for codes, others in zip(found.columns, wanted.columns, strict=True):
+            assert codes.tolist() == others.tolist()
+
+
+def test_what_is_no_table_is_refused() -> None:
+    for thing in ([1, 2], {"a": [1]}, np.zeros(3), None):
+        with pytest.raises(SpecificationError, match="is no table: give a DataFrame"):
+            FrameSource(thing, "people")
+    with pytest.raises(SpecificationError, match="__arrow_c_stream__"):
+        # As an earlier polars, which hands on no Arrow data.
+        FrameSource(type("DataFrame", (), {"__module__": "polars"})(), "people")
+
+
+def test_columns_of_the_same_name_are_refused() -> None:
+    twice = pd.DataFrame([[1, 2]], columns=["a", "a"])
+    like_the_index = pd.DataFrame({"a": [1]}, index=pd.Index(["x"], name="a"))
+    as_texts = pd.DataFrame([[1, 2]], columns=[0, "0"])
+    for table in (twice, like_the_index, as_texts, pa.table([[1], [2]], names=["a", "a"])):
+        for private in (True, False):
+            with pytest.raises(SourceError, match=r"two columns of the same name, .* rename one"):
+                FrameSource(table, "people").read(private=private)
+
+
+def test_types_that_are_mixed_tell_nothing_of_a_private_table() -> None:
+    source = FrameSource(pd.DataFrame({"a": ["Secretville", 7]}), "people")
+
+    with pytest.raises(PrivateValuesError) as caught:
+        source.read(private=True)
+    assert "Secretville" not in str(caught.value)
+    assert caught.value.__context__ is caught.value.__cause__ is None
+    with pytest.raises(SourceError, match="give each column values of one type"):
+        source.read(private=False)
+
+
+def test_nothing_of_the_table_is_told() -> None:
+    source = FrameSource(pd.DataFrame({"town": ["Secretville"]}), "people")
+    told = [repr(source), source.identity(), source.describe(), str(source.to_dict())]
+
+    assert not any("Secretville" in text or "town" in text for text in told)
+    assert source.describe() == "pandas DataFrame in memory"
+    assert isinstance(source, Source)
+    assert source.restricted_because is None
+
+
+def test_a_source_is_known_by_its_name_and_a_public_table_by_the_object() -> None:
+    table, other = pd.DataFrame({"a": [1]}), pd.DataFrame({"a": [2]})
+
+    assert FrameSource(table, "p").identity() == FrameSource(other, "p").identity()
+    assert FrameSource(table, "p").identity() != FrameSource(table, "q").identity()
+    assert same_rows(FrameSource(table, "p"), FrameSource(table, "q"))
+    assert not same_rows(FrameSource(table, "p"), FrameSource(other, "p"))
+    assert not same_rows(FrameSource(table, "p"), ParquetSource("p"))
