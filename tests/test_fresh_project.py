@@ -105,7 +105,7 @@ def only_the_package_arrives(project: Project) -> None:
     found = project.call(
         "python",
         "-c",
-        "import jam_dagster; from jam_dagster.mechanisms import kernels;"
+        "import jam_dagster; from jam_dagster.models.graphical import kernels;"
         "print(jam_dagster.__file__, kernels.library() is not None)",
     )
     # Where there was no compiler, NumPy does the same.

@@ -26,7 +26,9 @@ from jam_dagster.pipeline.budget.labels import LABEL_TAG
 from jam_dagster.pipeline.storage.archive import holds_draws_of, stored_draws
 from jam_dagster.privacy import Budget, Ledger, epsilon_from_rho
 from jam_dagster.privacy.ledger.key import command_line_run
+from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.tables import Domain, encode
+from tests.moved import bind_again
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 
 NUMPY = PrivacySpec(epsilon=2.0, noise="numpy", seed=7)
@@ -128,6 +130,7 @@ def test_private_assets_tell_nothing_not_even_their_number_of_rows(bench: Bench)
 
 
 def test_making_a_release_again_is_free_and_the_same(drawn: Bench) -> None:
+    bind_again(drawn.ledger, drawn.private, drawn.closed / SOURCE_KEY_FILE)
     events, table = drawn.events(), synthetic(drawn)
     again = drawn.run(UP_TO_SYNTHETIC)
     assert again.success, failure(again)
@@ -309,6 +312,7 @@ def test_configuration_does_not_change_a_granted_budget(bench: Bench) -> None:
 
 
 def test_changed_public_table_needs_a_new_edition(drawn: Bench) -> None:
+    bind_again(drawn.ledger, drawn.private, drawn.closed / SOURCE_KEY_FILE)
     events = drawn.events()
     change(drawn.public, lambda table: table.assign(sex="F"))
     told = failure(drawn.run(UP_TO_SYNTHETIC))
