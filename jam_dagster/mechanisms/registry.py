@@ -44,7 +44,8 @@ class _Registry(Mapping[str, Registration]):
         return first
 
     def __contains__(self, name: object) -> bool:
-        return name in self._found
+        # What a damaged document holds may be no name at all.
+        return isinstance(name, str) and name in self._found
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._found)
