@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -226,6 +226,7 @@ def synthesize(
     private_store: str | os.PathLike[str] | None = None,
     mechanism: str = DEFAULT_MECHANISM,
     settings: Mapping[str, Any] | None = None,
+    trusted_mechanisms: Sequence[str] = (),
     degree: int = 3,
     noise: NoiseName = "exact",
     seed: int = 0,
@@ -275,6 +276,8 @@ def synthesize(
     mechanism, settings
         The mechanism, one of `jam_dagster.mechanisms.MECHANISMS`, and what differs from its own
         defaults, such as ``{"rounds": 10}``.
+    trusted_mechanisms
+        Names of other packages whose mechanisms may make a release.
     degree
         The workload is all marginals of this many attributes.
     noise
@@ -344,6 +347,7 @@ def synthesize(
         domain=_domain(domain),
         mechanism=mechanism,
         settings={} if settings is None else settings,
+        trusted_mechanisms=tuple(trusted_mechanisms),
         degree=degree,
         seed=seed,
         noise=noise,
