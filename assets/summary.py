@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jam_dagster.errors import InputError
-from jam_dagster.evaluation import WorkloadError
+from jam_dagster.evaluation import WorkloadErrors
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.pipeline import LedgerResource, ReleaseStoreResource
 from jam_dagster.pipeline.storage.formats import ErrorFormat
@@ -95,7 +95,7 @@ def _spent(ledger: object, release: str, transcript: Transcript) -> str:
     )
 
 
-def _errors(errors: WorkloadError) -> str:
+def _errors(errors: WorkloadErrors) -> str:
     known = (("synthetic", errors.synthetic), ("public", errors.public))
     told = ", ".join(f"{name} {error.mean:.4f}" for name, error in known if error is not None)
     return f"{told or 'not measured'} (of 2, over the workload)"

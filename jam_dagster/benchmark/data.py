@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jam_dagster.common.redaction import withheld
+from jam_dagster.common.redaction import redacted
 from jam_dagster.common.validation import as_integer, as_text, check_keys
 from jam_dagster.errors import InputError, SourceError, SpecificationError
 from jam_dagster.privacy.ledger.key import canonical_digest
@@ -25,7 +25,7 @@ from jam_dagster.tables import (
     source_from_config,
 )
 from jam_dagster.tables.codes.table import digest_of
-from jam_dagster.tables.sources.relative_paths import anchored
+from jam_dagster.tables.sources.relative_paths import absolute_paths
 
 FOLDER_VARIABLE = "JAM_DATA"
 
@@ -141,7 +141,7 @@ class SplitFiles:
         if "name" not in given:
             raise SpecificationError("a split needs a name")
         for key in set(given) & {"private", "public", "domain"}:
-            given[key] = anchored(given[key], folder)
+            given[key] = absolute_paths(given[key], folder)
         return cls(**given)
 
     def to_dict(self) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class SplitFiles:
             If a file cannot be read as a table.
         """
         # What libraries say of a file that they cannot read may quote it.
-        with withheld(f"reading the split {self.name!r}"):
+        with redacted(f"reading the split {self.name!r}"):
             split = self._whole(data)
         if split.public is None or self.public_rows is None:
             return split

@@ -20,7 +20,7 @@ from jam_dagster.benchmark.runs import (
 )
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.evaluation.best_mixture import best_mixture
-from jam_dagster.evaluation.workload_error import IndependentTable, TableError, table_errors
+from jam_dagster.evaluation.workload_error import IndependentTable, TableErrors, table_errors
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import MarginalSource, Workload
 
@@ -150,7 +150,7 @@ def _baseline(run: Run, split: Split) -> Row:
     return {**_errors(error, None), "seconds": seconds, "rho_spent": 0.0}
 
 
-def _errors(table: TableError | None, model: TableError | None) -> Row:
+def _errors(table: TableErrors | None, model: TableErrors | None) -> Row:
     return {
         "error_mean": None if table is None else table.mean,
         "error_max": None if table is None else table.maximum,

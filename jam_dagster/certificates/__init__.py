@@ -6,11 +6,11 @@ where one is given.
 
 from jam_dagster.certificates.certificate import Certificate
 from jam_dagster.certificates.facts import (
-    Asked,
     DomainFacts,
     Entry,
     FileHash,
     PaidDraw,
+    RequestedBudget,
     Sampling,
     Standing,
 )
@@ -21,7 +21,6 @@ from jam_dagster.certificates.verification import Finding, verify
 from jam_dagster.certificates.wording import Condition
 
 __all__ = [
-    "Asked",
     "Certificate",
     "Condition",
     "DomainFacts",
@@ -29,6 +28,7 @@ __all__ = [
     "FileHash",
     "Finding",
     "PaidDraw",
+    "RequestedBudget",
     "Sampling",
     "Standing",
     "certify",

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.certificates.charges import charge_faults, spent_units
 from jam_dagster.certificates.facts import (
     VERSION,
-    Asked,
     DomainFacts,
     Entry,
     FileHash,
     MechanismPackage,
     PaidDraw,
     ReleaseFacts,
+    RequestedBudget,
     Sampling,
     Signature,
     Standing,
@@ -205,7 +205,7 @@ class Certificate(ReleaseFacts):
             records=content["privacy"]["records"]["n"],
             domain=DomainFacts(**content["domain"]),
             source_restriction=content["source_restriction"],
-            asked=Asked(**asked),
+            asked=RequestedBudget(**asked),
             noise=content["noise"]["backend"],
             draws=tuple(PaidDraw(one.pop("share"), NoiseCall(**one)) for one in calls),
             entries=tuple(Entry(**one) for one in ledger["entries"]) if ledger else (),

@@ -91,7 +91,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedBudget:
     """What was asked of the budget: (epsilon, delta) of the whole release, and rho by share."""
 
     epsilon: float
@@ -261,7 +261,7 @@ class ReleaseFacts:
     records: int
     domain: DomainFacts
     source_restriction: str | None
-    asked: Asked
+    asked: RequestedBudget
     noise: str
     draws: tuple[PaidDraw, ...]
     entries: tuple[Entry, ...]

@@ -20,12 +20,12 @@ from jam_dagster.certificates.certificate import Certificate
 from jam_dagster.certificates.facts import (
     EVALUATION_SHARE,
     MECHANISM_SHARE,
-    Asked,
     DomainFacts,
     Entry,
     FileHash,
     MechanismPackage,
     PaidDraw,
+    RequestedBudget,
     Sampling,
     Standing,
 )
@@ -56,7 +56,7 @@ def certify(
     *,
     key: ReleaseKey,
     specification: Mapping[str, Any],
-    asked: Asked,
+    asked: RequestedBudget,
     transcript: Transcript,
     domain: Domain,
     evaluation: NoiseCall | None = None,

@@ -75,7 +75,7 @@ def draft(
     jam-dagster domain draft --public pub.csv --private priv.csv --research --out domain.yaml
     ```
     """
-    from jam_dagster.common.redaction import withheld
+    from jam_dagster.common.redaction import redacted
     from jam_dagster.tables import draft_domain, wide_attributes
 
     if private is not None and not research:
@@ -94,9 +94,9 @@ def draft(
     public_records = source(public).read(private=False)
     private_records = None
     if private is not None:
-        with withheld("reading the private table"):
+        with redacted("reading the private table"):
             private_records = source(private).read(private=True)
-    with withheld("drafting the domain"):
+    with redacted("drafting the domain"):
         domain = draft_domain(
             public_records,
             private=private_records,

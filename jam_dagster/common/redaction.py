@@ -24,7 +24,7 @@ _OF_THE_DISK = frozenset(
 """Faults of the disk or its permissions: no value of a table brings them about."""
 
 
-class withheld(ContextDecorator):  # noqa: N801 - read as a statement: with withheld("encoding"):
+class redacted(ContextDecorator):  # noqa: N801 - read as a statement: with redacted("encoding"):
     """Context manager: an unexpected error inside becomes one that cannot hold a private value.
 
     What libraries raise often quotes the value they stumbled over, and ends in logs that many
@@ -84,7 +84,7 @@ class withheld(ContextDecorator):  # noqa: N801 - read as a statement: with with
             raise
 
 
-class private_values(ContextDecorator):  # noqa: N801 - as `withheld`
+class private_values(ContextDecorator):  # noqa: N801 - as `redacted`
     """Context manager: whatever fails inside depends on values of a private table.
 
     Any exception but an interrupt is replaced by a `PrivateValuesError`, which is the same for

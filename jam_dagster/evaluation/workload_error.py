@@ -42,7 +42,7 @@ MEANS_STEP = "evaluation/means"
 
 
 @dataclass(frozen=True)
-class TableError:
+class TableErrors:
     """The workload error of one table.
 
     Parameters
@@ -65,7 +65,7 @@ class TableError:
 
 
 @dataclass(frozen=True)
-class WorkloadError:
+class WorkloadErrors:
     """The workload errors of a release: of its synthetic table and of what it is compared with.
 
     Parameters
@@ -91,16 +91,16 @@ class WorkloadError:
     """
 
     mode: EvaluationMode
-    synthetic: TableError | None = None
-    public: TableError | None = None
-    independent: TableError | None = None
+    synthetic: TableErrors | None = None
+    public: TableErrors | None = None
+    independent: TableErrors | None = None
     sigma: float = 0.0
     rho: float = 0.0
     call: NoiseCall | None = None
     sample_equivalent: int | None = None
 
     @classmethod
-    def unknown(cls, draws: Draws | None) -> WorkloadError:
+    def unknown(cls, draws: Draws | None) -> WorkloadErrors:
         """Return that the errors were not learned, with what was charged for them all the same."""
         calls = () if draws is None else draws.calls
         return cls("off", rho=sum(call.rho for call in calls), call=calls[-1] if calls else None)
@@ -186,7 +186,7 @@ def workload_error(
     mode: EvaluationMode,
     draws: Draws | None = None,
     records: int | None = None,
-) -> WorkloadError:
+) -> WorkloadErrors:
     """Measure how well a synthetic and a public table answer a workload.
 
     Parameters
@@ -212,7 +212,7 @@ def workload_error(
 
     Returns
     -------
-    WorkloadError
+    WorkloadErrors
         Noisy means are reported as they were drawn; with little budget they can fall below 0.
 
     Raises
@@ -233,7 +233,7 @@ def workload_error(
             f"evaluation mode must be one of {', '.join(get_args(EvaluationMode))}; got {mode!r}."
         )
     if mode == "off":
-        return WorkloadError(mode)
+        return WorkloadErrors(mode)
     judged = {"synthetic": synthetic}
     if public is not None:
         judged["public"] = public
@@ -250,7 +250,7 @@ def workload_error(
             name: _table_error(row, workload) for name, row in zip(baselines, errors, strict=True)
         }
         sampled = SampleErrors(private, workload).equivalent(gathered["synthetic"].mean)
-        return WorkloadError(
+        return WorkloadErrors(
             mode,
             gathered["synthetic"],
             gathered.get("public"),
@@ -278,10 +278,10 @@ def workload_error(
         l2_sensitivity=draws.neighbours.mean_errors_l2(records, means=len(errors)),
         rho=rho,
     )
-    noisy = {name: TableError(float(mean)) for name, mean in zip(judged, means, strict=True)}
+    noisy = {name: TableErrors(float(mean)) for name, mean in zip(judged, means, strict=True)}
     # Of what is released only: the synthetic table stands in for the private one.
     sampled = SampleErrors(synthetic, workload, records=records).equivalent(noisy["synthetic"].mean)
-    return WorkloadError(
+    return WorkloadErrors(
         mode,
         noisy["synthetic"],
         noisy.get("public"),
@@ -292,7 +292,7 @@ def workload_error(
     )
 
 
-def compare_with_public(error: WorkloadError, *, level: float = 0.05) -> PublicComparison | None:
+def compare_with_public(error: WorkloadErrors, *, level: float = 0.05) -> PublicComparison | None:
     """Say whether the synthetic table is worse than the public one, beyond what noise explains.
 
     Parameters
@@ -368,7 +368,7 @@ def table_errors(
     private: MarginalSource,
     tables: Sequence[MarginalSource | IndependentTable],
     workload: Workload,
-) -> list[TableError]:
+) -> list[TableErrors]:
     """Return the exact errors of several tables or models, which are restricted.
 
     The private counts are taken once for all of them.
@@ -459,9 +459,9 @@ def _weighted_mean(errors: np.ndarray, workload: Workload) -> float:
     return float(np.average(errors, weights=workload.weights))
 
 
-def _table_error(errors: np.ndarray, workload: Workload) -> TableError:
+def _table_error(errors: np.ndarray, workload: Workload) -> TableErrors:
     """Gather one table's errors."""
-    return TableError(
+    return TableErrors(
         mean=_weighted_mean(errors, workload),
         maximum=float(errors.max()),
         per_marginal=dict(zip(workload.cliques, errors.tolist(), strict=True)),

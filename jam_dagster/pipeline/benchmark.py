@@ -21,7 +21,12 @@ from jam_dagster.common.variables import expanded
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.pipeline.budget.labels import LABEL_TAG, PrivacyLabel
 from jam_dagster.pipeline.launch import NO_CONFIG
-from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE, Configured, described, told_where
+from jam_dagster.pipeline.yaml.configuration import (
+    NOTHING_DONE,
+    Configured,
+    described,
+    error_location,
+)
 
 RUNS, FIGURES = "benchmark_runs", "benchmark_figures"
 POOL = "jam_benchmark"
@@ -256,12 +261,12 @@ class Benchmark(dg.Component, Configured):
         """Build the definitions; relative paths are relative to the folder of ``defs.yaml``."""
         folder = Path(context.path)
         folder = folder if folder.is_dir() else folder.parent
-        with told_where(context, "grid"):
+        with error_location(context, "grid"):
             beside = folder / self.grid
             grid = load_grid(beside if beside.is_file() else self.grid)
-        with told_where(context, "out"):
+        with error_location(context, "out"):
             out = _folder("out", self.out, folder)
-        with told_where(context, "data"):
+        with error_location(context, "data"):
             data = None if self.data is None else _folder("data", self.data, folder)
-        with told_where(context):
+        with error_location(context):
             return build_benchmark(grid, out=out, data=data, name=self.name, limit_s=self.limit)

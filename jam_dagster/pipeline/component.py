@@ -12,7 +12,7 @@ from dagster.components.scaffold.scaffold import scaffold_with
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline.build import build_synthetic_release
-from jam_dagster.pipeline.yaml.configuration import Configured, described, told_where, valued
+from jam_dagster.pipeline.yaml.configuration import Configured, described, error_location, valued
 from jam_dagster.pipeline.yaml.scaffold import SyntheticReleaseScaffolder
 from jam_dagster.pipeline.yaml.schemas import DOMAIN, MECHANISM, PARTITIONS, PUBLIC, SOURCE
 from jam_dagster.pipeline.yaml.sections import (
@@ -23,7 +23,7 @@ from jam_dagster.pipeline.yaml.sections import (
     WorkloadSpec,
 )
 from jam_dagster.tables import Domain, public_from_config, source_from_config
-from jam_dagster.tables.sources.relative_paths import anchored
+from jam_dagster.tables.sources.relative_paths import absolute_paths
 
 
 @scaffold_with(SyntheticReleaseScaffolder)
@@ -145,14 +145,14 @@ class SyntheticRelease(dg.Component, Configured):
         """
         folder = Path(context.path)
         folder = folder if folder.is_dir() else folder.parent
-        with told_where(context, "private"):
-            private = source_from_config(anchored(self.private, folder))
-        with told_where(context, "public"):
+        with error_location(context, "private"):
+            private = source_from_config(absolute_paths(self.private, folder))
+        with error_location(context, "public"):
             given = self.public
-            public = None if given is None else public_from_config(anchored(given, folder))
-        with told_where(context, "domain"):
+            public = None if given is None else public_from_config(absolute_paths(given, folder))
+        with error_location(context, "domain"):
             domain = domain_from_config(self.domain, folder)
-        with told_where(context):
+        with error_location(context):
             return build_synthetic_release(
                 self.release,
                 dataset=self.dataset,

@@ -37,7 +37,7 @@ from jam_dagster.tables.sources.frame import ARROW_STREAM
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jam_dagster.evaluation import EvaluationMode, WorkloadError
+    from jam_dagster.evaluation import EvaluationMode, WorkloadErrors
     from jam_dagster.mechanisms import Model
     from jam_dagster.privacy import Ledger, NoiseName
     from jam_dagster.privacy.sensitivity import Relation
@@ -98,7 +98,7 @@ class FrameRelease:
         return self._made.table.copy(deep=False)
 
     @property
-    def errors(self) -> WorkloadError:
+    def errors(self) -> WorkloadErrors:
         """The workload errors; in mode ``"exact"`` they are restricted."""
         return self._made.errors
 

@@ -25,7 +25,7 @@ from jam_dagster.tables import (
     public_from_config,
     source_from_config,
 )
-from jam_dagster.tables.sources.relative_paths import anchored
+from jam_dagster.tables.sources.relative_paths import absolute_paths
 
 # By section: the keys, each with the name that a synthesis has for it.
 SECTIONS: dict[str, dict[str, str]] = {
@@ -115,7 +115,7 @@ def private_of(path: Path) -> Source | None:
     """
     file = path / "defs.yaml" if path.is_dir() else path
     try:
-        return source_from_config(anchored(_attributes(file).get("private"), file.parent))
+        return source_from_config(absolute_paths(_attributes(file).get("private"), file.parent))
     except SpecificationError:
         return None
 
@@ -197,7 +197,7 @@ def _value(where: str, name: str, value: Any) -> Any:
 
 def _public(config: Any, folder: Path) -> Any:
     try:
-        public = public_from_config(anchored(config, folder))
+        public = public_from_config(absolute_paths(config, folder))
     except SpecificationError as error:
         raise SpecificationError(
             f"public: {error}. Name a table that stands for it with --public."

@@ -22,7 +22,7 @@ from jam_dagster.tables.codes.privacy_unit import KEY_BYTES
 
 if TYPE_CHECKING:
     from jam_dagster.certificates import Certificate
-    from jam_dagster.evaluation import WorkloadError
+    from jam_dagster.evaluation import WorkloadErrors
     from jam_dagster.privacy import Neighbours
     from jam_dagster.tables import Domain
 
@@ -360,7 +360,7 @@ class ReleaseFolder:
         )
         return transcript if found == wanted else None
 
-    def write_errors(self, errors: WorkloadError) -> None:
+    def write_errors(self, errors: WorkloadErrors) -> None:
         """Write the workload errors, if they were measured, to where their readers are.
 
         Beside them stand the mode, the standard deviation of the noise in each mean, and the
@@ -401,7 +401,7 @@ class ReleaseFolder:
             shown = render_certificate(certificate)
             self._write(self.certificate.with_suffix(".html"), shown, False)
 
-    def released_files(self, *, errors: WorkloadError, report: bool) -> dict[str, Path | UPath]:
+    def released_files(self, *, errors: WorkloadErrors, report: bool) -> dict[str, Path | UPath]:
         """Return what the certificate vouches for: only what this run has written.
 
         Parameters

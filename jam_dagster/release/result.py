@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jam_dagster.evaluation import WorkloadError
+    from jam_dagster.evaluation import WorkloadErrors
     from jam_dagster.evaluation.expectations import ExpectationResult
 
 
@@ -53,7 +53,7 @@ class Synthesis:
     """
 
     table: pd.DataFrame = field(repr=False)
-    errors: WorkloadError
+    errors: WorkloadErrors
     sampling_error: float
     seconds: dict[str, float]
     peak_memory_mb: float

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jam_dagster.certificates import Asked, certify, write_table
+from jam_dagster.certificates import RequestedBudget, certify, write_table
 from jam_dagster.certificates.signing import Signer, configured_signer
-from jam_dagster.common.redaction import withheld
+from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
-from jam_dagster.evaluation import WorkloadError, workload_error
+from jam_dagster.evaluation import WorkloadErrors, workload_error
 from jam_dagster.evaluation.bounds.error_bounds import known_bounds
 from jam_dagster.evaluation.expectations import ExpectationResult, validate
 from jam_dagster.mechanisms import Round, load_model, sampling_generator
-from jam_dagster.models.graphical.sampling import sampling_error
+from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy import ReleaseKey
 from jam_dagster.privacy.ledger.key import canonical_digest
 from jam_dagster.privacy.warnings import configuration_warnings
@@ -168,7 +168,7 @@ def _synthesize(
     key = _row_key(request, folder, described, tell)
     private = _private_table(request, domain, key, watch)
     public_n = private.records if protection.neighbours.records_public else None
-    with withheld("reading the private table"), private_values():
+    with redacted("reading the private table"), private_values():
         if public_n == 0:
             raise InputError("The private table has no rows: give a table that has.")
     contents = _contents(request, private)
@@ -186,7 +186,7 @@ def _synthesize(
         folder.keep_row_key(key)
     domain.save(folder.domain)
 
-    with watch.stage("mechanism"), withheld("the mechanism"):
+    with watch.stage("mechanism"), redacted("the mechanism"):
         finished = folder.finished(
             noise=request.noise,
             mechanism=mechanism.name,
@@ -219,11 +219,11 @@ def _synthesize(
             else np.random.default_rng(request.seed)
         )
         synthetic = model.sample(transcript.records, rng)
-        rounding = sampling_error(model, synthetic)
+        rounding = sampling_distance(model, synthetic)
         table = decode(synthetic, rng)
         write_table(table, folder.table)
 
-    with watch.stage("evaluate"), withheld("the evaluation"):
+    with watch.stage("evaluate"), redacted("the evaluation"):
         errors = _evaluate(
             request, private, synthetic, public, workload, transcript.records, funds, tell
         )
@@ -232,7 +232,7 @@ def _synthesize(
 
     checks: list[ExpectationResult] = []
     if request.wants_checks:
-        with watch.stage("checks"), withheld("the checks"):
+        with watch.stage("checks"), redacted("the checks"):
             found = validate(
                 table,
                 domain,
@@ -251,7 +251,7 @@ def _synthesize(
             folder.write_checks(checked, found.to_json(), restricted=research)
 
     if request.wants_report:
-        with watch.stage("report"), withheld("the report"):
+        with watch.stage("report"), redacted("the report"):
             page = partial(
                 render_report,
                 _facts(request, funding),
@@ -273,7 +273,7 @@ def _synthesize(
             folder.released_files(errors=errors, report=request.wants_report),
             key=release_key,
             specification=described["specification"],
-            asked=Asked(request.epsilon, request.delta, request.shares()),
+            asked=RequestedBudget(request.epsilon, request.delta, request.shares()),
             transcript=transcript,
             domain=domain,
             evaluation=errors.call,
@@ -355,14 +355,14 @@ def _private_table(
     """Return the private table, once every record of it lies in the domain."""
     source, unit = request.private, request.protection.unit
     if isinstance(source, ParquetSource):
-        with watch.stage("encode"), withheld("reading and encoding the private table"):
+        with watch.stage("encode"), redacted("reading and encoding the private table"):
             limited = source if unit is None else LimitedParquet.of(source, unit, key)
             return encode_parquet(limited, domain, private=True)
-    with watch.stage("read"), withheld("reading the private table"):
+    with watch.stage("read"), redacted("reading the private table"):
         records = source.read(private=True)
         if unit is not None:
             records = unit.limit(records, key)
-    with watch.stage("encode"), withheld("encoding the private table"):
+    with watch.stage("encode"), redacted("encoding the private table"):
         return encode(records, domain, private=True)
 
 
@@ -374,7 +374,7 @@ def _contents(request: SynthesisRequest, private: MarginalSource) -> str | None:
     """
     if not isinstance(request.private, FrameSource) or not isinstance(private, EncodedTable):
         return None
-    with withheld("reading the private table"):
+    with redacted("reading the private table"):
         return contents_digest(private)
 
 
@@ -456,7 +456,7 @@ def _evaluate(
     records: int,
     funds: Funds,
     tell: Callable[[str], None],
-) -> WorkloadError:
+) -> WorkloadErrors:
     if request.evaluation_mode != "private":
         return workload_error(
             private,
@@ -475,6 +475,6 @@ def _evaluate(
         # The synthetic table is there and paid for; that its error is unknown is no reason to
         # withhold it.
         tell(f"The workload errors are lost: {lost}")
-        errors = WorkloadError.unknown(draws)
+        errors = WorkloadErrors.unknown(draws)
     funds.close(EVALUATION)
     return errors

@@ -22,7 +22,7 @@ from jam_dagster.reports.plot_style import chart_of, png, styled, svg
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.bounds.table import ErrorBounds
-    from jam_dagster.evaluation.workload_error import WorkloadError
+    from jam_dagster.evaluation.workload_error import WorkloadErrors
     from jam_dagster.mechanisms.loops.transcript import Transcript
     from jam_dagster.reports.plot_style import Chart
 
@@ -165,7 +165,7 @@ def choices_per_round(transcript: Transcript) -> Chart:
     return styled(chart)
 
 
-def error_by_marginal(error: WorkloadError) -> Chart:
+def error_by_marginal(error: WorkloadErrors) -> Chart:
     """Plot every marginal's error in the synthetic against that in the public table.
 
     Where there is no public table, against that of independent attributes. Restricted: the errors

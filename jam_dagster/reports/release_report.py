@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.common.html_pages import environment
 from jam_dagster.errors import InputError, PrivacyLabelError
 from jam_dagster.evaluation.expectation_specs import ExpectationResult
-from jam_dagster.evaluation.workload_error import WorkloadError, compare_with_public
+from jam_dagster.evaluation.workload_error import WorkloadErrors, compare_with_public
 from jam_dagster.privacy.accounting import epsilon_from_rho
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 from jam_dagster.privacy.warnings import configuration_warnings
@@ -100,7 +100,7 @@ def render_report(
     synthetic: MarginalSource,
     public: MarginalSource | None,
     checks: Sequence[ExpectationResult] = (),
-    error: WorkloadError | None = None,
+    error: WorkloadErrors | None = None,
     bounds: ErrorBounds | None = None,
     history: Sequence[PartitionRelease] = (),
     restricted: bool = False,
@@ -261,7 +261,7 @@ def _guarantee(facts: ReleaseFacts, neighbours: Neighbours) -> dict[str, Any]:
 
 
 def _budget(
-    facts: ReleaseFacts, transcript: Transcript, error: WorkloadError | None
+    facts: ReleaseFacts, transcript: Transcript, error: WorkloadErrors | None
 ) -> dict[str, Any]:
     """Tell where the release's rho went; the parts add up to what was reserved."""
     reserved = math.fsum(facts.reserved.values())

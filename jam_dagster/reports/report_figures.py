@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from jam_dagster.evaluation.bounds.table import ErrorBounds
-    from jam_dagster.evaluation.workload_error import WorkloadError
+    from jam_dagster.evaluation.workload_error import WorkloadErrors
     from jam_dagster.mechanisms.loops.transcript import Transcript
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.domain.domain import Domain
@@ -87,7 +87,7 @@ def round_figures(transcript: Transcript) -> dict[str, Figure]:
     }
 
 
-def error_figure(error: WorkloadError) -> Figure:
+def error_figure(error: WorkloadErrors) -> Figure:
     """Draw exact errors by marginal; restricted."""
     synthetic = (error.synthetic and error.synthetic.per_marginal) or {}
     baseline = error.public or error.independent

@@ -1,6 +1,6 @@
 """Tables: their domain, encoding, sources, workloads and marginals. Nothing here adds noise."""
 
-from jam_dagster.common.redaction import keeping_details, private_values, withheld
+from jam_dagster.common.redaction import keeping_details, private_values, redacted
 from jam_dagster.tables.codes.encode import decode, encode, encode_chunks
 from jam_dagster.tables.codes.marginals import MarginalSource, marginal_blocks
 from jam_dagster.tables.codes.parquet_counting import ParquetTable, encode_parquet
@@ -79,6 +79,7 @@ __all__ = [
     "marginal_blocks",
     "private_values",
     "public_from_config",
+    "redacted",
     "secret_key",
     "seeded_key",
     "simulate_census",
@@ -86,5 +87,4 @@ __all__ = [
     "source_from_config",
     "stratified_split",
     "wide_attributes",
-    "withheld",
 ]

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 from jam_dagster.certificates import (
-    Asked,
     Certificate,
     FileHash,
     Finding,
+    RequestedBudget,
     certify,
     held,
     released_files,
@@ -40,7 +40,7 @@ def certified(folder: Path, mechanism: Mechanism, neighbours: Neighbours) -> Cer
     frame = pd.DataFrame({name: rng.integers(0, size, 300) for name, size in domain.sizes.items()})
     table = EncodedTable.from_frame(domain, frame)
     frame.to_csv(folder / "public.csv", index=False)
-    asked = Asked(10.0, 1e-9, {"mechanism": 1.0})
+    asked = RequestedBudget(10.0, 1e-9, {"mechanism": 1.0})
     draws = Draws(SeededNoise(0), UnledgeredAccount(1.0), neighbours=neighbours)
     made = mechanism.run(table, table, Workload.specified(domain, WORKLOAD), draws)
     seed = sampling_generator(made.transcript)

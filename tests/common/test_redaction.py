@@ -5,7 +5,7 @@ import traceback
 
 import pytest
 
-from jam_dagster.common.redaction import withheld
+from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import (
     InputError,
     OutsideDomainError,
@@ -29,7 +29,7 @@ def shown(error):
 
 
 def test_an_unexpected_error_loses_its_message_and_its_chain():
-    with pytest.raises(PrivateStepError) as caught, withheld("reading the table"):
+    with pytest.raises(PrivateStepError) as caught, redacted("reading the table"):
         failing(ValueError)
     assert SENTINEL not in shown(caught.value)
     assert caught.value.__cause__ is None
@@ -41,7 +41,7 @@ def test_an_unexpected_error_loses_its_message_and_its_chain():
 
 
 def test_nothing_that_the_traceback_holds_leads_to_the_original_error():
-    with pytest.raises(PrivateStepError) as caught, withheld("a step"):
+    with pytest.raises(PrivateStepError) as caught, redacted("a step"):
         failing(ValueError)
     trace = caught.value.__traceback__
     while trace is not None:
@@ -53,7 +53,7 @@ def test_nothing_that_the_traceback_holds_leads_to_the_original_error():
 
 @pytest.mark.parametrize("kind", [InputError, KeyboardInterrupt])
 def test_own_errors_and_interrupts_pass_without_their_chain(kind):
-    with pytest.raises(kind) as caught, withheld("a step"):
+    with pytest.raises(kind) as caught, redacted("a step"):
         failing(kind, "what is wrong")
     assert str(caught.value) == "what is wrong"
     assert SENTINEL not in shown(caught.value)
@@ -64,13 +64,13 @@ def test_an_error_inside_an_outer_handler_is_not_chained_to_it():
     try:
         raise KeyError(SENTINEL)
     except KeyError:
-        with pytest.raises(PrivateStepError) as caught, withheld("a step"):
+        with pytest.raises(PrivateStepError) as caught, redacted("a step"):
             failing(ValueError)
     assert SENTINEL not in shown(caught.value)
 
 
 def test_it_decorates_functions_and_lets_results_through():
-    @withheld("a step")
+    @redacted("a step")
     def twice(number):
         return 2 * number
 
@@ -83,7 +83,7 @@ def test_it_decorates_functions_and_lets_results_through():
     "number", [errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS], ids=errno.errorcode.get
 )
 def test_a_fault_of_the_disk_is_named_and_nothing_else_of_it(number):
-    with pytest.raises(PrivateStepError) as caught, withheld("a step"):
+    with pytest.raises(PrivateStepError) as caught, redacted("a step"):
         raise OSError(number, f"of {SENTINEL}", f"/store/{SENTINEL}")
     assert f"The system says: {os.strerror(number)}." in str(caught.value)
     assert SENTINEL not in shown(caught.value)
@@ -95,7 +95,7 @@ def test_a_fault_of_the_disk_is_named_and_nothing_else_of_it(number):
     ids=["another number", "no number", "another kind"],
 )
 def test_other_faults_stay_withheld(error):
-    with pytest.raises(PrivateStepError) as caught, withheld("a step"):
+    with pytest.raises(PrivateStepError) as caught, redacted("a step"):
         raise error
     assert "The system says" not in str(caught.value)
     assert SENTINEL not in shown(caught.value)
@@ -106,16 +106,16 @@ def test_details_go_to_whoever_keeps_them():
     with (
         pytest.raises(PrivateValuesError),
         keeping_details(kept.append),
-        withheld("the outer step"),
+        redacted("the outer step"),
         private_values(),
-        withheld("reading the table"),
+        redacted("reading the table"),
     ):
         failing(ValueError)
     (details,) = kept
     assert details.startswith("reading the table\n")
     assert f"ValueError: could not convert {SENTINEL}" in details
     assert f"KeyError: '{SENTINEL}'" in details
-    with pytest.raises(PrivateStepError), withheld("a step"):
+    with pytest.raises(PrivateStepError), redacted("a step"):
         failing(ValueError)
     assert len(kept) == 1
 
@@ -132,7 +132,7 @@ def test_an_error_that_cannot_be_explained_is_still_the_error():
 def test_whatever_depends_on_private_values_is_one_error(kind):
     told = []
     for action in (with_values, each_line):
-        with pytest.raises(PrivateValuesError) as caught, withheld("a step"):
+        with pytest.raises(PrivateValuesError) as caught, redacted("a step"):
             action(kind)
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None

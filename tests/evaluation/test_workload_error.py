@@ -15,8 +15,8 @@ import pytest
 
 from jam_dagster.errors import DomainError, InputError, LostDrawError, SpecificationError
 from jam_dagster.evaluation import (
-    TableError,
-    WorkloadError,
+    TableErrors,
+    WorkloadErrors,
     compare_with_public,
     marginal_errors,
     workload_error,
@@ -137,7 +137,7 @@ def test_off_reads_nothing() -> None:
 
     nothing = Unreadable()
     error = workload_error(nothing, nothing, nothing, nothing, mode="off")  # type: ignore[arg-type]
-    assert error == WorkloadError("off")
+    assert error == WorkloadErrors("off")
     assert error.to_dict() == {"synthetic": None, "public": None, "independent": None}
     assert compare_with_public(error) is None
 
@@ -171,7 +171,7 @@ def test_private_mode_charges_the_whole_account_once(
 
     assert error.call is not None
     assert (error.call.rho, error.call.scale, error.call.lost) == (0.25, error.sigma, False)
-    unknown = WorkloadError.unknown(lost)
+    unknown = WorkloadErrors.unknown(lost)
     assert unknown.call is not None
     assert (unknown.mode, unknown.rho, unknown.call.lost) == ("off", 0.25, True)
 
@@ -219,9 +219,9 @@ def test_the_noisy_means_have_the_stated_standard_error(
 
 
 def test_a_table_is_worse_only_beyond_what_noise_explains() -> None:
-    def measured(difference: float) -> WorkloadError:
-        return WorkloadError(
-            "private", TableError(0.3 + difference), TableError(0.3), sigma=0.1, rho=1.0
+    def measured(difference: float) -> WorkloadErrors:
+        return WorkloadErrors(
+            "private", TableErrors(0.3 + difference), TableErrors(0.3), sigma=0.1, rho=1.0
         )
 
     threshold = 1.6448536 * 0.1 * np.sqrt(2)
@@ -248,7 +248,7 @@ def test_two_equal_tables_are_called_worse_at_the_stated_level() -> None:
         for a, b in noisy
         if (
             comparison := compare_with_public(
-                WorkloadError("private", TableError(a), TableError(b), sigma=0.1, rho=1.0)
+                WorkloadErrors("private", TableErrors(a), TableErrors(b), sigma=0.1, rho=1.0)
             )
         )
     )
@@ -256,8 +256,8 @@ def test_two_equal_tables_are_called_worse_at_the_stated_level() -> None:
 
 
 def test_exact_errors_are_compared_as_they_are() -> None:
-    worse = compare_with_public(WorkloadError("exact", TableError(0.31), TableError(0.3)))
-    better = compare_with_public(WorkloadError("exact", TableError(0.3), TableError(0.3)))
+    worse = compare_with_public(WorkloadErrors("exact", TableErrors(0.31), TableErrors(0.3)))
+    better = compare_with_public(WorkloadErrors("exact", TableErrors(0.3), TableErrors(0.3)))
     assert worse is not None
     assert worse.worse
     assert better is not None
@@ -336,7 +336,7 @@ def test_bad_input_is_refused_before_any_charge(
     with pytest.raises(InputError, match="no attribute 'c'"):
         workload_error(*tables, Workload.of(other, [["c"]]), mode="private", draws=draws)
     with pytest.raises(SpecificationError, match="level"):
-        compare_with_public(WorkloadError("exact"), level=1.0)
+        compare_with_public(WorkloadErrors("exact"), level=1.0)
     assert purse.charges == {}
 
 

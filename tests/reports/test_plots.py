@@ -17,8 +17,8 @@ from jam_dagster.errors import InputError
 from jam_dagster.evaluation import (
     ErrorBound,
     ErrorBounds,
-    TableError,
-    WorkloadError,
+    TableErrors,
+    WorkloadErrors,
     released_marginal,
 )
 from jam_dagster.reports import plots
@@ -128,10 +128,10 @@ def test_panels_share_one_scale(release: SmallRelease) -> None:
 
 def test_errors_are_marked_by_which_table_is_closer() -> None:
     cliques = [("a", "b"), ("a", "c")]
-    error = WorkloadError(
+    error = WorkloadErrors(
         "exact",
-        TableError(0.2, 0.3, dict(zip(cliques, (0.1, 0.3), strict=True))),
-        TableError(0.2, 0.2, dict(zip(cliques, (0.2, 0.2), strict=True))),
+        TableErrors(0.2, 0.3, dict(zip(cliques, (0.1, 0.3), strict=True))),
+        TableErrors(0.2, 0.2, dict(zip(cliques, (0.2, 0.2), strict=True))),
     )
     rows = [row for row in rows_of(plots.error_by_marginal(error)) if "better" in row]
     assert [(row["synthetic"], row["baseline"], row["better"]) for row in rows] == [
@@ -139,7 +139,7 @@ def test_errors_are_marked_by_which_table_is_closer() -> None:
         (0.3, 0.2, False),
     ]
     with pytest.raises(InputError, match="mode 'exact'"):
-        plots.error_by_marginal(WorkloadError("private", TableError(0.2), TableError(0.3)))
+        plots.error_by_marginal(WorkloadErrors("private", TableErrors(0.2), TableErrors(0.3)))
 
 
 def test_bounds_are_drawn_in_order_and_told_apart() -> None:
@@ -281,11 +281,11 @@ def test_plots_do_without_a_public_table(release: SmallRelease) -> None:
         assert "synthetic" in told
         assert "public" not in told
     cliques = [("a", "b"), ("a", "c")]
-    error = WorkloadError(
+    error = WorkloadErrors(
         "exact",
-        TableError(0.2, 0.3, dict(zip(cliques, (0.1, 0.3), strict=True))),
+        TableErrors(0.2, 0.3, dict(zip(cliques, (0.1, 0.3), strict=True))),
         None,
-        TableError(0.2, 0.2, dict(zip(cliques, (0.2, 0.2), strict=True))),
+        TableErrors(0.2, 0.2, dict(zip(cliques, (0.2, 0.2), strict=True))),
     )
     told = texts(plots.svg(plots.error_by_marginal(error)))
     assert "error of the independent attributes" in told

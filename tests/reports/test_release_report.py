@@ -17,7 +17,7 @@ import pytest
 
 from jam_dagster.common import palette
 from jam_dagster.errors import InputError, PrivacyLabelError
-from jam_dagster.evaluation import ExpectationResult, TableError, WorkloadError, workload_error
+from jam_dagster.evaluation import ExpectationResult, TableErrors, WorkloadErrors, workload_error
 from jam_dagster.evaluation.bounds.error_bounds import known_bounds
 from jam_dagster.evaluation.bounds.table import ErrorBound, ErrorBounds
 from jam_dagster.mechanisms import Aim
@@ -115,14 +115,14 @@ def tiny(release: SmallRelease) -> SmallRelease:
 
 
 @pytest.fixture(scope="module")
-def exact(release: SmallRelease) -> WorkloadError:
+def exact(release: SmallRelease) -> WorkloadErrors:
     private = release.model.sample(RECORDS, np.random.default_rng(9))
     workload = Workload.all_k_way(release.domain, 2)
     return workload_error(private, release.synthetic, release.public, workload, mode="exact")
 
 
 @pytest.fixture(scope="module")
-def noisy(release: SmallRelease) -> WorkloadError:
+def noisy(release: SmallRelease) -> WorkloadErrors:
     private = release.model.sample(RECORDS, np.random.default_rng(9))
     workload = Workload.all_k_way(release.domain, 2)
     draws = Draws(SeededNoise(1), UnledgeredAccount(0.002))
@@ -132,7 +132,7 @@ def noisy(release: SmallRelease) -> WorkloadError:
 
 
 @pytest.fixture(scope="module")
-def html(release: SmallRelease, noisy: WorkloadError) -> str:
+def html(release: SmallRelease, noisy: WorkloadErrors) -> str:
     return render(release, checks=CHECKS, error=noisy)
 
 
@@ -261,7 +261,7 @@ def test_rounds_are_counted_by_what_came_of_them() -> None:
 
 
 def test_two_is_the_worst_error_only_where_the_number_of_records_is_public(
-    tiny: SmallRelease, noisy: WorkloadError, exact: WorkloadError
+    tiny: SmallRelease, noisy: WorkloadErrors, exact: WorkloadErrors
 ) -> None:
     bounds = ErrorBounds((ErrorBound(("citizen",), "none", 9000.0),), 0.95, RECORDS)
     unknown = replace(tiny.transcript, neighbours=Neighbours("add_remove"))
@@ -334,7 +334,7 @@ def test_a_public_table_that_was_released_before_is_called_so(tiny: SmallRelease
     assert "this page included" not in words
 
 
-def test_noisy_errors_come_with_their_standard_error(html: str, noisy: WorkloadError) -> None:
+def test_noisy_errors_come_with_their_standard_error(html: str, noisy: WorkloadErrors) -> None:
     words = Page(html).words()
     assert noisy.synthetic is not None
     assert f"Synthetic {noisy.synthetic.mean:.5f} {noisy.sigma:.5f}" in words
@@ -352,7 +352,7 @@ def test_failed_checks_come_first(html: str) -> None:
 
 
 def test_exact_errors_never_enter_the_page_that_leaves(
-    tiny: SmallRelease, exact: WorkloadError
+    tiny: SmallRelease, exact: WorkloadErrors
 ) -> None:
     with pytest.raises(PrivacyLabelError, match="exact errors"):
         render(tiny, error=exact)
@@ -365,7 +365,7 @@ def test_exact_errors_never_enter_the_page_that_leaves(
 
 
 def test_the_restricted_edition_tells_them_under_a_banner(
-    tiny: SmallRelease, exact: WorkloadError, noisy: WorkloadError
+    tiny: SmallRelease, exact: WorkloadErrors, noisy: WorkloadErrors
 ) -> None:
     words = Page(render(tiny, error=exact, restricted=True)).words()
     assert "Restricted: exact statistics of private data" in words
@@ -374,7 +374,7 @@ def test_the_restricted_edition_tells_them_under_a_banner(
     for clique, error in exact.synthetic.per_marginal.items():
         assert f"{' x '.join(clique)} {error:.4f}" in words
     assert "Independent attributes" in words
-    for wrong in (None, noisy, WorkloadError("off")):
+    for wrong in (None, noisy, WorkloadErrors("off")):
         with pytest.raises(InputError, match="mode 'exact'"):
             render(tiny, error=wrong, restricted=True)
 
@@ -536,8 +536,8 @@ def test_a_page_without_a_public_table_does_not_speak_of_one(release: SmallRelea
         rounds=tuple(one for one in release.transcript.rounds if one.source == "private"),
     )
     one_way = {("citizen",): 0.1, ("marital-status",): 0.2}
-    error = WorkloadError(
-        "exact", TableError(0.1, 0.2, one_way), None, TableError(0.3, 0.4, one_way)
+    error = WorkloadErrors(
+        "exact", TableErrors(0.1, 0.2, one_way), None, TableErrors(0.3, 0.4, one_way)
     )
     html = render(
         release,
@@ -553,7 +553,7 @@ def test_a_page_without_a_public_table_does_not_speak_of_one(release: SmallRelea
     assert "whose attributes hang together most" in words
     assert "closer to the private one than independent attributes are" in words
     assert "Not measured privately." in words
-    noisy = WorkloadError("private", TableError(0.1), sigma=0.01, rho=1e-3)
+    noisy = WorkloadErrors("private", TableErrors(0.1), sigma=0.01, rho=1e-3)
     assert (
         "The mean was released with noise"
         in Page(render(release, transcript=transcript, public=None, error=noisy)).words()

@@ -21,7 +21,7 @@ _BLOCK_CELLS = 1 << 20
 
 
 @dataclass(frozen=True)
-class SamplingError:
+class SamplingDistance:
     """How far a sampled table is from the model that it was sampled from.
 
     It is the error of rounding expectations to whole rows. It says nothing about the data that the
@@ -38,9 +38,9 @@ class SamplingError:
     maximum: float
 
 
-def sampling_error(
+def sampling_distance(
     model: Model, table: EncodedTable, cliques: Iterable[Sequence[str]] | None = None
-) -> SamplingError:
+) -> SamplingDistance:
     """Measure the rounding error of a table that was sampled from a model.
 
     Parameters
@@ -55,7 +55,7 @@ def sampling_error(
 
     Returns
     -------
-    SamplingError
+    SamplingDistance
 
     Raises
     ------
@@ -79,7 +79,7 @@ def sampling_error(
         float(np.abs(counts[clique] - expected[clique] * scale).sum()) / table.records
         for clique in wanted
     ]
-    return SamplingError(sum(errors) / len(errors), max(errors))
+    return SamplingDistance(sum(errors) / len(errors), max(errors))
 
 
 def sample_codes(

@@ -11,7 +11,7 @@ import pandas as pd
 from jam_dagster.errors import LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import (
     ExpectationResult,
-    WorkloadError,
+    WorkloadErrors,
     compare_with_public,
     workload_error,
 )
@@ -36,7 +36,7 @@ from jam_dagster.pipeline.graph import EVALUATION_SHARE, ReleaseGraph
 from jam_dagster.pipeline.markdown import text_of
 from jam_dagster.pipeline.storage.archive import DataFingerprint
 from jam_dagster.pipeline.storage.identity import (
-    ReleaseError,
+    ReleaseErrors,
     ReleaseRun,
     check_domains,
     check_ingestion,
@@ -76,7 +76,7 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
         synthetic_records: pd.DataFrame,
         mechanism_run: ReleaseRun,
         **inputs: MarginalSource,
-    ) -> ReleaseError:
+    ) -> ReleaseErrors:
         public = inputs.get(PUBLIC_CODES)
         partition = graph.partition_of(context)
         check_places(context)
@@ -115,17 +115,17 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
                 # The synthetic table is there and paid for; that its error is unknown is no reason
                 # to withhold it.
                 context.log.warning(f"The workload error stays unknown: {lost}")
-                measured = WorkloadError.unknown(draws)
+                measured = WorkloadErrors.unknown(draws)
         if from_ledger and spends is not None:
             spends.close(EVALUATION_SHARE, "evaluation ended")
         context.add_output_metadata(tidy(_error_metadata(graph, measured)))
         known = {one.name: getattr(measured, one.name) for one in fields(measured)}
-        return ReleaseError(**known, run=mechanism_run.digest)
+        return ReleaseErrors(**known, run=mechanism_run.digest)
 
     return error
 
 
-def _error_metadata(graph: ReleaseGraph, measured: WorkloadError) -> dict[str, Any]:
+def _error_metadata(graph: ReleaseGraph, measured: WorkloadErrors) -> dict[str, Any]:
     metadata: dict[str, Any] = {"mode": measured.mode, "rho_spent": measured.rho}
     if not graph.tells_data("workload_error"):
         return metadata | graph.withheld_note()
@@ -190,7 +190,7 @@ def _release_report_restricted(graph: ReleaseGraph) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext,
         mechanism_run: ReleaseRun,
         synthetic_records: pd.DataFrame,
-        workload_error: WorkloadError,
+        workload_error: WorkloadErrors,
         **inputs: MarginalSource,
     ) -> str:
         return _page(
@@ -216,7 +216,7 @@ def _page(
     synthetic: pd.DataFrame,
     public: MarginalSource | None,
     *,
-    error: WorkloadError | None,
+    error: WorkloadErrors | None,
     restricted: bool = False,
 ) -> str:
     partition = graph.partition_of(context)

@@ -17,7 +17,7 @@ from jam_dagster.pipeline.assets.ingestion import (
 from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.assets.previous_release import check_release_before
 from jam_dagster.pipeline.assets.source_assets import reading
-from jam_dagster.pipeline.budget.outlook import BudgetOutlook, leave, told_if_refused
+from jam_dagster.pipeline.budget.outlook import BudgetOutlook, add_outlook_to_refusal, leave
 from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.tables import Domain
@@ -82,7 +82,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         check_released_cells(spends, domain)
         before = spends.ledger.release(spends.key)
         try:
-            with told_if_refused(graph, context, spends):
+            with add_outlook_to_refusal(graph, context, spends):
                 spends.reserve(run_id=context.run.run_id)
         except (BudgetExceededError, NotApprovedError) as refused:
             yield _result(passed=False, description=literal(str(refused)))

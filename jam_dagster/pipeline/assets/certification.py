@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pandas as pd
 
-from jam_dagster.certificates import Asked, Certificate, certify, released_files
+from jam_dagster.certificates import Certificate, RequestedBudget, certify, released_files
 from jam_dagster.common.yaml_text import write_yaml
-from jam_dagster.evaluation import WorkloadError
+from jam_dagster.evaluation import WorkloadErrors
 from jam_dagster.pipeline.assets.asset_options import release_asset
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.assets.ingestion import spending
@@ -47,7 +47,7 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         context: dg.AssetExecutionContext,
         mechanism_run: ReleaseRun,
         synthetic_records: pd.DataFrame,
-        **inputs: WorkloadError,
+        **inputs: WorkloadErrors,
     ) -> Certificate:
         partition = graph.partition_of(context)
         error = inputs.get("workload_error")
@@ -77,7 +77,7 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             ),
             key=released.key,
             specification=graph.spec.specified(domain),
-            asked=Asked(released.epsilon, released.delta, released.shares),
+            asked=RequestedBudget(released.epsilon, released.delta, released.shares),
             transcript=mechanism_run.transcript,
             domain=domain,
             evaluation=None if error is None else error.call,

@@ -10,7 +10,7 @@ import pandas as pd
 
 from jam_dagster.evaluation import (
     ExpectationResult,
-    WorkloadError,
+    WorkloadErrors,
     compare_with_public,
     expectation_names,
 )
@@ -253,7 +253,7 @@ def _no_worse_than_public(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
     )
     def synthetic_no_worse_than_public(
         context: dg.AssetCheckExecutionContext,
-        workload_error: WorkloadError,
+        workload_error: WorkloadErrors,
         mechanism_run: ReleaseRun,
     ) -> dg.AssetCheckResult:
         check_tables(graph, mechanism_run, graph.partition_of(context), error=workload_error)

@@ -30,7 +30,7 @@ from jam_dagster.pipeline.assets.opening import (
 from jam_dagster.pipeline.assets.previous_release import check_release_before, public_table
 from jam_dagster.pipeline.assets.source_assets import reading
 from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
-from jam_dagster.pipeline.budget.outlook import told_if_refused
+from jam_dagster.pipeline.budget.outlook import add_outlook_to_refusal
 from jam_dagster.pipeline.budget.spending import LedgerSpending
 from jam_dagster.pipeline.graph import (
     LEDGER,
@@ -332,7 +332,7 @@ def _private_records(
             check_release_before(graph, context, domain, spends.ledger)
             bound = spends.source
             check_released_cells(spends, domain)
-            with told_if_refused(graph, context, spends):
+            with add_outlook_to_refusal(graph, context, spends):
                 spends.reserve(run_id=context.run.run_id)
 
         def read() -> pd.DataFrame:

@@ -10,7 +10,7 @@ from jam_dagster.certificates import table_csv
 from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
 from jam_dagster.evaluation import released_marginal
 from jam_dagster.mechanisms import Mechanism, Round, sampling_generator
-from jam_dagster.models.graphical.sampling import sampling_error
+from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.pipeline.assets.asset_options import release_asset, table_metadata
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
 from jam_dagster.pipeline.assets.ingestion import (
@@ -237,7 +237,7 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
             metadata["dagster/row_count"] = len(table)
         if graph.tells_data(name):
             metadata["preview"] = preview(table)
-            metadata |= sampling_error_metadata(sampling_error(mechanism_run.model, encoded))
+            metadata |= sampling_error_metadata(sampling_distance(mechanism_run.model, encoded))
             pictured = "distributions" if public is None else "compared_with_public"
             metadata[pictured] = _comparisons(mechanism_run, encoded, public)
         else:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.mechanisms import Round, Transcript
-    from jam_dagster.models.graphical.sampling import SamplingError
+    from jam_dagster.models.graphical.sampling import SamplingDistance
 
 PREVIEW_ROWS = 8
 
@@ -127,7 +127,7 @@ def _measured(one: Round) -> str:
     return one.origin if one.source == "public" else f"± {one.sigma:,.1f}"
 
 
-def sampling_error_metadata(error: SamplingError) -> dict[str, dg.MetadataValue]:
+def sampling_error_metadata(error: SamplingDistance) -> dict[str, dg.MetadataValue]:
     """Return how far a synthetic table is from its model, as numbers, and what they mean."""
     return {
         "sampling_error_mean": dg.MetadataValue.float(float(f"{error.mean:.6g}")),

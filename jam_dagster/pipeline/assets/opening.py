@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import dagster as dg
 
-from jam_dagster.common.redaction import withheld
+from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import PrivateValuesError
 from jam_dagster.pipeline.graph import PRIVATE_STORE, ReleaseGraph
 from jam_dagster.pipeline.storage.identity import IngestedTable, Ingestion
@@ -39,7 +39,7 @@ T = TypeVar("T")
 def private_step(what: str) -> Iterator[None]:
     """Let nothing of a private value out of a step: no message, no cause, and no warning."""
     # Warnings land in the compute log, and libraries quote values in them.
-    with warnings.catch_warnings(), withheld(what):
+    with warnings.catch_warnings(), redacted(what):
         warnings.simplefilter("ignore")
         yield
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from jam_dagster.common.redaction import withheld
+from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import (
     InputError,
     PrivacyLabelError,
@@ -133,7 +133,7 @@ class _LoadedSource:
         if not private:
             return self._frame(self.load())
         try:
-            with withheld(f"loading asset {name}"):
+            with redacted(f"loading asset {name}"):
                 return self._frame(self.load())
         except PrivateStepError:
             if self.made():

@@ -170,7 +170,7 @@ class BudgetOutlook:
 
 
 @contextmanager
-def told_if_refused(
+def add_outlook_to_refusal(
     graph: "ReleaseGraph", context: dg.AssetExecutionContext, spends: LedgerSpending
 ) -> Iterator[None]:
     """Leave an alert where a release is refused; where it does not fit, add until when."""

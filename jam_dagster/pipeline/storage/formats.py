@@ -12,12 +12,12 @@ import yaml
 from jam_dagster.certificates import Certificate, render_certificate
 from jam_dagster.certificates.certificate import FILE_NAME
 from jam_dagster.common.files import write_whole
-from jam_dagster.evaluation import TableError, WorkloadError
+from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.mechanisms import Transcript, load_model
 from jam_dagster.pipeline.storage.identity import (
     IngestedTable,
     Ingestion,
-    ReleaseError,
+    ReleaseErrors,
     ReleaseIdentity,
     ReleaseRun,
 )
@@ -233,35 +233,35 @@ class ErrorFormat(Format):
 
     def holds(self, value: object) -> bool:
         """Whether `value` is a workload error."""
-        return isinstance(value, WorkloadError)
+        return isinstance(value, WorkloadErrors)
 
-    def write(self, value: WorkloadError, path: UPath) -> None:
+    def write(self, value: WorkloadErrors, path: UPath) -> None:
         """Write the errors, marginal by marginal where they are known."""
         content: dict[str, Any] = {"mode": value.mode, "sigma": value.sigma, "rho": value.rho}
         content["call"] = value.call and value.call.to_dict()
         content["sample_equivalent"] = value.sample_equivalent
         for table in self._TABLES:
-            error: TableError | None = getattr(value, table)
+            error: TableErrors | None = getattr(value, table)
             content[table] = error and {
                 "mean": error.mean,
                 "maximum": error.maximum,
                 "per_marginal": error.per_marginal
                 and [[list(clique), one] for clique, one in error.per_marginal.items()],
             }
-        if isinstance(value, ReleaseError):
+        if isinstance(value, ReleaseErrors):
             content["run"] = value.run
         write_whole(path, json.dumps(content, indent=1).encode())
 
-    def read(self, path: UPath) -> WorkloadError:
+    def read(self, path: UPath) -> WorkloadErrors:
         """Read the errors."""
         content = json.loads(path.read_text())
         for table in self._TABLES:
             if content[table] is not None:
                 listed = content[table].pop("per_marginal")
                 per_marginal = listed and {tuple(clique): one for clique, one in listed}
-                content[table] = TableError(**content[table], per_marginal=per_marginal)
+                content[table] = TableErrors(**content[table], per_marginal=per_marginal)
         content["call"] = content["call"] and NoiseCall(**content["call"])
-        return ReleaseError(**content) if "run" in content else WorkloadError(**content)
+        return ReleaseErrors(**content) if "run" in content else WorkloadErrors(**content)
 
     _TABLES = ("synthetic", "public", "independent")
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import DomainError, InputError
-from jam_dagster.evaluation import WorkloadError
+from jam_dagster.evaluation import WorkloadErrors
 from jam_dagster.mechanisms import MechanismResult
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.privacy import ReleaseKey
@@ -167,7 +167,7 @@ class ReleaseRun(MechanismResult):
 
 
 @dataclass(frozen=True)
-class ReleaseError(WorkloadError):
+class ReleaseErrors(WorkloadErrors):
     """Workload errors, with the digest of the run whose table they judge."""
 
     run: str = ""
@@ -283,7 +283,7 @@ def check_tables(
     *,
     synthetic: pd.DataFrame | None = None,
     public: MarginalSource | None = None,
-    error: WorkloadError | None = None,
+    error: WorkloadErrors | None = None,
 ) -> None:
     """Make sure that a run is of the release that is configured now, and the rest is of the run.
 
@@ -315,7 +315,7 @@ def check_tables(
     stale = []
     if synthetic is not None and synthetic.attrs.get(RUN_ATTRIBUTE) != run.digest:
         stale.append("synthetic_records")
-    if isinstance(error, ReleaseError) and error.run != run.digest:
+    if isinstance(error, ReleaseErrors) and error.run != run.digest:
         stale.append("workload_error")
     if stale:
         raise InputError(

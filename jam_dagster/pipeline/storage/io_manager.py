@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from jam_dagster.common.files import write_once, write_whole
-from jam_dagster.common.redaction import withheld
+from jam_dagster.common.redaction import redacted
 from jam_dagster.common.variables import expanded, names_variables, with_names
 from jam_dagster.errors import JamError, SourceError, SpecificationError
 from jam_dagster.pipeline.dagster_internals import escape_dotdot_segments, escape_leading_slash
@@ -262,7 +262,7 @@ class ReleaseStore(dg.UPathIOManager):
         """
         # What Arrow says of a column that it cannot write quotes a value of it.
         if self.private:
-            with withheld(what):
+            with redacted(what):
                 yield
             return
         with self._named(what):

@@ -157,7 +157,7 @@ def _takes_text(hint: Any) -> bool:
 
 
 @contextmanager
-def told_where(context: dg.ComponentLoadContext, key: str = "") -> Iterator[None]:
+def error_location(context: dg.ComponentLoadContext, key: str = "") -> Iterator[None]:
     """Let an error say in which file it is, and at which line where `key` has one.
 
     Parameters

@@ -15,7 +15,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline.budget.ledger_resource import DatasetBudget, LedgerResource
 from jam_dagster.pipeline.graph import LEDGER, PRIVATE_STORE, RELEASABLE_STORE
 from jam_dagster.pipeline.storage.io_manager import ReleaseStoreResource
-from jam_dagster.pipeline.yaml.configuration import Configured, described, told_where
+from jam_dagster.pipeline.yaml.configuration import Configured, described, error_location
 from jam_dagster.pipeline.yaml.scaffold import ReleaseResourcesScaffolder
 from jam_dagster.privacy import Budget
 from jam_dagster.privacy.ledger.approval import ApprovalName, check_approval
@@ -197,7 +197,7 @@ class ReleaseResources(dg.Component, Configured):
         home = self.home if self.home is not None else str(home_of(".jam"))
         if not home.startswith(("${", "~")) and "://" not in home:
             home = str(root / home)
-        with told_where(context, "budgets"):
+        with error_location(context, "budgets"):
             budgets = {name: budget.build(name) for name, budget in self.budgets.items()}
         return dg.Definitions(
             resources=build_release_resources(

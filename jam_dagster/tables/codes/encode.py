@@ -17,7 +17,7 @@ from pandas.api.types import (
     is_string_dtype,
 )
 
-from jam_dagster.common.redaction import private_values, withheld
+from jam_dagster.common.redaction import private_values, redacted
 from jam_dagster.errors import DomainError, InputError, OutsideDomainError
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
@@ -76,7 +76,7 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
     if not private and not len(table):
         raise InputError(_NO_ROWS)
     # All columns are looked at before any value is: an error that names one depends on none.
-    with withheld("looking at the columns of the private table") if private else nullcontext():
+    with redacted("looking at the columns of the private table") if private else nullcontext():
         columns = [_column(table, attribute, private) for attribute in domain.attributes]
     with private_values() if private else nullcontext():
         return _encode(columns, domain)

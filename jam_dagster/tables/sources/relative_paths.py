@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 
-def anchored(config: Any, folder: Path) -> Any:
+def absolute_paths(config: Any, folder: Path) -> Any:
     """Return a source's configuration with relative file paths made relative to a folder.
 
     Paths with variables are left alone: what they stand for is known when the source is read.
@@ -28,14 +28,17 @@ def anchored(config: Any, folder: Path) -> Any:
         if isinstance(changed.get(key), str):
             changed[key] = _anchor(changed[key], folder)
     if "split" in changed:
-        changed["split"] = anchored(changed["split"], folder)
+        changed["split"] = absolute_paths(changed["split"], folder)
     # The given table of {previous_release: {first: ...}}.
     given = changed.get("previous_release")
     if isinstance(given, Mapping) and "first" in given:
-        changed["previous_release"] = {**given, "first": anchored(given["first"], folder)}
+        changed["previous_release"] = {
+            **given,
+            "first": absolute_paths(given["first"], folder),
+        }
     tables = changed.get("tables")
     if isinstance(tables, Mapping):
-        changed["tables"] = {name: anchored(table, folder) for name, table in tables.items()}
+        changed["tables"] = {name: absolute_paths(table, folder) for name, table in tables.items()}
     return changed
 
 

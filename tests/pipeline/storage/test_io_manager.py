@@ -10,13 +10,13 @@ import pytest
 from upath import UPath
 
 from jam_dagster.errors import PrivateStepError, SourceError, SpecificationError
-from jam_dagster.evaluation import TableError, WorkloadError
+from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.mechanisms import FittedModel, Measurement, Round, Transcript
 from jam_dagster.pipeline.storage.formats import FORMATS, RunFormat
 from jam_dagster.pipeline.storage.identity import (
     IngestedTable,
     Ingestion,
-    ReleaseError,
+    ReleaseErrors,
     ReleaseIdentity,
     ReleaseRun,
 )
@@ -180,20 +180,20 @@ def test_run_comes_back(store: ReleaseStore) -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        WorkloadError(
-            "private", TableError(0.1), TableError(-0.02), sigma=0.05, sample_equivalent=7
+        WorkloadErrors(
+            "private", TableErrors(0.1), TableErrors(-0.02), sigma=0.05, sample_equivalent=7
         ),
-        WorkloadError(
+        WorkloadErrors(
             "off", rho=1e-3, call=NoiseCall("means", "Gaussian", 1e-3, 0.1, None, 2, lost=True)
         ),
-        WorkloadError(
+        WorkloadErrors(
             "exact",
-            *(TableError(0.1, 0.2, {("sex",): 0.2, ("sex", "age"): 0.1}) for _ in range(3)),
+            *(TableErrors(0.1, 0.2, {("sex",): 0.2, ("sex", "age"): 0.1}) for _ in range(3)),
         ),
-        ReleaseError("off", run="3f9a"),
+        ReleaseErrors("off", run="3f9a"),
     ],
 )
-def test_workload_error_comes_back(store: ReleaseStore, error: WorkloadError) -> None:
+def test_workload_error_comes_back(store: ReleaseStore, error: WorkloadErrors) -> None:
     write(store, "error", error)
     assert read(store, "error") == error
 

@@ -15,7 +15,7 @@ from jam_dagster.tables import (
     public_from_config,
     source_from_config,
 )
-from jam_dagster.tables.sources.relative_paths import anchored
+from jam_dagster.tables.sources.relative_paths import absolute_paths
 
 DOMAIN = Domain.from_dict({"attributes": {"which": {"values": [f"v{n}" for n in range(20)]}}})
 FIRST = source_from_config("survey.csv")
@@ -57,7 +57,9 @@ def test_from_a_configuration_and_back(config: dict[str, Any]) -> None:
 
 
 def test_the_first_table_is_looked_for_beside_the_file(tmp_path: Any) -> None:
-    made = public_from_config(anchored({"previous_release": {"first": "survey.csv"}}, tmp_path))
+    made = public_from_config(
+        absolute_paths({"previous_release": {"first": "survey.csv"}}, tmp_path)
+    )
     assert made == PreviousRelease(source_from_config(str(tmp_path / "survey.csv")))
 
 

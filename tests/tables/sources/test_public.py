@@ -22,7 +22,7 @@ from jam_dagster.tables.sources.public import (
     encoded_tables,
     lacking,
 )
-from jam_dagster.tables.sources.relative_paths import anchored
+from jam_dagster.tables.sources.relative_paths import absolute_paths
 
 CONFIG = {"tables": {"census": "census.parquet", "survey": {"csv": "s_{partition}.csv"}}}
 CENSUS = pd.DataFrame({"sex": ["f", "m", "f"], "age": [30, 40, 50]})
@@ -38,7 +38,7 @@ def test_tables_are_configured_by_name(tmp_path: Path) -> None:
     assert made.describe() == (
         "census: Parquet file census.parquet; survey: CSV file s_{partition}.csv"
     )
-    there = public_from_config(anchored(CONFIG, tmp_path))
+    there = public_from_config(absolute_paths(CONFIG, tmp_path))
     assert isinstance(there, PublicSources)
     assert there.tables["survey"] == CsvSource(str(tmp_path / "s_{partition}.csv"))
 
