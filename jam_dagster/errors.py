@@ -16,6 +16,9 @@ DETAILS_LIE = (
 class JamError(Exception):
     """Base of all errors raised on purpose by this package."""
 
+    key: str = ""
+    """The key of a release's file that the error concerns; empty where none is known."""
+
 
 class InputError(JamError, ValueError):
     """Something the user gave is wrong; nothing was charged."""

@@ -14,7 +14,7 @@ from jam_dagster.cli import app
 from jam_dagster.privacy import Ledger
 
 PEOPLE = {"age": 4, "sex": 2, "job": 3, "income": 2}
-QUICK = ("--rounds", "2", "--iterations", "20", "--degree", "2", "--no-checks")
+QUICK = ("--setting", "rounds=2", "--setting", "iterations=20", "--degree", "2", "--no-checks")
 KEYS = [
     "workload_error",
     "sample_equivalent",

@@ -81,7 +81,7 @@ def test_help_takes_less_than_a_second_of_work_and_loads_nothing_heavy() -> None
     ("arguments", "says"),
     [
         (["synthesise"], "Did you mean 'synthesize'?"),
-        (["synthesize"], "Missing option '--private'"),
+        (["synthesize"], "Missing option '--out'"),
         (["synthesize", "--epsilon", "much"], "--epsilon"),
         (["synthesize", "--noise", "loud"], "--noise"),
         (["ledger", "grant", "--ledger", "ledger.db"], "Missing option '--dataset'"),
@@ -170,17 +170,23 @@ BAD_INPUT = {
     "epsilon nan": (lambda: synthesize(*RELEASE, "--epsilon", "nan"), "epsilon"),
     "a negative epsilon": (lambda: synthesize(*RELEASE, "--epsilon", "-1"), "epsilon"),
     "delta 0": (lambda: synthesize(*RELEASE, "--delta", "0"), "delta"),
-    "no rounds": (lambda: synthesize(*RELEASE, "--rounds", "0"), "rounds"),
-    "alpha 1": (lambda: synthesize(*RELEASE, "--alpha", "1"), "alpha"),
-    "an unknown estimator": (lambda: synthesize(*RELEASE, "--estimator", "newton"), "accelerated"),
-    "no iterations": (lambda: synthesize(*RELEASE, "--iterations", "0"), "iterations"),
-    "a negative tolerance": (lambda: synthesize(*RELEASE, "--tolerance", "-0.1"), "tolerance"),
-    "tolerance nan": (lambda: synthesize(*RELEASE, "--tolerance", "nan"), "tolerance"),
+    "no rounds": (lambda: synthesize(*RELEASE, "--setting", "rounds=0"), "rounds"),
+    "alpha 1": (lambda: synthesize(*RELEASE, "--setting", "alpha=1"), "alpha"),
+    "an unknown estimator": (
+        lambda: synthesize(*RELEASE, "--setting", "estimator=newton"),
+        "accelerated",
+    ),
+    "no iterations": (lambda: synthesize(*RELEASE, "--setting", "iterations=0"), "iterations"),
+    "a negative tolerance": (
+        lambda: synthesize(*RELEASE, "--setting", "tolerance=-0.1"),
+        "tolerance",
+    ),
+    "tolerance nan": (lambda: synthesize(*RELEASE, "--setting", "tolerance=nan"), "tolerance"),
     "degree 0": (lambda: synthesize(*RELEASE, "--degree", "0"), "degree"),
     "a degree beyond the attributes": (lambda: synthesize(*RELEASE, "--degree", "5"), "5"),
     "a negative seed": (lambda: synthesize(*RELEASE, "--seed", "-1"), "seed"),
     "no model fits": (
-        lambda: synthesize(*RELEASE, "--size-limit-mb", "0.00000001"),
+        lambda: synthesize(*RELEASE, "--setting", "size_limit_mb=0.00000001"),
         "size limit",
     ),
     "a share that nothing asks for": (
@@ -254,7 +260,7 @@ def test_a_corrected_release_takes_over_what_a_mistaken_one_reserved(run: Run) -
     assert run(*synthesize(*budget, private="absent.csv")).exit_code == 2
     mistaken = Ledger("new.db").balance("x")
     assert mistaken.remaining_units == 0
-    assert run(*synthesize(*budget, "--alpha", "0.7")).exit_code == 0
+    assert run(*synthesize(*budget, "--setting", "alpha=0.7")).exit_code == 0
     reasons = [event.reason for event in Ledger("new.db").events() if event.kind.value == "closed"]
     assert reasons[0] == "superseded before its first draw"
     Ledger("new.db").verify()
@@ -270,7 +276,7 @@ def test_draws_that_lie_in_dagsters_store_are_told(run: Run) -> None:
     result = run(*synthesize(*RELEASE))
 
     assert result.exit_code == 2
-    assert "Dagster charged it (run 4f2a), whose store holds them" in result.stderr
+    assert "Dagster charged it (run 4f2a): its store holds them" in result.stderr
     assert reserved.spent == dagster.spent > 0
 
 
@@ -286,7 +292,7 @@ def test_nothing_in_the_ledger_follows_from_private_values(
         Path("table.csv").write_text("".join(records))
         Path("table.csv").chmod(0o600)
         budget = ("--ledger", f"{private}.db", "--dataset", "people", "--out", f"{private}-out")
-        arguments = (*budget, "--release", "r", "--alpha", "0.7")
+        arguments = (*budget, "--release", "r", "--setting", "alpha=0.7")
         assert run(*synthesize(*arguments, private="table.csv")).exit_code == 0
         events = Ledger(f"{private}.db").events()
         reserved = [event for event in events if event.kind.value in ("granted", "reserved")]

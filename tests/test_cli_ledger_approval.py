@@ -38,7 +38,16 @@ def test_a_release_waits_is_approved_by_the_line_it_shows_and_is_then_made(run: 
     planned = json.loads(
         run(
             *("plan", "--public", "pub.csv", "--domain", "domain.json", "--epsilon", "0.4"),
-            *("--rounds", "2", "--iterations", "20", "--degree", "2", "--records", "200"),
+            *(
+                "--setting",
+                "rounds=2",
+                "--setting",
+                "iterations=20",
+                "--degree",
+                "2",
+                "--records",
+                "200",
+            ),
             *("--seeds", "1", "--epsilons", "0.4", "--json"),
         ).stdout
     )
@@ -73,7 +82,16 @@ def test_a_plan_says_that_the_release_waits(run: Run) -> None:
 
     told = run(
         *("plan", "--public", "pub.csv", "--domain", "domain.json", "--epsilon", "0.4"),
-        *("--rounds", "2", "--iterations", "20", "--degree", "2", "--records", "200"),
+        *(
+            "--setting",
+            "rounds=2",
+            "--setting",
+            "iterations=20",
+            "--degree",
+            "2",
+            "--records",
+            "200",
+        ),
         *("--seeds", "1", "--epsilons", "0.4", "--ledger", "ledger.db", "--dataset", "people"),
     )
 

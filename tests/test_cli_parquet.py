@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 from jam_dagster.privacy import Ledger
-from jam_dagster.release import run as steps
 from jam_dagster.tables import ParquetSource, encode_parquet
 from jam_dagster.tables.sources import parquet as parquet_source
 from tests.cli_bench import NOISY, RELEASE, RESEARCH, Run, synthesize
@@ -21,7 +20,9 @@ LIMITS = pytest.mark.parametrize("limit", [0, 1_000_000], ids=["streamed", "held
 
 
 def _limit(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
-    monkeypatch.setattr(steps, "encode_parquet", partial(encode_parquet, limit=limit))
+    monkeypatch.setattr(
+        "jam_dagster.tables.sources.parquet.encode_parquet", partial(encode_parquet, limit=limit)
+    )
     monkeypatch.setattr(parquet_source, "CHUNK_ROWS", 30)
 
 

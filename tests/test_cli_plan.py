@@ -21,7 +21,7 @@ from jam_dagster.tables import CsvSource, Domain
 from tests.cli_bench import PEOPLE, RELEASE, Run, lines, synthesize
 
 PLAN = ("--public", "pub.csv", "--domain", "domain.json", "--epsilon", "1")
-SMALL = ("--rounds", "2", "--iterations", "20", "--degree", "2", "--records", "200")
+SMALL = ("--setting", "rounds=2", "--setting", "iterations=20", "--degree", "2", "--records", "200")
 ONCE = ("--seeds", "1", "--epsilons", "1")
 PAID = ("--ledger", "ledger.db", "--dataset", "people")
 
@@ -184,7 +184,7 @@ def test_a_release_that_was_closed_before_a_draw_is_paid_like_a_new_one(run: Run
         dataset="people",
     )
     key = request.key(Domain.load(Path("domain.json")))
-    release = Ledger("ledger.db").open_release(key, request.release.shares(), run_id="test")
+    release = Ledger("ledger.db").open_release(key, request.spec.shares, run_id="test")
 
     reserved = json.loads(run(*asked).stdout)["ledger"]
     release.close("by hand")
@@ -226,7 +226,9 @@ def test_a_partition_counts_as_the_ledger_counts_it(run: Run) -> None:
     ledger.open_release(taken, {"mechanism": _rho(0.9)}, run_id="test")
     Path("june-pub.csv").write_bytes(Path("raw-pub.csv").read_bytes())
     Path("may-pub.csv").write_bytes(Path("raw-pub.csv").read_bytes())
-    path = definition("priv-{partition}.csv", public="{partition}-pub.csv", partitions="monthly")
+    path = definition(
+        "priv-{partition}.csv", public="{partition}-pub.csv", partitions="monthly", start="2026-01"
+    )
 
     may, june = (
         json.loads(
@@ -243,9 +245,13 @@ def test_a_partition_counts_as_the_ledger_counts_it(run: Run) -> None:
 @pytest.mark.parametrize(
     ("attributes", "options", "told"),
     [
-        ({"partitions": "monthly"}, (), "--partition NAME"),
+        ({"partitions": "monthly", "start": "2026-01"}, (), "--partition NAME"),
         ({}, ("--partition", "may"), "drop --partition"),
-        ({"partitions": "monthly"}, ("--partition", "../x"), "a partition must be"),
+        (
+            {"partitions": "monthly", "start": "2026-01"},
+            ("--partition", "../x"),
+            "a partition must be",
+        ),
     ],
 )
 def test_a_partition_is_named_where_there_are_some(
@@ -309,7 +315,7 @@ def test_a_plan_of_nothing_says_what_it_needs(run: Run) -> None:
 def test_a_definition_and_options_are_one_release(run: Run) -> None:
     path = definition("nowhere.csv", evaluation={"mode": "private", "share": 0.2})
 
-    made = json.loads(run("plan", path, *ONCE, "--json", "--rounds", "3").stdout)
+    made = json.loads(run("plan", path, *ONCE, "--json", "--setting", "rounds=3").stdout)
 
     assert made["epsilon"] == 0.5
     assert made["rho"]["evaluation"] == pytest.approx(0.2 * _rho(0.5), rel=1e-6)

@@ -17,7 +17,7 @@ from jam_dagster.certificates import Certificate
 from jam_dagster.mechanisms import JamPgm
 from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.ledger import sqlite as ledger_file
-from jam_dagster.release import run as steps
+from jam_dagster.release import engine as steps
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, encode
 from tests.cli_bench import NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, lines, synthesize
 
@@ -79,14 +79,11 @@ def test_a_transcript_without_its_draws_is_drawn_and_paid(released: Run) -> None
     assert Ledger("new.db").balance("people").spent == pytest.approx(spent)
 
 
-def test_errors_belong_to_the_table_whatever_the_seed(released: Run) -> None:
-    table, errors = (Path("out", n).read_bytes() for n in ("synthetic.csv", "errors.json"))
-
+def test_a_release_has_no_seed(released: Run) -> None:
     result = released(*synthesize(*RELEASE, *NOISY, "--seed", "7"))
 
-    assert result.exit_code == 0, result.output
-    assert Path("out/synthetic.csv").read_bytes() == table
-    assert Path("out/errors.json").read_bytes() == errors
+    assert result.exit_code == 2, result.output
+    assert "privacy.seed goes with privacy.noise numpy only" in result.stderr
 
 
 # --- what makes a release another one
@@ -109,12 +106,12 @@ def _another_public(name: str) -> str:
     "changed",
     [
         lambda: synthesize(*RELEASE, *NOISY, domain=_recoded("other.json")),
-        lambda: synthesize(*RELEASE, *NOISY, "--rounds", "3"),
-        lambda: synthesize(*RELEASE, *NOISY, "--alpha", "0.7"),
-        lambda: synthesize(*RELEASE, *NOISY, "--size-limit-mb", "40"),
-        lambda: synthesize(*RELEASE, *NOISY, "--estimator", "mirror_descent"),
-        lambda: synthesize(*RELEASE, *NOISY, "--iterations", "21"),
-        lambda: synthesize(*RELEASE, *NOISY, "--tolerance", "0"),
+        lambda: synthesize(*RELEASE, *NOISY, "--setting", "rounds=3"),
+        lambda: synthesize(*RELEASE, *NOISY, "--setting", "alpha=0.7"),
+        lambda: synthesize(*RELEASE, *NOISY, "--setting", "size_limit_mb=40"),
+        lambda: synthesize(*RELEASE, *NOISY, "--setting", "estimator=mirror_descent"),
+        lambda: synthesize(*RELEASE, *NOISY, "--setting", "iterations=21"),
+        lambda: synthesize(*RELEASE, *NOISY, "--setting", "tolerance=0"),
         lambda: synthesize(*RELEASE, *NOISY, "--degree", "1"),
         lambda: synthesize(*RELEASE, *NOISY, "--epsilon", "0.41"),
         lambda: synthesize(*RELEASE, *NOISY, "--delta", "1e-8"),
@@ -251,14 +248,14 @@ def _fail_in_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(table: pd.DataFrame, domain: Domain, *, private: bool) -> EncodedTable:
         return _fail() if private else encode(table, domain, private=private)
 
-    monkeypatch.setattr(steps, "encode", fail)
+    monkeypatch.setattr("jam_dagster.tables.sources.counted.encode", fail)
 
 
 FAILING: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "reading the private table": _fail_in_reading,
     "encoding the private table": _fail_in_encoding,
-    "the mechanism": lambda patch: patch.setattr(JamPgm, "run", _fail),
-    "the evaluation": lambda patch: patch.setattr(steps, "workload_error", _fail),
+    "running the mechanism": lambda patch: patch.setattr(JamPgm, "run", _fail),
+    "measuring the workload error": lambda patch: patch.setattr(steps, "workload_error", _fail),
     "the report": lambda patch: patch.setattr(steps, "render_report", _fail),
 }
 

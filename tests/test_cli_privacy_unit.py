@@ -17,7 +17,6 @@ import pytest
 
 from jam_dagster.mechanisms import JamPgm, jam_pgm
 from jam_dagster.privacy import Kind, Ledger
-from jam_dagster.release import run as steps
 from jam_dagster.tables import encode_parquet
 from jam_dagster.tables.codes.privacy_unit import KEY_BYTES
 from jam_dagster.tables.sources import parquet as parquet_source
@@ -155,7 +154,9 @@ def test_whom_it_protects_makes_another_release(run: Run, changed: tuple[str, ..
 def test_a_parquet_file_gives_what_the_same_csv_file_gives(
     run: Run, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr(steps, "encode_parquet", partial(encode_parquet, limit=limit))
+    monkeypatch.setattr(
+        "jam_dagster.tables.sources.parquet.encode_parquet", partial(encode_parquet, limit=limit)
+    )
     monkeypatch.setattr(parquet_source, "CHUNK_ROWS", 30)
     _persons().to_parquet("priv.parquet", row_group_size=50)
     assert run(*synthesize(*RESEARCH, *UNIT)).exit_code == 0

@@ -25,7 +25,9 @@ def several(*options: object) -> list[object]:
 
 def test_a_release_from_two_public_tables(run: Run) -> None:
     # So little budget that public measurements are the better ones.
-    arguments = several(*RELEASE, "--epsilon", "0.02", "--rounds", "4", "--report", "--json")
+    arguments = several(
+        *RELEASE, "--epsilon", "0.02", "--setting", "rounds=4", "--report", "--json"
+    )
     result = run(*arguments)
 
     assert result.exit_code == 0, result.output
@@ -59,7 +61,7 @@ def test_one_public_table_that_lacks_attributes(run: Run) -> None:
     assert "--public NAME=TABLE" in refused.stderr
     # What weighs the records of one whole table takes none by name.
     given = synthesize(*RESEARCH, "--mechanism", "pmw_pub", public="part.csv")
-    place = given.index("--iterations")
+    place = given.index("iterations=20") - 1
     weighs = run(*given[:place], *given[place + 2 :])
     assert "income" in weighs.stderr
     assert "NAME=TABLE" not in weighs.stderr
@@ -94,7 +96,17 @@ def test_what_is_wrong_with_a_table_is_told(run: Run, options: tuple[str, ...], 
 def test_a_plan_is_tried_on_the_first_that_has_all_attributes(run: Run) -> None:
     several()
     public = ("--public", "census=part.csv", "--public", "survey=pub.csv")
-    quick = ("--rounds", "2", "--iterations", "20", "--degree", "2", "--epsilon", "1", "--json")
+    quick = (
+        "--setting",
+        "rounds=2",
+        "--setting",
+        "iterations=20",
+        "--degree",
+        "2",
+        "--epsilon",
+        "1",
+        "--json",
+    )
     result = run("plan", *public, "--domain", "domain.json", "--seeds", "1", *quick)
 
     assert result.exit_code == 0, result.output
@@ -128,7 +140,7 @@ def test_a_path_that_looks_like_a_name_and_a_table(run: Run) -> None:
 @pytest.mark.slow
 def test_a_model_made_of_several_tables_is_refitted_with_them(run: Run) -> None:
     arguments = several(*RELEASE, "--mechanism", "gem_pub")
-    for option in ("--iterations", "20", "--rounds", "2"):
+    for option in ("--setting", "iterations=20", "--setting", "rounds=2"):
         arguments.remove(option)
     given = {"rounds": 2, "iterations": 20, "pretraining_iterations": 20}
     settings = [f"--setting={key}={value}" for key, value in given.items()]
@@ -143,12 +155,19 @@ def test_a_model_made_of_several_tables_is_refitted_with_them(run: Run) -> None:
 
 def test_a_release_without_a_public_table(run: Run) -> None:
     given = synthesize(
-        *RELEASE, "--mechanism", "aim", "--rounds", "8", "--evaluate", "exact", "--report", "--json"
+        *RELEASE,
+        "--mechanism",
+        "aim",
+        "--setting",
+        "rounds=8",
+        "--evaluate",
+        "exact",
+        "--report",
+        "--json",
     )
     place = given.index("--public")
     without = [*given[:place], *given[place + 2 :]]
-    place = without.index("--rounds")
-    assert without[place + 1] == "2"
+    place = without.index("rounds=2") - 1
     del without[place : place + 2]
 
     result = run(*without)

@@ -21,8 +21,8 @@ from tests.cli_bench import run_cli
 
 COMPAT = "compat/made-at-6aefb17.tar.gz"
 DATASET = "simulated_people"
-WHOLE = ("--rounds", "6", "--out", "whole")
-HALF = ("--rounds", "25", "--out", "half", "--no-report", "--no-checks")
+WHOLE = ("--setting", "rounds=6", "--out", "whole")
+HALF = ("--setting", "rounds=25", "--out", "half", "--no-report", "--no-checks")
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def _root(
     jam-dagster demo data --out people
     cd people
     jam-dagster synthesize --private private.csv --public public.csv \
-        --domain domain.yaml --epsilon 1 --rounds 10 --degree 2 \
+        --domain domain.yaml --epsilon 1 --setting rounds=10 --degree 2 \
         --noise numpy --out research
     ```
 

@@ -332,7 +332,7 @@ def _policy_told(policy: Policy) -> str:
 
 def _after_another(balance: Balance, events: list[Event]) -> int | None:
     """Return the units left after another release like the last; None if there was none."""
-    from jam_dagster.privacy.ledger.balance import ANOTHER
+    from jam_dagster.privacy.ledger.policy import ANOTHER
 
     last = next(
         (one for one in reversed(events) if one.dataset == balance.dataset and one.share), None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
+from jam_dagster.cli.console import public_source, stderr
 from jam_dagster.errors import InputError
 
 TABLES, BUDGET, MECHANISM, EVALUATION, OUTPUT = (
@@ -17,38 +20,232 @@ TABLES, BUDGET, MECHANISM, EVALUATION, OUTPUT = (
     "The output",
 )
 
-NeighboursName = Literal["replace_one", "add_remove"]
 # As `jam_dagster.mechanisms` has it, which a command that needs none must not wait for.
 DEFAULT_MECHANISM = "jam_pgm"
 
-EstimatorName = Literal["accelerated", "mirror_descent", "mbi"]
-EvaluationName = Literal["exact", "private", "off"]
 
-PUBLIC = typer.Option(
-    metavar="TABLE",
-    rich_help_panel=TABLES,
-    help="A table about the same attributes that is no secret. It may be older, smaller "
-    "and biased. Of several, or of one that lacks attributes, each is NAME=TABLE. "
-    "None is needed by a mechanism that learns from none, such as aim.",
-)
+def _option(flag: str, panel: str, text: str, **more: Any) -> Any:
+    return typer.Option(flag, rich_help_panel=panel, help=text, **more)
 
-EPSILON = typer.Option(rich_help_panel=BUDGET, help="epsilon of the whole release.")
 
-DELTA = typer.Option(rich_help_panel=BUDGET, help="delta of the whole release.")
+SETTINGS = {
+    "rounds": int,
+    "alpha": float,
+    "size_limit_mb": float,
+    "estimator": str,
+    "iterations": int,
+    "tolerance": float,
+}
+"""Settings of mechanisms that had options of their own; `--setting` takes them all."""
 
-DOMAIN = typer.Option(
-    metavar="FILE",
-    rich_help_panel=TABLES,
-    help="The attributes and their values: YAML or JSON, as `domain draft` writes it, or "
-    'the papers\' {"attribute": size} for tables of integer codes. Without it the domain '
-    "is drafted from the public table.",
-)
-
-DATASET = typer.Option(
-    metavar="ID",
-    rich_help_panel=BUDGET,
-    help="The protected dataset that pays. Needed with exact noise.",
-)
+# Each option of a release, by the names of `jam_dagster.release.options.OPTIONS`. Their texts stand
+# here because the sections of a specification take long to import; a test compares both.
+_RELEASE: dict[str, tuple[Any, Any]] = {
+    "public": (
+        list[str] | None,
+        _option(
+            "--public",
+            TABLES,
+            "A table about the same attributes that is no secret. It may be older, smaller and "
+            "biased. Of several, or of one that lacks attributes, each is NAME=TABLE. None is "
+            "needed by a mechanism that learns from none, such as aim.",
+            metavar="TABLE",
+        ),
+    ),
+    "domain": (
+        Path | None,
+        _option(
+            "--domain",
+            TABLES,
+            "The attributes and their values: YAML or JSON, as `domain draft` writes it, or the "
+            'papers\' {"attribute": size} for tables of integer codes. Without it the domain is '
+            "drafted from the public table.",
+            metavar="FILE",
+        ),
+    ),
+    "epsilon": (float | None, _option("--epsilon", BUDGET, "epsilon of the whole release.")),
+    "delta": (
+        float | None,
+        _option("--delta", BUDGET, "delta of the whole release.", show_default="1e-09"),
+    ),
+    "noise": (
+        Literal["exact", "numpy"] | None,
+        _option(
+            "--noise",
+            BUDGET,
+            "`exact` makes a release, charged to a ledger; `numpy` is seeded and free, and its "
+            "result may not leave.",
+            show_default="exact",
+        ),
+    ),
+    "dataset": (
+        str | None,
+        _option(
+            "--dataset",
+            BUDGET,
+            "The protected dataset that pays. Needed with exact noise.",
+            metavar="ID",
+        ),
+    ),
+    "release": (
+        str | None,
+        _option(
+            "--release",
+            BUDGET,
+            "What the ledger calls this release.",
+            metavar="NAME",
+            show_default="the name of --out",
+        ),
+    ),
+    "edition": (
+        str | None,
+        _option(
+            "--edition",
+            BUDGET,
+            "The same release once more is free; another edition of it is drawn and paid again, "
+            "for example on new data.",
+            metavar="NAME",
+            show_default="1",
+        ),
+    ),
+    "neighbours": (
+        Literal["replace_one", "add_remove"] | None,
+        _option(
+            "--neighbours",
+            BUDGET,
+            "What a reader cannot distinguish: `replace_one`, a person's rows from another "
+            "person's; `add_remove`, nor whether a person is in the table at all.",
+            show_default="replace_one",
+        ),
+    ),
+    "privacy_unit": (
+        str | None,
+        _option(
+            "--privacy-unit",
+            BUDGET,
+            "The column of the private table that identifies a person, where one may have several "
+            "rows.",
+            metavar="COLUMN",
+            show_default="every row is a person",
+        ),
+    ),
+    "max_rows": (
+        int | None,
+        _option(
+            "--max-rows",
+            BUDGET,
+            "The most rows of a person that are kept, chosen at random; the noise grows with it.",
+            metavar="K",
+            show_default="1",
+        ),
+    ),
+    "records_share": (
+        float | None,
+        _option(
+            "--records-share",
+            BUDGET,
+            "The part of the mechanism's budget that measures the number of rows, where that is "
+            "private: with `add_remove`, or more than one row a person.",
+            show_default="0.05",
+        ),
+    ),
+    "mechanism": (
+        str | None,
+        _option(
+            "--mechanism",
+            MECHANISM,
+            "How the synthetic table is made; `jam-dagster mechanisms` lists them.",
+            metavar="NAME",
+            show_default=DEFAULT_MECHANISM,
+        ),
+    ),
+    "setting": (
+        list[str] | None,
+        _option(
+            "--setting",
+            MECHANISM,
+            "A setting of the mechanism, such as rounds=10; may be given again. `jam-dagster "
+            "mechanisms NAME` lists them with their defaults.",
+            metavar="KEY=VALUE",
+        ),
+    ),
+    "degree": (
+        int | None,
+        _option(
+            "--degree",
+            MECHANISM,
+            "The workload: all marginals of this many attributes.",
+            show_default="3",
+        ),
+    ),
+    "clique": (
+        list[str] | None,
+        _option(
+            "--clique",
+            MECHANISM,
+            "Or a workload of these marginals, each by its attributes; may be given again.",
+            metavar="A,B",
+        ),
+    ),
+    "weight": (
+        list[float] | None,
+        _option("--weight", MECHANISM, "A weight for each --clique, in their order."),
+    ),
+    "seed": (
+        int | None,
+        _option(
+            "--seed",
+            MECHANISM,
+            "The seed of `--noise numpy`. A release has no seed: its noise is exact.",
+            show_default="0",
+        ),
+    ),
+    "trust_mechanism": (
+        list[str] | None,
+        _option(
+            "--trust-mechanism",
+            MECHANISM,
+            "A package whose mechanisms this release trusts; may be given again. Without it, a "
+            "result of another package's mechanism may not leave.",
+            metavar="PACKAGE",
+            show_default=False,
+        ),
+    ),
+    "evaluate": (
+        Literal["exact", "private", "off"] | None,
+        _option(
+            "--evaluate",
+            EVALUATION,
+            "How the errors are measured on the private table: `exact` errors are restricted, as "
+            "the table is; `private` ones are measured with noise, and charged.",
+            show_default="`private` for a release, `exact` for research",
+        ),
+    ),
+    "evaluation_share": (
+        float | None,
+        _option(
+            "--evaluation-share",
+            EVALUATION,
+            "The part of the budget that pays private evaluation.",
+            show_default="0.05",
+        ),
+    ),
+    "retention_days": (
+        int | None,
+        _option(
+            "--retention-days",
+            OUTPUT,
+            "Keep what is in restricted/ for so many days after the release has ended; then "
+            "`private remove --due` removes it.",
+            metavar="DAYS",
+            show_default="until somebody removes it",
+        ),
+    ),
+    **{
+        name: (kind | None, _option(f"--{name.replace('_', '-')}", MECHANISM, "", hidden=True))
+        for name, kind in SETTINGS.items()
+    },
+}
 
 PRIVATE_STORE = typer.Option(
     metavar="DIR",
@@ -59,95 +256,71 @@ PRIVATE_STORE = typer.Option(
     show_default="beside the ledger's file; for a ledger on a server, a folder of this user",
 )
 
-EDITION = typer.Option(
-    metavar="NAME",
-    rich_help_panel=BUDGET,
-    help="The same release once more is free; a new edition of it is drawn and paid "
-    "anew, for example on new data.",
+DEFINITION = typer.Argument(
+    metavar="[DEFS.YAML]",
+    help="The release's component file, or its folder. Options take the place of what it says.",
+    show_default=False,
 )
 
-NEIGHBOURS = typer.Option(
-    rich_help_panel=BUDGET,
-    help="What nobody can tell: `replace_one`, a person's rows from another person's; "
-    "`add_remove`, nor whether a person is in the table at all.",
+PARTITION = typer.Option(
+    metavar="NAME", rich_help_panel=BUDGET, help="The partition, where the release has some."
 )
 
-PRIVACY_UNIT = typer.Option(
-    metavar="COLUMN",
-    rich_help_panel=BUDGET,
-    help="The column of the private table that identifies a person, where one may have "
-    "several rows.",
-    show_default="every row is a person",
-)
+Command = TypeVar("Command", bound=Callable[..., None])
 
-MAX_ROWS = typer.Option(
-    metavar="K",
-    rich_help_panel=BUDGET,
-    help="The most rows of a person that are kept, chosen at random; the noise grows with it.",
-    show_default="1",
-)
 
-RECORDS_SHARE = typer.Option(
-    rich_help_panel=BUDGET,
-    help="The part of the mechanism's budget that measures the number of rows, where that "
-    "is private: with `add_remove`, or more than one row a person.",
-    show_default="0.05",
-)
+def with_release_options(command: Command) -> Command:
+    """Give a command the options of a release; it gets them as keyword arguments.
 
-NAME = typer.Option(
-    metavar="NAME",
-    rich_help_panel=MECHANISM,
-    help="How the synthetic table is made; `jam-dagster mechanisms` lists them.",
-    show_default=DEFAULT_MECHANISM,
-)
+    A decorator for a command that takes ``**options``: those of a release stand in its help.
+    """
+    own = inspect.signature(command, eval_str=True)
+    parameters = [
+        one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    for name, (kind, option) in _RELEASE.items():
+        parameters.append(
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=Annotated[kind, option],
+            )
+        )
+    command.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command
 
-SETTING = typer.Option(
-    metavar="KEY=VALUE",
-    rich_help_panel=MECHANISM,
-    help="A setting of the mechanism, by its name; may be given again. The options below are the "
-    "ones that several mechanisms have; what is not given is the mechanism's own default.",
-)
 
-ROUNDS = typer.Option(rich_help_panel=MECHANISM, help="T, the marginals that are selected.")
+def release_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of a command as `jam_dagster.release.options.release_spec` takes them.
 
-DEGREE = typer.Option(
-    rich_help_panel=MECHANISM,
-    help="The workload: all marginals of this many attributes.",
-)
+    Parameters
+    ----------
+    given
+        What `with_release_options` added; None: not given.
 
-ALPHA = typer.Option(
-    rich_help_panel=MECHANISM,
-    help="The part of a round's budget that measures; the rest selects.",
-)
-
-SIZE_LIMIT_MB = typer.Option(rich_help_panel=MECHANISM, help="The largest model, in megabytes.")
-
-ESTIMATOR = typer.Option(
-    rich_help_panel=MECHANISM,
-    help="How the model is fitted: `accelerated`; `mirror_descent`, the plain rule to "
-    "verify it with, slower; or `mbi`, Private-PGM's own, minutes to hours.",
-)
-
-ITERATIONS = typer.Option(rich_help_panel=MECHANISM, help="The most steps of a fit.")
-
-TOLERANCE = typer.Option(
-    rich_help_panel=MECHANISM,
-    help="Trades error for time: an accelerated fit ends when 15 steps lowered its loss "
-    "by less than this share. 0 takes all the iterations.",
-)
-
-EVALUATE = typer.Option(
-    rich_help_panel=EVALUATION,
-    help="How the errors are measured on the private table: `exact` errors are "
-    "restricted, as the table is; `private` ones are measured with noise, and charged.",
-    show_default="`private` for a release, `exact` for research",
-)
-
-EVALUATION_SHARE = typer.Option(
-    rich_help_panel=EVALUATION,
-    help="The part of the budget that pays private evaluation.",
-    show_default="0.05",
-)
+    Raises
+    ------
+    InputError
+        If a table, a setting or a marginal is not well formed.
+    """
+    options = dict(given)
+    old = {name: options.pop(name) for name in SETTINGS}
+    for name in (name for name, value in old.items() if value is not None):
+        flag = f"--{name.replace('_', '-')}"
+        stderr().print(f"{flag} is deprecated: give --setting {name}={old[name]}", soft_wrap=True)
+    settings = settings_given(options.pop("setting"), **old)
+    public, cliques, weights = (options.pop(name) for name in ("public", "clique", "weight"))
+    domain, trusted = options.pop("domain"), options.pop("trust_mechanism")
+    return options | {
+        "public": public_source(public) if public else None,
+        "domain": None if domain is None else domain.absolute(),
+        "settings": settings or None,
+        "cliques": [text.split(",") for text in cliques] if cliques else None,
+        "weights": weights or None,
+        "trusted_mechanisms": trusted or None,
+    }
 
 
 def settings_given(texts: Sequence[str] | None, **options: Any) -> dict[str, Any]:
@@ -163,7 +336,7 @@ def settings_given(texts: Sequence[str] | None, **options: Any) -> dict[str, Any
     Raises
     ------
     InputError
-        If a text is none, or a setting was given twice.
+        If a text is none.
     """
     given = {name: value for name, value in options.items() if value is not None}
     for text in texts or ():
@@ -171,7 +344,5 @@ def settings_given(texts: Sequence[str] | None, **options: Any) -> dict[str, Any
         key = key.strip().replace("-", "_")
         if not is_one or not key:
             raise InputError(f"--setting must be KEY=VALUE, such as rounds=10, got {text!r}.")
-        if key in given:
-            raise InputError(f"{key} was given twice: give it once.")
         given[key] = value.strip()
     return given

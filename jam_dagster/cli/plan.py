@@ -8,36 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jam_dagster.cli.console import print_json, public_source, stderr, stdout, stdout_kept_clean
+from jam_dagster.cli.console import print_json, stderr, stdout, stdout_kept_clean
 from jam_dagster.cli.options import (
-    ALPHA,
     BUDGET,
-    DATASET,
-    DEGREE,
-    DELTA,
-    DOMAIN,
-    EDITION,
-    EPSILON,
-    ESTIMATOR,
-    EVALUATE,
-    EVALUATION_SHARE,
-    ITERATIONS,
-    MAX_ROWS,
-    NAME,
-    NEIGHBOURS,
+    DEFINITION,
     OUTPUT,
-    PRIVACY_UNIT,
-    PUBLIC,
-    RECORDS_SHARE,
-    ROUNDS,
-    SETTING,
-    SIZE_LIMIT_MB,
+    PARTITION,
     TABLES,
-    TOLERANCE,
-    EstimatorName,
-    EvaluationName,
-    NeighboursName,
-    settings_given,
+    release_options,
+    with_release_options,
 )
 from jam_dagster.cli.progress import progress_of_trials
 from jam_dagster.errors import InputError
@@ -53,20 +32,9 @@ TRIAL = "The simulation"
 _FORMATS = (".html", ".svg", ".png")
 
 
+@with_release_options
 def plan(
-    definition: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[DEFS.YAML]",
-            help="The release's component file, or its folder. Options override what it says; "
-            "what neither says is as for `synthesize`.",
-            show_default=False,
-        ),
-    ] = None,
-    public: Annotated[list[str] | None, PUBLIC] = None,
-    epsilon: Annotated[float | None, EPSILON] = None,
-    delta: Annotated[float | None, DELTA] = None,
-    domain: Annotated[Path | None, DOMAIN] = None,
+    definition: Annotated[Path | None, DEFINITION] = None,
     records: Annotated[
         int | None,
         typer.Option(
@@ -85,37 +53,7 @@ def plan(
             help="The ledger that would pay; it is only read.",
         ),
     ] = None,
-    dataset: Annotated[str | None, DATASET] = None,
-    release: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", rich_help_panel=BUDGET, help="What the ledger calls the release."
-        ),
-    ] = None,
-    edition: Annotated[str | None, EDITION] = None,
-    partition: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            rich_help_panel=BUDGET,
-            help="Which partition of it, where it has some.",
-        ),
-    ] = None,
-    neighbours: Annotated[NeighboursName | None, NEIGHBOURS] = None,
-    privacy_unit: Annotated[str | None, PRIVACY_UNIT] = None,
-    max_rows: Annotated[int | None, MAX_ROWS] = None,
-    records_share: Annotated[float | None, RECORDS_SHARE] = None,
-    mechanism: Annotated[str | None, NAME] = None,
-    degree: Annotated[int | None, DEGREE] = None,
-    setting: Annotated[list[str] | None, SETTING] = None,
-    rounds: Annotated[int | None, ROUNDS] = None,
-    alpha: Annotated[float | None, ALPHA] = None,
-    size_limit_mb: Annotated[float | None, SIZE_LIMIT_MB] = None,
-    estimator: Annotated[EstimatorName | None, ESTIMATOR] = None,
-    iterations: Annotated[int | None, ITERATIONS] = None,
-    tolerance: Annotated[float | None, TOLERANCE] = None,
-    evaluate: Annotated[EvaluationName | None, EVALUATE] = None,
-    evaluation_share: Annotated[float | None, EVALUATION_SHARE] = None,
+    partition: Annotated[str, PARTITION] = "",
     epsilons: Annotated[
         str | None,
         typer.Option(
@@ -149,6 +87,7 @@ def plan(
             help="Print the plan as one JSON object, and nothing else, on standard output.",
         ),
     ] = False,
+    **options: Any,
 ) -> None:
     r"""Plan a release: what it would take, cost and bring, from public data alone.
 
@@ -163,41 +102,19 @@ def plan(
     """
     from jam_dagster.planning import PlanRequest
 
-    options: dict[str, Any] = {
-        "domain": domain,
-        "public": public_source(public) if public else None,
-        "epsilon": epsilon,
-        "delta": delta,
-        "records": records,
-        "ledger": ledger,
-        "dataset": dataset,
-        "release": release,
-        "edition": edition,
-        "partition": partition,
-        "neighbours": neighbours,
-        "privacy_unit": privacy_unit,
-        "max_rows": max_rows,
-        "records_share": records_share,
-        "mechanism": mechanism,
-        "degree": degree,
-        "settings": settings_given(
-            setting,
-            rounds=rounds,
-            alpha=alpha,
-            size_limit_mb=size_limit_mb,
-            estimator=estimator,
-            iterations=iterations,
-            tolerance=tolerance,
-        ),
-        "evaluate": evaluate,
-        "evaluation_share": evaluation_share,
-        "epsilons": None if epsilons is None else _numbers(epsilons),
-        "seeds": seeds,
-    }
     if plot is not None:
         _check_plot(plot)
     with stdout_kept_clean() if as_json else nullcontext():
-        made = _run(PlanRequest.of(definition, **options))
+        request = PlanRequest.of(
+            definition,
+            records=records,
+            ledger=ledger,
+            partition=partition,
+            epsilons=None if epsilons is None else _numbers(epsilons),
+            seeds=seeds,
+            **release_options(options),
+        )
+        made = _run(request)
         if plot is not None:
             _draw(made, plot)
     if as_json:

@@ -4,83 +4,46 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jam_dagster.cli.console import (
-    echo,
-    print_json,
-    public_source,
-    source,
-    stderr,
-    stdout_kept_clean,
-)
+from jam_dagster.cli.console import echo, print_json, source, stderr, stdout_kept_clean
 from jam_dagster.cli.options import (
-    ALPHA,
     BUDGET,
-    DATASET,
-    DEFAULT_MECHANISM,
-    DEGREE,
-    DELTA,
-    DOMAIN,
-    EDITION,
-    EPSILON,
-    ESTIMATOR,
-    EVALUATE,
-    EVALUATION_SHARE,
-    ITERATIONS,
-    MAX_ROWS,
-    MECHANISM,
-    NAME,
-    NEIGHBOURS,
+    DEFINITION,
     OUTPUT,
-    PRIVACY_UNIT,
+    PARTITION,
     PRIVATE_STORE,
-    PUBLIC,
-    RECORDS_SHARE,
-    ROUNDS,
-    SETTING,
-    SIZE_LIMIT_MB,
     TABLES,
-    TOLERANCE,
-    EstimatorName,
-    EvaluationName,
-    NeighboursName,
-    settings_given,
+    release_options,
+    with_release_options,
 )
 from jam_dagster.cli.progress import progress
 
 if TYPE_CHECKING:
-    from jam_dagster.release import Synthesis, SynthesisRequest
+    from jam_dagster.release import ReleaseSpec, Synthesis, SynthesisRequest
 
 
+@with_release_options
 def synthesize(
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR", rich_help_panel=OUTPUT, help="The folder for the release's files."
+        ),
+    ],
+    definition: Annotated[Path | None, DEFINITION] = None,
     private: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="TABLE",
             rich_help_panel=TABLES,
             help="The table to protect: a .csv or .parquet file, or a source in JSON, such as "
             """'{"csv": "people.csv", "separator": ";"}'.""",
         ),
-    ],
-    epsilon: Annotated[float, EPSILON],
-    out: Annotated[
-        Path,
-        typer.Option(metavar="DIR", rich_help_panel=OUTPUT, help="The folder for what is made."),
-    ],
-    public: Annotated[list[str] | None, PUBLIC] = None,
-    domain: Annotated[Path | None, DOMAIN] = None,
-    delta: Annotated[float, DELTA] = 1e-9,
-    noise: Annotated[
-        Literal["exact", "numpy"],
-        typer.Option(
-            rich_help_panel=BUDGET,
-            help="`exact` makes a release, charged to a ledger; `numpy` is seeded, charges "
-            "nothing, and what it makes may not leave.",
-        ),
-    ] = "exact",
+    ] = None,
+    partition: Annotated[str, PARTITION] = "",
     ledger: Annotated[
         str | None,
         typer.Option(
@@ -90,18 +53,7 @@ def synthesize(
             "dataset what this release asks for. Needed with exact noise.",
         ),
     ] = None,
-    dataset: Annotated[str | None, DATASET] = None,
     private_store: Annotated[Path | None, PRIVATE_STORE] = None,
-    release: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            rich_help_panel=BUDGET,
-            help="What the ledger calls this release.",
-            show_default="the name of --out",
-        ),
-    ] = None,
-    edition: Annotated[str, EDITION] = "1",
     signing_key: Annotated[
         Path | None,
         typer.Option(
@@ -111,56 +63,13 @@ def synthesize(
             "read. JAM_SIGNING_KEY in the environment can hold the key, or its path, too.",
         ),
     ] = None,
-    neighbours: Annotated[NeighboursName, NEIGHBOURS] = "replace_one",
-    privacy_unit: Annotated[str | None, PRIVACY_UNIT] = None,
-    max_rows: Annotated[int | None, MAX_ROWS] = None,
-    records_share: Annotated[float | None, RECORDS_SHARE] = None,
-    retention_days: Annotated[
-        int | None,
-        typer.Option(
-            metavar="DAYS",
-            rich_help_panel=OUTPUT,
-            help="Keep what is in restricted/ for so long after the release has ended; then "
-            "`private remove --due` removes it.",
-            show_default="until somebody removes it",
-        ),
-    ] = None,
-    mechanism: Annotated[str, NAME] = DEFAULT_MECHANISM,
-    trust_mechanism: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PACKAGE",
-            rich_help_panel=MECHANISM,
-            help="A package whose mechanisms this release trusts; may be given again. Nothing made "
-            "by a mechanism of another package than jam-dagster may leave without.",
-            show_default=False,
-        ),
-    ] = None,
-    degree: Annotated[int, DEGREE] = 3,
-    setting: Annotated[list[str] | None, SETTING] = None,
-    rounds: Annotated[int | None, ROUNDS] = None,
-    alpha: Annotated[float | None, ALPHA] = None,
-    size_limit_mb: Annotated[float | None, SIZE_LIMIT_MB] = None,
-    estimator: Annotated[EstimatorName | None, ESTIMATOR] = None,
-    iterations: Annotated[int | None, ITERATIONS] = None,
-    tolerance: Annotated[float | None, TOLERANCE] = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            rich_help_panel=MECHANISM,
-            help="Of `--noise numpy`: of its noise and its sampling. A release has no seed: its "
-            "noise is exact, and its sampling follows from what was measured.",
-        ),
-    ] = 0,
-    evaluate: Annotated[EvaluationName | None, EVALUATE] = None,
-    evaluation_share: Annotated[float | None, EVALUATION_SHARE] = None,
     checks: Annotated[
         bool | None,
         typer.Option(
             "--checks/--no-checks",
             rich_help_panel=OUTPUT,
-            help="Check the synthetic table against its domain and against what was measured; it "
-            "takes some seconds.",
+            help="Check the synthetic table against its domain and the measurements; it takes "
+            "some seconds.",
             show_default="made with exact noise",
         ),
     ] = None,
@@ -181,6 +90,7 @@ def synthesize(
             help="Print the result as one JSON object, and nothing else, on standard output.",
         ),
     ] = False,
+    **options: Any,
 ) -> None:
     r"""Make a synthetic table that is differentially private.
 
@@ -188,10 +98,16 @@ def synthesize(
 
     ```
     jam-dagster synthesize --private priv.csv --public pub.csv \
-        --domain domain.json --epsilon 1 --rounds 10 --noise numpy --out research
+        --domain domain.json --epsilon 1 --setting rounds=10 --noise numpy --out research
     ```
 
-    Make a release; its errors are measured in a way that may leave, too:
+    Make the release of a Dagster component's file:
+
+    ```
+    jam-dagster synthesize defs/people/defs.yaml --ledger ledger.db --out release
+    ```
+
+    Make a release from options; its errors are measured in a way that may leave, too:
 
     ```
     jam-dagster synthesize --private people.csv --public survey.csv \
@@ -209,49 +125,23 @@ def synthesize(
     from jam_dagster.release import SynthesisRequest
 
     with stdout_kept_clean() if as_json else nullcontext():
-        made = _run(
-            SynthesisRequest(
-                private=source(private),
-                public=public_source(public) if public else None,
-                out=out,
-                epsilon=epsilon,
-                delta=delta,
-                domain=domain,
-                mechanism=mechanism,
-                settings=settings_given(
-                    setting,
-                    rounds=rounds,
-                    alpha=alpha,
-                    size_limit_mb=size_limit_mb,
-                    estimator=estimator,
-                    iterations=iterations,
-                    tolerance=tolerance,
-                ),
-                trusted_mechanisms=trust_mechanism or (),
-                degree=degree,
-                seed=seed,
-                noise=noise,
-                evaluate=evaluate,
-                evaluation_share=evaluation_share,
-                ledger=ledger,
-                dataset=dataset,
-                private_store=private_store,
-                release=release,
-                edition=edition,
-                neighbours=neighbours,
-                privacy_unit=privacy_unit,
-                max_rows=max_rows,
-                records_share=records_share,
-                retention_days=retention_days,
-                checks=checks,
-                report=report,
-                signing_key=None if signing_key is None else str(signing_key),
-            )
+        request = SynthesisRequest.of(
+            definition,
+            out=out,
+            partition=partition,
+            ledger=ledger,
+            private_store=private_store,
+            checks=checks,
+            report=report,
+            signing_key=None if signing_key is None else str(signing_key),
+            private=None if private is None else source(private),
+            **release_options(options),
         )
+        made = _run(request)
     if as_json:
         print_json(made.to_dict())
     else:
-        _print_summary(made, mechanism, delta)
+        _print_summary(made, request.spec)
 
 
 def _run(request: SynthesisRequest) -> Synthesis:
@@ -264,11 +154,11 @@ def _run(request: SynthesisRequest) -> Synthesis:
             on_stage=on_stage,
             on_start=on_start,
             on_round=on_round,
-            tell=lambda sentence: console.print(sentence, soft_wrap=True),
+            notify=lambda sentence: console.print(sentence, soft_wrap=True),
         )
 
 
-def _print_summary(made: Synthesis, mechanism: str, delta: float) -> None:
+def _print_summary(made: Synthesis, spec: ReleaseSpec) -> None:
     from jam_dagster.privacy import describe_rho
     from jam_dagster.reports.mechanism_text import told_picks
 
@@ -277,9 +167,9 @@ def _print_summary(made: Synthesis, mechanism: str, delta: float) -> None:
         lines["Report"] = str(made.report)
     if made.certificate is not None:
         lines["Certificate"] = str(made.certificate)
-    lines["Privacy budget"] = describe_rho(made.rho_budget, delta)
-    lines["Privacy spent"] = describe_rho(made.rho_spent, delta)
-    lines["Rounds"] = told_picks(mechanism, made.picks)
+    lines["Privacy budget"] = describe_rho(made.rho_budget, spec.privacy.delta)
+    lines["Privacy spent"] = describe_rho(made.rho_spent, spec.privacy.delta)
+    lines["Rounds"] = told_picks(spec.mechanism.name, made.picks)
     errors = made.errors
     if errors.restricted:
         lines["Errors"] = "restricted: exact statistics of private data"

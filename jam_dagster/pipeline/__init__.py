@@ -12,11 +12,11 @@ from jam_dagster.pipeline.build import (
 )
 from jam_dagster.pipeline.code_location import check_definitions
 from jam_dagster.pipeline.component import SyntheticRelease
-from jam_dagster.pipeline.partitions import PartitionsSpec, build_release_schedule
-from jam_dagster.pipeline.specification import ReleaseSpec
+from jam_dagster.pipeline.partitions import build_release_schedule
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore, ReleaseStoreResource
 from jam_dagster.pipeline.yaml.resources import ReleaseResources, build_release_resources
-from jam_dagster.pipeline.yaml.sections import (
+from jam_dagster.release.partitions import PartitionsSpec
+from jam_dagster.release.sections import (
     DomainSpec,
     EvaluationSpec,
     MechanismSpec,
@@ -24,6 +24,7 @@ from jam_dagster.pipeline.yaml.sections import (
     UnitSpec,
     WorkloadSpec,
 )
+from jam_dagster.release.spec import ReleaseSpec
 
 __all__ = [
     "Benchmark",

@@ -19,15 +19,16 @@ from jam_dagster.pipeline.assets.mechanism_run import synthesis_assets
 from jam_dagster.pipeline.budget.automation import check_automation
 from jam_dagster.pipeline.budget.labels import check_privacy_labels, check_translated
 from jam_dagster.pipeline.graph import ReleaseGraph, Translate
-from jam_dagster.pipeline.partitions import PartitionsSpec, build_release_schedule, tick_of
-from jam_dagster.pipeline.specification import ReleaseSpec
-from jam_dagster.pipeline.yaml.sections import (
+from jam_dagster.pipeline.partitions import build_release_schedule, tick_of
+from jam_dagster.release.partitions import PartitionsSpec
+from jam_dagster.release.sections import (
     DomainSpec,
     EvaluationSpec,
     MechanismSpec,
     PrivacySpec,
     WorkloadSpec,
 )
+from jam_dagster.release.spec import ReleaseSpec
 from jam_dagster.tables import Domain, PreviousRelease, PublicSources, Source
 
 if TYPE_CHECKING:
@@ -142,6 +143,21 @@ def build_synthetic_release(
         evaluation=evaluation or EvaluationSpec(),
         partitions=PartitionsSpec.of(partitions, start),
     )
+    return release_definitions(
+        spec, schedule=schedule, group=group, owners=owners, tags=tags, translate=translate
+    )
+
+
+def release_definitions(
+    spec: ReleaseSpec,
+    *,
+    schedule: str | None = None,
+    group: str | None = None,
+    owners: Sequence[str] = (),
+    tags: Mapping[str, str] | None = None,
+    translate: Translate | None = None,
+) -> dg.Definitions:
+    """Build the definitions of a specified release; see `build_synthetic_release`."""
     assets = build_release_assets(
         spec, group=group, owners=owners, tags=tags, schedule=schedule, translate=translate
     )

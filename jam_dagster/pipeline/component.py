@@ -2,28 +2,38 @@
 
 # Dagster reads the annotations of this class as types when it derives the YAML schema, so they
 # must not be postponed to strings.
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import dagster as dg
 from dagster.components.scaffold.scaffold import scaffold_with
 
-from jam_dagster.errors import SpecificationError
-from jam_dagster.pipeline.build import build_synthetic_release
-from jam_dagster.pipeline.yaml.configuration import Configured, described, error_location, valued
+from jam_dagster.pipeline.build import release_definitions
+from jam_dagster.pipeline.yaml.configuration import (
+    Configured,
+    described,
+    error_location,
+    section,
+    valued,
+)
 from jam_dagster.pipeline.yaml.scaffold import SyntheticReleaseScaffolder
 from jam_dagster.pipeline.yaml.schemas import DOMAIN, MECHANISM, PARTITIONS, PUBLIC, SOURCE
-from jam_dagster.pipeline.yaml.sections import (
-    DomainSpec,
+from jam_dagster.release.sections import (
     EvaluationSpec,
     MechanismSpec,
     PrivacySpec,
     WorkloadSpec,
 )
-from jam_dagster.tables import Domain, public_from_config, source_from_config
-from jam_dagster.tables.sources.relative_paths import absolute_paths
+from jam_dagster.release.spec import KEYS, ReleaseSpec
+
+# Dagster accepts no pydantic model with limits of its own as an annotation; a resolver reads each.
+if TYPE_CHECKING:
+    Privacy: TypeAlias = PrivacySpec
+    WorkloadSection: TypeAlias = WorkloadSpec
+    Evaluation: TypeAlias = EvaluationSpec
+else:
+    Privacy = WorkloadSection = Evaluation = object
 
 
 @scaffold_with(SyntheticReleaseScaffolder)
@@ -60,7 +70,7 @@ class SyntheticRelease(dg.Component, Configured):
             values=DOMAIN,
         ),
     ]
-    privacy: Annotated[PrivacySpec, described("the guarantee, the noise and the edition")]
+    privacy: Annotated[Privacy, section(PrivacySpec, "the guarantee, the noise and the edition")]
     public: Annotated[
         str | dict[str, Any] | None,
         described(
@@ -92,10 +102,12 @@ class SyntheticRelease(dg.Component, Configured):
         ),
     ] = field(default_factory=list)
     workload: Annotated[
-        WorkloadSpec, described("the marginals that matter; all three-way ones by default")
+        WorkloadSection,
+        section(WorkloadSpec, "the marginals that matter; all three-way ones by default"),
     ] = field(default_factory=lambda: WorkloadSpec(degree=3))
     evaluation: Annotated[
-        EvaluationSpec, described("how the error is measured; with noise by default")
+        Evaluation,
+        section(EvaluationSpec, "how the error is measured; with noise by default"),
     ] = field(default_factory=EvaluationSpec)
     partitions: Annotated[
         str | dict[str, list[str]] | None,
@@ -145,59 +157,13 @@ class SyntheticRelease(dg.Component, Configured):
         """
         folder = Path(context.path)
         folder = folder if folder.is_dir() else folder.parent
-        with error_location(context, "private"):
-            private = source_from_config(absolute_paths(self.private, folder))
-        with error_location(context, "public"):
-            given = self.public
-            public = None if given is None else public_from_config(absolute_paths(given, folder))
-        with error_location(context, "domain"):
-            domain = domain_from_config(self.domain, folder)
+        attributes = {key: getattr(self, key) for key in KEYS}
         with error_location(context):
-            return build_synthetic_release(
-                self.release,
-                dataset=self.dataset,
-                private=private,
-                public=public,
-                domain=domain,
-                privacy=self.privacy,
-                mechanism=self.mechanism,
-                trusted_mechanisms=self.trusted_mechanisms,
-                workload=self.workload,
-                evaluation=self.evaluation,
-                partitions=self.partitions,
-                start=self.start,
+            return release_definitions(
+                ReleaseSpec.from_config(attributes, folder),
                 schedule=self.schedule,
                 group=self.group,
                 owners=self.owners,
                 tags=self.tags,
                 translate=self.get_asset_spec,
             )
-
-
-def domain_from_config(config: str | Mapping[str, Any], folder: Path) -> DomainSpec:
-    """Read the ``domain`` of a release.
-
-    Parameters
-    ----------
-    config
-        The path of a domain file, the content of one, or ``{identify: public|both, bins: 32}``.
-    folder
-        What a relative path is relative to.
-
-    Raises
-    ------
-    SpecificationError
-        If a key is unknown.
-    SourceError
-        If the file cannot be read.
-    """
-    if isinstance(config, str):
-        return DomainSpec(declared=Domain.load(folder / config))
-    if "identify" in config:
-        unknown = sorted(set(config) - {"identify", "bins"})
-        if unknown:
-            raise SpecificationError(
-                f"domain has an unknown key {unknown[0]!r}; with identify it may have bins."
-            )
-        return DomainSpec(**config)
-    return DomainSpec(declared=Domain.from_dict(config))

@@ -1,5 +1,6 @@
 """The assets of a release: their names, keys and labels, and where each is kept."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,15 +17,20 @@ from jam_dagster.pipeline.assets.descriptions import (
     described,
 )
 from jam_dagster.pipeline.budget.labels import CHARGES_TAG, LABEL_TAG, RESERVES_TAG, PrivacyLabel
-from jam_dagster.pipeline.specification import ReleaseSpec
-from jam_dagster.privacy import Budget, Neighbours, ReleaseKey
-from jam_dagster.tables import AssetSource, Domain, Source, at_partition
+from jam_dagster.pipeline.partitions import mapping_to_before, partitions_definition
+from jam_dagster.privacy import Budget, Neighbours
+from jam_dagster.release.engine import EVALUATION, MECHANISM
+from jam_dagster.release.sections import PLAIN_NAME
+from jam_dagster.release.spec import ReleaseSpec
+from jam_dagster.tables import AssetSource, Source, at_partition
 
 PRIVATE_STORE = "private_io_manager"
 RELEASABLE_STORE = "releasable_io_manager"
 LEDGER = "ledger"
 
-MECHANISM_SHARE, EVALUATION_SHARE = "mechanism", "evaluation"
+MECHANISM_SHARE, EVALUATION_SHARE = MECHANISM, EVALUATION
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 PREVIOUS = "previous_release"
 
@@ -58,6 +64,7 @@ class ReleaseGraph:
     translate: Translate | None = None
 
     def __post_init__(self) -> None:
+        check_names(self.spec)
         # Annotations say so already, but what a template in YAML gives is not checked by anybody.
         for name, kind, wanted in (
             ("owners", list | tuple, "a list of texts"),
@@ -178,7 +185,7 @@ class ReleaseGraph:
         so what a partition was drawn on stays beside it.
         """
         partitions = self.spec.partitions
-        return None if partitions is None else partitions.definition
+        return None if partitions is None else partitions_definition(partitions)
 
     @property
     def price_of_partitions(self) -> str:
@@ -316,7 +323,7 @@ class ReleaseGraph:
         """Return what a public table depends on beside the given one: the release before."""
         if self.spec.previous is None or self.spec.partitions is None:
             return []
-        mapping = self.spec.partitions.mapping_to_before
+        mapping = mapping_to_before(self.spec.partitions)
         return [dg.AssetDep(self.key(PREVIOUS), partition_mapping=mapping)]
 
     def before(self, partition: str) -> str | None:
@@ -341,7 +348,7 @@ class ReleaseGraph:
     @property
     def neighbours(self) -> Neighbours:
         """Which tables the release must not let anybody tell apart."""
-        return self.spec.privacy.protection.neighbours
+        return self.spec.neighbours
 
     @property
     def shares(self) -> dict[str, float]:
@@ -360,23 +367,29 @@ class ReleaseGraph:
             return frozenset()
         return frozenset({LEDGER, RELEASABLE_STORE, PRIVATE_STORE})
 
-    def release_key(self, domain: Domain | None, partition: str = "") -> ReleaseKey:
-        """Return the key by which the ledger knows this release.
 
-        Parameters
-        ----------
-        domain
-            The domain; None where it is identified from the private table, which must not be read
-            before the budget was checked.
-        partition
-            The partition, if the release has any.
-        """
-        return ReleaseKey(
-            dataset=self.spec.dataset,
-            release=self.spec.release,
-            specification=self.spec.digest(domain),
-            partition=partition,
-            edition=str(self.spec.privacy.edition),
+def check_names(spec: ReleaseSpec) -> None:
+    """Raise unless the names of a release can be those of assets, files and partitions.
+
+    Raises
+    ------
+    SpecificationError
+        With the characters that a name may have.
+    """
+    release, dataset, edition = spec.release, spec.dataset, spec.privacy.edition
+    # What a template in YAML gives need not be a text.
+    if not isinstance(release, str) or not _NAME.fullmatch(release):
+        raise SpecificationError(
+            f"release must start with a letter and hold letters, digits and '_' only,"
+            f" got {release!r}."
+        )
+    if not isinstance(dataset, str) or not PLAIN_NAME.fullmatch(dataset):
+        raise SpecificationError(
+            f"dataset must hold letters, digits, '.', '_' and '-' only, got {dataset!r}."
+        )
+    if not PLAIN_NAME.fullmatch(str(edition)):
+        raise SpecificationError(
+            f"privacy.edition must be of letters, digits, '.', '_' and '-', got {edition!r}."
         )
 
 

@@ -68,13 +68,13 @@ def ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> Le
     BudgetError
         If the ledger cannot be read. That a release does not fit is no error.
     """
-    release = request.release
-    if release.ledger is None:
+    spec = request.spec
+    if request.ledger is None:
         return None
-    if request.noise != "exact":
+    if not spec.exact:
         notes.append("Seeded noise charges nothing: the ledger would stay as it is.")
         return None
-    if not release.dataset:
+    if not spec.dataset:
         notes.append("Name the protected dataset with --dataset ID to see what would be left.")
         return None
     # The ledger brings SQLAlchemy, for which a plan without one need not wait.
@@ -82,7 +82,7 @@ def ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> Le
     from jam_dagster.privacy.accounting import rho_within
     from jam_dagster.privacy.ledger.opening import share_units
 
-    ledger, key = Ledger(release.ledger), request.key(domain)
+    ledger, key = Ledger(request.ledger), request.key(domain)
     if key.dataset not in ledger.datasets():
         note = (
             "The ledger grants this dataset nothing yet: its budget is granted by "
@@ -93,10 +93,8 @@ def ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> Le
         )
     balance = ledger.balance(key.dataset)
     left = balance.remaining_units_in(key.partition)
-    after = balance.remaining_units_after(
-        sum(share_units(release.shares()).values()), key.partition
-    )
-    fits, note = True, f"It reserves {describe_rho(release.budget().rho, release.delta)}."
+    after = balance.remaining_units_after(sum(share_units(spec.shares).values()), key.partition)
+    fits, note = True, f"It reserves {describe_rho(spec.budget.rho, spec.privacy.delta)}."
     before = ledger.release(key)
     if before is not None and before.spent:
         after = left
@@ -105,7 +103,7 @@ def ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> Le
         after = left
         note = "It is reserved already: what is left counts without it."
     try:
-        ledger.check(key, release.shares(), neighbours=release.protection.neighbours)
+        ledger.check(key, spec.shares, neighbours=spec.neighbours)
     except BudgetError as error:
         fits, note = False, str(error)
     remaining = rho_within(max(0, left))

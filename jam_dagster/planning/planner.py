@@ -74,20 +74,21 @@ def make_plan(
     BudgetError
         If the ledger cannot be read. That a release does not fit is no error.
     """
-    release = request.release
+    spec = request.spec
     notes: list[str] = []
     on_stage("read")
     frame, read = _tried_table(request, notes)
-    domain = draft_domain(frame, bins=request.bins) if request.domain is None else request.domain
-    if request.domain is None:
+    declared = spec.domain.declared
+    domain = draft_domain(frame, bins=spec.domain.bins) if declared is None else declared
+    if declared is None:
         notes.append("The domain was drafted from the public table.")
-    if request.drafted_from_both:
+    if spec.domain.identify == "both":
         notes.append(
             "The release would identify its domain from the private table as well, which a plan "
             "does not open: its domain may be larger."
         )
-    if release.protection.unit is not None:
-        release.protection.unit.check(domain)
+    if spec.privacy.unit is not None:
+        spec.privacy.unit.build().check(domain)
     on_stage("encode")
     started = time.monotonic()
     public = encode(frame, domain, private=False)
@@ -96,8 +97,8 @@ def make_plan(
     del frame
 
     workload = request.workload(domain)
-    mechanism = release.made_mechanism()
-    mechanism.check(domain, workload, release.shares()["mechanism"])
+    mechanism = spec.mechanism.build()
+    mechanism.check(domain, workload, spec.shares["mechanism"])
     on_start(mechanism.expected_rounds(domain, workload))
     records = public.records if request.records is None else request.records
     if request.records is None:
@@ -110,13 +111,13 @@ def make_plan(
     if left_out:
         told = ", ".join(f"{epsilon:g}" for epsilon in left_out)
         notes.append(f"Too small to leave every round a budget, and not tried: epsilon {told}.")
-    asked = next(point for point in curve if point.epsilon == release.epsilon)
+    asked = next(point for point in curve if point.epsilon == spec.privacy.epsilon)
     return Plan(
         mechanism=mechanism.name,
         specification=request.key(domain).specification,
-        epsilon=release.epsilon,
-        delta=release.delta,
-        shares=release.shares(),
+        epsilon=spec.privacy.epsilon,
+        delta=spec.privacy.delta,
+        shares=spec.shares,
         records=records,
         records_assumed=request.records is None,
         public_records=public.records,
@@ -133,7 +134,7 @@ def make_plan(
         noise=_noise(request, public, workload, records, asked.trials),
         ledger=outlook,
         curve=curve,
-        warnings=configuration_warnings(release.epsilon, release.delta, records),
+        warnings=configuration_warnings(spec.privacy.epsilon, spec.privacy.delta, records),
         notes=tuple(notes),
     )
 
@@ -148,15 +149,17 @@ def _tried_table(request: PlanRequest, notes: list[str]) -> tuple[pd.DataFrame, 
     float
         The seconds that reading it took.
     """
-    source, domain = request.release.public, request.domain
+    source, domain = request.spec.public, request.spec.domain.declared
+    unit = request.spec.privacy.unit
+    column = None if unit is None else unit.column
     if source is None:
         raise InputError("A plan is tried on a public table: name one with --public TABLE.")
     several = source.tables if isinstance(source, PublicSources) else {"": source}
     for name, one in several.items():
         started = time.monotonic()
-        check_headers(one, request.release.privacy_unit)
+        check_headers(one, column)
         frame = one.read(private=False)
-        check_no_people(frame.columns, request.release.privacy_unit, name)
+        check_no_people(frame.columns, column, name)
         seconds = time.monotonic() - started
         if not len(frame):
             raise InputError("The public table has no rows: give a table that has.")
@@ -182,11 +185,11 @@ def _simulate(
     on_trial: Callable[[int, Trial], None],
 ) -> tuple[tuple[CurvePoint, ...], list[float]]:
     """Return the curve, and the epsilons at which the mechanism could not start."""
-    asked, tried, left_out = request.release.epsilon, [], []
+    asked, tried, left_out = request.spec.privacy.epsilon, [], []
     for epsilon in request.tried:
-        at = request.at(epsilon)
         try:
-            at.made_mechanism().check(public.domain, workload, at.shares()["mechanism"])
+            at = request.at(epsilon)
+            at.mechanism.build().check(public.domain, workload, at.shares["mechanism"])
             tried.append(epsilon)
         except (InputError, EmptyCandidateSetError):
             left_out.append(epsilon)
@@ -217,7 +220,7 @@ def _size(
     from jam_dagster.models.graphical.tractability import TractabilityFilter
 
     fitted = [trial.candidates for trial in trials]
-    limit = request.release.made_mechanism().parameters().get("size_limit_mb")
+    limit = request.spec.mechanism.build().parameters().get("size_limit_mb")
     closure = workload.downward_closure()
     fit_last = None
     if limit is not None:
@@ -280,13 +283,13 @@ def _noise(
     records: int,
     trials: Sequence[Trial],
 ) -> Noise:
-    release, mechanism = request.release, request.release.made_mechanism()
+    spec, mechanism = request.spec, request.spec.mechanism.build()
     rounds = mechanism.expected_rounds(public.domain, workload)
     alpha = mechanism.parameters().get("alpha")
-    neighbours = release.protection.neighbours
-    rho = release.shares()["mechanism"]
+    neighbours = spec.neighbours
+    rho = spec.shares["mechanism"]
     if not neighbours.records_public:
-        rho *= 1.0 - release.protection.records_share
+        rho *= 1.0 - spec.privacy.records_share
     sigmas = sorted(sigma for trial in trials for sigma in trial.sigmas)
     cells = statistics.median(public.domain.size(clique) for clique in workload.cliques)
     return Noise(

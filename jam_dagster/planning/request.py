@@ -1,22 +1,28 @@
-"""What is to be planned: a release without its private table."""
+"""A release to plan: its specification without its private table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from jam_dagster.errors import PrivateStepError, SpecificationError
-from jam_dagster.privacy import Neighbours, ReleaseKey
-from jam_dagster.privacy.ledger.key import canonical_digest
-from jam_dagster.release.definition import private_of, read_definition
-from jam_dagster.release.options import SynthesisRequest
-from jam_dagster.tables import Domain, Workload, at_partition, check_partition
+from jam_dagster.errors import InputError, PrivateStepError, SpecificationError
+from jam_dagster.release.options import release_attributes
+from jam_dagster.release.partitions import PartitionsSpec
+from jam_dagster.release.spec import ReleaseSpec, read_public, read_source
+from jam_dagster.tables import (
+    AssetSource,
+    PreviousRelease,
+    PublicSources,
+    at_partition,
+    check_partition,
+)
 from jam_dagster.tables.sources.public_apart import check_apart
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy import NoiseName
+    from jam_dagster.privacy import Budget, ReleaseKey
+    from jam_dagster.tables import Domain, MarginalSource, PrivacyUnit, Source, Workload
 
 AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)
 """The epsilons that are tried unless others are named, as multiples of the one asked for."""
@@ -29,6 +35,12 @@ class NeverOpened:
     restricted_because: str | None = None
 
     def read(self, *, private: bool) -> NoReturn:
+        """Refuse."""
+        raise PrivateStepError("A plan opens no private table.")
+
+    def counted(
+        self, domain: Domain, unit: PrivacyUnit | None, key: bytes | None
+    ) -> MarginalSource:
         """Refuse."""
         raise PrivateStepError("A plan opens no private table.")
 
@@ -51,100 +63,70 @@ class PlanRequest:
 
     Parameters
     ----------
-    release
-        The release, with `NeverOpened` in place of its private table, and with the seeded noise
-        of the simulation.
-    domain
-        Its domain; None drafts one from the public table.
-    noise
-        Which noise the release itself would have.
-    cliques, weights
-        The workload where it is not all marginals of one degree.
-    bins
-        Bins of a numeric attribute of a drafted domain.
-    drafted_from_both
-        Whether the release's domain would be identified from the private table as well.
+    spec
+        The release of one partition, with `NeverOpened` in place of its private table.
     partition
-        Which snapshot's release it is; empty where the release has no partitions.
+        Which partition's release it is; empty where the release has none.
+    ledger
+        The ledger that would pay; None: it is not known.
     records
         n, the number of private records; None assumes as many as there are public ones.
     epsilons
-        What to try; those asked for.
+        The epsilons to try; the one of `spec` is always tried.
     seeds
         How often each epsilon is tried.
     """
 
-    release: SynthesisRequest
-    domain: Domain | None = None
-    noise: NoiseName = "exact"
-    cliques: Sequence[Sequence[str]] | None = None
-    weights: Sequence[float] | None = None
-    bins: int = 32
-    drafted_from_both: bool = False
+    spec: ReleaseSpec
     partition: str = ""
+    ledger: str | None = None
     records: int | None = None
     epsilons: tuple[float, ...] = ()
     seeds: int = 3
 
     @classmethod
-    def of(cls, definition: Path | None = None, **options: Any) -> PlanRequest:
-        """Gather a request from a component's file and options, which override the file.
+    def of(
+        cls,
+        definition: Path | None = None,
+        *,
+        partition: str = "",
+        ledger: str | None = None,
+        records: int | None = None,
+        epsilons: tuple[float, ...] | None = None,
+        seeds: int = 3,
+        **options: Any,
+    ) -> Self:
+        """Gather a request from a release's file and options, which override the file.
 
         Parameters
         ----------
         definition
-            A release's ``defs.yaml``, or its folder.
+            A release's ``defs.yaml``, or its folder; None: the options describe it all.
+        partition, ledger, records, epsilons, seeds
+            As for the class.
         **options
-            The parameters of this class and of `SynthesisRequest` by their names; None: not given.
-            A ``domain`` may be the path of a domain file.
+            See `jam_dagster.release.options.release_spec`.
 
         Raises
         ------
         InputError
             If something is missing or out of range; the message names it.
         """
-        given = {name: value for name, value in options.items() if value is not None}
-        settings = {} if definition is None else read_definition(definition, given)
-        _override(settings, given)
-        for name, remedy in (("public", "--public TABLE"), ("epsilon", "--epsilon EPSILON")):
-            if name not in settings:
-                raise SpecificationError(
-                    f"A plan needs the release's {name}: give {remedy}, or name a defs.yaml that "
-                    "says it."
-                )
-        partitioned = settings.pop("partitioned", None)
-        if partitioned is not None and partitioned != bool(settings.get("partition")):
-            raise SpecificationError(
-                "The release has partitions: say with --partition NAME which one to plan."
-                if partitioned
-                else "The release has no partitions: drop --partition."
-            )
-        if partition := settings.get("partition", ""):
-            check_partition(partition)
-            settings["public"] = at_partition(settings["public"], partition)
-        private = None if definition is None else private_of(definition)
-        if private is not None:
-            private = at_partition(private, partition) if partition else private
-            check_apart(private, settings["public"])
-        domain = settings.pop("domain", None)
-        if isinstance(domain, str | Path):
-            domain = Domain.load(Path(domain))
-        identify = settings.pop("identify", "public")
-        noise = settings.pop("noise", "exact")
-        seed = settings.pop("seed", 0)
-        own = {one.name for one in fields(cls)} - {"release", "domain", "noise"}
-        of_plan = {name: settings.pop(name) for name in own & set(settings)}
-        # What is planned draws seeded noise; its budget is divided as the release's.
-        settings.setdefault("evaluate", "private" if noise == "exact" else "exact")
-        release = SynthesisRequest(
-            private=NeverOpened(), out=Path("plan"), noise="numpy", seed=seed, **settings
-        )
+        file, attributes = release_attributes(definition, **options)
+        folder = Path() if file is None else file.parent
+        try:
+            spec = _planned(attributes, folder, partition)
+        except InputError as error:
+            if file is None:
+                raise
+            raise type(error)(f"{file}: {error}") from None
         made = cls(
-            release=release,
-            domain=domain,
-            noise=noise,
-            drafted_from_both=identify == "both",
-            **of_plan,
+            spec=spec,
+            partition=partition,
+            ledger=ledger,
+            records=records,
+            epsilons=epsilons or (),
+            seeds=seeds,
         )
         made.validate()
         return made
@@ -157,73 +139,95 @@ class PlanRequest:
         SpecificationError
             Naming the parameter, what it was, and what it may be.
         """
-        self.release.validate()
-        if self.noise not in ("exact", "numpy"):
-            raise SpecificationError(f"noise must be one of exact, numpy, got {self.noise!r}.")
         for name, value in (("records", self.records), ("seeds", self.seeds)):
             if value is not None and value < 1:
                 raise SpecificationError(f"{name} must be at least 1, got {value}.")
         for epsilon in self.tried:
-            self.at(epsilon).budget()
+            self.budget_at(epsilon)
 
     @property
     def tried(self) -> tuple[float, ...]:
         """The epsilons to try, ascending; the one asked for is always among them."""
-        asked = self.release.epsilon
+        asked = self.spec.privacy.epsilon
         others = self.epsilons or tuple(asked * factor for factor in AROUND)
         return tuple(sorted({*others, asked}))
 
-    def at(self, epsilon: float) -> SynthesisRequest:
-        """Return the release at another epsilon."""
-        return replace(self.release, epsilon=epsilon)
+    def at(self, epsilon: float) -> ReleaseSpec:
+        """Return the release at another epsilon.
+
+        Raises
+        ------
+        SpecificationError
+            If the budget is too small to be divided.
+        """
+        return self.spec.changed(privacy=self.spec.privacy.changed(epsilon=epsilon))
+
+    def budget_at(self, epsilon: float) -> Budget:
+        """Return the budget of the release at another epsilon."""
+        return self.spec.privacy.changed(epsilon=epsilon).budget
 
     def workload(self, domain: Domain) -> Workload:
         """Return the workload over a domain."""
-        return Workload.specified(domain, self._workload)
-
-    @property
-    def _workload(self) -> dict[str, Any]:
-        if self.cliques is None:
-            return {"degree": self.release.degree}
-        listed = {"cliques": self.cliques, "weights": self.weights}
-        return {name: value for name, value in listed.items() if value is not None}
+        return self.spec.workload.build(domain)
 
     def key(self, domain: Domain) -> ReleaseKey:
         """Return how the ledger would know the release."""
-        release = replace(self.release, noise=self.noise)
-        # No digest of private content is part of a specification.
-        restricted = self.drafted_from_both or domain.restricted
-        known_by = f"from private data, {self.bins} bins" if restricted else domain.digest
-        specification = release.specification(domain_digest=known_by)
-        specification["workload"] = self._workload
-        return ReleaseKey(
-            dataset=self.release.dataset or "not named",
-            release=self.release.release_name,
-            specification=canonical_digest(specification),
-            partition=self.partition,
-            edition=self.release.edition,
+        return self.spec.key(domain, self.partition)
+
+
+def _planned(attributes: Mapping[str, Any], folder: Path, partition: str) -> ReleaseSpec:
+    """Return the specification of one partition's release, whose private table is not opened."""
+    given = dict(attributes)
+    for name in ("public", "epsilon"):
+        there = given if name == "public" else given.get("privacy", {})
+        # A file without epsilon may have misspelled it, which its section says.
+        if isinstance(there, Mapping) and not set(there) - {"delta"} and there.get(name) is None:
+            raise SpecificationError(
+                f"A plan needs the release's {name}: give --{name}, or name a defs.yaml that says "
+                "it."
+            )
+    given.setdefault("release", "plan")
+    private = _private(given.pop("private", None), folder)
+    partitions = PartitionsSpec.of(given.pop("partitions", None), given.pop("start", None))
+    if (partitions is not None) != bool(partition):
+        raise SpecificationError(
+            "The release has no partitions: drop --partition."
+            if partition
+            else "The release has partitions: say with --partition NAME which one to plan."
         )
+    if partitions is not None:
+        check_partition(partition)
+    public = _public(given["public"], folder)
+    if partition:
+        public = at_partition(public, partition)
+        private = at_partition(private, partition)
+    check_apart(private, public)
+    return ReleaseSpec.from_config({**given, "private": NeverOpened(), "public": public}, folder)
 
 
-def _override(settings: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """Let options take the place of what a file said, with what hangs on it."""
-    if "degree" in given:
-        settings.pop("cliques", None)
-        settings.pop("weights", None)
-    if given.get("evaluate", "private") != "private":
-        settings.pop("evaluation_share", None)
-    if "domain" in given:
-        settings.pop("identify", None)
-    if given.get("noise") == "exact":
-        settings.pop("seed", None)
-    if given.get("mechanism", settings.get("mechanism")) == settings.get("mechanism"):
-        given = {**given, "settings": {**settings.get("settings", {}), **given.get("settings", {})}}
-    else:
-        # Another mechanism has settings of its own.
-        settings.pop("settings", None)
-    settings.update(given)
-    # A component may say a share that nothing is paid from, as scaffolded files do; an option not.
-    if "records_share" in settings and "records_share" not in given:
-        limit = settings.get("max_rows", 1)
-        if Neighbours(settings.get("neighbours", "replace_one"), limit).records_public:
-            del settings["records_share"]
+def _private(given: Any, folder: Path) -> Source:
+    """Return the private source for comparison, never opened; a template stands for none."""
+    if given is None:
+        return NeverOpened()
+    try:
+        return read_source(given, folder)
+    except SpecificationError:
+        return NeverOpened()
+
+
+def _public(given: Any, folder: Path) -> Source | PublicSources:
+    try:
+        public = read_public(given, folder)
+    except SpecificationError as error:
+        raise SpecificationError(
+            f"public: {error}. Name a table that stands for it with --public."
+        ) from None
+    # Later partitions have tables that are not made yet; the given one stands for them.
+    source = public.first if isinstance(public, PreviousRelease) else public
+    tables = source.tables.values() if isinstance(source, PublicSources) else [source]
+    if any(isinstance(one, AssetSource) for one in tables):
+        raise SpecificationError(
+            f"public is {source.describe()}, which only a Dagster run can load: name a table that"
+            " stands for it with --public, such as an extract of it."
+        )
+    return source

@@ -14,13 +14,15 @@ import numpy.typing as npt
 
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation import workload_error
-from jam_dagster.privacy import Draws, MemoryStore, UnledgeredAccount, make_noise
+from jam_dagster.release.engine import Engine, Progress
+from jam_dagster.release.funding import ResearchFunding
+from jam_dagster.release.place import MemoryPlace
 from jam_dagster.release.stopwatch import peak_memory_mb
 from jam_dagster.tables import Clique, Domain, EncodedTable, Workload, marginal_blocks
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms import Round
-    from jam_dagster.release.options import SynthesisRequest
+    from jam_dagster.release.spec import ReleaseSpec
 
 MOST_SAMPLED = 1_000_000
 """Records of a trial's synthetic table at most; more would hardly move its marginals."""
@@ -251,7 +253,7 @@ class CurvePoint:
 
 
 def run_trial(
-    request: SynthesisRequest,
+    spec: ReleaseSpec,
     halves: Halves,
     workload: Workload,
     seed: int,
@@ -261,7 +263,7 @@ def run_trial(
 
     Parameters
     ----------
-    request
+    spec
         The release, at the epsilon to try.
     halves
         The tables.
@@ -272,18 +274,14 @@ def run_trial(
     on_round
         Called after every round.
     """
-    protection = request.protection
-    draws = Draws(
-        make_noise("numpy", seed),
-        UnledgeredAccount(request.shares()["mechanism"], "mechanism"),
-        MemoryStore(),
-        neighbours=protection.neighbours,
-        records_share=protection.records_share,
-    )
+    research = spec.privacy.changed(noise="numpy", seed=seed)
+    trial = spec.changed(privacy=research)
+    place = MemoryPlace()
+    funding = ResearchFunding(trial.shares, research.protection, seed, place)
+    progress = Progress(on_round=on_round)
+    engine = Engine(trial, halves.public.domain, place, funding, progress=progress)
     started = time.monotonic()
-    result = request.made_mechanism().run(
-        halves.private, halves.public, workload, draws, on_round=on_round
-    )
+    result, _ = engine.run(halves.private, halves.public)
     ran = time.monotonic()
     transcript = result.transcript
     rows = min(transcript.records, MOST_SAMPLED)
@@ -295,7 +293,7 @@ def run_trial(
     rounds = transcript.rounds
     first = next((one for one in rounds if one.rho_select > 0), None)
     return Trial(
-        epsilon=request.epsilon,
+        epsilon=spec.privacy.epsilon,
         seed=seed,
         error=errors.synthetic.mean,
         public_error=errors.public.mean,

@@ -1,7 +1,30 @@
-"""A synthetic table from two tables, without Dagster: what `jam-dagster synthesize` runs."""
+"""One release of a synthetic table: its specification, its engine, and the whole in a folder."""
 
-from jam_dagster.release.options import SynthesisRequest
+from jam_dagster.release.engine import Engine
+from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.result import Synthesis
-from jam_dagster.release.run import synthesize
+from jam_dagster.release.sections import (
+    DomainSpec,
+    EvaluationSpec,
+    MechanismSpec,
+    PrivacySpec,
+    UnitSpec,
+    WorkloadSpec,
+)
+from jam_dagster.release.spec import ReleaseSpec
+from jam_dagster.release.synthesize import SynthesisRequest, synthesize
 
-__all__ = ["Synthesis", "SynthesisRequest", "synthesize"]
+__all__ = [
+    "DomainSpec",
+    "Engine",
+    "EvaluationSpec",
+    "MechanismSpec",
+    "PartitionsSpec",
+    "PrivacySpec",
+    "ReleaseSpec",
+    "Synthesis",
+    "SynthesisRequest",
+    "UnitSpec",
+    "WorkloadSpec",
+    "synthesize",
+]

@@ -28,9 +28,10 @@ from jam_dagster.errors import (
 )
 from jam_dagster.mechanisms import DEFAULT_MECHANISM, Transcript, load_model
 from jam_dagster.privacy import describe_rho
-from jam_dagster.release.folder_place import ReleaseFolder
-from jam_dagster.release.options import SynthesisRequest
-from jam_dagster.release.run import synthesize as run_release
+from jam_dagster.release.folder import ReleaseFolder
+from jam_dagster.release.options import release_spec
+from jam_dagster.release.synthesize import SynthesisRequest
+from jam_dagster.release.synthesize import synthesize as run_release
 from jam_dagster.tables import Domain, FrameSource, PublicSources, Source, source_from_config
 from jam_dagster.tables.sources.frame import ARROW_STREAM
 
@@ -74,12 +75,13 @@ class FrameRelease:
         temporary: bool,
     ) -> None:
         # Of the request, only what is shown and verified with: it holds the private table.
-        self._name = f"{request.release_name!r}, edition {request.edition!r}"
-        self._dataset = request.dataset or ""
-        self._asked = f"epsilon {request.epsilon:g} at delta {request.delta:g}"
-        self._spent = describe_rho(made.rho_spent, request.delta)
-        self._ledger = request.ledger if request.noise == "exact" else None
-        self._public = request.public
+        spec = request.spec
+        self._name = f"{spec.release!r}, edition {spec.privacy.edition!r}"
+        self._dataset = spec.dataset
+        self._asked = f"epsilon {spec.privacy.epsilon:g} at delta {spec.privacy.delta:g}"
+        self._spent = describe_rho(made.rho_spent, spec.privacy.delta)
+        self._ledger = request.ledger if spec.exact else None
+        self._public = spec.public
         self._made = made
         self._files = ReleaseFolder(made.output)
         self.messages = messages
@@ -337,40 +339,44 @@ def synthesize(
             "noise='numpy'."
         )
     name = release or dataset or "research"
-    place = _Place.of(folder, ledger if noise == "exact" else None, name, str(edition))
-    request = SynthesisRequest(
+    spec = release_spec(
         private=_source(private, dataset or name),
         public=_public_source(public),
-        out=place.path,
+        domain=_domain(domain),
+        release=name,
+        dataset=dataset,
         epsilon=epsilon,
         delta=delta,
-        domain=_domain(domain),
         mechanism=mechanism,
         settings={} if settings is None else settings,
         trusted_mechanisms=tuple(trusted_mechanisms),
         degree=degree,
-        seed=seed,
+        seed=seed if noise == "numpy" else None,
         noise=noise,
         evaluate=evaluate,
         evaluation_share=evaluation_share,
-        ledger=None if ledger is None else os.fspath(ledger),
-        dataset=dataset,
-        private_store=None if private_store is None else Path(private_store),
-        release=name,
         edition=str(edition),
         neighbours=neighbours,
         privacy_unit=privacy_unit,
         max_rows=max_rows,
         records_share=records_share,
         retention_days=retention_days,
+    )
+    place = _Place.of(folder, ledger if noise == "exact" else None, name, str(edition))
+    request = SynthesisRequest(
+        spec=spec,
+        out=place.path,
+        ledger=None if ledger is None else os.fspath(ledger),
+        private_store=None if private_store is None else Path(private_store),
         checks=checks,
         report=report,
         signing_key=signing_key,
+        siblings=place.root,
     )
     messages: list[str] = []
     rounds: list[int | None] = [None]
 
-    def tell(sentence: str) -> None:
+    def notify(sentence: str) -> None:
         messages.append(sentence)
         show(sentence)
 
@@ -383,7 +389,7 @@ def synthesize(
             request,
             on_start=lambda expected: rounds.append(expected),
             on_round=lambda outcome: show(outcome.line(rounds[-1])),
-            tell=tell,
+            notify=notify,
         )
     return FrameRelease(request, made, tuple(messages), temporary=place.temporary)
 

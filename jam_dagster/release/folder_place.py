@@ -1,356 +1,329 @@
-"""The folder that a release without Dagster leaves behind."""
+"""The folder of a release that is made without Dagster."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from upath import UPath
-
-from jam_dagster.certificates import released_files, render_certificate
-from jam_dagster.common.files import OWNER_ONLY, check_folder, write_whole
+from jam_dagster.common.files import OWNER_ONLY, write_whole
 from jam_dagster.errors import InputError
-from jam_dagster.mechanisms import Transcript
+from jam_dagster.mechanisms import Transcript, load_model
+from jam_dagster.privacy import DirectoryStore, MemoryStore, OutcomeStore, ReleaseKey
 from jam_dagster.privacy.private_copies import FAILURES, failure_of
-from jam_dagster.reports.checks_page import remove_data_docs
+from jam_dagster.privacy.private_store import (
+    CONTENTS_FOLDER,
+    RECORDS_FOLDER,
+    default_private_store,
+    keyed_contents,
+    stored_secret,
+)
+from jam_dagster.release.folder import ReleaseFolder
+from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint, StoredDraws
+from jam_dagster.release.run import ReleaseIdentity, ReleaseRun
+from jam_dagster.tables import secret_key
 from jam_dagster.tables.codes.privacy_unit import KEY_BYTES
 
 if TYPE_CHECKING:
-    from jam_dagster.certificates import Certificate
-    from jam_dagster.evaluation import WorkloadErrors
-    from jam_dagster.privacy import Neighbours
+    from jam_dagster.privacy import Ledger
+    from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Domain
 
-_ANEW = "another edition (--edition), with a folder of its own"
+
+@dataclass(frozen=True)
+class FolderDraws:
+    """The draws in a release's folder; see `StoredDraws`."""
+
+    folder: ReleaseFolder
+    files: frozenset[str]
+
+    @property
+    def where(self) -> str:
+        """The folder of the draws."""
+        return str(self.folder.draws)
+
+    def key(self, charged: Collection[ReleaseKey]) -> ReleaseKey | None:
+        """Return the release, as its description says; None of research."""
+        key = self.folder.described()["key"]
+        return None if key is None else ReleaseKey(**key)
 
 
-class ReleaseFolder:
-    """What lies where in the folder of one release.
-
-    ===================  =========================================================================
-    ``synthetic.csv``    the synthetic table
-    ``domain.yaml``      the attributes and their values
-    ``release.json``     which release this is: its name, its parameters, its specification
-    ``draws/``           every charged outcome, so that no draw is ever paid twice
-    ``transcript/``      what was selected and measured, round by round
-    ``model/``           the fitted model
-    ``errors.json``      the workload errors, where they were measured with noise
-    ``checks.html``      the checks of the synthetic table, to be read
-    ``checks.json``      the same, as Great Expectations reports them
-    ``report.html``      the report
-    ``certificate.json`` what the release promises and what it cost, to be verified
-    ``certificate.html`` the same, to be read
-    ``restricted/``      what may not leave: errors measured without noise, the key that chose
-                         which rows of a person were kept, and in ``failures/`` why attempts to open
-                         the private table failed
-    ===================  =========================================================================
-
-    What seeded noise made may not leave either: whoever guesses the seed takes the noise off a
-    transcript and has exact marginals. The whole folder is its owner's alone then.
+class FolderPlace:
+    """The folder of one release as the place of its draws; a `Place`.
 
     Parameters
     ----------
-    path
-        The folder; it need not exist.
+    folder
+        The folder.
+    spec, domain
+        The release.
+    key
+        Its key in the ledger.
+    public_digest
+        The digest of its encoded public tables; None where there are none.
+    ledger
+        The ledger that is charged; None in research, which stores no draws.
+    private_store
+        The folder of the secret by which sources are bound; None: the ledger's default.
+    siblings
+        A folder in which folders of other releases of the same ledger lie, as
+        ``RELEASE/EDITION``; None: it is not known.
+    notify
+        Is given a sentence where the user should know what was done.
     """
 
-    _OUTPUTS = (
-        "synthetic.csv",
-        "domain.yaml",
-        "draws",
-        "transcript",
-        "model",
-        "errors.json",
-        "checks.html",
-        "checks.json",
-        "data_docs",  # of earlier versions
-        "report.html",
-        "certificate.json",
-        "certificate.html",
-        "restricted/errors.json",
-        "restricted/report.html",
-        "restricted/row_limit.key",
-    )
-
-    def __init__(self, path: Path) -> None:
-        self.path = path.resolve()
-        self.table = self.path / "synthetic.csv"
-        self.domain = self.path / "domain.yaml"
-        self.release = self.path / "release.json"
-        self.draws = self.path / "draws"
-        self.transcript = UPath(self.path / "transcript")
-        self.model = UPath(self.path / "model")
-        self.checks = self.path / "checks.html"
-        self.report = self.path / "report.html"
-        self.errors = self.path / "errors.json"
-        self.certificate = self.path / "certificate.json"
-        self.restricted = self.path / "restricted"
-        self._row_key = self.restricted / "row_limit.key"
+    def __init__(
+        self,
+        folder: ReleaseFolder,
+        spec: ReleaseSpec,
+        domain: Domain,
+        key: ReleaseKey,
+        *,
+        public_digest: str | None,
+        ledger: Ledger | None,
+        private_store: Path | None = None,
+        siblings: Path | None = None,
+        notify: Callable[[str], None] = lambda sentence: None,
+    ) -> None:
+        self.folder = folder
+        self._spec = spec
+        self._domain = domain
+        self._key = key
+        self._ledger = ledger
+        self._given_store = private_store
+        self._siblings = siblings
+        self._notify = notify
+        self._described: dict[str, Any] = {
+            "noise": spec.privacy.noise,
+            "key": asdict(key) if spec.exact else None,
+            "specification": spec.specified(domain),
+            "public": public_digest,
+        }
+        if spec.privacy.retention_days is not None:
+            self._described["retention_days"] = spec.privacy.retention_days
+        if spec.exact:
+            self.outcomes: OutcomeStore = DirectoryStore(folder.draws)
+        else:
+            self.outcomes = MemoryStore()
 
     @property
-    def _called(self) -> str:
-        return f"The release's folder {self.path} (--out)"
+    def name(self) -> str:
+        """How messages name the folder."""
+        return self.folder.name
 
-    def check_writable(self) -> None:
-        """Check, leaving no trace, that the folder can be made and written to.
+    @property
+    def files(self) -> frozenset[str]:
+        """The names of the outcomes' files."""
+        return DirectoryStore(self.folder.draws).files
 
-        Raises
-        ------
-        InputError
-            If it cannot.
+    @property
+    def has_begun(self) -> bool:
+        """Whether charged draws are kept here, even if none was stored yet.
+
+        A run that was killed after its first charge and before its first outcome leaves an empty
+        folder, and goes on there. A folder that someone removed is another matter.
         """
-        try:
-            check_folder(self.path)
-        except NotADirectoryError as error:
-            raise InputError(
-                f"{self._called}: {error.filename} is a file; name another folder."
-            ) from None
-        except OSError as error:
-            raise InputError(
-                f"{self._called}: {error.filename} cannot be written to ({error.strerror}); "
-                "name another folder, or change its permissions."
-            ) from None
+        return self.folder.draws.is_dir()
 
-    def check_free_for(self, release: dict[str, Any]) -> None:
+    @property
+    def has_draws(self) -> bool:
+        """Whether the outcome of any charged draw is here."""
+        return bool(self.files)
+
+    def stored(self) -> Iterator[StoredDraws]:
+        """Yield the draws that lie here and in the folders of the same ledger's other releases."""
+        folders = [self.folder]
+        if self._siblings is not None:
+            found = sorted(self._siblings.glob("*/*/release.json"))
+            folders += [ReleaseFolder(path.parent) for path in found]
+        for one in {folder.path: folder for folder in folders}.values():
+            files = DirectoryStore(one.draws).files
+            if files and one.release.exists():
+                yield FolderDraws(one, files)
+
+    def check_free(self) -> None:
         """Check that nothing of another release would be overwritten.
 
-        A folder of research may be used again: what lies there can be made again. The folder of
-        a charged release holds draws that were paid for, and belongs to that release alone.
-
-        Parameters
-        ----------
-        release
-            What `claim` will write.
+        A folder of research may be used again, for its content can be made again. The folder of a
+        charged release holds draws that were paid for, and belongs to that release alone.
 
         Raises
         ------
         InputError
             If the folder holds another release, or files that no release left.
         """
-        if not self.release.exists():
-            for name in self._OUTPUTS:
-                if (self.path / name).exists():
-                    raise InputError(
-                        f"{self._called} already holds {name}, which is not of a release: "
-                        "name an empty or a new folder."
-                    )
+        if not self.folder.release.exists():
+            if (name := self.folder.holds_output()) is not None:
+                raise InputError(
+                    f"The release's folder {self.folder.path} (--out) already holds {name}, which "
+                    "is not of a release: name an empty or a new folder."
+                )
             return
-        there = self._described()
-        if there["noise"] == "exact" and there["key"] != release["key"]:
+        there = self.folder.described()
+        if there["noise"] == "exact" and there["key"] != self._described["key"]:
             key = there["key"]
             raise InputError(
-                f"{self._called} holds the charged release {key['release']!r}, edition "
-                f"{key['edition']}, of {key['dataset']!r}, made with other parameters, another "
-                "domain or under another name: name a new folder or, where none was named, another "
-                "release."
+                f"The release's folder {self.folder.path} (--out) holds the charged release "
+                f"{key['release']!r}, edition {key['edition']}, of {key['dataset']!r}, made with "
+                "other parameters, another domain or under another name: name a new folder or, "
+                "where none was named, another release."
             )
         if (
             self.has_draws
             and there["noise"] == "exact"
-            and there.get("public") != release["public"]
+            and there.get("public") != self._described["public"]
         ):
             raise InputError(
-                f"{self._called} holds draws with another public table: restore it, or give "
-                f"{_ANEW}, which is drawn and paid anew."
+                f"The release's folder {self.folder.path} (--out) holds draws with another public "
+                f"table: restore it, or {ANOTHER_EDITION}, in a folder of its own."
             )
 
-    def check_contents(self, *, same: bool) -> None:
-        """Check that the draws, if there are any, were made on the same private records.
+    @cached_property
+    def private_store(self) -> Path:
+        """The private store, a folder that only its owner may read; one for all of a ledger."""
+        if self._given_store is not None:
+            return self._given_store
+        if self._ledger is None:
+            raise AssertionError("research has no private store")
+        return default_private_store(self._ledger.file, self._ledger.place)
 
-        Parameters
-        ----------
-        same
-            What `Funding.began_with` says.
+    def binding(self, identity: str, *, make: bool) -> str:
+        """Return the keyed digest of a source's identity; see `Place.binding`."""
+        from jam_dagster.privacy.ledger.bindings import source_binding
 
-        Raises
-        ------
-        InputError
-            If they were made on other records.
-        """
-        if self.has_draws and not same:
-            raise InputError(
-                f"{self._called} holds draws on another private table: new data are a new release, "
-                f"give {_ANEW}, which is drawn and paid anew."
+        return source_binding(stored_secret(self.private_store, make=make), identity)
+
+    def row_key(self) -> bytes:
+        """Return the secret that decides which rows of a person are kept."""
+        return self._row_key
+
+    @cached_property
+    def _row_key(self) -> bytes:
+        key = self._kept_row_key()
+        if key is None and self.has_draws:
+            self._notify(
+                f"{self.folder.restricted} no longer holds the key that chose which rows of a "
+                "person are kept: from here on other rows are."
             )
+        return secret_key() if key is None else key
 
-    def check_records(self, records: int | None, before: int | None) -> None:
-        """Check that the draws, if there are any, were made on as many private records.
+    def _kept_row_key(self) -> bytes | None:
+        """Return the key that chose a person's rows for this very release, if there is one."""
+        path = self.folder.row_key
+        if not (self._belongs() and path.exists()):
+            return None
+        key = path.read_bytes()
+        # What is left of a damaged key is none: an empty one could be guessed.
+        return key if len(key) == KEY_BYTES else None
 
-        Parameters
-        ----------
-        records
-            n, where it is public; None where the number of private records is private itself.
-        before
-            The number when they were made, as `Funding.records` has it; None where that is not
-            known.
-
-        Raises
-        ------
-        InputError
-            If they were made on other data.
-        """
-        if not self.has_draws:
-            return
-        # Earlier versions wrote it beside the rest.
-        before = self._described()["records"] if before is None else before
-        if before is not None and before != records:
-            raise InputError(
-                f"{self._called} holds draws on another private table, of another number of "
-                f"records: new data are a new release, give {_ANEW}."
-            )
-
-    def _described(self) -> dict[str, Any]:
-        try:
-            described = json.loads(self.release.read_text())
-            _ = [described[name] for name in ("noise", "key", "records")]
-        except (OSError, ValueError, KeyError, TypeError):
-            raise InputError(
-                f"{self.release} cannot be read: name an empty or a new folder."
-            ) from None
-        return dict(described)
-
-    def claim(self, release: dict[str, Any]) -> None:
-        """Make the folder and write down which release it belongs to.
+    def begin(self, data: Fingerprint) -> None:
+        """Make the folder this release's, once its data are those of earlier draws.
 
         Only what this very release has drawn stays; everything else that lies there is research,
         and must not be taken for what was paid for.
 
-        Parameters
-        ----------
-        release
-            Which release, as `check_free_for` was told it.
+        Raises
+        ------
+        InputError
+            If earlier draws of this release were made on other data.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
-        may_leave = release["noise"] == "exact"
+        unit = self._spec.privacy.protection.unit
+        # With a lost key other rows of a person are kept, and yet the table is the same.
+        rows_kept = unit is None or self._kept_row_key() == self._row_key
+        if self._ledger is not None:
+            if data.contents is not None and rows_kept:
+                self._check_contents(data.contents)
+            self._check_records(data.records)
+            # How many rows there are is shown once a draw is paid, and not before.
+            self._keep(RECORDS_FOLDER, data.records)
+            if data.contents is not None:
+                self._keep(CONTENTS_FOLDER, self._keyed(data.contents))
+        self._claim()
+        if unit is not None and self._spec.exact:
+            # The release is claimed by this run, so no other run brings another key meanwhile.
+            self.folder.restricted.mkdir(mode=0o700, exist_ok=True)
+            write_whole(self.folder.row_key, self._row_key, mode=OWNER_ONLY)
+        self._domain.save(self.folder.domain)
+
+    def _check_contents(self, contents: str) -> None:
+        path = self._kept(CONTENTS_FOLDER)
+        changed = path.exists() and json.loads(path.read_text()) != self._keyed(contents)
+        if self.has_draws and changed:
+            raise InputError(
+                f"The release's folder {self.folder.path} (--out) holds draws on another private "
+                f"table: new data are a new release, {ANOTHER_EDITION}."
+            )
+
+    def _check_records(self, records: int | None) -> None:
+        if not self.has_draws:
+            return
+        path = self._kept(RECORDS_FOLDER)
+        before = json.loads(path.read_text()) if path.exists() else None
+        # Earlier versions wrote it beside the rest.
+        before = self.folder.described()["records"] if before is None else before
+        if before is not None and before != records:
+            raise InputError(
+                f"The release's folder {self.folder.path} (--out) holds draws on another private "
+                f"table, of another number of records: new data are a new release, "
+                f"{ANOTHER_EDITION}."
+            )
+
+    def _kept(self, folder: str) -> Path:
+        return self.private_store / folder / f"{self._key.digest}.json"
+
+    def _keep(self, folder: str, value: Any) -> None:
+        path = self._kept(folder)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        write_whole(path, json.dumps(value).encode(), mode=OWNER_ONLY)
+
+    def _keyed(self, contents: str) -> str:
+        return keyed_contents(stored_secret(self.private_store, make=False), contents)
+
+    def _claim(self) -> None:
+        folder = self.folder
+        folder.path.mkdir(parents=True, exist_ok=True)
         # A folder of other things that somebody named as --out stays as open as it is.
-        if not may_leave and (self.release.exists() or not any(self.path.iterdir())):
-            self.path.chmod(0o700)
-        if not self._belongs_to(release):
-            self._discard()
+        if not self._spec.exact and (folder.release.exists() or not any(folder.path.iterdir())):
+            folder.path.chmod(0o700)
+        if not self._belongs():
+            folder.discard()
         # Whole or not at all: a release that cannot be told from another could not go on.
-        write_whole(self.release, (json.dumps(release, indent=2) + "\n").encode())
-        if may_leave:
-            self.draws.mkdir(exist_ok=True)
+        described = {**self._described, "records": None}
+        write_whole(folder.release, (json.dumps(described, indent=2) + "\n").encode())
+        if self._spec.exact:
+            folder.draws.mkdir(exist_ok=True)
 
-    @contextmanager
-    def closed_to_others(self) -> Iterator[None]:
-        """Let files and folders that are made meanwhile be their owner's only."""
-        before = os.umask(0o077)
-        try:
-            yield
-        finally:
-            os.umask(before)
-
-    def _belongs_to(self, release: dict[str, Any]) -> bool:
-        if release["noise"] != "exact" or not self.release.exists():
+    def _belongs(self) -> bool:
+        if not self._spec.exact or not self.folder.release.exists():
             return False
-        there = self._described()
-        return there["noise"] == "exact" and bool(there["key"] == release["key"])
+        there = self.folder.described()
+        return there["noise"] == "exact" and bool(there["key"] == self._described["key"])
 
-    def _discard(self) -> None:
-        """Remove what earlier research left, lest its report be taken for that of this run."""
-        for name in self._OUTPUTS:
-            path = self.path / name
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
-        with suppress(OSError):
-            # Unless it tells why earlier attempts failed.
-            self.restricted.rmdir()
+    def finished(self) -> ReleaseRun | None:
+        """Return the run if the mechanism has ended, None if it must still run.
 
-    def keep_failure(self, described: Mapping[str, Any], name: str, text: str) -> None:
-        """Keep why an attempt to open the private table failed, closed to others.
-
-        Parameters
-        ----------
-        described
-            The release, as ``release.json`` has it.
-        name
-            Of the attempt.
-        text
-            What the errors withhold; what is kept under the name before stays.
-        """
-        folder = self.restricted / FAILURES
-        self.restricted.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        path, flags = folder / f"{name}.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        with os.fdopen(os.open(path, flags, OWNER_ONLY), "ab") as file:
-            if file.tell() == 0:
-                key = described["key"] or {"release": self.path.name}
-                days = described.get("retention_days")
-                file.write(failure_of(key, days, research=described["key"] is None))
-            file.write(text.encode("utf-8", "backslashreplace"))
-
-    def row_key(self, release: dict[str, Any]) -> bytes | None:
-        """Return the key that chose a person's rows for this very release, if there is one."""
-        if not (self._belongs_to(release) and self._row_key.exists()):
-            return None
-        key = self._row_key.read_bytes()
-        # What is left of a damaged key is none: an empty one could be guessed.
-        return key if len(key) == KEY_BYTES else None
-
-    def keep_row_key(self, key: bytes) -> None:
-        """Keep the key that chooses a person's rows, closed to others.
-
-        The release is claimed by this run, so nobody else brings another key meanwhile.
-        """
-        self.restricted.mkdir(mode=0o700, exist_ok=True)
-        write_whole(self._row_key, key, mode=OWNER_ONLY)
-
-    @property
-    def keeps_draws(self) -> bool:
-        """Whether charged draws are kept here, be it that none was stored yet.
-
-        A run that was killed after its first charge and before its first outcome leaves an empty
-        folder, and goes on there. A folder that someone removed is another matter.
-        """
-        return self.draws.is_dir()
-
-    @property
-    def has_draws(self) -> bool:
-        """Whether the outcome of any charged draw is here."""
-        return self.draws.is_dir() and any(self.draws.iterdir())
-
-    def finished(
-        self,
-        *,
-        noise: str,
-        mechanism: str,
-        parameters: Mapping[str, Any],
-        domain: Domain,
-        neighbours: Neighbours,
-    ) -> Transcript | None:
-        """Return the transcript if the mechanism has ended, None if it must still run.
-
-        Parameters
-        ----------
-        noise
-            Which noise was asked for.
-        mechanism, parameters
-            The mechanism and its settings.
-        domain
-            The domain of the tables.
-        neighbours
-            Which tables nobody may tell apart.
-
-        Returns
-        -------
-        Transcript or None
-            None also where the transcript is of something else than was asked for, or lacks the
-            draws that it was made from: running the mechanism again takes what was paid for from
-            the draws, and pays for the rest.
+        A transcript of something else than this release, or without the draws that it was made
+        from, counts for nothing: running the mechanism again takes what was paid for from the
+        draws, and pays for the rest.
         """
         # The description is the last file that the mechanism's run writes.
-        if not (self.has_draws and (self.transcript / "transcript.json").exists()):
+        if not (self.has_draws and (self.folder.transcript / "transcript.json").exists()):
             return None
-        transcript = Transcript.load(self.transcript)
-        wanted = (noise, mechanism, dict(parameters), domain.digest, neighbours)
+        transcript = Transcript.load(self.folder.transcript)
+        spec = self._spec
+        mechanism = spec.mechanism.build()
+        wanted = (
+            spec.privacy.noise,
+            mechanism.name,
+            dict(mechanism.parameters()),
+            self._domain.digest,
+            spec.neighbours,
+        )
         found = (
             transcript.noise,
             transcript.mechanism,
@@ -358,71 +331,30 @@ class ReleaseFolder:
             transcript.domain_digest,
             transcript.neighbours,
         )
-        return transcript if found == wanted else None
+        if found != wanted:
+            return None
+        identity = ReleaseIdentity.of(spec, self._domain, self._key.partition)
+        return ReleaseRun(load_model(self.folder.model), transcript, identity)
 
-    def write_errors(self, errors: WorkloadErrors) -> None:
-        """Write the workload errors, if they were measured, to where their readers are.
+    def keep(self, run: ReleaseRun) -> None:
+        """Write the model and the transcript."""
+        run.model.save(self.folder.model)
+        run.transcript.save(self.folder.transcript)
 
-        Beside them stand the mode, the standard deviation of the noise in each mean, and the
-        charge: a noisy mean without its noise would be taken for the truth.
-        """
-        if errors.synthetic is None:
-            return
-        folder = self.path
-        if errors.restricted:
-            folder = self.restricted
-            folder.mkdir(mode=0o700, exist_ok=True)
-        described = {
-            "mode": errors.mode,
-            "sigma": errors.sigma,
-            "rho": errors.rho,
-            "sample_equivalent": errors.sample_equivalent,
-        }
-        text = json.dumps({**described, **errors.to_dict()}, indent=2) + "\n"
-        self._write(folder / "errors.json", text, errors.restricted)
+    def keep_failure(self, attempt: str, text: str) -> None:
+        """Keep why an attempt to open the private table failed, closed to others."""
+        folder = self.folder.restricted / FAILURES
+        self.folder.restricted.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        path, flags = folder / f"{attempt}.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        with os.fdopen(os.open(path, flags, OWNER_ONLY), "ab") as file:
+            if file.tell() == 0:
+                key = self._described["key"] or {"release": self.folder.path.name}
+                days = self._described.get("retention_days")
+                file.write(failure_of(key, days, research=self._described["key"] is None))
+            file.write(text.encode("utf-8", "backslashreplace"))
 
-    def write_checks(self, page: str, validations: str, *, restricted: bool) -> None:
-        """Write the checks: the page, and what Great Expectations reports in JSON."""
-        remove_data_docs(self.path / "data_docs")
-        self._write(self.checks, page, restricted)
-        self._write(self.checks.with_suffix(".json"), validations, restricted)
-
-    def write_report(self, page: str, *, restricted: bool) -> None:
-        """Write the report, or its edition with exact errors."""
-        if restricted:
-            self.restricted.mkdir(mode=0o700, exist_ok=True)
-        path = self.restricted / "report.html" if restricted else self.report
-        self._write(path, page, restricted)
-
-    def write_certificate(self, certificate: Certificate, *, page: bool) -> None:
-        """Write the certificate, and its page where that is wanted."""
-        certificate.save(self.path)
-        if page:
-            shown = render_certificate(certificate)
-            self._write(self.certificate.with_suffix(".html"), shown, False)
-
-    def released_files(self, *, errors: WorkloadErrors, report: bool) -> dict[str, Path | UPath]:
-        """Return what the certificate vouches for: only what this run has written.
-
-        Parameters
-        ----------
-        errors
-            The workload errors; exact ones lie in `restricted` and are none of its business.
-        report
-            Whether the report was written.
-        """
-        noisy = errors.synthetic is not None and not errors.restricted
-        return released_files(
-            table=self.table,
-            domain=self.domain,
-            transcript=self.transcript,
-            model=self.model,
-            errors=self.errors if noisy else None,
-            report=self.report if report else None,
-        )
-
-    @staticmethod
-    def _write(path: Path, text: str, restricted: bool) -> None:
-        mode = 0o600 if restricted else 0o666
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
-            file.write(text)
+    @contextmanager
+    def modes(self) -> Iterator[None]:
+        """Leave modes as they are: of research the whole run is closed to others."""
+        yield

@@ -1,135 +1,70 @@
-"""Who pays for the draws: a ledger, or, in research, nobody."""
+"""How a release pays for its draws: from a ledger, or, in research, not at all."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
-from jam_dagster.common.files import OWNER_ONLY, write_whole
-from jam_dagster.errors import InputError
-from jam_dagster.privacy import (
-    DirectoryStore,
-    Draws,
-    MemoryStore,
-    UnledgeredAccount,
-    make_noise,
-)
+from jam_dagster.common.redaction import keeping_details
+from jam_dagster.errors import BudgetError
+from jam_dagster.privacy import Draws, MemoryStore, UnledgeredAccount, make_noise
 from jam_dagster.privacy.draws import uncharged
-from jam_dagster.privacy.ledger.key import COMMAND_LINE, command_line_run
-from jam_dagster.privacy.private_store import (
-    CONTENTS_FOLDER,
-    RECORDS_FOLDER,
-    default_private_store,
-    keyed_contents,
-    stored_secret,
-)
-from jam_dagster.tables import keeping_details
+from jam_dagster.privacy.ledger.key import COMMAND_LINE
+from jam_dagster.release.place import ANOTHER_EDITION
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy import (
-        Account,
-        Budget,
-        Ledger,
-        Neighbours,
-        Noise,
-        OutcomeStore,
-        Protection,
-        Release,
-        ReleaseKey,
-    )
-    from jam_dagster.release.folder_place import ReleaseFolder
+    from jam_dagster.certificates.signing import Signer
+    from jam_dagster.privacy import Budget, Ledger, Protection, Release, ReleaseKey
+    from jam_dagster.release.place import Place, StoredDraws
 
 
-@dataclass(frozen=True)
-class Funds:
-    """An open reservation.
+class Funding(Protocol):
+    """What pays for the draws of one release."""
 
-    Parameters
-    ----------
-    noise
-        What draws.
-    accounts
-        Who pays, by share.
-    store
-        Where the outcomes are kept.
-    """
+    @property
+    def ledger(self) -> Ledger | None:
+        """The ledger that is charged; None in research."""
 
-    noise: Noise
-    accounts: Mapping[str, Account]
-    store: OutcomeStore
+    @property
+    def signer(self) -> Signer | None:
+        """The key that signs the certificate, if there is one."""
 
-    def draws(self, share: str, protection: Protection) -> Draws:
-        """Return the draws that a share pays; those that are stored already are free."""
-        return Draws(
-            self.noise,
-            self.accounts[share],
-            self.store,
-            neighbours=protection.neighbours,
-            records_share=protection.records_share,
-        )
+    @property
+    def run_id(self) -> str:
+        """The run, as the journal and the certificate name it."""
 
-    def close(self, share: str) -> None:
-        """Return to the dataset what a share has not spent."""
-        self.accounts[share].close("ended")
+    def check(self) -> None:
+        """Raise as `reserve` would, and write nothing."""
+
+    def reserve(self) -> None:
+        """Reserve the whole release, or find its reservation; once is enough."""
+
+    def check_source(self) -> None:
+        """Raise unless the release may read its source; write nothing."""
+
+    def check_drawn(self) -> None:
+        """Raise unless the mechanism's run of this release has ended; write nothing."""
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Let no other run draw for this release at the same time."""
+
+    def opening(self) -> AbstractContextManager[None]:
+        """Open private data within; a failure is counted, and explained to their owner alone."""
+
+    def draws(self, share: str) -> Draws:
+        """Return the draws that a share pays for; stored ones are free."""
+
+    def close(self, share: str, reason: str) -> None:
+        """Return the unspent part of a share to the dataset's budget."""
 
     @property
     def spent(self) -> float:
         """The rho charged to the release, by this run and by earlier ones."""
-        return sum(account.spent for account in self.accounts.values())
-
-
-class Funding(Protocol):
-    """What may pay for the draws of a release."""
-
-    ledger: Ledger | None
-    """The ledger that is charged; None in research."""
-
-    def check(self, folder: ReleaseFolder) -> None:
-        """Raise as `open` would, without writing anything."""
-
-    def open(self, folder: ReleaseFolder) -> Funds:
-        """Reserve the shares."""
-
-    def alone(self) -> AbstractContextManager[None]:
-        """Let no other run draw for this release at the same time."""
-
-    def opening(
-        self, folder: ReleaseFolder, described: Mapping[str, Any]
-    ) -> AbstractContextManager[None]:
-        """Open the private table within; whatever fails there is explained to its owner alone.
-
-        Parameters
-        ----------
-        folder
-            Where that is kept.
-        described
-            The release, as ``release.json`` has it.
-        """
-
-    def records(self) -> int | None:
-        """Return how many private records the release began with, None where that is not kept."""
-
-    def keep_records(self, records: int | None) -> None:
-        """Keep it where the owner of the private data alone can read."""
-
-    def began_with(self, contents: str) -> bool:
-        """Whether the release began with these records, or it is not kept with which.
-
-        Parameters
-        ----------
-        contents
-            The plain digest of the private records, which must not be kept or shown.
-        """
-
-    def keep_contents(self, contents: str) -> None:
-        """Keep, keyed, with which records the release begins; see `began_with`."""
 
     def ended(self) -> tuple[datetime, float] | None:
         """Return when the release ended, and what its dataset could still grant after it.
@@ -138,252 +73,335 @@ class Funding(Protocol):
         """
 
 
+@dataclass
 class ResearchFunding:
-    """Seeded noise that charges nobody, and makes nothing that may leave.
+    """Seeded noise: free, kept nowhere, not releasable.
 
     Parameters
     ----------
     shares
         rho of each share.
+    protection
+        Whom the release protects.
     seed
-        Of the noise.
+        The seed of the noise.
+    place
+        Where an owner finds why a step failed.
     """
 
-    def __init__(self, shares: Mapping[str, float], seed: int) -> None:
-        self.ledger: Ledger | None = None
-        self._shares = shares
-        self._seed = seed
+    shares: Mapping[str, float]
+    protection: Protection
+    seed: int
+    place: Place
+    run_id: str = ""
+    ledger: None = field(default=None, init=False)
+    signer: None = field(default=None, init=False)
+    _accounts: dict[str, UnledgeredAccount] = field(default_factory=dict, init=False)
 
-    def check(self, folder: ReleaseFolder) -> None:
+    def check(self) -> None:
         """Do nothing: research is refused nothing."""
 
-    def open(self, folder: ReleaseFolder) -> Funds:
-        """Return accounts that only count."""
-        accounts = {share: UnledgeredAccount(rho, share) for share, rho in self._shares.items()}
-        return Funds(make_noise("numpy", self._seed), accounts, MemoryStore())
+    def reserve(self) -> None:
+        """Do nothing: research reserves nothing."""
 
-    def alone(self) -> AbstractContextManager[None]:
+    def check_source(self) -> None:
+        """Do nothing: research binds no source."""
+
+    def check_drawn(self) -> None:
+        """Do nothing: research is charged nothing, so any step may draw."""
+
+    def exclusive(self) -> AbstractContextManager[None]:
         """Do nothing: research keeps no draws that another run could meet."""
         return nullcontext()
 
-    def opening(
-        self, folder: ReleaseFolder, described: Mapping[str, Any]
-    ) -> AbstractContextManager[None]:
-        """Keep why it fails; see `Funding.opening`. No attempt is journalled in research."""
-        return keeping_details(partial(folder.keep_failure, described, uuid4().hex))
+    def opening(self) -> AbstractContextManager[None]:
+        """Keep the reason of a failure; no attempt is journalled in research."""
+        return keeping_details(partial(self.place.keep_failure, uuid4().hex))
 
-    def records(self) -> int | None:
-        """Return None: research keeps no draws that other data could be mixed with."""
-        return None
+    def draws(self, share: str) -> Draws:
+        """Return the draws of a share, from an account that only counts."""
+        account = self._accounts.setdefault(share, UnledgeredAccount(self.shares[share], share))
+        return Draws(
+            make_noise("numpy", self.seed),
+            account,
+            MemoryStore(),
+            neighbours=self.protection.neighbours,
+            records_share=self.protection.records_share,
+        )
 
-    def keep_records(self, records: int | None) -> None:
-        """Do nothing; see `records`."""
+    def close(self, share: str, reason: str) -> None:
+        """Close the account of a share."""
+        if share in self._accounts:
+            self._accounts[share].close(reason)
 
-    def began_with(self, contents: str) -> bool:
-        """Return True; see `records`."""
-        return True
-
-    def keep_contents(self, contents: str) -> None:
-        """Do nothing; see `records`."""
+    @property
+    def spent(self) -> float:
+        """The rho that a ledger would have been charged."""
+        return sum(account.spent for account in self._accounts.values())
 
     def ended(self) -> tuple[datetime, float] | None:
         """Return None: no ledger keeps it."""
         return None
 
 
+@dataclass(frozen=True)
 class LedgerFunding:
-    """Exact noise, charged to a ledger draw by draw.
+    """Exact noise: every draw is charged to the ledger before it is made, and then stored.
 
     Parameters
     ----------
     ledger
-        The ledger; if nothing was ever granted in it, the dataset is granted `budget`.
+        The ledger; one object, which knows what it has claimed.
     key
-        Which release this is.
-    budget
-        The budget of the whole release.
+        The release's key in the ledger.
     shares
         rho of each share.
-    neighbours
+    protection
         Whom the release protects.
+    place
+        Where the draws are kept.
+    run_id
+        The run, as the journal names it.
+    identity
+        The identity of the private source; empty where the step reads none.
     source
-        The identity of what it reads.
-    private_store
-        The folder of the secret by which sources are bound; None for the default.
-    tell
+        The same as a keyed digest, where only that is known, of a stored table.
+    signer
+        The key that signs the certificate, if there is one.
+    grants
+        What a new ledger grants the dataset; None: a ledger must have granted it before.
+    notify
         Is given a sentence where the user should know what was done.
     """
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        key: ReleaseKey,
-        budget: Budget,
-        shares: Mapping[str, float],
-        neighbours: Neighbours,
-        source: str,
-        private_store: Path | None,
-        tell: Callable[[str], None],
-    ) -> None:
-        self.ledger: Ledger | None = ledger
-        self._ledger = ledger
-        self._key = key
-        self._budget = budget
-        self._shares = shares
-        self._neighbours = neighbours
-        self._source = source
-        self._given_store = private_store
-        self._run_id = command_line_run()
-        self._tell = tell
+    ledger: Ledger
+    key: ReleaseKey
+    shares: Mapping[str, float]
+    protection: Protection
+    place: Place
+    run_id: str
+    identity: str = ""
+    source: str = ""
+    signer: Signer | None = None
+    grants: Budget | None = None
+    notify: Callable[[str], None] = lambda sentence: None
 
-    @property
-    def _where(self) -> str:
-        return self._ledger.location
-
-    def check(self, folder: ReleaseFolder) -> None:
-        """Check that the ledger knows the dataset and that the release fits.
+    def check(self) -> None:
+        """Raise if the release could not be paid for; write nothing.
 
         Raises
         ------
-        InputError
-            If the ledger does not know the dataset, or if what it has charged for this release
-            is not what the folder holds.
-        BudgetError
-            If the ledger cannot be read or written.
         BudgetExceededError
-            If the release asks for more than the dataset has left.
+            If it asks for more than is left.
+        SourceBindingError
+            If it reads another source than it was reserved for.
+        BudgetError
+            If the ledger cannot be used or does not know the dataset; if the release was charged
+            and its draws are not in its place, or they are there and the ledger does not know of
+            them.
         """
-        datasets = self._ledger.datasets()
-        if datasets and self._key.dataset not in datasets:
-            raise InputError(
-                f"The ledger {self._where} does not know the dataset {self._key.dataset!r}, "
-                f"only {', '.join(map(repr, datasets))}: name one of these, or grant it a budget "
-                f"with `jam-dagster ledger grant --ledger {self._where} "
-                f"--dataset {self._key.dataset} --epsilon EPSILON --delta DELTA`."
+        ledger, key = self.ledger, self.key
+        # A key that could not sign the certificate in the end is refused before anything is drawn.
+        if self.signer is not None:
+            ledger.keys.check(self.signer.public)
+        datasets = ledger.datasets()
+        if key.dataset not in datasets and (datasets or self.grants is None):
+            raise BudgetError(
+                f"The ledger {ledger.location} does not know the dataset {key.dataset!r}, only "
+                f"{', '.join(map(repr, datasets))}: name one of these, or grant it a budget with "
+                f"`jam-dagster ledger grant --ledger {ledger.location} --dataset {key.dataset} "
+                "--epsilon EPSILON --delta DELTA`."
             )
         # What is stored is listed first: another run of this release charges, and then stores.
-        stored = DirectoryStore(folder.draws).files
-        release = self._ledger.release(self._key)
+        stored = self.place.files
+        release = ledger.release(key)
         charged = frozenset() if release is None else release.charged_steps
         if uncharged(stored, charged):
-            raise InputError(
-                f"{folder.draws} holds draws that the ledger {self._where} never charged: it is "
-                "another ledger, or an older copy of the one that did. Give the ledger that did, "
-                "or another folder (--out)."
+            raise BudgetError(
+                f"{self.place.name} holds draws of release {key.release}, edition {key.edition}, "
+                f"that this ledger ({ledger.location}) never charged: it is another ledger, or an "
+                "older copy of the one that did. Use the ledger that did, or name another place "
+                f"(--out) and {ANOTHER_EDITION}."
             )
-        if release is not None and charged and not folder.keeps_draws:
-            raise InputError(
-                f"The ledger {self._where} has already charged the {self._key}, and the "
-                f"release's folder {folder.path} (--out) does not hold its draws: "
-                f"{_whereabouts(release)}give the folder that does, which costs nothing, or "
-                "another edition (--edition), which is drawn and paid anew."
+        if release is None or not charged:
+            self._check_memory()
+        elif not self.place.has_begun:
+            raise BudgetError(
+                f"The ledger {ledger.location} has already charged {key}, but its draws are not in "
+                f"{self.place.name}. {_whereabouts(release)}Bring them back, which costs nothing, "
+                f"or {ANOTHER_EDITION}."
             )
         if datasets:
-            source = self._binding(make=False)
-            self._ledger.check(self._key, self._shares, neighbours=self._neighbours, source=source)
-        self._ledger.check_writable()
+            ledger.check(
+                key, self.shares, neighbours=self.protection.neighbours, source=self._binding()
+            )
+        ledger.check_writable()
 
-    def open(self, folder: ReleaseFolder) -> Funds:
-        """Reserve the shares, or find the reservation of an earlier run of this release.
+    def check_source(self) -> None:
+        """Raise if the release is bound to another source than it reads.
+
+        Raises
+        ------
+        SourceBindingError
+            With how to bind it once more.
+        """
+        neighbours = self.protection.neighbours
+        self.ledger.check_source(self.key, self._binding(), neighbours=neighbours)
+
+    def _check_memory(self) -> None:
+        """Raise if the ledger has forgotten draws of any release of the dataset.
+
+        An older copy of a ledger would pay once more with what was spent since.
+        """
+        from jam_dagster.privacy import Kind
+
+        # Listed before the ledger is read: a run that goes on meanwhile charges, and then stores.
+        stored = [one for one in self.place.stored() if one.files]
+        charged: dict[ReleaseKey, set[str]] = {}
+        for event in self.ledger.events(self.key.dataset) if stored else ():
+            if event.key is not None and event.kind == Kind.CHARGED:
+                charged.setdefault(event.key, set()).add(event.step)
+        for one in stored:
+            key = one.key(charged)
+            if key is not None and key.dataset == self.key.dataset:
+                self._check_charged(one, key, charged)
+
+    def _check_charged(
+        self, stored: StoredDraws, key: ReleaseKey, charged: Mapping[ReleaseKey, set[str]]
+    ) -> None:
+        if forgotten := uncharged(stored.files, charged.get(key, ())):
+            raise BudgetError(
+                f"There are {len(forgotten)} draws of {key} of protected dataset "
+                f"{key.dataset!r} that this ledger never charged ({stored.where}): it is an older "
+                "copy of the ledger that did. Restore the newer one. If that is gone for good, "
+                f"lower the dataset's budget by what it spent, then move {stored.where} away."
+            )
+
+    def reserve(self) -> None:
+        """Reserve the whole release, before anything private is opened; once is enough.
+
+        The reservation stays when a later step fails: until this release resumes, or is
+        configured otherwise before its first draw, or an operator closes it.
+
+        Raises
+        ------
+        BudgetExceededError, BudgetError
+            As for `check`; nothing is reserved then.
+        """
+        # A backend that cannot be loaded must fail before anything is reserved.
+        make_noise("exact")
+        self.check()
+        if self.grants is not None and self.ledger.is_empty:
+            self._grant(self.grants)
+        _ = self._release
+
+    def _grant(self, budget: Budget) -> None:
+        self.ledger.grant(
+            self.key.dataset,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            reason="new ledger: what its first release asks for",
+        )
+        self.notify(
+            f"The ledger {self.ledger.location} is new: the dataset {self.key.dataset!r} was "
+            f"granted exactly what this release asks for, epsilon {budget.epsilon:g} at delta "
+            f"{budget.delta:g}."
+        )
+
+    @cached_property
+    def _release(self) -> Release:
+        return self.ledger.open_release(
+            self.key,
+            self.shares,
+            neighbours=self.protection.neighbours,
+            source=self._binding(make=True),
+            run_id=self.run_id,
+        )
+
+    @property
+    def binding(self) -> str:
+        """The keyed digest of the source that the reservation is bound to."""
+        return self._binding(make=True)
+
+    def _binding(self, *, make: bool = False) -> str:
+        """Return the source's keyed digest; empty where the step reads none."""
+        if self.source or not self.identity:
+            return self.source
+        return self.place.binding(self.identity, make=make)
+
+    def check_drawn(self) -> None:
+        """Raise unless the mechanism's run of this very release has ended; write nothing.
+
+        Evaluation pays from the release's reservation, and must never open another one.
 
         Raises
         ------
         BudgetError
-            If the ledger cannot be written.
-        BudgetExceededError
-            If the release asks for more than the dataset has left.
+            If the ledger or the place knows of no such run.
         """
-        # A backend that cannot be loaded must fail before anything is reserved.
-        noise = make_noise("exact")
-        if self._ledger.is_empty:
-            self._ledger.grant(
-                self._key.dataset,
-                epsilon=self._budget.epsilon,
-                delta=self._budget.delta,
-                reason="new ledger: what its first release asks for",
+        if self.ledger.release(self.key) is None or self.place.finished() is None:
+            raise BudgetError(
+                f"Release {self.key.release}, edition {self.key.edition}, was not drawn yet as it "
+                "is configured now: run its mechanism first. Nothing was charged."
             )
-            self._tell(
-                f"The ledger {self._where} is new: the dataset {self._key.dataset!r} was "
-                f"granted exactly what this release asks for, epsilon {self._budget.epsilon:g} at "
-                f"delta {self._budget.delta:g}."
-            )
-        release = self._ledger.open_release(
-            self._key,
-            self._shares,
-            neighbours=self._neighbours,
-            source=self._binding(make=True),
-            run_id=self._run_id,
-        )
-        accounts = {share: release.account(share) for share in self._shares}
-        return Funds(noise, accounts, DirectoryStore(folder.draws))
+        self.check()
 
-    @cached_property
-    def _private(self) -> Path:
-        """The private store, a folder that only its owner may read; one for all of a ledger."""
-        if self._given_store is not None:
-            return self._given_store
-        return default_private_store(self._ledger.file, self._ledger.place)
-
-    def _binding(self, *, make: bool) -> str:
-        """Return the source's keyed digest; see `stored_secret`."""
-        from jam_dagster.privacy.ledger.bindings import source_binding
-
-        return source_binding(stored_secret(self._private, make=make), self._source)
-
-    def _kept(self, folder: str) -> Path:
-        return self._private / folder / f"{self._key.digest}.json"
-
-    def _keep(self, folder: str, value: Any) -> None:
-        path = self._kept(folder)
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        write_whole(path, json.dumps(value).encode(), mode=OWNER_ONLY)
-
-    def records(self) -> int | None:
-        """Return how many private records the release began with; see `Funding.records`."""
-        path = self._kept(RECORDS_FOLDER)
-        if not path.exists():
-            return None
-        records: int | None = json.loads(path.read_text())
-        return records
-
-    def keep_records(self, records: int | None) -> None:
-        """Keep it in the private store: it is shown nowhere before a draw is paid."""
-        self._keep(RECORDS_FOLDER, records)
-
-    def began_with(self, contents: str) -> bool:
-        """Whether the release began with these records; see `Funding.began_with`."""
-        path = self._kept(CONTENTS_FOLDER)
-        return not path.exists() or bool(json.loads(path.read_text()) == self._keyed(contents))
-
-    def keep_contents(self, contents: str) -> None:
-        """Keep it in the private store, keyed."""
-        self._keep(CONTENTS_FOLDER, self._keyed(contents))
-
-    def _keyed(self, contents: str) -> str:
-        return keyed_contents(stored_secret(self._private, make=False), contents)
-
-    def alone(self) -> AbstractContextManager[None]:
+    def exclusive(self) -> AbstractContextManager[None]:
         """Let no other run draw for this release; see `jam_dagster.privacy.Ledger.claim`."""
-        return self._ledger.claim(self._key)
+        return self.ledger.claim(self.key)
 
     @contextmanager
-    def opening(self, folder: ReleaseFolder, described: Mapping[str, Any]) -> Iterator[None]:
-        """Journal the attempt, and keep why it fails; see `jam_dagster.privacy.Ledger.opening`."""
+    def opening(self) -> Iterator[None]:
+        """Journal the attempt, and keep why it fails; see `jam_dagster.privacy.Ledger.opening`.
+
+        Raises
+        ------
+        AttemptsError
+            If too many attempts to open the data did not end well.
+        """
         with (
-            self._ledger.opening(self._key, run_id=self._run_id) as attempt,
-            keeping_details(partial(folder.keep_failure, described, attempt)),
+            self.ledger.opening(self.key, run_id=self.run_id) as attempt,
+            keeping_details(partial(self.place.keep_failure, attempt)),
         ):
             yield
 
+    def draws(self, share: str) -> Draws:
+        """Return the draws that a share pays for, from the reservation of the whole release.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the release asks for more than is left.
+        """
+        # A backend that cannot be loaded must fail before anything is reserved.
+        noise = make_noise("exact")
+        return Draws(
+            noise,
+            self._release.account(share),
+            self.place.outcomes,
+            neighbours=self.protection.neighbours,
+            records_share=self.protection.records_share,
+        )
+
+    def close(self, share: str, reason: str) -> None:
+        """Return the unspent part of a share to the dataset's budget."""
+        self._release.account(share).close(reason=reason)
+
+    @property
+    def spent(self) -> float:
+        """The rho charged to the release, by this run and by earlier ones."""
+        release = self.ledger.release(self.key)
+        return 0.0 if release is None else sum(release.account(one).spent for one in self.shares)
+
     def ended(self) -> tuple[datetime, float] | None:
-        """Return what `Funding.ended` says; made again, a release says what it said before."""
-        last = self._ledger.ended(self._key)
-        return datetime.fromisoformat(last.at), self._ledger.balance_after(last).remaining_epsilon
+        """Return when the release ended; made again, a release says what it said before."""
+        last = self.ledger.ended(self.key)
+        return datetime.fromisoformat(last.at), self.ledger.balance_after(last).remaining_epsilon
 
 
 def _whereabouts(release: Release) -> str:
     """Return where the draws of a release lie that another tool has charged."""
-    runs = sorted(release.charged_by - {COMMAND_LINE, ""})
-    if not runs:
-        return ""
-    return f"Dagster charged it (run {runs[0]}), whose store holds them; "
+    if COMMAND_LINE in release.charged_by:
+        return f"`{COMMAND_LINE}` charged it: its folder holds them. "
+    runs = sorted(release.charged_by - {""})
+    return f"Dagster charged it (run {runs[0]}): its store holds them. " if runs else ""

@@ -1,284 +1,202 @@
-"""What a release is asked to be."""
+"""Options of a release: what the command line and Python say beside, or in place of, a file."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any
 
-from jam_dagster.errors import SpecificationError
-from jam_dagster.evaluation import EvaluationMode
-from jam_dagster.mechanisms import DEFAULT_MECHANISM, MECHANISMS
-from jam_dagster.mechanisms.configuration import check_public, configured_mechanism
-from jam_dagster.mechanisms.trust import distrust
-from jam_dagster.privacy import EVALUATION_SHARE, RECORDS_SHARE, Budget, NoiseName, Protection
-from jam_dagster.privacy.ledger.key import specification_of
-from jam_dagster.tables import PrivacyUnit, PublicSources, check_not_split
-from jam_dagster.tables.sources.identity import place_of
-from jam_dagster.tables.sources.public_apart import check_apart, check_outside, restricted_folders
+from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.mechanisms import MECHANISMS
+from jam_dagster.mechanisms.configuration import KEY, read_mechanism
+from jam_dagster.release.defs_file import read_attributes
+from jam_dagster.release.spec import ReleaseSpec
+from jam_dagster.tables import check_partition
 
-if TYPE_CHECKING:
-    from jam_dagster.mechanisms import Mechanism
-    from jam_dagster.privacy.sensitivity import Relation
-    from jam_dagster.tables import Domain, Source
+OPTIONS = {
+    "release": "release",
+    "dataset": "dataset",
+    "private": "private",
+    "public": "public",
+    "domain": "domain",
+    "epsilon": "privacy.epsilon",
+    "delta": "privacy.delta",
+    "noise": "privacy.noise",
+    "seed": "privacy.seed",
+    "edition": "privacy.edition",
+    "neighbours": "privacy.neighbours",
+    "privacy_unit": "privacy.unit.column",
+    "max_rows": "privacy.unit.max_rows",
+    "records_share": "privacy.records_share",
+    "retention_days": "privacy.retention_days",
+    "trusted_mechanisms": "trusted_mechanisms",
+    "degree": "workload.degree",
+    "cliques": "workload.cliques",
+    "weights": "workload.weights",
+    "evaluate": "evaluation.mode",
+    "evaluation_share": "evaluation.share",
+}
+"""Each option with the key of the file that it stands for; a mechanism has options of its own."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SynthesisRequest:
-    """Everything that `synthesize` needs to know.
+def release_spec(definition: Path | None = None, /, **options: Any) -> ReleaseSpec:
+    """Return the release that a file and options describe.
 
     Parameters
     ----------
-    private, public
-        The tables: raw values, or codes where `domain` is the papers' ``{"attribute": size}``.
-        There may be several public ones, and such that lack attributes: see `PublicSources`; or
-        none, where the mechanism does without and the domain is given.
-    out
-        The folder for what is made.
-    epsilon, delta
-        The privacy budget of the whole release.
-    domain
-        A domain, or its file; None drafts the domain from the public table.
-    mechanism, settings
-        The mechanism, one of `jam_dagster.mechanisms.MECHANISMS`, and what differs from its own
-        defaults; numbers may be texts.
-    trusted_mechanisms
-        The packages whose mechanisms the release trusts, by name. Nothing made by a mechanism of
-        another package may leave.
-    degree
-        The workload is all marginals of this many attributes.
-    seed
-        Of research: of its noise and its sampling. A release has no seed: its noise is exact, and
-        its sampling follows from the measurements.
-    noise
-        ``"exact"`` noise, charged to `ledger`, makes a release; ``"numpy"`` is seeded, charges
-        nothing, and what it makes may not leave.
-    evaluate
-        How the errors are measured on the private table: ``"exact"``, ``"private"`` (with noise,
-        charged) or ``"off"``. None means ``"private"`` for a release, whose exact errors must be
-        asked for, and ``"exact"`` for research.
-    evaluation_share
-        The part of the budget that pays private evaluation; None means 5%.
-    ledger, dataset
-        The ledger, a file or a SQLAlchemy URL, and the protected dataset that pays.
-    private_store
-        The folder of the secret by which sources are bound, its owner's alone. None: beside the
-        ledger's file, or, where the ledger is on a server, in the user's own data folder.
-    release
-        What the ledger calls this release; None takes the name of `out`.
-    edition
-        A new edition of a release is drawn, and paid, anew.
-    neighbours
-        ``"replace_one"``: a person's rows can hardly be told from another person's;
-        ``"add_remove"``: nor whether a person is in the table at all.
-    privacy_unit
-        The column of the private table that identifies a person; None: every record is a person.
-    max_rows
-        The most rows of one person that are kept; None means 1.
-    records_share
-        The part of the mechanism's budget that measures the number of private rows, where that is
-        private; None means 5%.
-    retention_days
-        For how many days after the release has ended its restricted files are kept; None: until
-        somebody removes them. ``jam-dagster private remove --due`` removes them then.
-    checks
-        Whether to check the synthetic table against its domain and the measurements; None checks
-        that of a release and not that of research.
-    report
-        Whether to write the report; None writes one of a release and none of research.
-    signing_key
-        The file of the private key that signs the certificate of a release, or the key as PEM
-        text. None takes what the environment has as ``JAM_SIGNING_KEY``, if anything.
+    definition
+        A release's ``defs.yaml``, or its folder; None: the options describe it all.
+    **options
+        By the names in `OPTIONS`, and ``mechanism`` and ``settings``; each takes the place of what
+        the file says. None: not given. Sources may be objects.
+
+    Raises
+    ------
+    InputError
+        If something is missing, unknown or out of range; the message names it, and the file.
     """
+    file, attributes = release_attributes(definition, **options)
+    try:
+        return ReleaseSpec.from_config(attributes, Path() if file is None else file.parent)
+    except InputError as error:
+        if file is None:
+            raise
+        raise type(error)(f"{file}: {error}") from None
 
-    private: Source
-    public: Source | PublicSources | None = None
-    out: Path
-    epsilon: float
-    delta: float = 1e-9
-    domain: Domain | Path | None = None
-    mechanism: str = DEFAULT_MECHANISM
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    trusted_mechanisms: Collection[str] = ()
-    degree: int = 3
-    seed: int = 0
-    noise: NoiseName = "exact"
-    evaluate: EvaluationMode | None = None
-    evaluation_share: float | None = None
-    ledger: str | None = None
-    dataset: str | None = None
-    private_store: Path | None = None
-    release: str | None = None
-    edition: str = "1"
-    neighbours: Relation = "replace_one"
-    privacy_unit: str | None = None
-    max_rows: int | None = None
-    records_share: float | None = None
-    retention_days: int | None = None
-    checks: bool | None = None
-    report: bool | None = None
-    signing_key: str | None = field(default=None, repr=False)
 
-    def validate(self) -> None:
-        """Check everything that can be checked before a table is read.
+def release_attributes(
+    definition: Path | None = None, /, **options: Any
+) -> tuple[Path | None, dict[str, Any]]:
+    """Return the attributes of a release as its file would have them, options put in.
 
-        Raises
-        ------
-        SpecificationError
-            Naming the parameter, what it was, and what it may be.
-        """
-        # Both check their own parameters, and so does the division of the budget.
-        check_public(self.made_mechanism(), self.public, declared=self.domain is not None)
-        self._check_trust()
-        self.shares()
-        self._check_protection()
-        check_apart(self.private, self.public)
-        folders = [place_of(str(self.out / "restricted")), *restricted_folders(self.public)]
-        check_outside(self.public, folders, "a release's folder for what may not leave")
-        if self.degree < 1:
-            raise SpecificationError(f"degree must be at least 1, got {self.degree}.")
-        if self.retention_days is not None and self.retention_days < 0:
-            raise SpecificationError(
-                f"retention_days must be 0 or more, got {self.retention_days}."
-            )
-        if self.seed < 0:
-            raise SpecificationError(f"seed must be 0 or more, got {self.seed}.")
-        told = {
-            "noise": (self.noise, get_args(NoiseName)),
-            "evaluate": (self.evaluation_mode, get_args(EvaluationMode)),
-        }
-        for name, (value, choices) in told.items():
-            if value not in choices:
-                raise SpecificationError(
-                    f"{name} must be one of {', '.join(choices)}, got {value!r}."
-                )
-        if self.evaluation_share is not None:
-            if self.evaluation_mode != "private":
-                raise SpecificationError(
-                    f"evaluation_share pays for private evaluation, which this is not: drop it, "
-                    f"or evaluate 'private' instead of {self.evaluation_mode!r}."
-                )
-            if self.evaluation_share == 0:
-                raise SpecificationError(
-                    "evaluation_share must be more than 0: private evaluation is paid from it."
-                )
-        if self.noise == "exact" and not (self.ledger and self.dataset):
-            raise SpecificationError(
-                "Exact noise makes a release, and a release is charged: give a ledger and the "
-                "dataset that pays (--ledger FILE, --dataset ID), or experiment for free with "
-                "seeded noise (--noise numpy)."
-            )
+    Parameters
+    ----------
+    definition, **options
+        As for `release_spec`.
 
-    def _check_trust(self) -> None:
-        reason = distrust(self.mechanism, self.trusted_mechanisms)
-        if self.noise == "exact" and reason is not None:
-            package = MECHANISMS[self.mechanism].package
-            raise SpecificationError(
-                f"Nothing made with it may leave, whatever is paid: {reason}. Give "
-                f"--trust-mechanism {package} once somebody has read it, or experiment for free "
-                "with --noise numpy."
-            )
+    Returns
+    -------
+    Path or None
+        The file.
+    dict
+        What `ReleaseSpec.from_config` takes.
+    """
+    file, attributes = (None, {}) if definition is None else read_attributes(definition)
+    given = {name: value for name, value in options.items() if value is not None}
+    _check_hanging(attributes, given)
+    if definition is None:
+        attributes = {"domain": {"identify": "public"}}
+        if given.get("noise") == "numpy":
+            # Research is free to look at exact errors; a release must ask for them.
+            attributes["evaluation"] = {"mode": "exact"}
+    for name in OPTIONS:
+        if name in given:
+            _put(attributes, OPTIONS[name].split("."), given[name])
+    if "degree" in given:
+        _drop(attributes, "workload", "cliques", "weights")
+    if "cliques" in given:
+        _drop(attributes, "workload", "degree")
+    if given.get("noise") == "exact":
+        _drop(attributes, "privacy", "seed")
+    if "mechanism" in given or "settings" in given:
+        attributes[KEY] = _mechanism(attributes.get(KEY), given)
+    return file, attributes
 
-    def _check_protection(self) -> None:
-        if self.max_rows is not None and self.privacy_unit is None:
-            raise SpecificationError(
-                f"max_rows = {self.max_rows} limits the rows of a person: name the column that "
-                "identifies one (--privacy-unit COLUMN)."
-            )
-        protection = self.protection
-        if self.records_share is not None and protection.neighbours.records_public:
-            raise SpecificationError(
-                "records_share pays for measuring the number of private rows, which is public "
-                "where one record is replaced: drop it."
-            )
-        protection.check(self.shares()["mechanism"])
-        if self.noise == "exact" and protection != Protection():
-            check_not_split(self.private)
 
-    @property
-    def protection(self) -> Protection:
-        """Whom the release protects.
+def check_partition_named(spec: ReleaseSpec, partition: str) -> None:
+    """Raise unless a partition is named where the release has some, and is one of them.
 
-        Raises
-        ------
-        SpecificationError
-            If the neighbours, the unit, its limit or the share are out of range.
-        """
-        unit = None
-        if self.privacy_unit is not None:
-            unit = PrivacyUnit(self.privacy_unit, 1 if self.max_rows is None else self.max_rows)
-        share = RECORDS_SHARE if self.records_share is None else self.records_share
-        return Protection(self.neighbours, unit, share)
-
-    def budget(self) -> Budget:
-        """Return the budget of the whole release.
-
-        Raises
-        ------
-        SpecificationError
-            If epsilon or delta is out of range.
-        """
-        return Budget(self.epsilon, self.delta)
-
-    def shares(self) -> dict[str, float]:
-        """Return the rho of the mechanism and, where it is charged, of the evaluation."""
-        return self.budget().shares(self.share)
-
-    def made_mechanism(self) -> Mechanism:
-        """Return the mechanism with its settings.
-
-        Raises
-        ------
-        SpecificationError
-            If there is none of that name, or a setting is unknown or out of range.
-        """
-        return configured_mechanism(self.mechanism, self.settings)
-
-    @property
-    def release_name(self) -> str:
-        """What the ledger calls this release."""
-        return self.release or self.out.resolve().name
-
-    @property
-    def evaluation_mode(self) -> EvaluationMode:
-        """How the errors are measured on the private table."""
-        if self.evaluate is not None:
-            return self.evaluate
-        return "private" if self.noise == "exact" else "exact"
-
-    @property
-    def share(self) -> float:
-        """The part of the budget that is kept for the evaluation."""
-        if self.evaluation_mode != "private":
-            return 0.0
-        return EVALUATION_SHARE if self.evaluation_share is None else self.evaluation_share
-
-    @property
-    def wants_checks(self) -> bool:
-        """Whether the synthetic table is to be checked."""
-        return self.noise == "exact" if self.checks is None else self.checks
-
-    @property
-    def wants_report(self) -> bool:
-        """Whether to write the report."""
-        return self.noise == "exact" if self.report is None else self.report
-
-    def specification(self, *, domain_digest: str) -> dict[str, Any]:
-        """Return everything that the draws depend on, data apart; see `specification_of`.
-
-        Two requests with the same specification, dataset, release name and edition are one
-        release: the second finds the draws of the first and pays nothing.
-        """
-        mechanism = self.made_mechanism()
-        return specification_of(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            protection=self.protection.to_dict(),
-            mechanism={"name": mechanism.name, **mechanism.parameters()},
-            workload={"degree": self.degree},
-            evaluation_share=self.share,
-            domain=domain_digest,
-            noise=self.noise,
-            seed=self.seed if self.noise == "numpy" else None,
+    Raises
+    ------
+    SpecificationError
+        With how to name one.
+    """
+    if spec.partitions is None:
+        if partition:
+            raise SpecificationError("The release has no partitions: drop --partition.")
+        return
+    if not partition:
+        raise SpecificationError("The release has partitions: name one with --partition NAME.")
+    check_partition(partition)
+    if not spec.partitions.holds(partition):
+        raise SpecificationError(
+            f"The release has no partition {partition!r}: name one that it has."
         )
+
+
+def _mechanism(configured: object, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the mechanism with the given settings; another mechanism has settings of its own."""
+    name, settings = read_mechanism(configured)
+    wanted = given.get("mechanism", name)
+    kept = settings if wanted == name else {}
+    return {**kept, **given.get("settings", {}), "name": wanted}
+
+
+def _put(attributes: dict[str, Any], keys: list[str], value: Any) -> None:
+    section = attributes
+    for key in keys[:-1]:
+        inner = section.get(key)
+        section[key] = section = dict(inner) if isinstance(inner, Mapping) else {}
+    section[keys[-1]] = value
+
+
+def _drop(attributes: dict[str, Any], section: str, *keys: str) -> None:
+    attributes[section] = {
+        key: value for key, value in attributes.get(section, {}).items() if key not in keys
+    }
+
+
+def _check_hanging(attributes: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse an option that changes nothing without another one.
+
+    A file may say what nothing depends on, as scaffolded ones do; an option may not.
+    """
+    privacy = _mapping(attributes.get("privacy"))
+    unit = _mapping(privacy.get("unit"))
+    column = given.get("privacy_unit", unit.get("column"))
+    if "max_rows" in given and column is None:
+        raise SpecificationError(
+            f"max_rows = {given['max_rows']} limits the rows of a person: name the column that "
+            "identifies one (--privacy-unit COLUMN)."
+        )
+    neighbours = given.get("neighbours", privacy.get("neighbours", "replace_one"))
+    rows = given.get("max_rows", unit.get("max_rows", 1))
+    if "records_share" in given and neighbours == "replace_one" and rows == 1:
+        raise SpecificationError(
+            "records_share pays for measuring the number of private rows, which is public where "
+            "one record is replaced: drop it."
+        )
+    evaluation = _mapping(attributes.get("evaluation"))
+    noise = given.get("noise", privacy.get("noise", "exact"))
+    default = "exact" if noise == "numpy" and not attributes else "private"
+    mode = given.get("evaluate", evaluation.get("mode", default))
+    if "evaluation_share" in given and mode != "private":
+        raise SpecificationError(
+            f"evaluation_share pays for private evaluation, which this is not: drop it, or "
+            f"evaluate 'private' instead of {mode!r}."
+        )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def check_may_leave(spec: ReleaseSpec) -> None:
+    """Raise where exact noise would be paid for what may not leave anyway.
+
+    Raises
+    ------
+    InputError
+        With the reasons, and how to experiment for free.
+    """
+    if not spec.exact or spec.releasable:
+        return
+    trust = ""
+    if spec.distrust is not None:
+        package = MECHANISMS[spec.mechanism.name].package
+        trust = f"give --trust-mechanism {package} once somebody has read it, or "
+    raise InputError(
+        "Nothing made with it may leave, whatever is paid: "
+        f"{'; '.join(spec.not_releasable_because)}. For a release, {trust}declare the domain or "
+        "draft it from public data; or experiment for free with seeded noise (--noise numpy)."
+    )

@@ -224,7 +224,7 @@ def test_releases_of_hostile_files_charge_nothing(
         return made
 
     def request(index: int) -> SynthesisRequest:
-        return SynthesisRequest(
+        return SynthesisRequest.of(
             private=CsvSource("private.csv"),
             public=CsvSource("public.csv"),
             domain=Path("domain.yaml"),

@@ -40,7 +40,7 @@ class Stopped(datetime.datetime):
         return cls(2026, 11, 21, 12, 0, 0, tzinfo=tz)
 
 
-CLOCKS = ("privacy.ledger.journal", "certificates.issue", "release.run")
+CLOCKS = ("privacy.ledger.journal", "certificates.issue", "release.engine")
 
 
 def people(rows: int, seed: int) -> pd.DataFrame:
@@ -80,7 +80,7 @@ def released(
     patch.setattr("jam_dagster.privacy.ledger.key.uuid4", lambda: uuid.UUID(int=1))
     told: list[str] = []
     synthesize(
-        SynthesisRequest(
+        SynthesisRequest.of(
             private=source_from_config(source),
             public=source_from_config("public.csv"),
             out=Path("out"),
@@ -95,7 +95,7 @@ def released(
             report=report,
             **changes,
         ),
-        tell=told.append,
+        notify=told.append,
     )
     files = {str(p): p.read_bytes() for p in sorted(Path("out").rglob("*")) if p.is_file()}
     charged = [
@@ -167,7 +167,7 @@ def test_whether_there_is_anybody_changes_nothing_that_is_released(
     if unit:
         one = one.assign(who="p1")
         changes = {"neighbours": "replace_one", "privacy_unit": "who", "max_rows": 2}
-        monkeypatch.setattr("jam_dagster.release.run.secret_key", lambda: bytes(32))
+        monkeypatch.setattr("jam_dagster.release.folder_place.secret_key", lambda: bytes(32))
     given: dict[str, Any] = {"report": False, "source": source, **changes}
     first = Listening(Exact(4))
     before = released(tmp_path / "a", one, first, monkeypatch, **given)

@@ -117,7 +117,7 @@ def pages(program: str, tmp_path_factory: pytest.TempPathFactory) -> Pages:
     """Make a release and its plan from the command line."""
     folder = tmp_path_factory.mktemp("pages")
     tables = ("--domain", "data/domain.yaml", "--public", "data/public.csv")
-    settings = (*tables, "--epsilon", "1", "--rounds", "6", "--degree", "2")
+    settings = (*tables, "--epsilon", "1", "--setting", "rounds=6", "--degree", "2")
     budget = ("--ledger", "ledger.db", "--dataset", "people")
     private = ("--private", "data/private.csv", "--evaluate", "private")
     trials = ("--records", "4000", "--seeds", "2", "--epsilons", "0.5,1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.planting import Mutant
 
 ACCOUNTING = "jam_dagster/privacy/accounting.py"
-ARCHIVE = "jam_dagster/pipeline/storage/archive.py"
+ARCHIVE = "jam_dagster/pipeline/storage/store_place.py"
 AUDIT = "jam_dagster/privacy/ledger/audit.py"
 CSV_SOURCE = "jam_dagster/tables/sources/csv.py"
 DISCRETIZATION = "jam_dagster/tables/codes/encode.py"
@@ -500,9 +500,9 @@ MUTANTS = (
     Mutant(
         "emptiness-told-by-the-command",
         "the command refuses an empty table where it is private how many records there are",
-        SYNTHESIS,
-        "if public_n == 0:",
-        "if private.records == 0:",
+        "jam_dagster/release/engine.py",
+        "if self.spec.neighbours.records_public and counted.records == 0:",
+        "if counted.records == 0:",
         ("tests/battery/test_release_replay.py", *QUICK, "-k", "whether_there_is_anybody and csv"),
     ),
     Mutant(
@@ -710,9 +710,9 @@ MUTANTS = (
     Mutant(
         "rows-cut-after-the-fact",
         "one person keeps more rows than the noise is made for",
-        INGESTION,
-        "table = spec.privacy.unit.build().limit(table, _row_key(graph, context))",
-        "spec.privacy.unit.build().limit(table, _row_key(graph, context))",
+        "jam_dagster/release/engine.py",
+        "return records if unit is None else unit.limit(records, self.row_key())",
+        "return records",
         ("tests/pipeline/test_privacy_unit.py", *QUICK),
     ),
     Mutant(
@@ -743,17 +743,17 @@ MUTANTS = (
     Mutant(
         "private-row-count-in-the-archive",
         "the number of rows beside the outcomes, where it is private",
-        ARCHIVE,
-        "private_rows = private.records if neighbours.records_public else None",
-        "private_rows = private.records",
+        "jam_dagster/release/place.py",
+        "records = private.records if neighbours.records_public else None",
+        "records = private.records",
         ("tests/pipeline/test_privacy_unit.py", *QUICK),
     ),
     Mutant(
         "private-row-count-in-the-folder",
         "the number of rows in the description of a release, where it is private",
-        SYNTHESIS,
-        "public_n = private.records if protection.neighbours.records_public else None",
-        "public_n = private.records",
+        "jam_dagster/release/place.py",
+        "records = private.records if neighbours.records_public else None",
+        "records = private.records",
         ("tests/test_cli_privacy_unit.py", *QUICK),
     ),
     Mutant(
@@ -911,7 +911,7 @@ MUTANTS = (
     Mutant(
         "one-key-for-all-partitions",
         "every partition is made of the first one's draws",
-        "jam_dagster/pipeline/graph.py",
+        "jam_dagster/release/spec.py",
         "            partition=partition,\n",
         '            partition="",\n',
         ("tests/pipeline/test_partitions.py", *QUICK),
@@ -936,15 +936,15 @@ MUTANTS = (
     Mutant(
         "overflow-of-a-number",
         "a number beyond floats ends in a traceback of Python's",
-        "jam_dagster/pipeline/yaml/sections.py",
-        "except (TypeError, ValueError, OverflowError):",
-        "except (TypeError, ValueError):",
+        "jam_dagster/release/section.py",
+        "    except OverflowError:",
+        "    except KeyError:",
         ("tests/battery/test_hostile.py::test_what_was_found_before",),
     ),
     Mutant(
         "ledger-that-forgot",
         "draws that an older copy of the ledger does not know are taken for paid",
-        "jam_dagster/pipeline/budget/spending.py",
+        "jam_dagster/release/funding.py",
         "if uncharged(stored, charged):",
         "if stored and not charged:",
         (
@@ -1020,7 +1020,7 @@ MUTANTS = (
     Mutant(
         "line-of-a-definition-quoted",
         "what a parser says of a release's file shows a line with a password",
-        "jam_dagster/release/definition.py",
+        "jam_dagster/release/defs_file.py",
         "{yaml_place(error)}",
         "{error}",
         ("tests/battery/test_hostile_plans.py::test_definitions_of_releases", *QUICK),
@@ -1088,8 +1088,8 @@ MUTANTS = (
     Mutant(
         "research-for-everyone",
         "a transcript of seeded noise, which tells exact marginals, may be read by others",
-        SYNTHESIS,
-        "until_done.enter_context(folder.closed_to_others())",
+        "jam_dagster/release/synthesize.py",
+        "until_done.enter_context(whole.folder.closed_to_others())",
         "pass",
         ("tests/test_cli_synthesize.py::test_a_folder_of_other_things_stays_as_open_as_it_is",),
     ),
@@ -1097,7 +1097,7 @@ MUTANTS = (
         "research-folder-for-everyone",
         "the folder of what seeded noise made may be listed by others",
         "jam_dagster/release/folder_place.py",
-        "            self.path.chmod(0o700)",
+        "            folder.path.chmod(0o700)",
         "            pass",
         ("tests/test_cli_synthesize.py::test_what_research_makes_is_its_owners_alone",),
     ),
@@ -1112,9 +1112,9 @@ MUTANTS = (
     Mutant(
         "path-of-the-private-table",
         "the report that leaves says where the private table lies",
-        SYNTHESIS,
-        'public_source="" if request.public is None else request.public.describe(),',
-        "public_source=request.private.describe(),",
+        "jam_dagster/release/engine.py",
+        'public_source = "" if self.spec.public is None else self.spec.public.describe()',
+        "public_source = self.spec.private.describe()",
         (
             "tests/test_cli_synthesize.py::test_what_leaves_does_not_say_where_the_private_table_lies",
         ),
@@ -1149,7 +1149,7 @@ MUTANTS = (
         "out-of-order",
         "a release is paid for though the one that it should be drawn on is not there",
         "jam_dagster/pipeline/assets/budget.py",
-        "        check_release_before(graph, context, domain, spends.ledger)\n",
+        "        check_release_before(graph, context, domain, funding.ledger)\n",
         "",
         (
             "tests/pipeline/assets/test_previous_release.py::test_a_partition_out_of_order_is_refused_before_anything_is_charged_or_opened",
@@ -1168,9 +1168,9 @@ MUTANTS = (
     Mutant(
         "forgets-what-it-was-drawn-on",
         "a release that is made again gets another public table than it was drawn on",
-        "jam_dagster/pipeline/assets/mechanism_run.py",
-        '                    archive.keep_public(encoded_tables(public)[""])\n',
-        "                    pass\n",
+        "jam_dagster/pipeline/storage/store_place.py",
+        '            self._keep_public(data.public[""])\n',
+        "            pass\n",
         (
             "tests/pipeline/assets/test_previous_release.py::test_a_release_keeps_what_it_was_drawn_on",
         ),
@@ -1240,7 +1240,7 @@ MUTANTS = (
     Mutant(
         "private-as-public",
         "the private table is taken for a public one when the release is defined",
-        "jam_dagster/pipeline/specification.py",
+        "jam_dagster/release/spec.py",
         "        check_apart(self.private, self.public)\n",
         "",
         ("tests/pipeline/test_public_apart.py::test_it_is_refused_when_it_is_defined",),
@@ -1248,7 +1248,7 @@ MUTANTS = (
     Mutant(
         "private-as-public-at-run-time",
         "a link to the private table that was made since is a public table",
-        INGESTION,
+        "jam_dagster/pipeline/assets/engine.py",
         '    check_apart(graph.source("private_records", partition), public)\n',
         "",
         (
@@ -1259,7 +1259,7 @@ MUTANTS = (
     Mutant(
         "private-as-public-by-command",
         "the command line takes the private table for a public one",
-        "jam_dagster/release/options.py",
+        "jam_dagster/release/spec.py",
         "        check_apart(self.private, self.public)\n",
         "",
         ("tests/test_cli_public_apart.py::test_synthesize",),
@@ -1275,9 +1275,9 @@ MUTANTS = (
     Mutant(
         "changed-frame-goes-on",
         "a DataFrame that changed goes on with the draws on the one before",
-        SYNTHESIS,
-        "        folder.check_contents(same=funding.began_with(contents))\n",
-        "        pass\n",
+        "jam_dagster/release/folder_place.py",
+        "                self._check_contents(data.contents)\n",
+        "                pass\n",
         ("tests/release/test_dataframes.py::test_a_table_that_changed_needs_an_edition",),
     ),
     Mutant(
@@ -1318,8 +1318,8 @@ MUTANTS = (
     Mutant(
         "private-store-as-public",
         "a table that lies in the private store is public",
-        INGESTION,
-        '    check_outside(public, [place_of(str(store.root))], "the private store")\n',
+        "jam_dagster/pipeline/assets/engine.py",
+        '    check_outside(public, kept, "the private store")\n',
         "",
         ("tests/pipeline/test_public_apart.py::test_a_table_of_the_private_store_is_refused",),
     ),
@@ -1358,9 +1358,9 @@ MUTANTS = (
     Mutant(
         "formulas-released",
         "a spreadsheet runs a cell of the synthetic table",
-        SYNTHESIS,
-        "    if funding.ledger is not None and funding.ledger.release(release_key) is None:\n",
-        "    if False:\n",
+        "jam_dagster/release/engine.py",
+        "        if ledger.release(self.spec.key(self.domain, self.partition)) is None:\n",
+        "        if False:\n",
         ("tests/test_cli_synthesize.py::test_a_domain_with_formulas_is_refused_before_it_begins",),
     ),
     Mutant(
@@ -1398,7 +1398,7 @@ MUTANTS = (
     Mutant(
         "own-resources-take-run-config",
         "a project's own ledger resource is moved by a launch, and the steps pay from it",
-        INGESTION,
+        "jam_dagster/pipeline/assets/engine.py",
         "    check_launch(context, (LEDGER, *STORES))\n",
         "",
         (f"{LAUNCH}::test_resources_of_a_project_s_own_are_refused_what_a_launch_gives",),
@@ -1552,9 +1552,9 @@ MUTANTS = (
     Mutant(
         "key-looked-up-when-all-is-spent",
         "a key that the ledger does not know is refused after the draws were paid for",
-        SYNTHESIS,
-        "        funding.ledger.keys.check(signer.public)\n",
-        "        _ = signer.public\n",
+        "jam_dagster/release/funding.py",
+        "            ledger.keys.check(self.signer.public)\n",
+        "            _ = self.signer.public\n",
         (SIGNING, "-k", "before_any_charge"),
     ),
     Mutant(
@@ -1639,33 +1639,33 @@ MUTANTS = (
     Mutant(
         "step-that-journals-nothing",
         "a step of Dagster opens private data without an attempt",
-        "jam_dagster/pipeline/assets/opening.py",
-        "        if spends is not None:",
-        "        if False:",
+        "jam_dagster/release/funding.py",
+        "            self.ledger.opening(self.key, run_id=self.run_id) as attempt,\n",
+        '            nullcontext("unnamed") as attempt,\n',
         (f"{OPENING}::test_what_is_refused_before_anything_is_opened_is_no_attempt",),
     ),
     Mutant(
         "stored-table-of-another-source",
         "a step goes on with a private table that was read from another source",
-        INGESTION,
-        "    spends.check_source()\n    return spends",
-        "    return spends",
+        "jam_dagster/release/funding.py",
+        "        self.ledger.check_source(self.key, self._binding(), neighbours=neighbours)\n",
+        "        _ = neighbours\n",
         (f"{OPENING}::test_a_stored_table_of_another_source_is_refused",),
     ),
     Mutant(
         "answers-by-ending-well",
         "a step that charges nothing says by its end whether the values fit",
         "jam_dagster/pipeline/assets/opening.py",
-        "        if spends is None:\n            raise\n        return None",
+        "        if not graph.spec.exact:\n            raise\n        return None",
         "        raise",
         (f"{OPENING}::test_a_step_that_is_not_paid_for_answers_nothing_by_ending_well",),
     ),
     Mutant(
         "nothing-in-place-of-what-does-not-fit",
         "a release goes on without the rows of a table that does not fit",
-        "jam_dagster/pipeline/assets/mechanism_run.py",
-        "                check_fits(private)\n                archive.begin(",
-        "                archive.begin(",
+        "jam_dagster/pipeline/assets/opening.py",
+        "    check_fits(codes)\n    return codes",
+        "    return codes",
         (f"{OPENING}::test_a_step_that_is_not_paid_for_answers_nothing_by_ending_well",),
     ),
     Mutant(
@@ -1679,9 +1679,9 @@ MUTANTS = (
     Mutant(
         "rows-in-the-folder",
         "the number of private rows lies in the release's folder before a draw is paid",
-        SYNTHESIS,
+        "jam_dagster/release/folder_place.py",
         '"records": None}',
-        '"records": public_n}',
+        '"records": json.loads(self._kept(RECORDS_FOLDER).read_text())}',
         (f"{PRIVATE_ACCESS}::test_the_number_of_rows_is_not_shown_before_a_draw_is_paid",),
     ),
     Mutant(
@@ -1749,7 +1749,7 @@ MUTANTS = (
     Mutant(
         "mechanism-trusted-in-labels",
         "assets of a mechanism that nobody trusts are labelled as if they might leave",
-        "jam_dagster/pipeline/specification.py",
+        "jam_dagster/release/spec.py",
         "and self.distrust is None",
         "and True",
         (f"{TRUSTED}::test_labels_follow_from_trust_before_anything_runs",),
@@ -1758,8 +1758,8 @@ MUTANTS = (
         "mechanism-trusted-by-command",
         "the command line makes a release by a mechanism that nobody trusts",
         "jam_dagster/release/options.py",
-        'if self.noise == "exact" and reason is not None:',
-        "if False:",
+        "    if not spec.exact or spec.releasable:\n",
+        "    if True:\n",
         (f"{OTHER_PACKAGES}::test_a_release_by_a_package_that_is_not_trusted_is_refused",),
     ),
     Mutant(

@@ -23,7 +23,7 @@ from jam_dagster.pipeline import (
 )
 from jam_dagster.pipeline.assets.metadata import column_schema
 from jam_dagster.pipeline.budget.labels import LABEL_TAG
-from jam_dagster.pipeline.storage.archive import holds_draws_of, stored_draws
+from jam_dagster.pipeline.storage.store_place import holds_draws_of, stored_draws
 from jam_dagster.privacy import Budget, Ledger, epsilon_from_rho
 from jam_dagster.privacy.ledger.key import command_line_run
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE

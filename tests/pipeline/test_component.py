@@ -13,8 +13,7 @@ from dagster.components.testing import create_defs_folder_sandbox
 
 import jam_dagster
 from jam_dagster.errors import PrivacyLabelError, SpecificationError
-from jam_dagster.pipeline import SyntheticRelease
-from jam_dagster.pipeline.component import domain_from_config
+from jam_dagster.pipeline import DomainSpec, SyntheticRelease
 from jam_dagster.privacy import Protection
 from jam_dagster.tables import PrivacyUnit
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
@@ -225,12 +224,12 @@ def test_label_check_looks_at_what_a_subclass_made(bench: Bench) -> None:
 
 def test_domain_is_read_from_where_it_is_given(tmp_path: Path) -> None:
     DOMAIN.save(tmp_path / "people.yaml")
-    assert domain_from_config("people.yaml", tmp_path).declared == DOMAIN
-    assert domain_from_config(DOMAIN.to_dict(), tmp_path).declared == DOMAIN
-    assert domain_from_config({"identify": "public"}, tmp_path).identify == "public"
-    assert domain_from_config({"identify": "both", "bins": 8}, tmp_path).bins == 8
+    assert DomainSpec.from_config("people.yaml", tmp_path).declared == DOMAIN
+    assert DomainSpec.from_config(DOMAIN.to_dict(), tmp_path).declared == DOMAIN
+    assert DomainSpec.from_config({"identify": "public"}, tmp_path).identify == "public"
+    assert DomainSpec.from_config({"identify": "both", "bins": 8}, tmp_path).bins == 8
     with pytest.raises(SpecificationError, match=r"'bin'.*bins"):
-        domain_from_config({"identify": "both", "bin": 8}, tmp_path)
+        DomainSpec.from_config({"identify": "both", "bin": 8}, tmp_path)
 
 
 @pytest.mark.parametrize(

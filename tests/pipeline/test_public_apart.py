@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import PrivacySpec
-from jam_dagster.pipeline.yaml.sections import UnitSpec
+from jam_dagster.release.sections import UnitSpec
 from jam_dagster.tables import Domain, PreviousRelease, PublicSources, source_from_config
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
 

@@ -22,7 +22,7 @@ from jam_dagster.pipeline import (
     build_release_schedule,
     check_definitions,
 )
-from jam_dagster.pipeline.yaml.sections import DomainSpec
+from jam_dagster.release.sections import DomainSpec
 from jam_dagster.tables import source_from_config
 from tests.pipeline.conftest import DOMAIN, Bench, failure, people
 from tests.pipeline.test_component import ATTRIBUTES

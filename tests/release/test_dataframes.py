@@ -32,6 +32,7 @@ from jam_dagster.mechanisms import Transcript
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.privacy import Ledger
 from jam_dagster.release import SynthesisRequest
+from jam_dagster.release.options import OPTIONS
 from jam_dagster.tables import CsvSource, Domain, FrameSource, PublicSources
 from tests.cli_bench import run_cli
 from tests.cli_bench import synthesize as command
@@ -391,7 +392,11 @@ def test_verification_finds_and_never_raises() -> None:
     [
         ({"ledger": None}, SpecificationError, r"give ledger='ledger.db' .* noise='numpy'"),
         ({"dataset": None}, SpecificationError, r"dataset='...'"),
-        ({"epsilon": 0}, SpecificationError, "epsilon must be positive and finite, got 0"),
+        (
+            {"epsilon": 0},
+            SpecificationError,
+            r"privacy\.epsilon must be a number of more than 0, got 0",
+        ),
         ({"epsilon": 2}, BudgetExceededError, "ledger grant --ledger"),
         ({"noise": "numpi"}, SpecificationError, "noise must be one of exact, numpy"),
         ({"private": PUBLIC}, SpecificationError, "The public table is the private table"),
@@ -442,9 +447,12 @@ def test_an_unknown_parameter_is_refused_by_python() -> None:
 
 def test_parameters_are_those_of_the_engine() -> None:
     ours = inspect.signature(jam.synthesize).parameters
-    theirs = {one.name: one for one in fields(SynthesisRequest) if one.name != "out"}
+    places = {"spec", "out", "partition", "siblings"}
+    theirs = {one.name: one for one in fields(SynthesisRequest) if one.name not in places}
 
-    assert set(ours) == {*theirs, "folder", "progress"}
+    # A list of marginals is a file's, or of the engine.
+    of_a_release = {*OPTIONS, "mechanism", "settings"} - {"cliques", "weights"}
+    assert set(ours) == {*theirs, *of_a_release, "folder", "progress"}
     for name, one in theirs.items():
         if one.default is not MISSING:
             assert ours[name].default == one.default, name

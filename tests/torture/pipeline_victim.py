@@ -8,8 +8,8 @@ from pathlib import Path
 import dagster as dg
 
 from jam_dagster.pipeline import EvaluationSpec
-from jam_dagster.pipeline.budget import spending
 from jam_dagster.privacy import Budget, make_noise
+from jam_dagster.release import funding
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, write_tables
 from tests.torture.points import Points, install
 from tests.torture.tally import TalliedNoise
@@ -61,7 +61,7 @@ class PipelineRelease(Victim):
     def arm(self, points: Points) -> None:
         """Put the points and the tally into this process."""
         install(points, self.tally)
-        spending.make_noise = lambda *given: TalliedNoise(  # type: ignore[attr-defined]
+        funding.make_noise = lambda *given: TalliedNoise(  # type: ignore[attr-defined]
             make_noise(*given), self.tally, points.reach
         )
 

@@ -183,7 +183,7 @@ class ExactRelease(Victim):
         )
         os.chdir(self.home)
         synthesize(
-            SynthesisRequest(
+            SynthesisRequest.of(
                 private=CsvSource("private.csv"),
                 public=CsvSource("public.csv"),
                 domain=Path("domain.json"),

@@ -1,49 +1,26 @@
 """The assets that judge a release: its error on the workload, and the reports."""
 
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import fields
-from datetime import UTC, datetime
+from contextlib import nullcontext
 from typing import Any
 
 import dagster as dg
 import pandas as pd
 
-from jam_dagster.errors import LostDrawError, ReleaseClosedError
-from jam_dagster.evaluation import (
-    ExpectationResult,
-    WorkloadErrors,
-    compare_with_public,
-    workload_error,
-)
-from jam_dagster.evaluation.bounds.error_bounds import known_bounds
+from jam_dagster.evaluation import ExpectationResult, WorkloadErrors, compare_with_public
 from jam_dagster.pipeline.assets.asset_options import release_asset
 from jam_dagster.pipeline.assets.checks import UNKNOWN, expectation_check_names
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
+from jam_dagster.pipeline.assets.engine import STORES, check_places, release_engine
 from jam_dagster.pipeline.assets.history import history_of
-from jam_dagster.pipeline.assets.ingestion import STORES, check_places, reading_on, spending
 from jam_dagster.pipeline.assets.metadata import pictures, tidy
-from jam_dagster.pipeline.assets.opening import (
-    check_fits,
-    opening,
-    private_step,
-    source_of,
-    stored_codes,
-)
+from jam_dagster.pipeline.assets.opening import fitting_codes, source_of, stored_codes
 from jam_dagster.pipeline.assets.previous_release import drawn_on
-from jam_dagster.pipeline.budget.spending import ResearchSpending
 from jam_dagster.pipeline.dagster_internals import PartitionKeyFilter
-from jam_dagster.pipeline.graph import EVALUATION_SHARE, ReleaseGraph
+from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.markdown import text_of
-from jam_dagster.pipeline.storage.archive import DataFingerprint
-from jam_dagster.pipeline.storage.identity import (
-    ReleaseErrors,
-    ReleaseRun,
-    check_domains,
-    check_ingestion,
-    check_tables,
-)
+from jam_dagster.pipeline.storage.identity import check_domains, check_ingestion, check_tables
+from jam_dagster.release.run import ReleaseErrors, ReleaseRun
 from jam_dagster.reports import plots
-from jam_dagster.reports.release_report import ReleaseFacts, render_report
 from jam_dagster.tables import MarginalSource, encode
 
 RESTRICTED = "restricted: exact statistics of private data"
@@ -60,9 +37,7 @@ def assessment_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
 
 
 def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
-    spec = graph.spec
-    mode = spec.evaluation_mode
-    from_ledger = graph.charges("workload_error")
+    charges = graph.charges("workload_error")
 
     @release_asset(
         graph,
@@ -84,43 +59,19 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
         domain = check_domains(graph, public, stored)
         check_ingestion(graph, stored, partition)
         check_tables(graph, mechanism_run, partition, synthetic=synthetic_records, public=public)
-        draws = None
-        modes: AbstractContextManager[None] = nullcontext()
-        alone: AbstractContextManager[None] = nullcontext()
-        spends = reading_on(graph, context, domain, source_of(stored))
-        if from_ledger and spends is not None:
-            spends.check_drawn()
-            draws = spends.draws(EVALUATION_SHARE, run_id=context.run.run_id)
-            modes, alone = spends.store.modes(), spends.alone()
-        elif mode == "private":
-            draws = ResearchSpending(graph).draws(EVALUATION_SHARE)
-        with alone, opening(graph, context, spends, "measuring the workload error"):
-            private = stored_codes(graph, context, rows=True)
-            check_fits(private)
-            if from_ledger and spends is not None:
-                data = DataFingerprint.of(private, public, neighbours=graph.neighbours)
-                spends.archive.begin(data)
-            try:
-                with private_step("measuring the workload error"), modes:
-                    measured = workload_error(
-                        private,
-                        encode(synthetic_records, domain, private=False),
-                        public,
-                        spec.workload.build(domain),
-                        mode=mode,
-                        draws=draws,
-                        records=mechanism_run.transcript.records,
-                    )
-            except (LostDrawError, ReleaseClosedError) as lost:
-                # The synthetic table is there and paid for; that its error is unknown is no reason
-                # to withhold it.
-                context.log.warning(f"The workload error stays unknown: {lost}")
-                measured = WorkloadErrors.unknown(draws)
-        if from_ledger and spends is not None:
-            spends.close(EVALUATION_SHARE, "evaluation ended")
+        engine = release_engine(graph, context, domain, source=source_of(stored))
+        engine.funding.check_source()
+        if charges:
+            engine.funding.check_drawn()
+        exclusive = engine.funding.exclusive() if charges else nullcontext()
+        with exclusive, engine.opened("measuring the workload error"):
+            private = fitting_codes(graph, context)
+            if charges:
+                engine.begin(private, public)
+            codes = encode(synthetic_records, domain, private=False)
+            measured = engine.evaluate(mechanism_run, private, codes, public)
         context.add_output_metadata(tidy(_error_metadata(graph, measured)))
-        known = {one.name: getattr(measured, one.name) for one in fields(measured)}
-        return ReleaseErrors(**known, run=mechanism_run.digest)
+        return measured
 
     return error
 
@@ -221,44 +172,20 @@ def _page(
 ) -> str:
     partition = graph.partition_of(context)
     check_tables(graph, run, partition, synthetic=synthetic, public=public, error=error)
-    if error is not None and error.synthetic is None:
-        error = None
-    spec, domain, key = graph.spec, run.model.domain, run.release.key
-    made, remaining = datetime.now(UTC), None
-    if spec.privacy.noise == "exact":
-        # A page that is made again says what it said, and is the one that was certified.
-        ledger = spending(graph, context, domain).ledger
-        last = ledger.ended(key)
-        made = datetime.fromisoformat(last.at)
-        remaining = ledger.balance_after(last).remaining_epsilon
+    domain = run.model.domain
+    engine = release_engine(graph, context, domain)
     public_source, public_released = drawn_on(graph, context, domain)
     checks = _check_results(graph, context, partition)
-    encoded = encode(synthetic, domain, private=False)
-    workload = spec.workload.build(domain)
-    page = render_report(
-        ReleaseFacts(
-            release=key.release,
-            dataset=key.dataset,
-            epsilon=run.release.epsilon,
-            delta=run.release.delta,
-            reserved=run.release.shares,
-            partition=key.partition,
-            edition=key.edition,
-            public_source=public_source,
-            public_released=public_released,
-            made=made,
-            run=run.digest,
-            remaining_epsilon=remaining,
-        ),
-        domain=domain,
-        transcript=run.transcript,
-        synthetic=encoded,
-        public=public,
+    page = engine.report(
+        run,
+        encode(synthetic, domain, private=False),
+        public,
         checks=checks,
         error=error,
-        bounds=known_bounds(run.transcript, domain, workload, released=encoded),
-        history=history_of(graph, context, run),
         restricted=restricted,
+        public_source=public_source,
+        public_released=public_released,
+        history=history_of(graph, context, run),
     )
     metadata: dict[str, Any] = {
         "checks_told": len(checks),

@@ -7,17 +7,17 @@ import dagster as dg
 
 from jam_dagster.errors import BudgetExceededError, NotApprovedError
 from jam_dagster.pipeline.assets.asset_options import release_asset
-from jam_dagster.pipeline.assets.ingestion import (
+from jam_dagster.pipeline.assets.engine import (
     STORES,
     check_places,
     check_public,
-    check_released_cells,
-    spending_on_source,
+    ledger_funding,
+    release_engine,
 )
 from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.assets.previous_release import check_release_before
-from jam_dagster.pipeline.assets.source_assets import reading
-from jam_dagster.pipeline.budget.outlook import BudgetOutlook, add_outlook_to_refusal, leave
+from jam_dagster.pipeline.assets.source_assets import resolve_source
+from jam_dagster.pipeline.budget.outlook import BudgetOutlook, add_outlook_to_refusal, log_alert
 from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.tables import Domain
@@ -58,7 +58,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         check_places(context)
         check_public(graph, context)
         # Nothing is read here: what is wrong with it is said before anything is reserved.
-        reading(graph, "private_records", context)
+        source = resolve_source(graph, "private_records", context)
         domain = inputs.get("domain")
         if domain is not None:
             workload = spec.workload.build(domain)
@@ -72,24 +72,25 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             "specification": spec.digest(domain),
             "neighbours": graph.neighbours.describe(),
         }
-        if spec.privacy.noise != "exact":
+        engine = release_engine(graph, context, domain, reads=source)
+        funding = ledger_funding(engine)
+        if funding is None:
             metadata["charged"] = "nothing: seeded noise is for research and not releasable"
             yield dg.MaterializeResult(metadata=metadata)
             yield _result(passed=True, description="Nothing is charged for seeded noise.")
             return
-        spends = spending_on_source(graph, context, domain)
-        check_release_before(graph, context, domain, spends.ledger)
-        check_released_cells(spends, domain)
-        before = spends.ledger.release(spends.key)
+        check_release_before(graph, context, domain, funding.ledger)
+        engine.check_cells()
+        before = funding.ledger.release(funding.key)
         try:
-            with add_outlook_to_refusal(graph, context, spends):
-                spends.reserve(run_id=context.run.run_id)
+            with add_outlook_to_refusal(graph, context, funding):
+                engine.reserve()
         except (BudgetExceededError, NotApprovedError) as refused:
             yield _result(passed=False, description=literal(str(refused)))
             raise
-        outlook = BudgetOutlook.of(graph, spends)
+        outlook = BudgetOutlook.of(graph, funding)
         if outlook.low and before is None:
-            leave(context, outlook.alert("low", outlook.text))
+            log_alert(context, outlook.alert("low", outlook.text))
         told = {**outlook.metadata, **metadata, "already_reserved": before is not None}
         yield dg.MaterializeResult(metadata=tidy(told))
         yield _result(

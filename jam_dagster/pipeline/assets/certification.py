@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pandas as pd
 
-from jam_dagster.certificates import Certificate, RequestedBudget, certify, released_files
+from jam_dagster.certificates import Certificate, released_files
 from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.evaluation import WorkloadErrors
 from jam_dagster.pipeline.assets.asset_options import release_asset
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
-from jam_dagster.pipeline.assets.ingestion import spending
+from jam_dagster.pipeline.assets.engine import release_engine
 from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
@@ -21,7 +21,8 @@ from jam_dagster.pipeline.storage.formats import (
     PageFormat,
     RunFormat,
 )
-from jam_dagster.pipeline.storage.identity import ReleaseRun, check_report, check_tables
+from jam_dagster.pipeline.storage.identity import check_report, check_tables
+from jam_dagster.release.run import ReleaseRun
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
@@ -62,31 +63,16 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         # The domain asset may move on while this certificate stays.
         kept = folder / "domain.yaml"
         store.write(kept, write_yaml(domain.to_dict()).encode())
-        exact = graph.spec.privacy.noise == "exact"
-        spends = spending(graph, context, domain) if exact else None
-        released = mechanism_run.release
-        certificate = certify(
-            folder,
-            released_files(
-                table=store.beside(graph.key("synthetic_records"), partition, ".csv"),
-                domain=kept,
-                transcript=run / "transcript",
-                model=run / "model",
-                report=report if report.exists() else None,
-                errors=None if error is None else noisy,
-            ),
-            key=released.key,
-            specification=graph.spec.specified(domain),
-            asked=RequestedBudget(released.epsilon, released.delta, released.shares),
-            transcript=mechanism_run.transcript,
-            domain=domain,
-            evaluation=None if error is None else error.call,
-            ledger=None if spends is None else spends.ledger,
-            source_restriction=graph.spec.private.restricted_because,
-            trusted_mechanisms=graph.spec.trusted_mechanisms,
-            run_id=context.run.run_id,
-            signer=None if spends is None else spends.resource.signer(),
+        files = released_files(
+            table=store.beside(graph.key("synthetic_records"), partition, ".csv"),
+            domain=kept,
+            transcript=run / "transcript",
+            model=run / "model",
+            report=report if report.exists() else None,
+            errors=None if error is None else noisy,
         )
+        engine = release_engine(graph, context, domain)
+        certificate = engine.certify(mechanism_run, folder, files, error)
         metadata: dict[str, Any] = {
             "page": dg.MetadataValue.path(store.shown(folder / CertificateFormat.page)),
             "releasable": certificate.releasable,

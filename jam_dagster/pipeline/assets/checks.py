@@ -18,7 +18,8 @@ from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
 from jam_dagster.pipeline.markdown import literal
-from jam_dagster.pipeline.storage.identity import ReleaseRun, check_tables
+from jam_dagster.pipeline.storage.identity import check_tables
+from jam_dagster.release.run import ReleaseRun
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore

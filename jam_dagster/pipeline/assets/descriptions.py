@@ -10,7 +10,7 @@ from jam_dagster.pipeline.markdown import code, literal
 from jam_dagster.privacy import epsilon_from_rho
 
 if TYPE_CHECKING:
-    from jam_dagster.pipeline.specification import ReleaseSpec
+    from jam_dagster.release.spec import ReleaseSpec
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import dagster as dg
 
     from jam_dagster.pipeline.graph import ReleaseGraph
-    from jam_dagster.pipeline.storage.identity import ReleaseRun
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
+    from jam_dagster.release.run import ReleaseRun
 
 MOST_PARTITIONS = 24
 """Partitions that a report looks back on, itself among them."""

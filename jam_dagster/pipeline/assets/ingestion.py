@@ -1,18 +1,24 @@
 """The assets up to the mechanism: tables, domain, codes."""
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 import numpy as np
 import pandas as pd
 
-from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.errors import DomainError, InputError
 from jam_dagster.pipeline.assets.asset_options import release_asset, table_metadata
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
+from jam_dagster.pipeline.assets.engine import (
+    STORES,
+    check_places,
+    check_public,
+    ledger_funding,
+    release_engine,
+    unit_column,
+)
 from jam_dagster.pipeline.assets.metadata import (
     column_lineage,
     domain_table,
@@ -20,168 +26,28 @@ from jam_dagster.pipeline.assets.metadata import (
     preview,
 )
 from jam_dagster.pipeline.assets.opening import (
-    bound_source,
     check_fits,
     made_if_it_fits,
-    opening,
-    private_step,
     stored_records,
 )
 from jam_dagster.pipeline.assets.previous_release import check_release_before, public_table
-from jam_dagster.pipeline.assets.source_assets import reading
-from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
+from jam_dagster.pipeline.assets.source_assets import resolve_source
 from jam_dagster.pipeline.budget.outlook import add_outlook_to_refusal
-from jam_dagster.pipeline.budget.spending import LedgerSpending
-from jam_dagster.pipeline.graph import (
-    LEDGER,
-    PRIVATE_STORE,
-    RELEASABLE_STORE,
-    ReleaseGraph,
-)
-from jam_dagster.pipeline.launch import check_launch
+from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.pipeline.storage.identity import IngestedTable, Ingestion, check_bound
-from jam_dagster.pipeline.storage.io_manager import check_stores
-from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
+from jam_dagster.release.engine import private_step
 from jam_dagster.tables import (
     Domain,
     EncodedTable,
     MarginalSource,
     PublicTables,
-    at_partition,
     draft_domain,
     encode,
     private_values,
-    seeded_key,
 )
-from jam_dagster.tables.codes.spreadsheet import check_cells
-from jam_dagster.tables.sources.identity import place_of
 from jam_dagster.tables.sources.public import draft_public, encode_public
-from jam_dagster.tables.sources.public_apart import (
-    check_apart,
-    check_headers,
-    check_no_people,
-    check_outside,
-)
-
-if TYPE_CHECKING:
-    from jam_dagster.pipeline.storage.io_manager import ReleaseStore
-
-STORES = (PRIVATE_STORE, RELEASABLE_STORE)
-
-
-def spending(
-    graph: ReleaseGraph,
-    context: dg.AssetExecutionContext,
-    domain: Domain | None,
-    *,
-    source: str = "",
-) -> LedgerSpending:
-    """Return what pays for a release with exact noise, and what it reads where that is given.
-
-    Raises
-    ------
-    SpecificationError
-        If the launch configures the ledger or a store, or the ledger is none.
-    """
-    check_launch(context, (LEDGER, *STORES))
-    resource: object = getattr(context.resources, LEDGER)
-    if not isinstance(resource, LedgerResource):
-        raise SpecificationError(
-            f"{LEDGER} is a {type(resource).__name__}; make it a LedgerResource. {NOTHING_DONE}"
-        )
-    store = getattr(context.resources, graph.archive_store)
-    key = graph.release_key(domain, graph.partition_of(context))
-    stores = (
-        getattr(context.resources, RELEASABLE_STORE),
-        getattr(context.resources, PRIVATE_STORE),
-    )
-    return LedgerSpending(graph, resource, store, key, stores, source)
-
-
-def check_released_cells(spends: LedgerSpending, domain: Domain | None) -> None:
-    """Raise where the table of a release that begins would hold formulas of a spreadsheet."""
-    if domain is not None and spends.ledger.release(spends.key) is None:
-        check_cells(domain)
-
-
-def spending_on_source(
-    graph: ReleaseGraph, context: dg.AssetExecutionContext, domain: Domain | None
-) -> LedgerSpending:
-    """Return what pays for a release, bound to the source that is configured; see `spending`."""
-    spends = spending(graph, context, domain)
-    # Nothing is made in the private store before the launch was looked at.
-    return replace(spends, source=bound_source(graph, context))
-
-
-def reading_on(
-    graph: ReleaseGraph, context: dg.AssetExecutionContext, domain: Domain | None, source: str
-) -> LedgerSpending | None:
-    """Return what pays for a release whose stored private table a step is about to open.
-
-    Parameters
-    ----------
-    graph, context, domain
-        As for `spending`.
-    source
-        What the table was read from, as a keyed digest; empty where it does not say.
-
-    Returns
-    -------
-    LedgerSpending or None
-        None in research.
-
-    Raises
-    ------
-    SourceBindingError
-        If the release is bound to another source.
-    """
-    if graph.spec.privacy.noise != "exact":
-        return None
-    spends = spending(graph, context, domain, source=source)
-    spends.check_source()
-    return spends
-
-
-def check_places(context: dg.AssetExecutionContext) -> None:
-    """Make sure that the two stores are what they are called, before anything is opened.
-
-    Raises
-    ------
-    SpecificationError
-        If the launch configures them, or as for `check_stores`.
-    """
-    check_launch(context, STORES)
-    check_stores(
-        getattr(context.resources, PRIVATE_STORE), getattr(context.resources, RELEASABLE_STORE)
-    )
-
-
-def check_public(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> None:
-    """Raise where a public table is the private one, or lies where private tables are kept.
-
-    What was seen when the release was defined is looked at once more for the partition of the
-    run: files, links and variables may be others here.
-
-    Raises
-    ------
-    InputError
-        It names the table. Nothing was opened but headers of public files.
-    """
-    public = graph.spec.public
-    if public is None:
-        return
-    partition = graph.partition_of(context)
-    public = at_partition(public, partition)
-    check_apart(graph.source("private_records", partition), public)
-    store: ReleaseStore = getattr(context.resources, PRIVATE_STORE)
-    check_outside(public, [place_of(str(store.root))], "the private store")
-    check_headers(public, _unit_column(graph))
-
-
-def _unit_column(graph: ReleaseGraph) -> str | None:
-    unit = graph.spec.privacy.unit
-    return None if unit is None else unit.build().column
+from jam_dagster.tables.sources.public_apart import check_no_people
 
 
 def ingestion_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
@@ -203,10 +69,10 @@ def _public_records(graph: ReleaseGraph, name: str) -> dg.AssetsDefinition:
     @release_asset(graph, name, deps=deps, resources=STORES)
     def public_records(context: dg.AssetExecutionContext) -> pd.DataFrame:
         check_places(context)
-        source = reading(graph, name, context)
+        source = resolve_source(graph, name, context)
         check_public(graph, context)
         table = source.read(private=False)
-        check_no_people(table.columns, _unit_column(graph), called)
+        check_no_people(table.columns, unit_column(graph), called)
         _check_not_empty(table, f"public {called}".rstrip())
         declared = graph.spec.domain.declared
         # A public table may hold more than is asked of it, such as names.
@@ -286,8 +152,9 @@ def _domain_asset(graph: ReleaseGraph) -> tuple[dg.AssetsDefinition, dict[str, d
         check_places(context)
         stored = Ingestion.of(stored_records(graph, context, rows=False))
         check_bound(graph, stored)
-        spends = reading_on(graph, context, None, stored.source)
-        with opening(graph, context, spends, "identifying the domain from both tables"):
+        engine = release_engine(graph, context, None, source=stored.source)
+        engine.funding.check_source()
+        with engine.opened("identifying the domain from both tables"):
             private_records = stored_records(graph, context, rows=True)
             check_fits(private_records)
             drafted = draft_domain(public_records, private=private_records, bins=spec.bins)
@@ -321,28 +188,24 @@ def _private_records(
         check_places(context)
         check_public(graph, context)
         partition = graph.partition_of(context)
-        source = reading(graph, "private_records", context)
+        source = resolve_source(graph, "private_records", context)
         domain = inputs.get("domain", declared)
-        spends: LedgerSpending | None = None
-        bound = ""
-        if spec.privacy.noise == "exact":
+        engine = release_engine(graph, context, domain, reads=source)
+        funding = ledger_funding(engine)
+        if funding is not None:
             # Once more, for a run that was launched without the asset above: a table that is not
             # paid for is not opened.
-            spends = spending_on_source(graph, context, domain)
-            check_release_before(graph, context, domain, spends.ledger)
-            bound = spends.source
-            check_released_cells(spends, domain)
-            with add_outlook_to_refusal(graph, context, spends):
-                spends.reserve(run_id=context.run.run_id)
+            check_release_before(graph, context, domain, funding.ledger)
+            engine.check_cells()
+            with add_outlook_to_refusal(graph, context, funding):
+                engine.reserve()
 
         def read() -> pd.DataFrame:
-            table = source.read(private=True)
+            table = engine.read()
             # Where the number of rows is private, so is whether there are any.
             if graph.neighbours.records_public:
                 with private_values():
                     _check_not_empty(table, "private")
-            if spec.privacy.unit is not None:
-                table = spec.privacy.unit.build().limit(table, _row_key(graph, context))
             if domain is not None:
                 _check_columns(table, domain)
                 # What the release does not use, such as names, is not copied.
@@ -350,12 +213,13 @@ def _private_records(
             _check_storable(table)
             return table
 
-        with opening(graph, context, spends, "reading the private table"):
+        with engine.opened("reading the private table"):
             # A domain that is identified from the table needs one.
-            found = read() if domain is None else made_if_it_fits(spends, read)
+            found = read() if domain is None else made_if_it_fits(graph, read)
         fits, table = found is not None, found
         if table is None:
             table = pd.DataFrame(columns=[] if domain is None else list(domain.names))
+        bound = "" if funding is None else funding.binding
         made_for = Ingestion.wanted(graph, partition, source=bound)
         replace(made_for, fits=fits).mark(table)
         # How many rows there are is shown once a draw is paid, and not before.
@@ -382,13 +246,14 @@ def _private_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
         check_places(context)
         stored = Ingestion.of(stored_records(graph, context, rows=False))
         check_bound(graph, stored)
-        spends = reading_on(graph, context, domain, stored.source)
+        engine = release_engine(graph, context, domain, source=stored.source)
+        engine.funding.check_source()
 
         def read() -> EncodedTable:
             return encode(stored_records(graph, context, rows=True), domain, private=True)
 
-        with opening(graph, context, spends, "encoding the private table"):
-            found = made_if_it_fits(spends, read) if stored.fits else None
+        with engine.opened("encoding the private table"):
+            found = made_if_it_fits(graph, read) if stored.fits else None
         fits = found is not None
         columns = (np.empty(0, np.uint8),) * len(domain.names) if found is None else found.columns
         encoded = IngestedTable(domain, columns, replace(stored, fits=fits))
@@ -418,7 +283,7 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
         frames = _tables(graph, records)
         for table, frame in frames.items():
             # The stored table may be older than the setting.
-            check_no_people(frame.columns, _unit_column(graph), table)
+            check_no_people(frame.columns, unit_column(graph), table)
         if domain.restricted:
             with private_step("encoding the public table over a restricted domain"):
                 encoded = encode_public(frames, domain, private=True)
@@ -461,21 +326,6 @@ def _several(graph: ReleaseGraph, public: PublicTables) -> dict[str, Any]:
     if not public.domain.restricted:
         told["dagster/column_lineage"] = dg.TableColumnLineage(deps)
     return told
-
-
-def _row_key(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> bytes:
-    """Return the key that decides which of a person's rows stay.
-
-    For a release it is random, and kept in the private store for its edition and partition: when
-    the table is read again, the same rows stay, and a release that stopped goes on.
-    """
-    privacy = graph.spec.privacy
-    if privacy.noise != "exact":
-        return seeded_key(privacy.seed or 0)
-    store: ReleaseStore = getattr(context.resources, PRIVATE_STORE)
-    which = json.dumps([str(privacy.edition), graph.partition_of(context)])
-    name = f"{hashlib.sha256(which.encode()).hexdigest()[:16]}.key"
-    return store.secret(graph.spec.release, "row_limit", name)
 
 
 def _check_not_empty(table: pd.DataFrame, side: str) -> None:

@@ -1,6 +1,5 @@
 """The assets that spend and what comes of it: the mechanism's run and the synthetic table."""
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -9,15 +8,11 @@ import pandas as pd
 from jam_dagster.certificates import table_csv
 from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
 from jam_dagster.evaluation import released_marginal
-from jam_dagster.mechanisms import Mechanism, Round, sampling_generator
+from jam_dagster.mechanisms import Round
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.pipeline.assets.asset_options import release_asset, table_metadata
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
-from jam_dagster.pipeline.assets.ingestion import (
-    STORES,
-    check_places,
-    spending,
-)
+from jam_dagster.pipeline.assets.engine import STORES, check_places, release_engine
 from jam_dagster.pipeline.assets.metadata import (
     pictures,
     preview,
@@ -25,31 +20,23 @@ from jam_dagster.pipeline.assets.metadata import (
     sampling_error_metadata,
     tidy,
 )
-from jam_dagster.pipeline.assets.opening import (
-    check_fits,
-    opening,
-    private_step,
-    source_of,
-    stored_codes,
-)
+from jam_dagster.pipeline.assets.opening import fitting_codes, source_of, stored_codes
 from jam_dagster.pipeline.assets.previous_release import report_release
-from jam_dagster.pipeline.budget.spending import ResearchSpending
 from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
-from jam_dagster.pipeline.storage.archive import DataFingerprint
 from jam_dagster.pipeline.storage.identity import (
-    ReleaseIdentity,
-    ReleaseRun,
     check_domains,
     check_ingestion,
     check_tables,
+    mark,
 )
-from jam_dagster.privacy import Draws, epsilon_from_rho
+from jam_dagster.privacy import epsilon_from_rho
 from jam_dagster.privacy.warnings import configuration_warnings
+from jam_dagster.release.engine import sample_of
+from jam_dagster.release.run import ReleaseRun
 from jam_dagster.reports import plots
 from jam_dagster.reports.history import PartitionRelease
 from jam_dagster.reports.mechanism_text import chooses_source
-from jam_dagster.tables import Domain, EncodedTable, MarginalSource, Workload, decode
-from jam_dagster.tables.sources.public import encoded_tables
+from jam_dagster.tables import Domain, EncodedTable, MarginalSource
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
@@ -64,9 +51,6 @@ def synthesis_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
 
 
 def _mechanism_run(graph: ReleaseGraph) -> dg.AssetsDefinition:
-    spec = graph.spec
-    exact = spec.privacy.noise == "exact"
-
     @release_asset(
         graph,
         MECHANISM_RUN,
@@ -77,70 +61,46 @@ def _mechanism_run(graph: ReleaseGraph) -> dg.AssetsDefinition:
     def mechanism_run(context: dg.AssetExecutionContext, **inputs: MarginalSource) -> ReleaseRun:
         public = inputs.get(PUBLIC_CODES)
         check_places(context)
-        partition = graph.partition_of(context)
         stored = stored_codes(graph, context, rows=False)
         domain = check_domains(graph, public, stored)
-        check_ingestion(graph, stored, partition)
-        mechanism = spec.mechanism.build()
-        workload = spec.workload.build(domain)
-        _check_can_start(mechanism, domain, workload, graph.shares[MECHANISM_SHARE])
-
-        def made(
-            private: EncodedTable, draws: Draws, modes: AbstractContextManager[None]
-        ) -> ReleaseRun:
-            with private_step("running the mechanism"), modes:
-                result = mechanism.run(private, public, workload, draws, on_round=tell)
-            identity = ReleaseIdentity.of(graph, domain, partition)
-            return ReleaseRun(result.model, result.transcript, identity)
-
-        rounds = mechanism.expected_rounds(domain, workload)
-
-        def tell(done: Round) -> None:
-            if graph.tells_data(MECHANISM_RUN):
-                context.log.info(done.line(rounds))
-            elif rounds is not None:
-                # Where nobody knows before how many there are, private data had a say in it.
-                context.log.info(f"round {done.index + 1}/{rounds}")
-
-        kept: ReleaseRun | None = None
-        if exact:
-            spends = spending(graph, context, domain, source=source_of(stored))
-            spends.check()
-            draws = spends.draws(MECHANISM_SHARE, run_id=context.run.run_id)
-            archive = spends.archive
-            with spends.alone(), opening(graph, context, spends, "running the mechanism"):
-                private = stored_codes(graph, context, rows=True)
-                check_fits(private)
-                archive.begin(DataFingerprint.of(private, public, neighbours=graph.neighbours))
-                if spec.previous is not None and public is not None:
-                    archive.keep_public(encoded_tables(public)[""])
-                kept = archive.run()
-                run = kept or made(private, draws, spends.store.modes())
-                if kept is None:
-                    archive.keep(run)
-            if kept is not None:
-                context.log.warning(
-                    f"Edition {spec.privacy.edition} of this release was drawn before: it is made"
-                    f" again for nothing, from what was drawn then. If the private table has"
-                    f" changed since, raise privacy.edition."
-                )
-            spends.close(MECHANISM_SHARE, f"run ended: {run.transcript.ended}")
-        else:
-            with opening(graph, context, None, "running the mechanism"):
-                private = stored_codes(graph, context, rows=True)
-                check_fits(private)
-                run = made(private, ResearchSpending(graph).draws(MECHANISM_SHARE), nullcontext())
-        told = {**_run_metadata(graph, run), "made_again": kept is not None}
-        context.add_output_metadata(tidy(told))
+        check_ingestion(graph, stored, graph.partition_of(context))
+        rounds = _check_can_start(graph, domain)
+        engine = release_engine(
+            graph,
+            context,
+            domain,
+            source=source_of(stored),
+            on_round=lambda done: _log_round(graph, context, done, rounds),
+        )
+        engine.reserve()
+        with engine.funding.exclusive(), engine.opened("running the mechanism"):
+            run, made_again = engine.run(fitting_codes(graph, context), public)
+        metadata = {**_run_metadata(graph, run), "made_again": made_again}
+        context.add_output_metadata(tidy(metadata))
         return run
 
     return mechanism_run
 
 
-def _check_can_start(mechanism: Mechanism, domain: Domain, workload: Workload, rho: float) -> None:
-    """Raise if the mechanism cannot start; of a domain from private data tell no size."""
+def _log_round(
+    graph: ReleaseGraph, context: dg.AssetExecutionContext, done: Round, rounds: int | None
+) -> None:
+    if graph.tells_data(MECHANISM_RUN):
+        context.log.info(done.line(rounds))
+    elif rounds is not None:
+        # Where the number of rounds is unknown before, private data had a say in it.
+        context.log.info(f"round {done.index + 1}/{rounds}")
+
+
+def _check_can_start(graph: ReleaseGraph, domain: Domain) -> int | None:
+    """Return the expected number of rounds, or raise if the mechanism cannot start.
+
+    Of a domain from private data no size is shown.
+    """
+    mechanism = graph.spec.mechanism.build()
+    workload = graph.spec.workload.build(domain)
     try:
-        mechanism.check(domain, workload, rho)
+        mechanism.check(domain, workload, graph.shares[MECHANISM_SHARE])
     except (EmptyCandidateSetError, SpecificationError) as error:
         if not domain.restricted:
             raise
@@ -152,6 +112,7 @@ def _check_can_start(mechanism: Mechanism, domain: Domain, workload: Workload, r
             " is withheld, because it tells sizes of the domain. Lower domain.bins, the workload's"
             f" degree{rounds},{size} or declare the domain."
         ) from None
+    return mechanism.expected_rounds(domain, workload)
 
 
 def _run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
@@ -219,10 +180,9 @@ def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
     ) -> pd.DataFrame:
         public = inputs.get(PUBLIC_CODES)
         check_tables(graph, mechanism_run, graph.partition_of(context), public=public)
-        rng = sampling_generator(mechanism_run.transcript)
-        encoded = mechanism_run.model.sample(mechanism_run.transcript.records, rng)
-        table = decode(encoded, rng)
-        mechanism_run.mark(table)
+        sample = sample_of(mechanism_run)
+        table, encoded = sample.table, sample.codes
+        mark(mechanism_run, table)
         store: ReleaseStore = getattr(context.resources, store_key)
         csv = store.beside(context.asset_key, graph.partition_of(context), ".csv")
         store.write(csv, table_csv(table))

@@ -6,102 +6,21 @@ without loading it, looks at its schema alone, and loads it where the attempt is
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar, cast
-from uuid import uuid4
 
 import dagster as dg
 
-from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import PrivateValuesError
-from jam_dagster.pipeline.graph import PRIVATE_STORE, ReleaseGraph
+from jam_dagster.pipeline.assets.engine import private_store
+from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.storage.identity import IngestedTable, Ingestion
-from jam_dagster.privacy.ledger.bindings import source_binding
-from jam_dagster.privacy.ledger.key import key_fields
-from jam_dagster.privacy.private_copies import failure_of
-from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
-from jam_dagster.tables import AssetSource, EncodedTable, keeping_details
-from jam_dagster.tables.sources.identity import canonical
+from jam_dagster.tables import EncodedTable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jam_dagster.pipeline.budget.spending import LedgerSpending
-    from jam_dagster.pipeline.storage.io_manager import ReleaseStore
-
 T = TypeVar("T")
-
-
-@contextmanager
-def private_step(what: str) -> Iterator[None]:
-    """Let nothing of a private value out of a step: no message, no cause, and no warning."""
-    # Warnings land in the compute log, and libraries quote values in them.
-    with warnings.catch_warnings(), redacted(what):
-        warnings.simplefilter("ignore")
-        yield
-
-
-@contextmanager
-def opening(
-    graph: ReleaseGraph,
-    context: dg.AssetExecutionContext,
-    spends: LedgerSpending | None,
-    what: str,
-) -> Iterator[None]:
-    """Open private data within; what fails there counts, and is explained to their owner alone.
-
-    Parameters
-    ----------
-    graph, context
-        The release, and the step.
-    spends
-        What pays for the release; None in research, which journals nothing.
-    what
-        What is being done, as an error says it.
-
-    Raises
-    ------
-    AttemptsError
-        If too many attempts to open the data did not end well.
-    """
-    store = private_store(context)
-    with ExitStack() as until_closed:
-        attempt = uuid4().hex
-        if spends is not None:
-            attempt = until_closed.enter_context(
-                spends.ledger.opening(spends.key, run_id=context.run.run_id)
-            )
-        key = {"release": graph.spec.release} if spends is None else key_fields(spends.key)
-        whose = failure_of(key, graph.spec.privacy.retention_days, research=spends is None)
-        keep = partial(store.keep_failure, graph.spec.release, whose, attempt)
-        until_closed.enter_context(keeping_details(keep))
-        until_closed.enter_context(private_step(what))
-        yield
-
-
-def private_store(context: dg.AssetExecutionContext) -> ReleaseStore:
-    """Return the store of what is private."""
-    return cast("ReleaseStore", getattr(context.resources, PRIVATE_STORE))
-
-
-def bound_source(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> str:
-    """Return the keyed digest of what a release reads, at the partition of the step.
-
-    Raises
-    ------
-    SourceError
-        If the source names a variable that is not set.
-    """
-    partition = graph.partition_of(context)
-    source = graph.source("private_records", partition)
-    identity = source.identity()
-    if isinstance(source, AssetSource) and partition:
-        # Its name stands in no text of the source.
-        identity = canonical(source=identity, partition=partition)
-    return source_binding(private_store(context).secret(SOURCE_KEY_FILE), identity)
 
 
 def stored_records(
@@ -123,7 +42,7 @@ def source_of(codes: EncodedTable) -> str:
     return _ingestion(codes).source
 
 
-def made_if_it_fits(spends: LedgerSpending | None, make: Callable[[], T]) -> T | None:
+def made_if_it_fits(graph: ReleaseGraph, make: Callable[[], T]) -> T | None:
     """Return what is made of a private table, or None where its values do not fit.
 
     A step that ended well without a charge would be an answer, too: one question a run, as many
@@ -133,9 +52,16 @@ def made_if_it_fits(spends: LedgerSpending | None, make: Callable[[], T]) -> T |
     try:
         return make()
     except PrivateValuesError:
-        if spends is None:
+        if not graph.spec.exact:
             raise
         return None
+
+
+def fitting_codes(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> EncodedTable:
+    """Return the private codes with their rows, once they are known to fit; see `check_fits`."""
+    codes = stored_codes(graph, context, rows=True)
+    check_fits(codes)
+    return codes
 
 
 def check_fits(table: EncodedTable | pd.DataFrame) -> None:

@@ -18,9 +18,9 @@ from jam_dagster.mechanisms import sampling_generator
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_RECORDS
 from jam_dagster.pipeline.dagster_internals import PARTITION_NAME_TAG
 from jam_dagster.pipeline.graph import PREVIOUS, ReleaseGraph
-from jam_dagster.pipeline.storage.archive import ReleaseArchive
 from jam_dagster.pipeline.storage.formats import RunFormat, TableFormat
-from jam_dagster.pipeline.storage.identity import RUN_ATTRIBUTE, ReleaseRun
+from jam_dagster.pipeline.storage.identity import RUN_ATTRIBUTE
+from jam_dagster.pipeline.storage.store_place import StorePlace
 from jam_dagster.tables import EncodedTable, encode
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
     from jam_dagster.privacy import Ledger
+    from jam_dagster.release.run import ReleaseRun
     from jam_dagster.tables import Domain
 
 LOOK_AGAIN_AFTER = 3.0
@@ -146,12 +147,12 @@ def report_release(graph: ReleaseGraph, context: dg.AssetExecutionContext, run: 
 
 def _archive(
     graph: ReleaseGraph, context: dg.AssetExecutionContext, domain: Domain
-) -> ReleaseArchive | None:
+) -> StorePlace | None:
     """Return this partition's archive; research keeps none."""
     if graph.spec.privacy.noise != "exact":
         return None
     store: ReleaseStore = getattr(context.resources, graph.archive_store)
-    return ReleaseArchive(store, graph.release_key(domain, graph.partition_of(context)))
+    return StorePlace(store, graph.spec.key(domain, graph.partition_of(context)))
 
 
 def _store(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> ReleaseStore:

@@ -24,12 +24,13 @@ from jam_dagster.pipeline.dagster_internals import STUB, AssetGraph, AssetNode, 
 from jam_dagster.pipeline.graph import ReleaseGraph, source_key
 from jam_dagster.pipeline.launch import check_launch
 from jam_dagster.tables import AssetSource, Source
+from jam_dagster.tables.sources.counted import ReadWhole
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def reading(graph: ReleaseGraph, name: str, context: dg.AssetExecutionContext) -> Source:
+def resolve_source(graph: ReleaseGraph, name: str, context: dg.AssetExecutionContext) -> Source:
     """Return a source of a release that the step can read, once its asset was looked at.
 
     Nothing is opened: that is what ``read`` of the source does.
@@ -117,7 +118,7 @@ def _missing(name: str, by: str) -> str:
 
 
 @dataclass(frozen=True)
-class _LoadedSource:
+class _LoadedSource(ReadWhole):
     """An asset's value, loaded when it is read."""
 
     key: dg.AssetKey

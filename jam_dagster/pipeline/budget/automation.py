@@ -12,7 +12,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline.budget.labels import CHARGES_TAG, RESERVES_TAG
 
 if TYPE_CHECKING:
-    from jam_dagster.pipeline.partitions import PartitionsSpec
+    from jam_dagster.release.partitions import PartitionsSpec
 
 # What others wait for: where these are late, the release is.
 DUE = ("synthetic_records", "release_certificate", "release_report")

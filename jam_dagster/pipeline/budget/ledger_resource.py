@@ -13,7 +13,7 @@ from jam_dagster.certificates.signing import Signer, configured_signer
 from jam_dagster.common.variables import expanded, with_names
 from jam_dagster.errors import BudgetError, SpecificationError
 from jam_dagster.pipeline.launch import NO_CONFIG, is_variable, place_of, variable_name
-from jam_dagster.pipeline.storage.archive import holds_draws_of
+from jam_dagster.pipeline.storage.store_place import holds_draws_of
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
 from jam_dagster.privacy import Balance, Ledger, Policy
 from jam_dagster.privacy.ledger.approval import check_approval

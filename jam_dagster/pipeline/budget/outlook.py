@@ -10,11 +10,11 @@ import dagster as dg
 
 from jam_dagster.errors import BudgetExceededError, NotApprovedError
 from jam_dagster.pipeline.budget.alerts import BudgetAlert
-from jam_dagster.pipeline.budget.spending import LedgerSpending
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.privacy import rho_within, units_down
-from jam_dagster.privacy.ledger.balance import ANOTHER
 from jam_dagster.privacy.ledger.forecast import HORIZON, Due, Forecast, forecast
+from jam_dagster.privacy.ledger.policy import ANOTHER
+from jam_dagster.release.funding import LedgerFunding
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.graph import ReleaseGraph
@@ -32,7 +32,7 @@ class BudgetOutlook:
     ----------
     graph
         The release.
-    spends
+    funding
         What pays for it.
     balance
         The dataset's balance.
@@ -43,34 +43,34 @@ class BudgetOutlook:
     """
 
     graph: "ReleaseGraph"
-    spends: LedgerSpending
+    funding: LedgerFunding
     balance: "Balance"
     forecast: Forecast | None
     before: str
 
     @classmethod
     def of(
-        cls, graph: "ReleaseGraph", spends: LedgerSpending, *, refused: bool = False
+        cls, graph: "ReleaseGraph", funding: LedgerFunding, *, refused: bool = False
     ) -> "BudgetOutlook":
         """Look at the ledger.
 
         Parameters
         ----------
-        graph, spends
+        graph, funding
             The release, and what pays for it.
         refused
             Whether this partition was: then it is the first of those to come.
         """
         from jam_dagster.privacy import Kind
 
-        key, now = spends.key, datetime.now(UTC)
-        balance = spends.ledger.balance(key.dataset)
+        key, now = funding.key, datetime.now(UTC)
+        balance = funding.ledger.balance(key.dataset)
         partitions = graph.spec.partitions
         if partitions is None:
-            return cls(graph, spends, balance, None, "")
+            return cls(graph, funding, balance, None, "")
         reserved = {
             one.partition: one.at
-            for one in spends.ledger.events(key.dataset)
+            for one in funding.ledger.events(key.dataset)
             if one.kind == Kind.RESERVED and one.release == key.release and one.partition
         }
         last = max(reserved, key=lambda name: reserved[name], default="")
@@ -81,7 +81,7 @@ class BudgetOutlook:
             done = {*reserved, key.partition}
             price = units_down(graph.budget.rho)
             seen = forecast(balance, price, partitions.following(done), now=now)
-        return cls(graph, spends, balance, seen, before)
+        return cls(graph, funding, balance, seen, before)
 
     @property
     def low(self) -> bool:
@@ -150,7 +150,7 @@ class BudgetOutlook:
 
     def alert(self, kind: Literal["refused", "not approved", "low"], text: str) -> BudgetAlert:
         """Return what to tell people."""
-        key, seen = self.spends.key, self.forecast
+        key, seen = self.funding.key, self.forecast
         refused = None if seen is None else seen.refused
         return BudgetAlert(
             kind=kind,
@@ -171,23 +171,23 @@ class BudgetOutlook:
 
 @contextmanager
 def add_outlook_to_refusal(
-    graph: "ReleaseGraph", context: dg.AssetExecutionContext, spends: LedgerSpending
+    graph: "ReleaseGraph", context: dg.AssetExecutionContext, funding: LedgerFunding
 ) -> Iterator[None]:
     """Leave an alert where a release is refused; where it does not fit, add until when."""
     try:
         yield
     except NotApprovedError as error:
-        outlook = BudgetOutlook.of(graph, spends, refused=True)
-        leave(context, outlook.alert("not approved", str(error)))
+        outlook = BudgetOutlook.of(graph, funding, refused=True)
+        log_alert(context, outlook.alert("not approved", str(error)))
         raise
     except BudgetExceededError as error:
-        outlook = BudgetOutlook.of(graph, spends, refused=True)
+        outlook = BudgetOutlook.of(graph, funding, refused=True)
         refusal = BudgetExceededError(f"{error}. {outlook.refusal}")
-        leave(context, outlook.alert("refused", str(refusal)))
+        log_alert(context, outlook.alert("refused", str(refusal)))
         raise refusal from None
 
 
-def leave(context: dg.AssetExecutionContext, alert: BudgetAlert) -> None:
+def log_alert(context: dg.AssetExecutionContext, alert: BudgetAlert) -> None:
     """Leave an alert on the asset that is being made, for sensors and for its page in the UI."""
     context.log_event(
         dg.AssetObservation(

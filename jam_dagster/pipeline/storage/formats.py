@@ -14,14 +14,9 @@ from jam_dagster.certificates.certificate import FILE_NAME
 from jam_dagster.common.files import write_whole
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.mechanisms import Transcript, load_model
-from jam_dagster.pipeline.storage.identity import (
-    IngestedTable,
-    Ingestion,
-    ReleaseErrors,
-    ReleaseIdentity,
-    ReleaseRun,
-)
+from jam_dagster.pipeline.storage.identity import IngestedTable, Ingestion
 from jam_dagster.privacy import NoiseCall
+from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.tables import Domain, EncodedTable, PublicTables
 from jam_dagster.tables.sources.public import encoded_tables
 

@@ -7,18 +7,13 @@ made for another release refuses it, with what to materialize, before anything i
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jam_dagster.errors import DomainError, InputError
 from jam_dagster.evaluation import WorkloadErrors
-from jam_dagster.mechanisms import MechanismResult
-from jam_dagster.mechanisms.loops.transcript import measurements_hash
-from jam_dagster.privacy import ReleaseKey
 from jam_dagster.privacy.private_copies import INGESTION_ATTRIBUTE
+from jam_dagster.release.run import ReleaseErrors, ReleaseRun
 from jam_dagster.reports.release_report import run_told
 from jam_dagster.tables import EncodedTable, MarginalSource
 
@@ -106,71 +101,9 @@ class IngestedTable(EncodedTable):
         return f"IngestedTable({len(self.columns)} attributes)"
 
 
-@dataclass(frozen=True)
-class ReleaseIdentity:
-    """Which release a run made, and what that release guarantees.
-
-    Parameters
-    ----------
-    key
-        As the ledger knows it; for seeded noise, which no ledger knows, it holds the seed by its
-        specification's digest.
-    epsilon, delta
-        The guarantee of the whole release.
-    shares
-        rho by share.
-    """
-
-    key: ReleaseKey
-    epsilon: float
-    delta: float
-    shares: Mapping[str, float]
-
-    @classmethod
-    def of(cls, graph: ReleaseGraph, domain: Domain, partition: str) -> ReleaseIdentity:
-        """Return the identity of the release that is configured now."""
-        privacy = graph.spec.privacy
-        key = graph.release_key(domain, partition)
-        return cls(key, privacy.epsilon, privacy.delta, graph.shares)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what `from_dict` takes, as JSON holds it."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> ReleaseIdentity:
-        """Return what `to_dict` described."""
-        return cls(**{**content, "key": ReleaseKey(**content["key"])})
-
-
-@dataclass(frozen=True, eq=False)
-class ReleaseRun(MechanismResult):
-    """A mechanism's result, with the release that it made.
-
-    Parameters
-    ----------
-    release
-        Which release.
-    """
-
-    release: ReleaseIdentity
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the release's key and all that was measured, both of which may leave."""
-        key = json.dumps(asdict(self.release.key), sort_keys=True).encode()
-        return measurements_hash(self.transcript, prefix=key).hexdigest()
-
-    def mark(self, table: pd.DataFrame) -> None:
-        """Write on a synthetic table that this run made it."""
-        table.attrs[RUN_ATTRIBUTE] = self.digest
-
-
-@dataclass(frozen=True)
-class ReleaseErrors(WorkloadErrors):
-    """Workload errors, with the digest of the run whose table they judge."""
-
-    run: str = ""
+def mark(run: ReleaseRun, table: pd.DataFrame) -> None:
+    """Write on a synthetic table that a run made it."""
+    table.attrs[RUN_ATTRIBUTE] = run.digest
 
 
 def check_domains(
@@ -258,7 +191,7 @@ def check_run(graph: ReleaseGraph, run: ReleaseRun, partition: str) -> None:
     """
     domain = graph.spec.domain.declared or run.model.domain
     name = graph.spec.mechanism.name
-    if run.release.key != graph.release_key(domain, partition):
+    if run.release.key != graph.spec.key(domain, partition):
         raise InputError(
             f"{name} of release {graph.spec.release} was made for edition"
             f" {run.release.key.edition} with epsilon {run.release.epsilon:g} at delta"

@@ -2,16 +2,18 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
 
 import dagster as dg
-from pydantic import BaseModel, GetJsonSchemaHandler, create_model, model_validator
+from pydantic import BaseModel, Field, GetJsonSchemaHandler, create_model, model_validator
 from pydantic_core import CoreSchema
 
 from jam_dagster.errors import JamError
 from jam_dagster.pipeline.dagster_internals import parse_yamls_with_source_position
+from jam_dagster.release.section import Section
 
 NOTHING_DONE = "Nothing was read or charged."
 
@@ -53,6 +55,79 @@ def valued(values: Mapping[str, Any]) -> dict[str, Any]:
     return {_VALUES: dict(values)}
 
 
+def section(kind: type[Section], text: str) -> dg.Resolver:
+    """Return how Dagster reads a section of a release's specification.
+
+    Parameters
+    ----------
+    kind
+        The section.
+    text
+        What the key is for.
+    """
+
+    def resolved(context: dg.ResolutionContext, given: Any) -> Any:
+        content = given.model_dump(exclude_unset=True) if isinstance(given, BaseModel) else given
+        return kind.of(context.resolve_value(content))
+
+    return dg.Resolver(resolved, model_field_type=section_model(kind), description=text)
+
+
+@cache
+def section_model(kind: type[Section]) -> type[BaseModel]:
+    """Return the model that a section is checked with while its templates are not filled in.
+
+    A text may be a template, so the limits of a value are only in the JSON schema; the section
+    itself checks the values that the templates yield.
+    """
+    schema = kind.model_json_schema()["properties"]
+    fields: dict[str, Any] = {}
+    for name, annotation in get_type_hints(kind).items():
+        info = kind.model_fields.get(name)
+        if info is None:
+            continue
+        nested = _section_in(annotation)
+        plain = annotation if nested is None else section_model(nested)
+        given = plain if nested is None or info.is_required() else plain | None
+        limits = _limits(schema[name])
+        fields[name] = (
+            given | str,
+            Field(
+                default=info.default if not info.is_required() else ...,
+                description=info.description,
+                json_schema_extra=limits or None,
+            ),
+        )
+    model = create_model(f"{kind.__name__}Model", __base__=dg.Model, **fields)
+    hints = {name: hint for name, hint in get_type_hints(kind).items() if name in fields}
+    sections = {name: _section_in(hint) for name, hint in hints.items()}
+    nested_models = {name: section_model(one) for name, one in sections.items() if one is not None}
+    texts = frozenset(name for name, hint in hints.items() if _takes_text(hint))
+    made = _known_keys(model, nested_models, texts)
+    _SECTIONS.append(made)
+    return made
+
+
+_SECTIONS: list[Any] = []
+
+
+def _section_in(hint: Any) -> type[Section] | None:
+    """Return the section that a field holds, None if it holds none."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return next((one for one in kinds if isinstance(one, type) and issubclass(one, Section)), None)
+
+
+_LIMITS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "minLength")
+
+
+def _limits(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the limits of a value from its JSON schema, whatever its alternatives."""
+    found: dict[str, Any] = {}
+    for one in (schema, *schema.get("anyOf", ())):
+        found |= {name: one[name] for name in _LIMITS if name in one}
+    return found
+
+
 class Configured(dg.Resolvable):
     """Base of the dataclasses that ``defs.yaml`` is read into."""
 
@@ -64,35 +139,63 @@ class Configured(dg.Resolvable):
         names what is wrong with a value instead of that it fits no alternative.
         """
         if cls not in _MODELS:
-            derived = super().model()
-            allowed = list(derived.model_fields)
             hints = get_type_hints(cls)
             nested = {
-                name: hint
+                name: model
                 for name, hint in hints.items()
-                if isinstance(hint, type) and issubclass(hint, Configured)
+                if (model := _model_of(hint)) is not None
             }
             texts = frozenset(name for name, hint in hints.items() if _takes_text(hint))
-
-            def known_keys(_: type[BaseModel], data: Any) -> Any:
-                for key, value in data.items() if isinstance(data, dict) else ():
-                    if key not in allowed:
-                        raise ValueError(f"unknown key {key!r}: allowed are {', '.join(allowed)}")
-                    # Dagster lets any text through, for it may be a template.
-                    if key in nested and isinstance(value, str) and "{{" not in value:
-                        keys = ", ".join(nested[key].model().model_fields)
-                        raise ValueError(f"{key} must be a mapping of {keys}; got {value!r}")
-                return data
-
-            # Pydantic's decorator takes class methods; its annotations do not say so.
-            method: Any = classmethod(known_keys)
-            validators: dict[str, Any] = {"known_keys": model_validator(mode="before")(method)}
-            located = type("Located", (_Located, derived), {"__module__": __name__})
-            _MODELS[cls] = create_model(
-                derived.__name__, __base__=located, __validators__=validators
-            )
-            _TEXTS[_MODELS[cls]] = texts
+            _MODELS[cls] = _known_keys(super().model(), nested, texts)
         return _MODELS[cls]
+
+
+def _model_of(hint: Any) -> type[BaseModel] | None:
+    """Return the model of a field that is a mapping, None of another one."""
+    annotated = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    for one in annotated:
+        if isinstance(one, type) and issubclass(one, Configured):
+            return one.model()
+        if isinstance(one, dg.Resolver) and one.model_field_type in _SECTIONS:
+            return cast("type[BaseModel]", one.model_field_type)
+    return None
+
+
+def _known_keys(
+    derived: type[BaseModel], nested: Mapping[str, type[BaseModel]], texts: frozenset[str]
+) -> type[BaseModel]:
+    """Return a model whose validator explains unknown keys.
+
+    Parameters
+    ----------
+    derived
+        The model.
+    nested
+        The fields that are mappings, each with its model.
+    texts
+        The fields whose values may be any text.
+    """
+    allowed = list(derived.model_fields)
+
+    def known_keys(_: type[BaseModel], data: Any) -> Any:
+        for key, value in data.items() if isinstance(data, dict) else ():
+            if key not in allowed:
+                raise ValueError(f"unknown key {key!r}: allowed are {', '.join(allowed)}")
+            # Dagster lets any text through, for it may be a template.
+            if key in nested and isinstance(value, str) and "{{" not in value:
+                keys = ", ".join(nested[key].model_fields)
+                raise ValueError(f"{key} must be a mapping of {keys}; got {value!r}")
+        return data
+
+    # Pydantic's decorator takes class methods; its annotations do not say so.
+    method: Any = classmethod(known_keys)
+    validators: dict[str, Any] = {"known_keys": model_validator(mode="before")(method)}
+    located = type("Located", (_Located, derived), {"__module__": __name__})
+    made: type[BaseModel] = create_model(
+        derived.__name__, __base__=located, __validators__=validators
+    )
+    _TEXTS[made] = texts
+    return made
 
 
 # By model, the fields whose values may be any text.
@@ -170,8 +273,10 @@ def error_location(context: dg.ComponentLoadContext, key: str = "") -> Iterator[
     try:
         yield
     except JamError as error:
-        what = f" - attributes.{key}" if key else ""
-        raise type(error)(f"{_place_of(Path(context.path), key)}{what}: {error}") from None
+        # Of a release, the reader of its specification knows the key.
+        at = key or error.key
+        what = f" - attributes.{at}" if at else ""
+        raise type(error)(f"{_place_of(Path(context.path), at)}{what}: {error}") from None
 
 
 def _place_of(folder: Path, key: str) -> str:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from jam_dagster.errors import InputError, JamError, SpecificationError
 from jam_dagster.pipeline.yaml import scaffold_text as templates
-from jam_dagster.pipeline.yaml.sections import PLAIN_NAME
+from jam_dagster.release.sections import PLAIN_NAME
 from jam_dagster.tables import draft_domain, source_from_config, wide_attributes
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any, get_args
 from jam_dagster.mechanisms import DEFAULT_MECHANISM, mechanism_class
 from jam_dagster.mechanisms.configuration import synthesizing
 from jam_dagster.mechanisms.loops.settings import Setting, settings_of
-from jam_dagster.pipeline.partitions import Cadence
 from jam_dagster.pipeline.yaml.configuration import NUMBER_OR_TEMPLATE, TEMPLATE
+from jam_dagster.release.partitions import Cadence
 from jam_dagster.tables.sources.base import SOURCES
 from jam_dagster.tables.sources.previous_release import PREVIOUS_RELEASE
 from jam_dagster.tables.sources.public import PUBLIC_TABLES, TABLE_NAME

@@ -12,16 +12,20 @@ from jam_dagster.errors import BudgetError, LedgerIntegrityError, SpecificationE
 from jam_dagster.privacy.accounting import epsilon_from_rho, rho_within
 from jam_dagster.privacy.ledger.backend import grant_command
 from jam_dagster.privacy.ledger.journal import Kind, events, moves_an_amount
-from jam_dagster.privacy.ledger.policy import Holding, PartitionsName, PeriodName, Policy, Use, use
+from jam_dagster.privacy.ledger.policy import (
+    ANOTHER,
+    Holding,
+    PartitionsName,
+    PeriodName,
+    Policy,
+    Use,
+    use,
+)
 
 _DUST_UNITS = 1000
 
 DEFAULT_ATTEMPTS = 3
 """How many attempts to open private data may end badly where a grant does not say."""
-
-
-ANOTHER = "*"
-"""Stands for a partition that has released nothing yet: no partition can have this name."""
 
 
 @dataclass(frozen=True)

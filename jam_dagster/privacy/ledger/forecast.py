@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from jam_dagster.privacy.ledger.balance import ANOTHER
+from jam_dagster.privacy.ledger.policy import ANOTHER
 
 if TYPE_CHECKING:
     from jam_dagster.privacy.ledger.balance import Balance

@@ -16,6 +16,10 @@ GROUNDS = ("add/remove neighbours", "membership public and fixed")
 """What can make partitions disjoint: no person's change touches two of them."""
 
 
+ANOTHER = "*"
+"""Stands for a partition that has released nothing yet: no partition can have this name."""
+
+
 @dataclass(frozen=True)
 class Policy:
     """How the budget of a protected dataset counts.

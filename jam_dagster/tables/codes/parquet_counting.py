@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from jam_dagster.errors import SourceError
+from jam_dagster.tables.codes.chunks import ChunkedTable
 from jam_dagster.tables.codes.encode import each_encoded, encode_chunks
 from jam_dagster.tables.codes.marginals import Counts, MarginalCounter
-from jam_dagster.tables.codes.privacy_unit import LimitedParquet
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.domain import Clique, Domain
-from jam_dagster.tables.sources.parquet import ParquetSource
 
 ENCODED_BYTES = 1 << 30
 """A table whose codes take more than this is not held in memory (see `encode_parquet`)."""
@@ -45,7 +44,7 @@ class ParquetTable:
     """
 
     domain: Domain
-    source: ParquetSource | LimitedParquet
+    source: ChunkedTable
     private: bool = True
     records: int = field(init=False)
 
@@ -84,7 +83,7 @@ class ParquetTable:
 
 
 def encode_parquet(
-    source: ParquetSource | LimitedParquet,
+    source: ChunkedTable,
     domain: Domain,
     *,
     private: bool = True,

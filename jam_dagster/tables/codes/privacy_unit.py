@@ -28,8 +28,8 @@ from jam_dagster.tables.sources.columns import each_value
 if TYPE_CHECKING:
     import pandas as pd
 
+    from jam_dagster.tables.codes.chunks import ChunkedTable
     from jam_dagster.tables.domain.domain import Domain
-    from jam_dagster.tables.sources.parquet import ParquetSource
 
 LARGEST_LIMIT = 1_000_000
 """The most rows of one person that can be asked for."""
@@ -219,12 +219,12 @@ class LimitedParquet:
         Which rows stay, shape (rows,).
     """
 
-    source: ParquetSource
+    source: ChunkedTable
     unit: PrivacyUnit
     kept: npt.NDArray[np.bool_]
 
     @classmethod
-    def of(cls, source: ParquetSource, unit: PrivacyUnit, key: bytes) -> LimitedParquet:
+    def of(cls, source: ChunkedTable, unit: PrivacyUnit, key: bytes) -> LimitedParquet:
         """Choose the rows of a private file that stay; see `PrivacyUnit.limit`.
 
         Raises

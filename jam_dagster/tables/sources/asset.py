@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.errors import SourceError, SpecificationError
+from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.identity import canonical
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class AssetSource:
+class AssetSource(ReadWhole):
     """A table that the Dagster project makes already, as a DataFrame.
 
     Its IO manager gives it, in the step that needs it. Where the release has partitions, the asset

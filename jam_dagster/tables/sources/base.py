@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args, runtime_checkable
 
 import pandas as pd
 
@@ -24,12 +24,18 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.domain.census_demo import simulate_census, simulate_period
 from jam_dagster.tables.domain.values import Value
 from jam_dagster.tables.sources.asset import AssetSource
+from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.csv import CsvSource
 from jam_dagster.tables.sources.frame import FrameSource
 from jam_dagster.tables.sources.identity import canonical
 from jam_dagster.tables.sources.parquet import ParquetSource
 from jam_dagster.tables.sources.splits import check_column, check_split, stratified_split
 from jam_dagster.tables.sources.sql import SqlSource
+
+if TYPE_CHECKING:
+    from jam_dagster.tables.codes.marginals import MarginalSource
+    from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
+    from jam_dagster.tables.domain.domain import Domain
 
 __all__ = [
     "AssetSource",
@@ -79,6 +85,28 @@ class Source(Protocol):
         """
         ...
 
+    def counted(
+        self, domain: Domain, unit: PrivacyUnit | None, key: bytes | None
+    ) -> MarginalSource:
+        """Return the private table as marginals, once every record of it lies in the domain.
+
+        A source that counts in place holds no table in memory; `ReadWhole` reads and encodes it.
+
+        Parameters
+        ----------
+        domain
+            What each column may hold.
+        unit, key
+            The privacy unit, and the secret that decides which rows of a person are kept; None:
+            every record is a person of its own.
+
+        Raises
+        ------
+        SourceError, InputError, DomainError, PrivateValuesError
+            As for `read` and `jam_dagster.tables.encode`.
+        """
+        ...
+
     def describe(self) -> str:
         """Return where the table comes from, in words, without credentials."""
         ...
@@ -103,7 +131,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class DemoSource:
+class DemoSource(ReadWhole):
     """A part of the simulated census (see `jam_dagster.tables.domain.census_demo`).
 
     Parameters
@@ -172,7 +200,7 @@ class DemoSource:
 
 
 @dataclass(frozen=True)
-class SplitSource:
+class SplitSource(ReadWhole):
     """The private or the public part of a table that is split for an experiment.
 
     Parameters

@@ -17,6 +17,7 @@ from jam_dagster.common.validation import changed_fields
 from jam_dagster.errors import SourceError, SpecificationError
 from jam_dagster.tables.domain.values import exact_number
 from jam_dagster.tables.sources.columns import each_value, with_types
+from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.csv_records import BLANKS, CsvRecords, Form
 from jam_dagster.tables.sources.identity import canonical, encoding_name, place_of
 from jam_dagster.tables.sources.reading import expand_variables, reading
@@ -26,7 +27,7 @@ MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 
 
 @dataclass(frozen=True)
-class CsvSource:
+class CsvSource(ReadWhole):
     r"""A CSV file with a header line.
 
     Columns without a name in the header (row numbers, as pandas writes them) are left out.

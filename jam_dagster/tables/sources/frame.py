@@ -11,6 +11,7 @@ import pandas as pd
 from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import SourceError, SpecificationError
 from jam_dagster.tables.sources.columns import ARROW_GAPS, exact_columns, without_index
+from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.identity import canonical
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ ARROW_STREAM = "__arrow_c_stream__"
 
 
 @dataclass(frozen=True, eq=False)
-class FrameSource:
+class FrameSource(ReadWhole):
     """A table in memory, read by the Arrow PyCapsule interface.
 
     It has the values that the same table has in a Parquet file: a named index becomes columns,

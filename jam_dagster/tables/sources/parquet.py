@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import SourceError
+from jam_dagster.tables.codes.parquet_counting import encode_parquet
+from jam_dagster.tables.codes.privacy_unit import LimitedParquet
 from jam_dagster.tables.sources.columns import ARROW_GAPS, exact_columns, without_index
 from jam_dagster.tables.sources.identity import canonical, place_of
 from jam_dagster.tables.sources.reading import expand_variables, reading
@@ -17,6 +20,10 @@ from jam_dagster.tables.sources.reading import expand_variables, reading
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
+
+    from jam_dagster.tables.codes.marginals import MarginalSource
+    from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
+    from jam_dagster.tables.domain.domain import Domain
 
 CHUNK_ROWS = 1 << 16
 """Rows of a chunk, at most."""
@@ -109,6 +116,15 @@ class ParquetSource:
             if frame is None:
                 return
             yield frame
+
+    def counted(
+        self, domain: Domain, unit: PrivacyUnit | None, key: bytes | None
+    ) -> MarginalSource:
+        """Encode the table chunk by chunk, in memory or left in its file (see `Source.counted`)."""
+        with redacted("reading and encoding the private table"):
+            if unit is None or key is None:
+                return encode_parquet(self, domain, private=True)
+            return encode_parquet(LimitedParquet.of(self, unit, key), domain, private=True)
 
     def _check_unique(self, names: Sequence[Any]) -> None:
         if len(set(names)) < len(names):

@@ -14,6 +14,7 @@ import pandas as pd
 
 from jam_dagster.errors import SourceError
 from jam_dagster.tables.sources.columns import exact_column
+from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.identity import canonical, database_of, query_text
 from jam_dagster.tables.sources.reading import expand_variables, reading, reading_values
 
@@ -26,7 +27,7 @@ _SECRET_OPTION = re.compile(
 
 
 @dataclass(frozen=True)
-class SqlSource:
+class SqlSource(ReadWhole):
     """The rows that a query returns from any database SQLAlchemy knows.
 
     Parameters

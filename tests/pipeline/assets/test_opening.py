@@ -209,7 +209,7 @@ def test_nothing_is_read_once_there_were_too_many(
 
     if step == "jam_pgm":
         # Its public codes are an input, which may be read.
-        monkeypatch.setattr("jam_dagster.pipeline.assets.mechanism_run.DataFingerprint.of", read)
+        monkeypatch.setattr("jam_dagster.release.engine.Fingerprint.of", read)
     else:
         monkeypatch.setattr(CodesFormat, "read", read)
         monkeypatch.setattr(TableFormat, "read", read)

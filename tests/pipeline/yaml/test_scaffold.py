@@ -18,7 +18,7 @@ from dagster.components.testing import create_defs_folder_sandbox
 from jam_dagster import ReleaseResources, SyntheticRelease
 from jam_dagster.pipeline import build_release_resources
 from jam_dagster.pipeline.yaml import scaffold_text as templates
-from jam_dagster.pipeline.yaml.sections import (
+from jam_dagster.release.sections import (
     EvaluationSpec,
     MechanismSpec,
     PrivacySpec,

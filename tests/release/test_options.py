@@ -1,8 +1,7 @@
-"""A component's file is read for a plan as Dagster reads it for a release."""
+"""One specification: a file and options describe the same release to every tool."""
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,24 @@ import yaml
 
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import Aim, JamPgm, Mechanism
-from jam_dagster.pipeline import EvaluationSpec, MechanismSpec, PrivacySpec, WorkloadSpec
-from jam_dagster.pipeline.yaml.sections import UnitSpec
 from jam_dagster.planning import PlanRequest
-from jam_dagster.release.definition import SECTIONS, UNIT, read_definition
-from jam_dagster.tables import DemoSource, Domain
+from jam_dagster.release import (
+    EvaluationSpec,
+    MechanismSpec,
+    PrivacySpec,
+    ReleaseSpec,
+    SynthesisRequest,
+    UnitSpec,
+    WorkloadSpec,
+)
+from jam_dagster.release.options import OPTIONS, release_spec
+from jam_dagster.release.section import Section
+from jam_dagster.tables import CsvSource, DemoSource, Domain
 
 CENSUS = Path(__file__).parents[2] / "assets" / "releases" / "census_demo"
-SPECS = {
+SECTIONS: dict[str, type[Section]] = {
     "privacy": PrivacySpec,
+    "privacy.unit": UnitSpec,
     "workload": WorkloadSpec,
     "evaluation": EvaluationSpec,
 }
@@ -40,26 +48,41 @@ def written(folder: Path, **attributes: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize("section", SPECS)
-def test_every_key_of_the_component_is_known(section: str) -> None:
-    assert set(SECTIONS[section]) == {one.name for one in dataclasses.fields(SPECS[section])}
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_key_of_a_section_has_an_option(section: str) -> None:
+    nested = {one.rpartition(".")[2] for one in SECTIONS if one.startswith(f"{section}.")}
+    keys = {f"{section}.{name}" for name in SECTIONS[section].model_fields if name not in nested}
+
+    assert keys <= set(OPTIONS.values())
 
 
-def test_every_key_of_a_unit_is_known() -> None:
-    assert set(UNIT) == {one.name for one in dataclasses.fields(UnitSpec)}
+def test_every_option_stands_for_a_key() -> None:
+    for path in OPTIONS.values():
+        section, _, key = path.rpartition(".")
+        assert key in (SECTIONS[section] if section else ReleaseSpec).model_fields
 
 
-def test_what_a_file_leaves_out_is_what_the_component_takes(tmp_path: Path) -> None:
-    planned = PlanRequest.of(written(tmp_path))
+def test_what_a_file_leaves_out_has_the_default(tmp_path: Path) -> None:
+    planned = PlanRequest.of(written(tmp_path)).spec
 
-    privacy, evaluation = PrivacySpec(epsilon=1.0), EvaluationSpec()
-    assert planned.release.made_mechanism() == MechanismSpec().build()
-    assert planned.release.delta == privacy.delta
-    assert planned.release.protection == privacy.protection
-    assert planned.noise == privacy.noise
-    assert planned.release.edition == privacy.edition
-    assert planned.release.evaluate == evaluation.mode
-    assert planned.release.share == evaluation.share
+    assert planned.mechanism == MechanismSpec()
+    assert planned.privacy == PrivacySpec(epsilon=1.0)
+    assert planned.evaluation == EvaluationSpec()
+    assert planned.workload == WorkloadSpec(degree=3)
+
+
+def test_a_plan_a_command_and_a_component_read_one_file(tmp_path: Path) -> None:
+    path = written(tmp_path, private="people.csv", mechanism="aim", workload={"degree": 2})
+    attributes = yaml.safe_load(path.read_text())["attributes"]
+    domain = Domain.load(CENSUS / "domain.yaml")
+
+    dagster = ReleaseSpec.from_config(attributes, tmp_path)
+    command = SynthesisRequest.of(path, out=tmp_path / "out", ledger="l.db").spec
+    planned = PlanRequest.of(path)
+
+    assert command == dagster
+    assert command.private == CsvSource(str(tmp_path / "people.csv"))
+    assert planned.key(domain) == dagster.key(domain)
 
 
 @pytest.mark.parametrize(
@@ -75,8 +98,8 @@ def test_what_a_file_leaves_out_is_what_the_component_takes(tmp_path: Path) -> N
 def test_a_plan_has_the_ledger_key_that_the_component_would_have(
     tmp_path: Path, mechanism: Any
 ) -> None:
-    from jam_dagster.pipeline.specification import ReleaseSpec
-    from jam_dagster.pipeline.yaml.sections import DomainSpec
+    from jam_dagster.release.sections import DomainSpec
+    from jam_dagster.release.spec import ReleaseSpec
 
     path = written(
         tmp_path,
@@ -91,14 +114,14 @@ def test_a_plan_has_the_ledger_key_that_the_component_would_have(
     path.write_text(yaml.safe_dump(content))
 
     spec = ReleaseSpec(
-        "people",
-        "people",
-        DemoSource(),
-        DemoSource(part="public"),
-        DomainSpec(declared=domain),
-        PrivacySpec(epsilon=1.0, delta=1e-7, unit=UnitSpec("person", 2)),
-        MechanismSpec.of(mechanism),
-        WorkloadSpec(cliques=cliques, weights=[2.0]),
+        release="people",
+        dataset="people",
+        private=DemoSource(),
+        public=DemoSource(part="public"),
+        domain=DomainSpec(declared=domain),
+        privacy=PrivacySpec(epsilon=1.0, delta=1e-7, unit=UnitSpec(column="person", max_rows=2)),
+        mechanism=MechanismSpec.of(mechanism),
+        workload=WorkloadSpec(cliques=cliques, weights=[2.0]),
     )
 
     assert PlanRequest.of(path).key(domain).specification == spec.digest(domain)
@@ -107,13 +130,17 @@ def test_a_plan_has_the_ledger_key_that_the_component_would_have(
 def test_a_plan_has_the_key_of_a_release_whose_domain_comes_from_private_data(
     tmp_path: Path,
 ) -> None:
-    from jam_dagster.pipeline.specification import ReleaseSpec
-    from jam_dagster.pipeline.yaml.sections import DomainSpec
+    from jam_dagster.release.sections import DomainSpec
+    from jam_dagster.release.spec import ReleaseSpec
 
     path = written(tmp_path, domain={"identify": "both", "bins": 16}, privacy={"epsilon": 1})
-    tables = (DemoSource(), DemoSource(part="public"))
     spec = ReleaseSpec(
-        "people", "people", *tables, DomainSpec(identify="both", bins=16), PrivacySpec(epsilon=1.0)
+        release="people",
+        dataset="people",
+        private=DemoSource(),
+        public=DemoSource(part="public"),
+        domain=DomainSpec(identify="both", bins=16),
+        privacy=PrivacySpec(epsilon=1.0),
     )
 
     planned = PlanRequest.of(path).key(Domain.load(CENSUS / "domain.yaml"))
@@ -123,18 +150,19 @@ def test_a_plan_has_the_key_of_a_release_whose_domain_comes_from_private_data(
 
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     (tmp_path / "domain.yaml").write_text((CENSUS / "domain.yaml").read_text())
+    path = written(tmp_path, domain="domain.yaml", public="pub.csv")
 
-    settings = read_definition(written(tmp_path, domain="domain.yaml", public="pub.csv").parent)
+    spec = release_spec(path.parent)
 
-    assert settings["public"].path == str(tmp_path / "pub.csv")
-    assert settings["domain"].digest == Domain.load(CENSUS / "domain.yaml").digest
+    assert spec.public == CsvSource(str(tmp_path / "pub.csv"))
+    assert spec.domain.declared == Domain.load(CENSUS / "domain.yaml")
 
 
-def test_the_private_table_is_no_part_of_what_is_read(tmp_path: Path) -> None:
-    # Not even a source that could not be: it is another place's business.
-    path = written(tmp_path, private={"asset": "warehouse/people"})
+@pytest.mark.parametrize("private", [{"asset": "warehouse/people"}, "{{ env.TABLE }}", None])
+def test_a_plan_holds_no_private_table(tmp_path: Path, private: Any) -> None:
+    planned = PlanRequest.of(written(tmp_path, private=private)).spec
 
-    assert "private" not in read_definition(path)
+    assert planned.private.describe() == "not opened"
 
 
 def test_options_override_the_file(tmp_path: Path) -> None:
@@ -142,11 +170,11 @@ def test_options_override_the_file(tmp_path: Path) -> None:
         tmp_path, workload={"cliques": [["x"]]}, evaluation={"mode": "private", "share": 0.1}
     )
 
-    planned = PlanRequest.of(path, epsilon=2.0, degree=2, evaluate="off")
+    planned = PlanRequest.of(path, epsilon=2.0, degree=2, evaluate="off").spec
 
-    assert planned.release.epsilon == 2.0
-    assert (planned.release.degree, planned.cliques) == (2, None)
-    assert planned.release.shares().keys() == {"mechanism"}
+    assert planned.privacy.epsilon == 2.0
+    assert planned.workload == WorkloadSpec(degree=2)
+    assert planned.shares.keys() == {"mechanism"}
 
 
 def test_options_change_settings_of_the_files_mechanism_and_none_of_anothers(
@@ -155,7 +183,7 @@ def test_options_change_settings_of_the_files_mechanism_and_none_of_anothers(
     path = written(tmp_path, mechanism={"name": "aim", "rounds": 40, "alpha": 0.5})
 
     def made(**options: Any) -> Mechanism:
-        return PlanRequest.of(path, **options).release.made_mechanism()
+        return PlanRequest.of(path, **options).spec.mechanism.build()
 
     assert made() == made(mechanism="aim") == Aim(rounds=40, alpha=0.5)
     assert made(settings={"rounds": "50"}) == Aim(rounds=50, alpha=0.5)
@@ -170,19 +198,19 @@ def test_options_change_settings_of_the_files_mechanism_and_none_of_anothers(
     ("privacy", "options", "share"),
     [
         # What is scaffolded says every key.
-        ({"neighbours": "replace_one"}, {}, 0.05),
-        ({"unit": {"column": "person", "max_rows": 1}}, {}, 0.05),
+        ({"neighbours": "replace_one"}, {}, 0.2),
+        ({"unit": {"column": "person", "max_rows": 1}}, {}, 0.2),
         ({"neighbours": "add_remove"}, {}, 0.2),
         ({"unit": {"column": "person", "max_rows": 2}}, {}, 0.2),
         ({}, {"neighbours": "add_remove"}, 0.2),
     ],
 )
-def test_a_share_of_a_file_counts_where_something_is_paid_from_it(
+def test_a_file_may_say_a_share_from_which_nothing_is_paid(
     tmp_path: Path, privacy: dict[str, Any], options: dict[str, Any], share: float
 ) -> None:
     path = written(tmp_path, privacy={"epsilon": 1.0, "records_share": 0.2} | privacy)
 
-    assert PlanRequest.of(path, **options).release.protection.records_share == share
+    assert PlanRequest.of(path, **options).spec.privacy.records_share == share
 
 
 def test_an_option_from_which_nothing_is_paid_is_refused(tmp_path: Path) -> None:
@@ -197,7 +225,7 @@ def test_an_asset_for_which_a_table_stands_is_not_looked_at(tmp_path: Path) -> N
         path, public=DemoSource(part="public"), domain=str(CENSUS / "domain.yaml")
     )
 
-    assert planned.release.public == DemoSource(part="public")
+    assert planned.spec.public == DemoSource(part="public")
 
 
 @pytest.mark.parametrize(
@@ -205,7 +233,10 @@ def test_an_asset_for_which_a_table_stands_is_not_looked_at(tmp_path: Path) -> N
     [
         ({"privacy": {"epsilon": "{{ env.EPSILON }}"}}, "privacy.epsilon is a template"),
         ({"dataset": "{{ env.DATASET }}"}, "dataset is a template"),
-        ({"privacy": {"epsilon": "much"}}, "privacy.epsilon must be a number, got 'much'"),
+        (
+            {"privacy": {"epsilon": "much"}},
+            "privacy.epsilon must be a number of more than 0",
+        ),
         ({"privacy": {"epsilom": 1}}, "privacy has the unknown key 'epsilom'"),
         (
             {"mechanism": {"rounds": 2.5}},
@@ -215,8 +246,8 @@ def test_an_asset_for_which_a_table_stands_is_not_looked_at(tmp_path: Path) -> N
         ({"mechanism": "jam"}, "mechanism must be one of jam_pgm"),
         ({"mechanism": {"name": "jam"}}, "mechanism.name must be one of jam_pgm"),
         ({"mechanism": {"name": "aim", "round": 2}}, "mechanism.round is no setting of aim"),
-        ({"mechanism": "{{ env.HOW }}"}, "mechanism is a template"),
-        ({"mechanism": {"alpha": "{{ env.ALPHA }}"}}, "mechanism.alpha is a template"),
+        ({"mechanism": "{{ env.HOW }}"}, "mechanism has a template"),
+        ({"mechanism": {"alpha": "{{ env.ALPHA }}"}}, "mechanism has a template ({{ env.ALPHA }})"),
         ({"public": {"asset": "warehouse/survey"}}, "a table that stands for it with --public"),
         ({"public": {"asset": ""}}, "--public"),
         ({"domain": {"identify": "public", "bins": 1}}, "domain.bins"),
@@ -228,7 +259,7 @@ def test_what_is_wrong_is_named_with_its_file(
     path = written(tmp_path, **attributes)
 
     with pytest.raises(InputError) as caught:
-        read_definition(path)
+        PlanRequest.of(path)
 
     assert told in str(caught.value)
     assert str(path) in str(caught.value)
@@ -242,16 +273,17 @@ def test_a_file_that_is_no_release_is_refused(tmp_path: Path, text: str, told: s
     (tmp_path / "defs.yaml").write_text(text)
 
     with pytest.raises(InputError, match=told):
-        read_definition(tmp_path)
+        release_spec(tmp_path)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere\.yaml cannot be read"):
-        read_definition(tmp_path / "nowhere.yaml")
+        release_spec(tmp_path / "nowhere.yaml")
 
 
 def test_a_plan_takes_the_first_table_where_releases_follow_each_other(tmp_path: Path) -> None:
     given = {"previous_release": {"first": "pub.csv", "first_share": 0.2}}
-    assert read_definition(written(tmp_path, public=given))["public"].path == str(
-        tmp_path / "pub.csv"
-    )
+
+    planned = PlanRequest.of(written(tmp_path, public=given))
+
+    assert planned.spec.public == CsvSource(str(tmp_path / "pub.csv"))

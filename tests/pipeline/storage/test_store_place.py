@@ -9,7 +9,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from jam_dagster.pipeline import ReleaseStore, ReleaseStoreResource
-from jam_dagster.pipeline.storage.archive import ReleaseArchive, holds_draws_of, stored_draws
+from jam_dagster.pipeline.storage.store_place import StorePlace, holds_draws_of, stored_draws
 from jam_dagster.privacy import ReleaseKey
 
 # That it does not know the protocol.
@@ -50,7 +50,7 @@ def store() -> ReleaseStore:
 
 
 def put(store: ReleaseStore, key: ReleaseKey, *steps: str) -> None:
-    archive = ReleaseArchive(store, key)
+    archive = StorePlace(store, key)
     for step in steps:
         archive.outcomes.put(step, {"value": 1})
     store.write(archive._directory / "key.json", json.dumps(asdict(key)).encode())

@@ -1,25 +1,29 @@
-"""What a release is: its sections together, and the digest that the ledger knows it by."""
+"""The specification of a release, and the digest by which the ledger knows it."""
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast
+# Pydantic reads these annotations as types, so they are not postponed to strings.
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self, cast
 
-from jam_dagster.errors import InputError, SpecificationError
+from pydantic import Field, SkipValidation, model_validator
+
+from jam_dagster.common.validation import check_keys
+from jam_dagster.errors import InputError, JamError, SpecificationError
 from jam_dagster.evaluation.workload_error import EvaluationMode
-from jam_dagster.mechanisms.configuration import check_public
+from jam_dagster.mechanisms.configuration import KEY, check_public
 from jam_dagster.mechanisms.trust import distrust, read_trusted
-from jam_dagster.pipeline.partitions import PartitionsSpec
-from jam_dagster.pipeline.yaml.sections import (
-    PLAIN_NAME,
+from jam_dagster.privacy import Budget, Neighbours, Protection, ReleaseKey
+from jam_dagster.privacy.ledger.key import canonical_digest, specification_of
+from jam_dagster.release.partitions import PartitionsSpec
+from jam_dagster.release.section import Section
+from jam_dagster.release.sections import (
     DomainSpec,
     EvaluationSpec,
     MechanismSpec,
     PrivacySpec,
     WorkloadSpec,
 )
-from jam_dagster.privacy import Budget, Protection
-from jam_dagster.privacy.ledger.key import canonical_digest, specification_of
 from jam_dagster.tables import (
     AssetSource,
     Domain,
@@ -29,14 +33,36 @@ from jam_dagster.tables import (
     at_partition,
     check_not_split,
     is_partitioned,
+    public_from_config,
+    source_from_config,
 )
 from jam_dagster.tables.sources.public_apart import check_apart, snapshot_of
+from jam_dagster.tables.sources.relative_paths import absolute_paths
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+KEYS = (
+    "release",
+    "dataset",
+    "private",
+    "domain",
+    "privacy",
+    "public",
+    KEY,
+    "trusted_mechanisms",
+    "workload",
+    "evaluation",
+    "partitions",
+    "start",
+)
+"""The keys of a file that belong to the specification."""
+
+DAGSTER_KEYS = ("schedule", "group", "owners", "tags")
+"""The keys of a file that concern Dagster alone."""
+
+UNNAMED = "not named"
+"""The dataset of research that names none."""
 
 
-@dataclass(frozen=True)
-class ReleaseSpec:
+class ReleaseSpec(Section):
     """One release of a synthetic table.
 
     Parameters
@@ -44,46 +70,37 @@ class ReleaseSpec:
     release
         Its name: the key prefix of its assets.
     dataset
-        The protected dataset whose budget pays.
+        The protected dataset whose budget pays; research may name none.
     private, public
         The sources of the two tables; with ``{partition}`` in path or query, of every snapshot.
         There may be several public ones, or none, where the mechanism does without.
     domain, privacy, mechanism, workload, evaluation
         See the classes.
     trusted_mechanisms
-        The packages whose mechanisms the release trusts, by name. What a mechanism of another
-        package makes is restricted unless its package is among them.
+        The packages whose mechanisms the release trusts, by name. A mechanism of another package
+        makes a restricted release unless its package is among them.
     partitions
-        Where it is made of one snapshot after another; None: it is one release.
+        The partitions, where each snapshot has a release of its own; None: it is one release.
     previous
-        Where each partition has the release of the one before as its public table: how; `public`
-        is then the table for the first.
+        How the release of the partition before is the public table of the next; `public` is then
+        the table for the first partition. None: it is not.
     """
 
-    release: str
-    dataset: str
-    private: Source
-    public: Source | PublicSources | None
+    release: SkipValidation[str]
+    dataset: SkipValidation[str] = ""
+    private: SkipValidation[Source]
+    public: SkipValidation[Source | PublicSources | None] = None
     domain: DomainSpec
     privacy: PrivacySpec
-    mechanism: MechanismSpec = field(default_factory=MechanismSpec)
-    workload: WorkloadSpec = field(default_factory=lambda: WorkloadSpec(degree=3))
-    evaluation: EvaluationSpec = field(default_factory=EvaluationSpec)
-    trusted_mechanisms: Sequence[str] = ()
-    partitions: PartitionsSpec | None = None
-    previous: PreviousRelease | None = None
+    mechanism: SkipValidation[MechanismSpec] = Field(default_factory=MechanismSpec)
+    workload: WorkloadSpec = Field(default_factory=lambda: WorkloadSpec(degree=3))
+    evaluation: EvaluationSpec = Field(default_factory=EvaluationSpec)
+    trusted_mechanisms: SkipValidation[Sequence[str]] = ()
+    partitions: SkipValidation[PartitionsSpec | None] = None
+    previous: SkipValidation[PreviousRelease | None] = None
 
-    def __post_init__(self) -> None:
-        # What a template in YAML gives need not be a text.
-        if not isinstance(self.release, str) or not _NAME.fullmatch(self.release):
-            raise SpecificationError(
-                f"release must start with a letter and hold letters, digits and '_' only,"
-                f" got {self.release!r}."
-            )
-        if not isinstance(self.dataset, str) or not PLAIN_NAME.fullmatch(self.dataset):
-            raise SpecificationError(
-                f"dataset must hold letters, digits, '.', '_' and '-' only, got {self.dataset!r}."
-            )
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
         trusted = read_trusted(self.trusted_mechanisms, "trusted_mechanisms")
         object.__setattr__(self, "trusted_mechanisms", trusted)
         self._check_sources()
@@ -103,6 +120,39 @@ class ReleaseSpec:
             raise SpecificationError(
                 f"The private table of release {self.release} may not be released from: {reason}."
             )
+        return self
+
+    @classmethod
+    def from_config(cls, attributes: Mapping[str, Any], folder: Path) -> Self:
+        """Read a release from the attributes of its file.
+
+        Parameters
+        ----------
+        attributes
+            What the file says below ``attributes``, or objects of the classes that it stands for.
+        folder
+            The folder that relative paths start from.
+
+        Raises
+        ------
+        InputError
+            If a key is unknown, missing or out of range; its `key` names the key of the file.
+        """
+        check_keys("the release", attributes, (*KEYS, *DAGSTER_KEYS))
+        given = {key: value for key, value in attributes.items() if value is not None}
+        for key in ("release", "private", "domain", "privacy"):
+            if key not in given:
+                raise SpecificationError(f"The release needs the key {key!r}.")
+        read: dict[str, Any] = {}
+        for key, reader in _READERS.items():
+            if key in given:
+                with _located(key):
+                    read[key] = reader(given[key], folder)
+        public = read.get("public")
+        if isinstance(public, PreviousRelease):
+            read |= {"previous": public, "public": public.first}
+        partitions = PartitionsSpec.of(given.get("partitions"), given.get("start"))
+        return cls(**read, partitions=partitions)
 
     def _check_sources(self) -> None:
         # Whether an asset has partitions is known where the project is.
@@ -191,7 +241,7 @@ class ReleaseSpec:
     @property
     def budget(self) -> Budget:
         """The budget of the whole release."""
-        return Budget(self.privacy.epsilon, self.privacy.delta)
+        return self.privacy.budget
 
     @property
     def shares(self) -> dict[str, float]:
@@ -203,7 +253,44 @@ class ReleaseSpec:
     @property
     def evaluation_mode(self) -> EvaluationMode:
         """How the error is measured."""
+        # A bare `off` of YAML 1.1, which is false, is read as the text.
         return cast(EvaluationMode, self.evaluation.mode)
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The neighbouring datasets that the release must not let anybody distinguish."""
+        return self.privacy.protection.neighbours
+
+    @property
+    def exact(self) -> bool:
+        """Whether the noise is exact, and charged."""
+        return self.privacy.noise == "exact"
+
+    def at(self, partition: str) -> Self:
+        """Return the specification of one partition's release, its sources filled in."""
+        if not partition:
+            return self
+        public = None if self.public is None else at_partition(self.public, partition)
+        private = at_partition(self.private, partition)
+        return self.model_copy(update={"private": private, "public": public})
+
+    def key(self, domain: Domain | None, partition: str = "") -> ReleaseKey:
+        """Return the key by which the ledger knows the release.
+
+        Parameters
+        ----------
+        domain
+            As for `specified`.
+        partition
+            The partition, if the release has any.
+        """
+        return ReleaseKey(
+            dataset=self.dataset or UNNAMED,
+            release=self.release,
+            specification=self.digest(domain),
+            partition=partition,
+            edition=str(self.privacy.edition),
+        )
 
     @property
     def releasable(self) -> bool:
@@ -299,3 +386,58 @@ class ReleaseSpec:
                 f"Release {self.release} needs its domain to be known: materialize it first."
             )
         return self._specified(domain.digest)
+
+
+def _text(value: object, name: str) -> str:
+    _refuse_template(value, name)
+    if not isinstance(value, str):
+        raise SpecificationError(f"{name} must be a text, got {value!r}.")
+    return value
+
+
+def read_source(value: Any, folder: Path) -> Source:
+    """Return the private source that a file names; an object is returned as it is."""
+    if not isinstance(value, str | Mapping):
+        return cast(Source, value)
+    _refuse_template(value, "private")
+    return source_from_config(absolute_paths(value, folder))
+
+
+def read_public(value: Any, folder: Path) -> Source | PublicSources | PreviousRelease:
+    """Return the public sources that a file names; an object is returned as it is."""
+    if not isinstance(value, str | Mapping):
+        return cast(Source, value)
+    _refuse_template(value, "public")
+    return public_from_config(absolute_paths(value, folder))
+
+
+def _refuse_template(value: object, name: str) -> None:
+    if "{{" in str(value):
+        raise SpecificationError(
+            f"{name} is a template ({value}), which only Dagster fills in: give its value as an"
+            " option."
+        )
+
+
+_READERS: dict[str, Callable[[Any, Path], Any]] = {
+    "release": lambda value, _: _text(value, "release"),
+    "dataset": lambda value, _: _text(value, "dataset"),
+    "private": read_source,
+    "public": read_public,
+    "domain": DomainSpec.from_config,
+    "privacy": lambda value, _: PrivacySpec.of(value),
+    KEY: lambda value, _: MechanismSpec.of(value),
+    "trusted_mechanisms": lambda value, _: value,
+    "workload": lambda value, _: WorkloadSpec.of(value),
+    "evaluation": lambda value, _: EvaluationSpec.of(value),
+}
+
+
+@contextmanager
+def _located(key: str) -> Iterator[None]:
+    """Let an error say which key of the file it concerns."""
+    try:
+        yield
+    except JamError as error:
+        error.key = key
+        raise

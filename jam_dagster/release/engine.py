@@ -1,0 +1,479 @@
+"""The release engine: one release, from its reservation to its certificate.
+
+The order of the steps is the point. The whole release is reserved before the private table is
+opened, each draw is charged before it is made, and a stored draw is never made again.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jam_dagster.certificates import Certificate, RequestedBudget, certify
+from jam_dagster.common.redaction import redacted
+from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
+from jam_dagster.evaluation import WorkloadErrors, workload_error
+from jam_dagster.evaluation.bounds.error_bounds import known_bounds
+from jam_dagster.mechanisms import Round, sampling_generator
+from jam_dagster.release.place import Fingerprint
+from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
+from jam_dagster.reports.release_report import ReleaseFacts, render_report
+from jam_dagster.tables import (
+    Domain,
+    EncodedTable,
+    FrameSource,
+    MarginalSource,
+    PublicTables,
+    decode,
+    private_values,
+    seeded_key,
+)
+from jam_dagster.tables.codes.spreadsheet import check_cells
+from jam_dagster.tables.codes.table import contents_digest
+from jam_dagster.tables.sources.public import draft_public, encode_public, read_public
+from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from upath import UPath
+
+    from jam_dagster.evaluation import ExpectationResult
+    from jam_dagster.evaluation.expectations import TableChecks
+    from jam_dagster.release.funding import Funding
+    from jam_dagster.release.place import Place
+    from jam_dagster.release.spec import ReleaseSpec
+    from jam_dagster.reports.history import PartitionRelease
+
+MECHANISM, EVALUATION = "mechanism", "evaluation"
+"""The shares of a release's budget."""
+
+Public = EncodedTable | PublicTables
+
+
+def public_records(spec: ReleaseSpec) -> dict[str, pd.DataFrame]:
+    """Read the public tables of a release, by name; one alone has none.
+
+    Raises
+    ------
+    InputError
+        If a table cannot be read, has no rows, or identifies the persons that are protected.
+    """
+    if spec.public is None:
+        return {}
+    unit = spec.privacy.protection.unit
+    column = None if unit is None else unit.column
+    # By their headers first: a table of persons is not even read.
+    check_headers(spec.public, column)
+    frames = read_public(spec.public)
+    for name, frame in frames.items():
+        check_no_people(frame.columns, column, name)
+    return frames
+
+
+def domain_of(spec: ReleaseSpec, public: Mapping[str, pd.DataFrame]) -> Domain:
+    """Return the domain of a release: the declared one, or one drafted from the public tables.
+
+    Raises
+    ------
+    DomainError
+        If none can be drafted, or the privacy unit is one of its attributes.
+    """
+    declared = spec.domain.declared
+    domain = draft_public(public, bins=spec.domain.bins) if declared is None else declared
+    unit = spec.privacy.protection.unit
+    if unit is not None:
+        unit.check(domain)
+    return domain
+
+
+def public_codes(
+    spec: ReleaseSpec, public: Mapping[str, pd.DataFrame], domain: Domain
+) -> Public | None:
+    """Encode the public tables of a release; None where there are none."""
+    if not public:
+        return None
+    may_be_named = spec.previous is None and spec.mechanism.build().takes_named_public
+    return encode_public(public, domain, may_be_named=may_be_named)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A synthetic table.
+
+    Parameters
+    ----------
+    codes
+        The records as they were sampled.
+    table
+        The records with their values.
+    """
+
+    codes: EncodedTable
+    table: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a release reports while it is made; each does nothing unless it is given.
+
+    Parameters
+    ----------
+    on_start
+        Called with the expected number of rounds before the first, None where it is unknown.
+    on_round
+        Called after every round of the mechanism.
+    notify
+        Called with a sentence where the user should know what was done.
+    """
+
+    on_start: Callable[[int | None], None] = lambda rounds: None
+    on_round: Callable[[Round], None] = lambda outcome: None
+    notify: Callable[[str], None] = lambda sentence: None
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One release: each method is a step, in the order in which a release takes them.
+
+    A step that a release took before takes nothing: the reservation, the draws and the run are
+    found again, and the table, the report and the certificate come out the same.
+
+    Parameters
+    ----------
+    spec
+        The release; with `partition`, the specification of that partition (`ReleaseSpec.at`).
+    domain
+        Its domain; None while it is not known, which is where it comes from the private table.
+    place
+        Where its draws are kept.
+    funding
+        What pays for them.
+    partition
+        The partition, if the release has any.
+    progress
+        What is reported meanwhile.
+    """
+
+    spec: ReleaseSpec
+    domain: Domain | None
+    place: Place
+    funding: Funding
+    partition: str = ""
+    progress: Progress = field(default_factory=Progress)
+
+    def check(self, domain: Domain) -> None:
+        """Raise if the mechanism cannot start or the release could not be paid for.
+
+        Raises
+        ------
+        EmptyCandidateSetError, InputError, BudgetError
+            Nothing was reserved or charged.
+        """
+        mechanism, workload = self.spec.mechanism.build(), self.spec.workload.build(domain)
+        mechanism.check(domain, workload, self.spec.shares[MECHANISM])
+        self.check_cells()
+        self.funding.check()
+
+    def check_cells(self) -> None:
+        """Raise where the table of a new release would hold formulas of a spreadsheet."""
+        ledger = self.funding.ledger
+        # A release that began before such domains were refused goes on.
+        if ledger is None or self.domain is None:
+            return
+        if ledger.release(self.spec.key(self.domain, self.partition)) is None:
+            check_cells(self.domain)
+
+    def reserve(self) -> None:
+        """Reserve the whole release, before the private table is opened."""
+        self.funding.reserve()
+
+    @contextmanager
+    def opened(self, what: str) -> Iterator[None]:
+        """Open private data within; a failure is counted, and no error quotes a private value.
+
+        Parameters
+        ----------
+        what
+            What is being done, as an error says it.
+
+        Raises
+        ------
+        AttemptsError
+            If too many attempts to open the data did not end well.
+        """
+        with self.funding.opening(), private_step(what):
+            yield
+
+    def read(self) -> pd.DataFrame:
+        """Read the private table, with at most as many rows of a person as the release allows."""
+        records = self.spec.private.read(private=True)
+        unit = self.spec.privacy.protection.unit
+        return records if unit is None else unit.limit(records, self.row_key())
+
+    def row_key(self) -> bytes:
+        """Return the key that decides which rows of a person are kept: the release's own.
+
+        A lost key costs no privacy: every draw is paid for with all that the rows of a person can
+        do to it, whichever they are.
+        """
+        privacy = self.spec.privacy
+        return self.place.row_key() if self.spec.exact else seeded_key(privacy.seed or 0)
+
+    def encode(self, domain: Domain) -> MarginalSource:
+        """Return the private table as marginals, once every record of it lies in the domain."""
+        unit = self.spec.privacy.protection.unit
+        key = None if unit is None else self.row_key()
+        counted = self.spec.private.counted(domain, unit, key)
+        if self.spec.neighbours.records_public and counted.records == 0:
+            with private_values():
+                raise InputError("The private table has no rows: give a table that has.")
+        return counted
+
+    def run(
+        self, private: MarginalSource, public: MarginalSource | None
+    ) -> tuple[ReleaseRun, bool]:
+        """Run the mechanism, resume it, or return the run that ended before.
+
+        Parameters
+        ----------
+        private, public
+            The tables, encoded over one domain.
+
+        Returns
+        -------
+        ReleaseRun
+            The run.
+        bool
+            Whether it had ended before, so that nothing was drawn.
+
+        Raises
+        ------
+        InputError
+            If earlier draws of this release were made on other data.
+        """
+        spec, domain = self.spec, private.domain
+        self.begin(private, public)
+        found = self.place.finished()
+        if found is not None:
+            self.progress.notify(
+                f"Edition {spec.privacy.edition} of this release was drawn before: it is made again"
+                " at no cost, from its stored draws. If the private table has changed since, raise"
+                " the edition."
+            )
+        else:
+            draws = self.funding.draws(MECHANISM)
+            workload = spec.workload.build(domain)
+            with private_step("running the mechanism"), self.place.modes():
+                result = spec.mechanism.build().run(
+                    private, public, workload, draws, on_round=self.progress.on_round
+                )
+            identity = ReleaseIdentity.of(spec, domain, self.partition)
+            parts = {one.name: getattr(result, one.name) for one in fields(result)}
+            made = ReleaseRun(**parts, release=identity)
+            self.place.keep(made)
+        run = found or made
+        self.funding.close(MECHANISM, f"run ended: {run.transcript.ended}")
+        return run, found is not None
+
+    def begin(self, private: MarginalSource, public: MarginalSource | None) -> None:
+        """Claim the place for this release, once its data are those of earlier draws.
+
+        Raises
+        ------
+        InputError
+            If earlier draws of this release were made on other data.
+        """
+        contents = self._contents(private)
+        neighbours = self.spec.neighbours
+        self.place.begin(Fingerprint.of(private, public, neighbours=neighbours, contents=contents))
+
+    def _contents(self, private: MarginalSource) -> str | None:
+        """Return a digest of the private records, where nothing else shows that they changed.
+
+        A file is the same under its path, and its owner knows when it changes. A table in memory
+        may be another in every call.
+        """
+        if isinstance(self.spec.private, FrameSource) and isinstance(private, EncodedTable):
+            return contents_digest(private)
+        return None
+
+    def sample(self, run: ReleaseRun) -> Sample:
+        """Sample the synthetic table; the same run gives the same table."""
+        return sample_of(run)
+
+    def evaluate(
+        self,
+        run: ReleaseRun,
+        private: MarginalSource,
+        synthetic: EncodedTable,
+        public: MarginalSource | None,
+    ) -> ReleaseErrors:
+        """Measure the workload errors, as the specification's mode says.
+
+        Parameters
+        ----------
+        run
+            The mechanism's run.
+        private
+            The private table.
+        synthetic, public
+            The tables to evaluate.
+        """
+        spec = self.spec
+        mode = spec.evaluation_mode
+        draws = self.funding.draws(EVALUATION) if mode == "private" else None
+        errors: WorkloadErrors
+        try:
+            with private_step("measuring the workload error"), self.place.modes():
+                errors = workload_error(
+                    private,
+                    synthetic,
+                    public,
+                    spec.workload.build(run.model.domain),
+                    mode=mode,
+                    draws=draws,
+                    records=run.transcript.records,
+                )
+        except (LostDrawError, ReleaseClosedError) as lost:
+            # The synthetic table is there and paid for; an unknown error is no reason to
+            # withhold it.
+            self.progress.notify(f"The workload error stays unknown: {lost}")
+            errors = WorkloadErrors.unknown(draws)
+        if mode == "private":
+            self.funding.close(EVALUATION, "evaluation ended")
+        known = {one.name: getattr(errors, one.name) for one in fields(errors)}
+        return ReleaseErrors(**known, run=run.digest)
+
+    def expect(self, run: ReleaseRun, table: pd.DataFrame) -> TableChecks:
+        """Check the synthetic table against its domain and the measurements."""
+        # Great Expectations takes seconds to import, and a code location should load in less.
+        from jam_dagster.evaluation.expectations import validate
+
+        return validate(
+            table,
+            run.model.domain,
+            records=run.transcript.records,
+            transcript=run.transcript,
+            model=run.model,
+        )
+
+    def report(
+        self,
+        run: ReleaseRun,
+        synthetic: EncodedTable,
+        public: MarginalSource | None,
+        *,
+        checks: Sequence[ExpectationResult] = (),
+        error: WorkloadErrors | None = None,
+        restricted: bool = False,
+        **more: Any,
+    ) -> str:
+        """Render the release report.
+
+        Parameters
+        ----------
+        run
+            The mechanism's run.
+        synthetic, public
+            The tables to compare.
+        checks
+            Results of the checks.
+        error
+            The workload errors that the page may show.
+        restricted
+            Whether to make the restricted edition, with exact errors.
+        **more
+            Facts that only the place knows: ``public_source``, ``public_released``, ``history``.
+        """
+        # A page that is made again says what it said, and is the one that was certified.
+        made, remaining = self.funding.ended() or (datetime.now(UTC), None)
+        history: Sequence[PartitionRelease] = more.pop("history", ())
+        domain, key = run.model.domain, run.release.key
+        if error is not None and error.synthetic is None:
+            error = None
+        public_source = "" if self.spec.public is None else self.spec.public.describe()
+        facts = {"public_source": public_source, **more}
+        return render_report(
+            ReleaseFacts(
+                release=key.release,
+                dataset=key.dataset,
+                epsilon=run.release.epsilon,
+                delta=run.release.delta,
+                reserved=run.release.shares,
+                partition=key.partition,
+                edition=key.edition,
+                made=made,
+                run=run.digest,
+                remaining_epsilon=remaining,
+                **facts,
+            ),
+            domain=domain,
+            transcript=run.transcript,
+            synthetic=synthetic,
+            public=public,
+            checks=checks,
+            error=error,
+            bounds=known_bounds(
+                run.transcript, domain, self.spec.workload.build(domain), released=synthetic
+            ),
+            history=history,
+            restricted=restricted,
+        )
+
+    def certify(
+        self,
+        run: ReleaseRun,
+        folder: Path | UPath,
+        files: Mapping[str, Path | UPath],
+        errors: WorkloadErrors | None,
+    ) -> Certificate:
+        """Issue the certificate over the files of the release.
+
+        Parameters
+        ----------
+        run
+            The mechanism's run.
+        folder
+            The folder that the certificate will lie in.
+        files
+            What `jam_dagster.certificates.released_files` returned.
+        errors
+            The workload errors; None where they were not charged for.
+        """
+        released, domain = run.release, run.model.domain
+        return certify(
+            folder,
+            files,
+            key=released.key,
+            specification=self.spec.specified(domain),
+            asked=RequestedBudget(released.epsilon, released.delta, released.shares),
+            transcript=run.transcript,
+            domain=domain,
+            evaluation=None if errors is None else errors.call,
+            ledger=self.funding.ledger,
+            source_restriction=self.spec.private.restricted_because,
+            trusted_mechanisms=self.spec.trusted_mechanisms,
+            run_id=self.funding.run_id,
+            signer=self.funding.signer,
+        )
+
+
+def sample_of(run: ReleaseRun) -> Sample:
+    """Sample the synthetic table of a run, from its measurements alone."""
+    rng = sampling_generator(run.transcript)
+    codes = run.model.sample(run.transcript.records, rng)
+    return Sample(codes, decode(codes, rng))
+
+
+@contextmanager
+def private_step(what: str) -> Iterator[None]:
+    """Let nothing of a private value out of a step: no message, no cause, and no warning."""
+    # Warnings land in logs, and libraries quote values in them.
+    with warnings.catch_warnings(), redacted(what):
+        warnings.simplefilter("ignore")
+        yield

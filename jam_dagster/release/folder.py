@@ -1,0 +1,221 @@
+"""The files of a release that is made without Dagster."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from upath import UPath
+
+from jam_dagster.certificates import released_files, render_certificate
+from jam_dagster.common.files import check_folder
+from jam_dagster.errors import InputError
+from jam_dagster.reports.checks_page import remove_data_docs
+
+if TYPE_CHECKING:
+    from jam_dagster.certificates import Certificate
+    from jam_dagster.evaluation import WorkloadErrors
+
+
+class ReleaseFolder:
+    """What lies where in the folder of one release.
+
+    ===================  =========================================================================
+    ``synthetic.csv``    the synthetic table
+    ``domain.yaml``      the attributes and their values
+    ``release.json``     which release this is: its name, its parameters, its specification
+    ``draws/``           every charged outcome, so that no draw is ever paid twice
+    ``transcript/``      what was selected and measured, round by round
+    ``model/``           the fitted model
+    ``errors.json``      the workload errors, where they were measured with noise
+    ``checks.html``      the checks of the synthetic table, to be read
+    ``checks.json``      the same, as Great Expectations reports them
+    ``report.html``      the report
+    ``certificate.json`` what the release promises and what it cost, to be verified
+    ``certificate.html`` the same, to be read
+    ``restricted/``      what may not leave: errors measured without noise, the key that chose
+                         which rows of a person were kept, and in ``failures/`` why attempts to open
+                         the private table failed
+    ===================  =========================================================================
+
+    What seeded noise made may not leave either: whoever guesses the seed takes the noise off a
+    transcript and has exact marginals. The whole folder is its owner's alone then.
+
+    Parameters
+    ----------
+    path
+        The folder; it need not exist.
+    """
+
+    OUTPUTS = (
+        "synthetic.csv",
+        "domain.yaml",
+        "draws",
+        "transcript",
+        "model",
+        "errors.json",
+        "checks.html",
+        "checks.json",
+        "data_docs",  # of earlier versions
+        "report.html",
+        "certificate.json",
+        "certificate.html",
+        "restricted/errors.json",
+        "restricted/report.html",
+        "restricted/row_limit.key",
+    )
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+        self.table = self.path / "synthetic.csv"
+        self.domain = self.path / "domain.yaml"
+        self.release = self.path / "release.json"
+        self.draws = self.path / "draws"
+        self.transcript = UPath(self.path / "transcript")
+        self.model = UPath(self.path / "model")
+        self.checks = self.path / "checks.html"
+        self.report = self.path / "report.html"
+        self.errors = self.path / "errors.json"
+        self.certificate = self.path / "certificate.json"
+        self.restricted = self.path / "restricted"
+        self.row_key = self.restricted / "row_limit.key"
+
+    @property
+    def name(self) -> str:
+        """How messages name the folder."""
+        return f"the release's folder {self.path} (--out)"
+
+    def check_writable(self) -> None:
+        """Check, leaving no trace, that the folder can be made and written to.
+
+        Raises
+        ------
+        InputError
+            If it cannot.
+        """
+        try:
+            check_folder(self.path)
+        except NotADirectoryError as error:
+            raise InputError(
+                f"The release's folder {self.path} (--out): {error.filename} is a file; name "
+                "another folder."
+            ) from None
+        except OSError as error:
+            raise InputError(
+                f"The release's folder {self.path} (--out): {error.filename} cannot be written to "
+                f"({error.strerror}); name another folder, or change its permissions."
+            ) from None
+
+    @contextmanager
+    def closed_to_others(self) -> Iterator[None]:
+        """Let files and folders that are made meanwhile be their owner's only."""
+        before = os.umask(0o077)
+        try:
+            yield
+        finally:
+            os.umask(before)
+
+    def described(self) -> dict[str, Any]:
+        """Return what ``release.json`` says.
+
+        Raises
+        ------
+        InputError
+            If it cannot be read.
+        """
+        try:
+            described = json.loads(self.release.read_text())
+            _ = [described[name] for name in ("noise", "key", "records")]
+        except (OSError, ValueError, KeyError, TypeError):
+            raise InputError(
+                f"{self.release} cannot be read: name an empty or a new folder."
+            ) from None
+        return dict(described)
+
+    def discard(self) -> None:
+        """Remove what earlier research left, lest its report be taken for that of this run."""
+        for name in self.OUTPUTS:
+            path = self.path / name
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        with suppress(OSError):
+            # Unless it says why earlier attempts failed.
+            self.restricted.rmdir()
+
+    def holds_output(self) -> str | None:
+        """Return the name of an output that lies here, None if there is none."""
+        return next((name for name in self.OUTPUTS if (self.path / name).exists()), None)
+
+    def write_errors(self, errors: WorkloadErrors) -> None:
+        """Write the workload errors, if they were measured, to where their readers are.
+
+        Beside them stand the mode, the standard deviation of the noise in each mean, and the
+        charge: a noisy mean without its noise would be taken for the truth.
+        """
+        if errors.synthetic is None:
+            return
+        folder = self.path
+        if errors.restricted:
+            folder = self.restricted
+            folder.mkdir(mode=0o700, exist_ok=True)
+        described = {
+            "mode": errors.mode,
+            "sigma": errors.sigma,
+            "rho": errors.rho,
+            "sample_equivalent": errors.sample_equivalent,
+        }
+        text = json.dumps({**described, **errors.to_dict()}, indent=2) + "\n"
+        self._write(folder / "errors.json", text, errors.restricted)
+
+    def write_checks(self, page: str, validations: str, *, restricted: bool) -> None:
+        """Write the checks: the page, and what Great Expectations reports in JSON."""
+        remove_data_docs(self.path / "data_docs")
+        self._write(self.checks, page, restricted)
+        self._write(self.checks.with_suffix(".json"), validations, restricted)
+
+    def write_report(self, page: str, *, restricted: bool) -> None:
+        """Write the report, or its edition with exact errors."""
+        if restricted:
+            self.restricted.mkdir(mode=0o700, exist_ok=True)
+        path = self.restricted / "report.html" if restricted else self.report
+        self._write(path, page, restricted)
+
+    def write_certificate(self, certificate: Certificate, *, page: bool) -> None:
+        """Write the certificate, and its page where that is wanted."""
+        certificate.save(self.path)
+        if page:
+            shown = render_certificate(certificate)
+            self._write(self.certificate.with_suffix(".html"), shown, False)
+
+    def released_files(self, *, errors: WorkloadErrors, report: bool) -> dict[str, Path | UPath]:
+        """Return what the certificate vouches for: only what this run has written.
+
+        Parameters
+        ----------
+        errors
+            The workload errors; exact ones lie in `restricted` and are none of its business.
+        report
+            Whether the report was written.
+        """
+        noisy = errors.synthetic is not None and not errors.restricted
+        return released_files(
+            table=self.table,
+            domain=self.domain,
+            transcript=self.transcript,
+            model=self.model,
+            errors=self.errors if noisy else None,
+            report=self.report if report else None,
+        )
+
+    @staticmethod
+    def _write(path: Path, text: str, restricted: bool) -> None:
+        mode = 0o600 if restricted else 0o666
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
+            file.write(text)

@@ -1,0 +1,141 @@
+"""The base class of the sections of a release's specification.
+
+Pydantic validates the values, and derives the JSON schema that the YAML files are checked with.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from jam_dagster.errors import JamError, SpecificationError
+
+
+def _readable(value: object) -> object:
+    """Return the number that a text stands for; anything else is returned as it is.
+
+    YAML 1.1 reads ``1e-9`` as text, and templates and options yield texts too.
+    """
+    if isinstance(value, bool):
+        # Pydantic takes true for 1.
+        raise ValueError("not a number")
+    if isinstance(value, str):
+        return int(value) if value.strip().lstrip("+-").isdigit() else float(value)
+    return value
+
+
+def _finite(value: object) -> object:
+    """Return an integer as a float, infinite where no float is as large."""
+    value = _readable(value)
+    try:
+        return float(value) if isinstance(value, int) else value
+    except OverflowError:
+        return math.inf
+
+
+Number = Annotated[float, BeforeValidator(_finite)]
+Whole = Annotated[int, BeforeValidator(_readable)]
+Count = Annotated[int, Field(ge=0), BeforeValidator(_readable)]
+Positive = Annotated[int, Field(ge=1), BeforeValidator(_readable)]
+
+_KINDS = {"integer": "a whole number", "number": "a number", "string": "a text", "array": "a list"}
+
+
+class Section(BaseModel):
+    """A section of a specification: immutable, and complete once it is made.
+
+    Raises
+    ------
+    SpecificationError
+        A key is unknown, missing or out of range; the message names it.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False
+    )
+
+    path: ClassVar[str] = ""
+    """The keys that lead to the section in a file, joined by dots; empty for the whole."""
+
+    def __init__(self, /, **given: Any) -> None:
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            raise SpecificationError(self._in_words(error)) from None
+
+    @classmethod
+    def of(cls, given: object) -> Self:
+        """Return the section that a file describes.
+
+        Parameters
+        ----------
+        given
+            A mapping of the section's keys, or a section, which is returned as it is.
+        """
+        if isinstance(given, cls):
+            return given
+        if not isinstance(given, Mapping):
+            raise SpecificationError(
+                f"{cls.path} must be a mapping of {', '.join(cls.model_fields)}; got {given!r}."
+            )
+        return cls(**{str(key): value for key, value in given.items()})
+
+    def changed(self, **changes: Any) -> Self:
+        """Return the section with other values, validated again."""
+        return type(self)(**{**dict(self), **changes})
+
+    @classmethod
+    def where(cls, name: str) -> str:
+        """Return a key with the keys that lead to it."""
+        return f"{cls.path}.{name}" if cls.path else name
+
+    @classmethod
+    def _in_words(cls, error: ValidationError) -> str:
+        """Return what is wrong, in one sentence a key."""
+        sentences: dict[str, str] = {}
+        for one in error.errors():
+            name = str(one["loc"][0]) if one["loc"] else ""
+            sentences.setdefault(name, cls._sentence(name, one))
+        return " ".join(sentences.values())
+
+    @classmethod
+    def _sentence(cls, name: str, error: Mapping[str, Any]) -> str:
+        cause = error.get("ctx", {}).get("error")
+        if isinstance(cause, JamError):
+            return str(cause)
+        if error["type"] == "extra_forbidden":
+            allowed = ", ".join(cls.model_fields)
+            what = cls.path or "the release"
+            return f"{what} has the unknown key {name!r}: allowed are {allowed}."
+        if error["type"] == "missing":
+            return f"{cls.path or 'The release'} needs the key {name!r}."
+        value = error["input"]
+        if isinstance(value, str) and "{{" in value:
+            return (
+                f"{cls.where(name)} is a template ({value}), which only Dagster fills in: give its"
+                " value as an option."
+            )
+        return f"{cls.where(name)} must be {cls._allowed(name)}, got {value!r}."
+
+    @classmethod
+    def _allowed(cls, name: str) -> str:
+        """Return what a key may be, in words, from its JSON schema."""
+        schema = cls.model_json_schema()["properties"][name]
+        forms = schema.get("anyOf", [schema])
+        plain = next((one for one in forms if one.get("type") not in (None, "null")), schema)
+        plain = next((one for one in forms if "enum" in one), plain)
+        if "enum" in plain:
+            return f"one of {', '.join(map(str, plain['enum']))}"
+        kind = _KINDS.get(plain.get("type", ""), "of another kind")
+        if plain.get("minLength"):
+            return f"{kind} that is not empty"
+        above, below = plain.get("exclusiveMinimum"), plain.get("exclusiveMaximum")
+        if above is not None and below is not None:
+            return f"{kind} that lies between {above:g} and {below:g}"
+        if above is not None:
+            return f"{kind} of more than {above:g}"
+        least = plain.get("minimum")
+        return kind if least is None else f"{kind} of {least:g} or more"

@@ -1,0 +1,408 @@
+"""A whole release without Dagster: from two tables to a synthetic one, in a folder of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from jam_dagster.certificates import write_table
+from jam_dagster.certificates.signing import Signer, configured_signer
+from jam_dagster.common.redaction import redacted
+from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.models.graphical.sampling import sampling_distance
+from jam_dagster.privacy.ledger.key import command_line_run
+from jam_dagster.privacy.warnings import configuration_warnings
+from jam_dagster.release.engine import (
+    Engine,
+    Progress,
+    Public,
+    domain_of,
+    public_codes,
+    public_records,
+)
+from jam_dagster.release.folder import ReleaseFolder
+from jam_dagster.release.folder_place import FolderPlace
+from jam_dagster.release.funding import Funding, LedgerFunding, ResearchFunding
+from jam_dagster.release.options import check_may_leave, check_partition_named, release_spec
+from jam_dagster.release.result import Synthesis
+from jam_dagster.release.stopwatch import Stopwatch, peak_memory_mb
+from jam_dagster.reports.checks_page import render_checks
+from jam_dagster.tables import AssetSource
+from jam_dagster.tables.codes.table import digest_of
+from jam_dagster.tables.sources.identity import place_of
+from jam_dagster.tables.sources.public import encoded_tables
+from jam_dagster.tables.sources.public_apart import check_outside, restricted_folders
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jam_dagster.evaluation import ExpectationResult
+    from jam_dagster.mechanisms import Round
+    from jam_dagster.release.run import ReleaseErrors, ReleaseRun
+    from jam_dagster.release.spec import ReleaseSpec
+    from jam_dagster.tables import Domain, EncodedTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthesisRequest:
+    """A release, and where `synthesize` makes it.
+
+    Parameters
+    ----------
+    spec
+        The release.
+    out
+        The folder for its files.
+    partition
+        Which partition of it to make; empty where it has none.
+    ledger
+        The ledger that is charged, a file or a SQLAlchemy URL; None in research.
+    private_store
+        The folder of the secret by which sources are bound, its owner's alone. None: beside the
+        ledger's file, or, where the ledger is on a server, in the user's own data folder.
+    checks
+        Whether to check the synthetic table against its domain and the measurements; None: with
+        exact noise only.
+    report
+        Whether to write the report; None: with exact noise only.
+    signing_key
+        The file of the private key that signs the certificate, or the key as PEM text. None takes
+        the environment's ``JAM_SIGNING_KEY``, if there is one.
+    siblings
+        A folder of other releases of the same ledger, as ``RELEASE/EDITION``, whose draws the
+        ledger must know; None: there is none.
+    """
+
+    spec: ReleaseSpec
+    out: Path
+    partition: str = ""
+    ledger: str | None = None
+    private_store: Path | None = None
+    checks: bool | None = None
+    report: bool | None = None
+    signing_key: str | None = field(default=None, repr=False)
+    siblings: Path | None = None
+
+    @classmethod
+    def of(
+        cls,
+        definition: Path | None = None,
+        *,
+        out: Path,
+        partition: str = "",
+        ledger: str | None = None,
+        private_store: Path | None = None,
+        checks: bool | None = None,
+        report: bool | None = None,
+        signing_key: str | None = None,
+        **options: Any,
+    ) -> Self:
+        """Gather a request from a release's file and options, which override the file.
+
+        Parameters
+        ----------
+        definition
+            A release's ``defs.yaml``, or its folder; None: the options describe it all.
+        out, partition, ledger, private_store, checks, report, signing_key
+            As for the class.
+        **options
+            See `release_spec`; where no name is given, the release has that of `out`.
+
+        Raises
+        ------
+        InputError
+            If something is missing, unknown or out of range; the message names it.
+        """
+        if definition is None:
+            for name in ("private", "epsilon"):
+                if options.get(name) is None:
+                    raise SpecificationError(
+                        f"A release needs {name}: give --{name}, or name a defs.yaml that has it."
+                    )
+            if options.get("release") is None:
+                options["release"] = out.resolve().name
+        return cls(
+            spec=release_spec(definition, **options),
+            out=out,
+            partition=partition,
+            ledger=ledger,
+            private_store=private_store,
+            checks=checks,
+            report=report,
+            signing_key=signing_key,
+        )
+
+    def validate(self) -> None:
+        """Check everything that can be checked before a table is read.
+
+        Raises
+        ------
+        InputError
+            The message names what is wrong, and the remedy.
+        """
+        spec = self.spec
+        check_partition_named(spec, self.partition)
+        if spec.previous is not None and self.partition != "":
+            before = None if spec.partitions is None else spec.partitions.before(self.partition)
+            if before is not None:
+                raise InputError(
+                    f"Partition {self.partition} is drawn on the release of {before}, which only "
+                    "Dagster finds: materialize it there, or name a public table (--public)."
+                )
+        if spec.domain.identify == "both":
+            raise InputError(
+                "domain.identify both reads the private table, for research in Dagster: declare "
+                "the domain, or draft it from the public table."
+            )
+        if isinstance(spec.private, AssetSource):
+            raise InputError(
+                f"private is {spec.private.describe()}, which only a Dagster run can load: name "
+                "the table itself with --private."
+            )
+        check_may_leave(spec)
+        restricted = place_of(str(self.out / "restricted"))
+        folders = [restricted, *restricted_folders(spec.public)]
+        check_outside(spec.public, folders, "a release's folder for what may not leave")
+        if spec.exact and not (self.ledger and spec.dataset):
+            raise SpecificationError(
+                "Exact noise makes a release, and a release is charged: give a ledger and the "
+                "dataset that pays (--ledger FILE, --dataset ID), or experiment for free with "
+                "seeded noise (--noise numpy)."
+            )
+
+    @property
+    def with_checks(self) -> bool:
+        """Whether the synthetic table is checked."""
+        return self.spec.exact if self.checks is None else self.checks
+
+    @property
+    def with_report(self) -> bool:
+        """Whether the report is written."""
+        return self.spec.exact if self.report is None else self.report
+
+
+def synthesize(
+    request: SynthesisRequest,
+    *,
+    on_stage: Callable[[str], None] = lambda name: None,
+    on_start: Callable[[int | None], None] = lambda rounds: None,
+    on_round: Callable[[Round], None] = lambda outcome: None,
+    notify: Callable[[str], None] = lambda sentence: None,
+) -> Synthesis:
+    """Make a synthetic table, and write it and its story to a folder.
+
+    Parameters
+    ----------
+    request
+        The release, and its folder.
+    on_stage
+        Called with the name of each stage as it begins.
+    on_start
+        Called with the number of rounds before the first, None where it is unknown.
+    on_round
+        Called after every round of the mechanism.
+    notify
+        Called with a sentence where the user should know what was done.
+
+    Returns
+    -------
+    Synthesis
+        The table, its errors and its cost.
+
+    Raises
+    ------
+    InputError
+        If something given is wrong; nothing was charged. Where it is the private table, the
+        release stays reserved: the same request finds its reservation again, and a corrected one
+        supersedes it.
+    BudgetExceededError
+        If the release asks for more than its dataset has left; the private table was not opened.
+    SourceBindingError
+        If the release was reserved for another source; the private table was not opened.
+    AttemptsError
+        If too many attempts to open the private data did not end well.
+    PrivateStepError
+        If a step that holds private values failed. The reservation stays: the same request
+        goes on where this one stopped.
+    """
+    request.validate()
+    whole = _Whole(request, Stopwatch(on_stage), Progress(on_start, on_round, notify))
+    with ExitStack() as until_done:
+        if not request.spec.exact:
+            # Matplotlib, Great Expectations and pandas write files too, each with its own modes.
+            until_done.enter_context(whole.folder.closed_to_others())
+        return whole.make()
+
+
+class _Whole:
+    """All steps of a release, in their order."""
+
+    def __init__(self, request: SynthesisRequest, watch: Stopwatch, progress: Progress) -> None:
+        self.request = request
+        self.spec = request.spec.at(request.partition)
+        self.folder = ReleaseFolder(request.out)
+        self.watch = watch
+        self.progress = progress
+
+    def make(self) -> Synthesis:
+        """Reserve, open, encode, run or resume, sample, evaluate, check, report, certify."""
+        stage = self.watch.stage
+        self.folder.check_writable()
+        with stage("read"):
+            records = public_records(self.spec)
+            domain = domain_of(self.spec, records)
+        with stage("encode"):
+            public = public_codes(self.spec, records, domain)
+            engine = self._engine(domain, public)
+        engine.check(domain)
+        self._tell_rounds(domain)
+        engine.reserve()
+        with engine.funding.exclusive(), engine.opened("making the release"):
+            with stage("encode"):
+                private = engine.encode(domain)
+            with stage("mechanism"):
+                run, _ = engine.run(private, public)
+                self.watch.add_parts("mechanism", run.seconds)
+            self._warn(run)
+            with stage("sample"):
+                sample = engine.sample(run)
+                write_table(sample.table, self.folder.table)
+            with stage("evaluate"):
+                errors = engine.evaluate(run, private, sample.codes, public)
+                self.folder.write_errors(errors)
+        with stage("checks"), redacted("the checks"):
+            checks = self._check(engine, run, sample.table)
+        with stage("report"), redacted("the report"):
+            self._report(engine, run, sample.codes, public, checks, errors)
+        with stage("certificate"):
+            releasable = self._certify(engine, run, errors)
+        return Synthesis(
+            table=sample.table,
+            errors=errors,
+            sampling_error=sampling_distance(run.model, sample.codes).mean,
+            seconds=self.watch.total(),
+            peak_memory_mb=peak_memory_mb(),
+            rho_budget=self.spec.budget.rho,
+            rho_spent=engine.funding.spent,
+            picks=run.transcript.picks,
+            rows=len(sample.table),
+            releasable=releasable,
+            output=self.folder.path,
+            report=self.folder.report if self.request.with_report else None,
+            checks=checks,
+            checks_page=self.folder.checks if self.request.with_checks else None,
+            certificate=self.folder.certificate,
+        )
+
+    def _engine(self, domain: Domain, public: Public | None) -> Engine:
+        """Return the engine of the release, over its folder and its ledger."""
+        request, spec = self.request, self.spec
+        if spec.exact and domain.restricted:
+            raise InputError(
+                "The domain was identified from private data, so nothing made with it may leave, "
+                "whatever is paid: experiment for free with seeded noise (--noise numpy), or give "
+                "a domain that was declared or drafted from public data."
+            )
+        key = spec.key(domain, request.partition)
+        ledger = None
+        if spec.exact:
+            # The ledger brings SQLAlchemy, for which research need not wait.
+            from jam_dagster.privacy import Ledger
+
+            ledger = Ledger(str(request.ledger))
+        place = FolderPlace(
+            self.folder,
+            spec,
+            domain,
+            key,
+            public_digest=None if public is None else digest_of(encoded_tables(public)),
+            ledger=ledger,
+            private_store=request.private_store,
+            siblings=request.siblings,
+            notify=self.progress.notify,
+        )
+        place.check_free()
+        protection = spec.privacy.protection
+        funding: Funding
+        if ledger is None:
+            funding = ResearchFunding(spec.shares, protection, spec.privacy.seed or 0, place)
+        else:
+            funding = LedgerFunding(
+                ledger,
+                key,
+                spec.shares,
+                protection,
+                place,
+                command_line_run(),
+                identity=spec.private.identity(),
+                signer=self._signer(),
+                grants=spec.budget,
+                notify=self.progress.notify,
+            )
+        return Engine(spec, domain, place, funding, request.partition, self.progress)
+
+    def _signer(self) -> Signer | None:
+        return configured_signer(self.request.signing_key)
+
+    def _tell_rounds(self, domain: Domain) -> None:
+        workload = self.spec.workload.build(domain)
+        self.progress.on_start(self.spec.mechanism.build().expected_rounds(domain, workload))
+
+    def _warn(self, run: ReleaseRun) -> None:
+        privacy = self.spec.privacy
+        for warning in configuration_warnings(
+            privacy.epsilon, privacy.delta, run.transcript.records
+        ):
+            self.progress.notify(f"Warning: {warning}")
+
+    def _check(
+        self, engine: Engine, run: ReleaseRun, table: pd.DataFrame
+    ) -> list[ExpectationResult]:
+        if not self.request.with_checks:
+            return []
+        found = engine.expect(run, table)
+        research = not self.spec.exact
+        page = render_checks(
+            found,
+            release=self.spec.release,
+            domain=run.model.domain,
+            not_releasable_because=["The noise is seeded, for research"] if research else [],
+        )
+        self.folder.write_checks(page, found.to_json(), restricted=research)
+        return found.results
+
+    def _report(
+        self,
+        engine: Engine,
+        run: ReleaseRun,
+        synthetic: EncodedTable,
+        public: Public | None,
+        checks: list[ExpectationResult],
+        errors: ReleaseErrors,
+    ) -> None:
+        if not self.request.with_report:
+            return
+        measured = None if errors.restricted else errors
+        page = engine.report(run, synthetic, public, checks=checks, error=measured)
+        self.folder.write_report(page, restricted=False)
+        if errors.restricted:
+            page = engine.report(
+                run, synthetic, public, checks=checks, error=errors, restricted=True
+            )
+            self.folder.write_report(page, restricted=True)
+
+    def _certify(self, engine: Engine, run: ReleaseRun, errors: ReleaseErrors) -> bool:
+        files = self.folder.released_files(errors=errors, report=self.request.with_report)
+        certificate = engine.certify(run, self.folder.path, files, errors)
+        if certificate.withdrawn is not None:
+            self.progress.notify(
+                "Warning: the certificate of this release stands no longer. "
+                f"{certificate.withdrawn.told}"
+            )
+        # Rendering brings jinja2, for which research need not wait.
+        page = self.spec.exact or self.request.with_report
+        self.folder.write_certificate(certificate, page=page)
+        return certificate.releasable

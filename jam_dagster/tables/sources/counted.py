@@ -1,0 +1,34 @@
+"""Private tables that answer marginals: read whole and encoded, unless a source counts in place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jam_dagster.common.redaction import redacted
+from jam_dagster.tables.codes.encode import encode
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jam_dagster.tables.codes.marginals import MarginalSource
+    from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
+    from jam_dagster.tables.domain.domain import Domain
+
+
+class ReadWhole:
+    """A source that is read whole before its marginals are counted."""
+
+    def read(self, *, private: bool) -> pd.DataFrame:
+        """Read the table (see `Source.read`)."""
+        raise NotImplementedError
+
+    def counted(
+        self, domain: Domain, unit: PrivacyUnit | None, key: bytes | None
+    ) -> MarginalSource:
+        """Read, limit and encode the private table (see `Source.counted`)."""
+        with redacted("reading the private table"):
+            records = self.read(private=True)
+            if unit is not None and key is not None:
+                records = unit.limit(records, key)
+        with redacted("encoding the private table"):
+            return encode(records, domain, private=True)

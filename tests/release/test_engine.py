@@ -1,0 +1,260 @@
+"""The steps of a release, with a place in memory: in their order, and each once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jam_dagster.errors import (
+    BudgetError,
+    BudgetExceededError,
+    DomainError,
+    PrivateStepError,
+    PrivateValuesError,
+)
+from jam_dagster.privacy import Kind, Ledger
+from jam_dagster.release import Engine, ReleaseSpec
+from jam_dagster.release.engine import domain_of, public_codes, public_records
+from jam_dagster.release.funding import LedgerFunding, ResearchFunding
+from jam_dagster.release.options import release_spec
+from jam_dagster.release.place import MemoryPlace
+from jam_dagster.tables import CategoricalAttribute, Domain, FrameSource
+
+DOMAIN = Domain(
+    (CategoricalAttribute("town", ("A", "B", "C")), CategoricalAttribute("sex", ("F", "M")))
+)
+
+
+def table(rows: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {"town": rng.choice(["A", "B", "C"], rows), "sex": rng.choice(["F", "M"], rows)}
+    )
+
+
+def specification(private: pd.DataFrame | None = None, **options: Any) -> ReleaseSpec:
+    records = table(200, 1) if private is None else private
+    given: dict[str, Any] = {
+        "private": FrameSource(records, "people"),
+        "public": FrameSource(table(50, 2), "survey"),
+        "domain": DOMAIN,
+        "release": "people",
+        "dataset": "people",
+        "epsilon": 1.0,
+        "settings": {"rounds": 2, "iterations": 20},
+        "degree": 2,
+        "noise": "numpy",
+    }
+    return release_spec(**(given | options))
+
+
+def research(spec: ReleaseSpec) -> Engine:
+    place = MemoryPlace()
+    protection = spec.privacy.protection
+    funding = ResearchFunding(spec.shares, protection, spec.privacy.seed or 0, place)
+    return Engine(spec, DOMAIN, place, funding)
+
+
+@dataclass
+class RememberingPlace(MemoryPlace):
+    """A place in memory that a ledger can be charged for: its files are the stored steps."""
+
+    begun: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def binding(self, identity: str, *, make: bool) -> str:
+        return "ab" * 32
+
+    def begin(self, data: Any) -> None:
+        self.begun.append(data)
+
+
+def charged(spec: ReleaseSpec, ledger: Ledger, place: RememberingPlace) -> Engine:
+    key = spec.key(DOMAIN)
+    funding = LedgerFunding(
+        *(ledger, key, spec.shares, spec.privacy.protection, place, "run 1"),
+        identity=spec.private.identity(),
+    )
+    return Engine(spec, DOMAIN, place, funding)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    made = Ledger(str(tmp_path / "ledger.db"))
+    made.grant("people", epsilon=1.0, delta=1e-9)
+    return made
+
+
+def test_research_takes_all_steps_in_memory() -> None:
+    spec = specification()
+    engine = research(spec)
+    records = public_records(spec)
+    domain = domain_of(spec, records)
+    public = public_codes(spec, records, domain)
+
+    engine.check(domain)
+    engine.reserve()
+    with engine.funding.exclusive(), engine.opened("making the release"):
+        private = engine.encode(domain)
+        run, again = engine.run(private, public)
+        sample = engine.sample(run)
+        errors = engine.evaluate(run, private, sample.codes, public)
+    page = engine.report(run, sample.codes, public, error=errors, restricted=True)
+
+    assert not again
+    assert len(sample.table) == 200
+    assert errors.run == run.digest
+    assert errors.synthetic is not None
+    assert run.digest in page
+    assert engine.expect(run, sample.table).results
+
+
+def test_the_same_seed_gives_the_same_table_whatever_the_place() -> None:
+    spec = specification(seed=3)
+    tables = []
+    for _ in range(2):
+        engine = research(spec)
+        run, _ = engine.run(engine.encode(DOMAIN), None if spec.public is None else _public(spec))
+        tables.append(engine.sample(run).table)
+
+    pd.testing.assert_frame_equal(*tables)
+    other = research(specification(seed=4))
+    run, _ = other.run(other.encode(DOMAIN), _public(spec))
+    assert not other.sample(run).table.equals(tables[0])
+
+
+def _public(spec: ReleaseSpec) -> Any:
+    return public_codes(spec, public_records(spec), DOMAIN)
+
+
+def test_a_run_that_ended_is_found_again() -> None:
+    engine = research(specification())
+    private, public = engine.encode(DOMAIN), _public(engine.spec)
+
+    first, again = engine.run(private, public)
+    second, free = engine.run(private, public)
+
+    assert (again, free) == (False, True)
+    assert second is first
+
+
+def test_the_release_is_reserved_before_the_table_is_opened_and_drawn_after(
+    ledger: Ledger,
+) -> None:
+    spec = specification(noise="exact", epsilon=0.5)
+    engine = charged(spec, ledger, RememberingPlace())
+
+    engine.reserve()
+    assert [event.kind for event in ledger.events()] == [Kind.GRANTED, *[Kind.RESERVED] * 2]
+    with engine.opened("making the release"):
+        private = engine.encode(DOMAIN)
+        engine.run(private, _public(spec))
+
+    kinds = [event.kind for event in ledger.events()]
+    assert Kind.CHARGED in kinds
+    assert ledger.open_attempts("people") == []
+
+
+def test_a_release_that_does_not_fit_opens_nothing(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = charged(specification(noise="exact", epsilon=2.0), ledger, RememberingPlace())
+    monkeypatch.setattr(FrameSource, "read", _never)
+
+    with pytest.raises(BudgetExceededError):
+        engine.reserve()
+    assert [event.kind for event in ledger.events()] == [Kind.GRANTED]
+
+
+def _never(*_: Any, **__: Any) -> None:
+    raise AssertionError("opened")
+
+
+def test_an_unknown_dataset_is_a_budget_error(ledger: Ledger) -> None:
+    spec = specification(noise="exact", dataset="others", epsilon=0.5)
+
+    with pytest.raises(BudgetError, match="does not know the dataset 'others', only 'people'"):
+        charged(spec, ledger, RememberingPlace()).check(DOMAIN)
+
+
+def test_a_failure_within_counts_as_an_attempt_and_quotes_nothing(ledger: Ledger) -> None:
+    private = table(20, 1).assign(town="SECRET")
+    engine = charged(specification(private, noise="exact", epsilon=0.5), ledger, RememberingPlace())
+    engine.reserve()
+
+    with pytest.raises(PrivateValuesError) as caught, engine.opened("reading"):
+        engine.encode(DOMAIN)
+
+    assert "SECRET" not in str(caught.value)
+    assert len(ledger.open_attempts("people")) == 1
+
+
+def test_a_library_s_error_is_replaced() -> None:
+    engine = research(specification())
+
+    with (
+        pytest.raises(PrivateStepError, match="reading failed") as caught,
+        engine.opened("reading"),
+    ):
+        raise KeyError("SECRET")
+
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+def test_an_older_copy_of_the_ledger_pays_for_nothing(ledger: Ledger) -> None:
+    """Draws of another release of the dataset lie in the place, and the ledger forgot them."""
+    spec = specification(noise="exact", epsilon=0.5)
+    forgotten = specification(noise="exact", epsilon=0.4, release="before").key(DOMAIN)
+
+    @dataclass(frozen=True)
+    class Stored:
+        where: str = "out/before/draws"
+        files: frozenset[str] = frozenset({"mechanism-0-select.npz"})
+
+        def key(self, charged: Any) -> Any:
+            return forgotten
+
+    class Older(RememberingPlace):
+        def stored(self) -> Iterator[Any]:
+            yield Stored()
+
+    with pytest.raises(BudgetError, match=r"1 draws of .*before.*out/before/draws.*older copy"):
+        charged(spec, ledger, Older()).reserve()
+    assert [event.kind for event in ledger.events()] == [Kind.GRANTED]
+
+
+def test_draws_that_are_gone_are_not_drawn_again(ledger: Ledger) -> None:
+    spec = specification(noise="exact", epsilon=0.5)
+    engine = charged(spec, ledger, RememberingPlace())
+    engine.reserve()
+    engine.run(engine.encode(DOMAIN), _public(spec))
+    spent = ledger.balance("people").spent
+
+    with pytest.raises(BudgetError, match=r"already charged .* not in memory"):
+        charged(spec, ledger, RememberingPlace()).reserve()
+    assert ledger.balance("people").spent == spent
+
+
+def test_evaluation_waits_for_the_run(ledger: Ledger) -> None:
+    engine = charged(specification(noise="exact", epsilon=0.5), ledger, RememberingPlace())
+    engine.reserve()
+
+    with pytest.raises(BudgetError, match="was not drawn yet"):
+        engine.funding.check_drawn()
+
+
+def test_a_domain_that_holds_the_person_is_refused() -> None:
+    spec = specification(
+        domain=None, public=FrameSource(table(50, 2).assign(who="x"), "survey"), privacy_unit="town"
+    )
+    with pytest.raises(DomainError, match="'town' identifies a person"):
+        domain_of(spec, {"": table(50, 2)})
