@@ -341,6 +341,17 @@ class ReleaseGraph:
         return self.spec.previous.describe(before)
 
     @property
+    def copies_records(self) -> bool:
+        """Whether the private records are copied into the private store.
+
+        An asset's value has to be, for only the step that loads it can read it; so has a table
+        that the domain is identified from.
+        """
+        private = self.spec.private
+        asked = self.spec.privacy.keep_records or self.spec.domain.identify == "both"
+        return asked or isinstance(private, AssetSource)
+
+    @property
     def budget(self) -> Budget:
         """The budget of the whole release."""
         return self.spec.budget

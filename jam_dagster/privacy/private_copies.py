@@ -246,7 +246,8 @@ def _copy(path: Path | UPath, name: str) -> PrivateCopy:
     if path.name.endswith(".txt"):
         return _failure(path, name, size, written)
     said = _said_in(path) if path.name.endswith(".parquet") else {}
-    if not said:
+    # A reference to a source holds no record.
+    if not said or said.get("handle"):
         return PrivateCopy(path, name, "other", size, written)
     days = said.get("retention_days")
     return PrivateCopy(

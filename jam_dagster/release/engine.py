@@ -263,7 +263,7 @@ class Engine:
             self.progress.notify(
                 f"Edition {spec.privacy.edition} of this release was drawn before: it is made again"
                 " at no cost, from its stored draws. If the private table has changed since, raise"
-                " the edition."
+                " privacy.edition (--edition)."
             )
         else:
             draws = self.funding.draws(MECHANISM)

@@ -219,8 +219,8 @@ class LedgerFunding:
         if uncharged(stored, charged):
             raise BudgetError(
                 f"{self.place.name} holds draws of release {key.release}, edition {key.edition}, "
-                f"that this ledger ({ledger.location}) never charged: it is another ledger, or an "
-                "older copy of the one that did. Use the ledger that did, or name another place "
+                "that this ledger never charged: it is another ledger, or an older copy of the one "
+                f"that did ({ledger.location}). Use the ledger that did, or name another place "
                 f"(--out) and {ANOTHER_EDITION}."
             )
         if release is None or not charged:

@@ -60,9 +60,10 @@ class Section(BaseModel):
     path: ClassVar[str] = ""
     """The keys that lead to the section in a file, joined by dots; empty for the whole."""
 
-    def __init__(self, /, **given: Any) -> None:
+    def __init__(self, /, *values: Any, **given: Any) -> None:
         try:
-            super().__init__(**given)
+            # By position too, as the dataclasses that sections were.
+            super().__init__(**dict(zip(type(self).model_fields, values, strict=False)), **given)
         except ValidationError as error:
             raise SpecificationError(self._in_words(error)) from None
 

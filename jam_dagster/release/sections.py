@@ -83,6 +83,9 @@ class PrivacySpec(Section):
     retention_days
         How many days after the release has ended its private copies are kept; None: until
         somebody removes them. ``jam-dagster private remove --due`` removes them then.
+    keep_records
+        Whether Dagster's private store keeps a copy of the private records beside their codes.
+        Without it a step that only hands the table on keeps a reference to its source.
     """
 
     path: ClassVar[str] = "privacy"
@@ -119,6 +122,12 @@ class PrivacySpec(Section):
         default=None,
         description="days after the release's end for which its private copies are kept; unless"
         " given, until somebody removes them",
+    )
+
+    keep_records: bool = Field(
+        default=False,
+        description="keep a copy of the private records in Dagster's private store, beside their"
+        " codes; else the table is read where it lies",
     )
 
     @model_validator(mode="after")

@@ -13,7 +13,11 @@ from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
 from jam_dagster.pipeline.assets.engine import STORES, check_places, release_engine
 from jam_dagster.pipeline.assets.history import history_of
 from jam_dagster.pipeline.assets.metadata import pictures, tidy
-from jam_dagster.pipeline.assets.opening import fitting_codes, source_of, stored_codes
+from jam_dagster.pipeline.assets.opening import (
+    ingestion_of,
+    private_marginals,
+    stored_codes,
+)
 from jam_dagster.pipeline.assets.previous_release import drawn_on
 from jam_dagster.pipeline.dagster_internals import PartitionKeyFilter
 from jam_dagster.pipeline.graph import ReleaseGraph
@@ -59,13 +63,13 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
         domain = check_domains(graph, public, stored)
         check_ingestion(graph, stored, partition)
         check_tables(graph, mechanism_run, partition, synthetic=synthetic_records, public=public)
-        engine = release_engine(graph, context, domain, source=source_of(stored))
+        engine = release_engine(graph, context, domain, stored=ingestion_of(stored))
         engine.funding.check_source()
         if charges:
             engine.funding.check_drawn()
         exclusive = engine.funding.exclusive() if charges else nullcontext()
         with exclusive, engine.opened("measuring the workload error"):
-            private = fitting_codes(graph, context)
+            private = private_marginals(graph, context, engine, domain)
             if charges:
                 engine.begin(private, public)
             codes = encode(synthetic_records, domain, private=False)

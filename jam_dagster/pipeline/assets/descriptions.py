@@ -57,7 +57,9 @@ ASSETS = {
         " before it ends. The plots show what remained from run to run.",
     ),
     "private_records": Described(
-        "The private table, raw values: the columns of the domain and no others.",
+        "The private table, by reference: the next step reads it where it lies. A copy of its"
+        " columns is kept in the private store where the table is an asset's value, or where"
+        " `privacy.keep_records` asks for one.",
         ("pandas", "parquet"),
         "Nothing of it is shown in this UI but its schema. What leaves is `synthetic_records`.",
     ),

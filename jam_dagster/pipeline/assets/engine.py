@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 import dagster as dg
 
 from jam_dagster.errors import SpecificationError
+from jam_dagster.pipeline.assets.source_assets import resolve_source
 from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
 from jam_dagster.pipeline.graph import (
     LEDGER,
@@ -14,6 +15,7 @@ from jam_dagster.pipeline.graph import (
     ReleaseGraph,
 )
 from jam_dagster.pipeline.launch import check_launch
+from jam_dagster.pipeline.storage.identity import Ingestion
 from jam_dagster.pipeline.storage.io_manager import check_stores
 from jam_dagster.pipeline.storage.store_place import ResearchPlace, StorePlace
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
@@ -36,7 +38,7 @@ def release_engine(
     domain: Domain | None,
     *,
     reads: Source | None = None,
-    source: str = "",
+    stored: Ingestion | None = None,
     on_round: "Callable[[Round], None] | None" = None,
 ) -> Engine:
     """Return the engine of a release for one step.
@@ -49,8 +51,8 @@ def release_engine(
         Its domain; None while it is not known.
     reads
         The private source, where the step reads it or reserves for it.
-    source
-        What a stored private table was read from, as a keyed digest; empty where it does not say.
+    stored
+        What a stored private table was read for, where the step opens one.
     on_round
         Called after every round of the mechanism.
 
@@ -63,6 +65,8 @@ def release_engine(
     """
     partition = graph.partition_of(context)
     spec = graph.spec.at(partition)
+    if stored is not None and stored.handle:
+        reads = resolve_source(graph, "private_records", context)
     if reads is not None:
         spec = spec.model_copy(update={"private": reads})
     progress = Progress(on_round=on_round or (lambda outcome: None), notify=context.log.warning)
@@ -92,7 +96,7 @@ def release_engine(
         place,
         run_id,
         identity="" if reads is None else _identity(graph, partition),
-        source=source,
+        source="" if stored is None else stored.source,
         signer=resource.signer(),
         notify=context.log.warning,
     )

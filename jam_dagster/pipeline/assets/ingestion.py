@@ -42,6 +42,7 @@ from jam_dagster.tables import (
     EncodedTable,
     MarginalSource,
     PublicTables,
+    Source,
     draft_domain,
     encode,
     private_values,
@@ -152,7 +153,7 @@ def _domain_asset(graph: ReleaseGraph) -> tuple[dg.AssetsDefinition, dict[str, d
         check_places(context)
         stored = Ingestion.of(stored_records(graph, context, rows=False))
         check_bound(graph, stored)
-        engine = release_engine(graph, context, None, source=stored.source)
+        engine = release_engine(graph, context, None, stored=stored)
         engine.funding.check_source()
         with engine.opened("identifying the domain from both tables"):
             private_records = stored_records(graph, context, rows=True)
@@ -200,6 +201,15 @@ def _private_records(
             with add_outlook_to_refusal(graph, context, funding):
                 engine.reserve()
 
+        bound = "" if funding is None else funding.binding
+        made_for = Ingestion.wanted(graph, partition, source=bound)
+        if domain is not None and not graph.copies_records:
+            # The next step reads the table where it lies.
+            handle = pd.DataFrame(columns=list(domain.names))
+            replace(made_for, handle=True).mark(handle)
+            context.add_output_metadata(_records_metadata(graph, source, domain))
+            return handle
+
         def read() -> pd.DataFrame:
             table = engine.read()
             # Where the number of rows is private, so is whether there are any.
@@ -219,17 +229,23 @@ def _private_records(
         fits, table = found is not None, found
         if table is None:
             table = pd.DataFrame(columns=[] if domain is None else list(domain.names))
-        bound = "" if funding is None else funding.binding
-        made_for = Ingestion.wanted(graph, partition, source=bound)
         replace(made_for, fits=fits).mark(table)
-        # How many rows there are is shown once a draw is paid, and not before.
-        metadata: dict[str, Any] = {"source": source.describe()}
-        if domain is not None and not domain.restricted:
-            metadata |= table_metadata(graph, "private_records", domain)
-        context.add_output_metadata(metadata)
+        context.add_output_metadata(_records_metadata(graph, source, domain))
         return table
 
     return private_records
+
+
+def _records_metadata(graph: ReleaseGraph, source: Source, domain: Domain | None) -> dict[str, Any]:
+    """Return what the UI shows of the private table, which is never how many rows it has.
+
+    The number of rows is shown once a draw is paid, and not before.
+    """
+    kept = "a copy in the private store" if graph.copies_records else "read where it lies"
+    metadata: dict[str, Any] = {"source": source.describe(), "kept": kept}
+    if domain is not None and not domain.restricted:
+        metadata |= table_metadata(graph, "private_records", domain)
+    return metadata
 
 
 def _private_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
@@ -246,17 +262,24 @@ def _private_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
         check_places(context)
         stored = Ingestion.of(stored_records(graph, context, rows=False))
         check_bound(graph, stored)
-        engine = release_engine(graph, context, domain, source=stored.source)
+        engine = release_engine(graph, context, domain, stored=stored)
         engine.funding.check_source()
 
-        def read() -> EncodedTable:
+        def read() -> MarginalSource:
+            if stored.handle:
+                return engine.encode(domain)
             return encode(stored_records(graph, context, rows=True), domain, private=True)
 
         with engine.opened("encoding the private table"):
             found = made_if_it_fits(graph, read) if stored.fits else None
-        fits = found is not None
-        columns = (np.empty(0, np.uint8),) * len(domain.names) if found is None else found.columns
-        encoded = IngestedTable(domain, columns, replace(stored, fits=fits))
+        made_for = replace(stored, fits=found is not None, handle=False)
+        if isinstance(found, EncodedTable):
+            encoded = IngestedTable(domain, found.columns, made_for)
+        else:
+            # A table that is counted in its file is kept by reference, and one that does not fit
+            # without its rows.
+            none = (np.empty(0, np.uint8),) * len(domain.names)
+            encoded = IngestedTable(domain, none, replace(made_for, handle=found is not None))
         metadata: dict[str, Any] = {}
         if not domain.restricted:
             metadata |= table_metadata(graph, name, domain)

@@ -20,7 +20,11 @@ from jam_dagster.pipeline.assets.metadata import (
     sampling_error_metadata,
     tidy,
 )
-from jam_dagster.pipeline.assets.opening import fitting_codes, source_of, stored_codes
+from jam_dagster.pipeline.assets.opening import (
+    ingestion_of,
+    private_marginals,
+    stored_codes,
+)
 from jam_dagster.pipeline.assets.previous_release import report_release
 from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
 from jam_dagster.pipeline.storage.identity import (
@@ -69,12 +73,12 @@ def _mechanism_run(graph: ReleaseGraph) -> dg.AssetsDefinition:
             graph,
             context,
             domain,
-            source=source_of(stored),
+            stored=ingestion_of(stored),
             on_round=lambda done: _log_round(graph, context, done, rounds),
         )
         engine.reserve()
         with engine.funding.exclusive(), engine.opened("running the mechanism"):
-            run, made_again = engine.run(fitting_codes(graph, context), public)
+            run, made_again = engine.run(private_marginals(graph, context, engine, domain), public)
         metadata = {**_run_metadata(graph, run), "made_again": made_again}
         context.add_output_metadata(tidy(metadata))
         return run

@@ -15,7 +15,8 @@ from jam_dagster.errors import PrivateValuesError
 from jam_dagster.pipeline.assets.engine import private_store
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.storage.identity import IngestedTable, Ingestion
-from jam_dagster.tables import EncodedTable
+from jam_dagster.release.engine import Engine
+from jam_dagster.tables import Domain, EncodedTable, MarginalSource
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,11 +38,6 @@ def stored_codes(
     return cast("EncodedTable", _stored(graph, context, "private_discretized", rows))
 
 
-def source_of(codes: EncodedTable) -> str:
-    """Return what private codes were read from, as a keyed digest; empty where they do not say."""
-    return _ingestion(codes).source
-
-
 def made_if_it_fits(graph: ReleaseGraph, make: Callable[[], T]) -> T | None:
     """Return what is made of a private table, or None where its values do not fit.
 
@@ -57,11 +53,13 @@ def made_if_it_fits(graph: ReleaseGraph, make: Callable[[], T]) -> T | None:
         return None
 
 
-def fitting_codes(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> EncodedTable:
-    """Return the private codes with their rows, once they are known to fit; see `check_fits`."""
+def private_marginals(
+    graph: ReleaseGraph, context: dg.AssetExecutionContext, engine: Engine, domain: Domain
+) -> MarginalSource:
+    """Return the private table of a step, once its values are known to fit; see `check_fits`."""
     codes = stored_codes(graph, context, rows=True)
     check_fits(codes)
-    return codes
+    return engine.encode(domain) if ingestion_of(codes).handle else codes
 
 
 def check_fits(table: EncodedTable | pd.DataFrame) -> None:
@@ -72,12 +70,13 @@ def check_fits(table: EncodedTable | pd.DataFrame) -> None:
     PrivateValuesError
         Then; why was written down by the step that found it.
     """
-    made_for = _ingestion(table) if isinstance(table, EncodedTable) else Ingestion.of(table)
+    made_for = ingestion_of(table) if isinstance(table, EncodedTable) else Ingestion.of(table)
     if not made_for.fits:
         raise PrivateValuesError
 
 
-def _ingestion(codes: EncodedTable) -> Ingestion:
+def ingestion_of(codes: EncodedTable) -> Ingestion:
+    """Return what private codes were read for; nothing where they do not say."""
     return codes.ingestion if isinstance(codes, IngestedTable) else Ingestion()
 
 

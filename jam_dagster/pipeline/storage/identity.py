@@ -50,6 +50,8 @@ class Ingestion:
         Whether its values are such as the release allows. Where they are not, the table is stored
         without rows: that it fits is an answer as well, so only the mechanism's run, which pays
         for going on, says so.
+    handle
+        Whether the rows are read where the source has them, and no copy of them is kept.
     """
 
     edition: str = ""
@@ -62,6 +64,7 @@ class Ingestion:
     # The ledger knows which one a release is bound to.
     source: str = field(default="", compare=False)
     fits: bool = field(default=True, compare=False)
+    handle: bool = field(default=False, compare=False)
 
     @classmethod
     def wanted(cls, graph: ReleaseGraph, partition: str, *, source: str = "") -> Ingestion:

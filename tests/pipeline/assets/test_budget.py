@@ -14,6 +14,7 @@ from jam_dagster.pipeline import (
     PrivacySpec,
     build_budget_sensor,
 )
+from jam_dagster.pipeline.partitions import partitions_definition
 from jam_dagster.privacy import Budget, ReleaseKey, epsilon_from_rho
 from tests.pipeline.conftest import Bench, failure
 from tests.pipeline.test_partitions import (
@@ -264,12 +265,13 @@ def test_partitions_to_come_are_those_of_dagster(
     every: Any, start: str, done: tuple[str, ...]
 ) -> None:
     spec = PartitionsSpec(every, start)
-    there = spec.definition.get_partition_keys(current_time=datetime(2027, 3, 1, tzinfo=UTC))
+    definition = partitions_definition(spec)
+    there = definition.get_partition_keys(current_time=datetime(2027, 3, 1, tzinfo=UTC))
     wanted = [name for name in there if name > max(done, default="")][:20]
     found = list(itertools.islice(spec.following(done), len(wanted)))
     assert [one.partition for one in found] == wanted
     for one in found:
-        window = spec.definition.time_window_for_partition_key(one.partition)  # type: ignore[attr-defined]
+        window = definition.time_window_for_partition_key(one.partition)  # type: ignore[attr-defined]
         assert one.at == window.end
 
 

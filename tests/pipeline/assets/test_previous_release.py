@@ -31,6 +31,7 @@ from jam_dagster.pipeline import (
 from jam_dagster.pipeline.assets import previous_release as previous
 from jam_dagster.pipeline.budget.labels import LABEL_TAG
 from jam_dagster.pipeline.storage.formats import RunFormat
+from jam_dagster.pipeline.storage.identity import mark
 from jam_dagster.tables import Domain, PreviousRelease, decode, source_from_config
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 from tests.pipeline.test_component import ATTRIBUTES, loaded
@@ -245,7 +246,7 @@ def test_invented_outcomes_of_the_release_before_are_refused(months: Months) -> 
     RunFormat().write(forged, UPath(path))
     rng = sampling_generator(forged.transcript)
     table = decode(model.sample(forged.transcript.records, rng), rng)
-    forged.mark(table)
+    mark(forged, table)
     table.to_parquet(folder / "synthetic_records" / f"{JANUARY}.parquet")
     before = months.bench.events()
     for assets in (up_to_synthetic, ["domain", "private_records"]):

@@ -13,15 +13,10 @@ from jam_dagster.errors import PrivateStepError, SourceError, SpecificationError
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.mechanisms import FittedModel, Measurement, Round, Transcript
 from jam_dagster.pipeline.storage.formats import FORMATS, RunFormat
-from jam_dagster.pipeline.storage.identity import (
-    IngestedTable,
-    Ingestion,
-    ReleaseErrors,
-    ReleaseIdentity,
-    ReleaseRun,
-)
+from jam_dagster.pipeline.storage.identity import IngestedTable, Ingestion
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore, ReleaseStoreResource, check_stores
 from jam_dagster.privacy import NoiseCall, ReleaseKey
+from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.tables import (
     CategoricalAttribute,
     Domain,

@@ -18,6 +18,7 @@ from dagster.components.testing import create_defs_folder_sandbox
 from jam_dagster import ReleaseResources, SyntheticRelease
 from jam_dagster.pipeline import build_release_resources
 from jam_dagster.pipeline.yaml import scaffold_text as templates
+from jam_dagster.release.section import Section
 from jam_dagster.release.sections import (
     EvaluationSpec,
     MechanismSpec,
@@ -105,18 +106,19 @@ def test_without_tables_it_is_of_the_demo(project: Path, loaded: Loaded) -> None
 
 def test_every_key_is_there_and_explained(project: Path) -> None:
     text = (scaffold(project, "mine") / "defs.yaml").read_text()
-    parts = [SyntheticRelease, PrivacySpec, WorkloadSpec, EvaluationSpec]
-    named = {one.name for part in parts for one in dataclasses.fields(part)}
+    sections: tuple[type[Section], ...] = (PrivacySpec, WorkloadSpec, EvaluationSpec)
+    named = {one.name for one in dataclasses.fields(SyntheticRelease)}
+    named |= {name for section in sections for name in section.model_fields}
     found = set(re.findall(r"^ +(?:# )?(\w+):", text, re.MULTILINE))
     assert named - found == set()
-    assert all(one.name in text for one in dataclasses.fields(UnitSpec))
+    assert all(name in text for name in UnitSpec.model_fields)
     # What it spells out are the defaults.
     given = attributes(project / "defs" / "mine")
     assert given["evaluation"] == {
-        one.name: one.default for one in dataclasses.fields(EvaluationSpec)
+        name: field.default for name, field in EvaluationSpec.model_fields.items()
     }
     assert MechanismSpec.of(given["mechanism"]) == MechanismSpec()
-    privacy = {one.name: one.default for one in dataclasses.fields(PrivacySpec)}
+    privacy = {name: field.default for name, field in PrivacySpec.model_fields.items()}
     assert all(
         given["privacy"][name] == privacy[name] for name in set(given["privacy"]) - {"epsilon"}
     )
