@@ -65,7 +65,8 @@ DAGSTER_WIRING = below(
         test_private_assets_tell_nothing_not_even_their_number_of_rows
         test_making_a_release_again_is_free_and_the_same
         test_release_that_does_not_fit_is_refused_before_the_private_table_is_opened
-        test_bad_table_is_refused_and_nothing_is_charged
+        test_bad_table_is_refused_and_nothing_is_charged[private-<lambda>-DomainError-job]
+        test_bad_table_is_refused_and_nothing_is_charged[public-<lambda>-DomainError-job]
         test_a_corrected_configuration_supersedes_what_was_not_charged
         test_workload_that_fits_no_model_is_refused_before_anything_is_reserved
         test_dataset_without_a_budget_is_refused
@@ -84,7 +85,7 @@ DAGSTER_WIRING = below(
     test_mechanisms.py
         test_the_run_is_called_by_its_mechanism_and_is_what_charges
     test_partitions.py
-        test_each_partition_pays_once_and_leaves_files_of_its_own
+        test_a_partition_that_does_not_fit_is_refused_with_the_numbers
         test_every_asset_and_check_is_partitioned_alike_and_backfilled_one_by_one
         test_several_partitions_in_one_run_are_refused
         test_what_does_not_go_together_is_refused
@@ -93,11 +94,12 @@ DAGSTER_WIRING = below(
         test_there_is_no_schedule_unless_it_is_asked_for
         test_the_schedule_stands_alone
     test_privacy_unit.py
-        test_a_release_of_persons
         test_a_private_table_that_names_nobody_costs_nothing
     test_private_copies.py
         test_private_tables_say_whose_they_are_and_how_long_they_are_kept
     test_private_store.py
+        test_a_run_in_an_open_store_is_refused_before_it_is_charged
+        test_columns_that_the_release_does_not_use_are_not_copied
     test_public_apart.py
         test_it_is_refused_when_it_is_defined
         test_a_table_of_persons_is_refused_by_its_header
@@ -105,8 +107,18 @@ DAGSTER_WIRING = below(
         test_each_public_table_is_an_asset
         test_what_weighs_records_is_refused_several_at_once
     test_translation.py
+        test_taints_follow_renamed_assets
+        test_releases_share_a_group
+        test_translations_that_cannot_hold_are_refused
+        test_checks_follow_the_assets
+        test_labels_of_the_pieces_are_checked
+        test_pieces_together_are_the_release
     test_trusted_mechanisms.py
+        test_labels_follow_from_trust_before_anything_runs
+        test_who_is_trusted_must_be_a_list
     test_without_public.py
+        test_nothing_public_is_in_the_graph
+        test_who_needs_one_says_so
     assets/test_asset_options.py
     assets/test_budget.py
         test_a_budget_that_runs_out_warns_and_then_refuses_and_a_sensor_tells_each_once
@@ -219,12 +231,18 @@ COMMAND_WIRING = below(
 
 # ---------------------------------------------------------------------------------------- the rest
 
+SERVERS = frozenset({"postgresql", "server"})
+"""Parameters by which a test starts a server, which `make test` does not."""
+
 BEYOND_DEFAULTS = ("tests/battery/", "tests/certificates/test_neighbours.py")
 """Where `make test` runs every mechanism under the default relation only: see `is_default`."""
 
 SLOW = below(
     "tests/",
     """
+    battery/test_audit.py
+        test_a_few_runs[gem-marginal-whole marginal]
+        test_a_few_runs[gem_pub-marginal-whole marginal]
     battery/test_determinism.py
         test_hash_seeds_and_threads_change_nothing
         test_kernels_change_nothing_but_the_last_digits
@@ -255,6 +273,8 @@ SLOW = below(
         test_bounds_hold_in_repeated_runs
     evaluation/test_best_mixture.py
         test_no_mechanism_that_weighs_public_records_is_better
+    evaluation/test_expectations.py
+        test_a_table_broken_in_one_way_fails_in_that_way
     mechanisms/test_gem.py
         test_public_data_are_what_the_model_begins_with
         test_rounds_share_what_is_left
@@ -286,6 +306,51 @@ SLOW = below(
         test_parallel_attempts_are_no_more_than_granted
         TestAttempts
         test_a_killed_process_leaves_its_attempt_open
+    privacy/ledger/test_failures.py
+        test_a_full_disk_is_named_and_nothing_stays_beside_the_ledger
+        test_a_ledger_that_finds_no_room_is_not_there
+        test_a_connection_that_finds_no_room_leaves_nothing_beside_the_ledger
+        test_a_session_killed_while_it_commits_charges_nothing
+        test_a_server_that_stops_and_comes_back
+    privacy/ledger/test_move.py
+        test_a_killed_process_leaves_what_the_same_command_finishes
+    privacy/ledger/test_names.py
+        test_by_a_symbolic_link_ten_releases_fit_and_no_more
+        test_by_two_hard_links_no_release_fits_until_one_is_gone
+    privacy/ledger/test_machine.py
+        test_some_sequences
+    release/test_dataframes.py
+        test_the_folder_of_research_may_be_named
+    reports/test_checks_page.py
+        test_nasty_names_stay_text
+    reports/test_release_report.py
+        test_a_lost_measurement_is_told_as_lost
+        test_a_page_without_a_public_table_does_not_speak_of_one
+        test_a_release_of_aim_tells_how_wrong_each_marginal_can_be
+        test_pairs_that_a_page_has_no_room_for_are_left_out
+        test_the_same_release_gives_the_same_page
+        test_two_is_the_worst_error_only_where_the_number_of_records_is_public
+        test_what_comes_from_other_releases_is_not_under_this_one_s_guarantee
+    tables/test_one_record.py
+        test_any_record_of_a_csv_file
+        test_any_record_of_a_parquet_file
+    tables/codes/test_parquet_counting.py
+        test_memory_does_not_grow_with_the_rows_of_a_row_group
+    tables/codes/test_privacy_unit.py
+        test_every_choice_of_k_rows_is_as_likely
+        test_persons_are_limited_independently
+    tables/domain/test_census_demo.py
+        test_a_seed_gives_the_same_people_in_every_process
+    tables/sources/test_csv_records.py
+        test_each_line_is_read_as_if_it_stood_alone
+        test_one_record_changes_no_other
+        test_records_with_line_breaks_are_what_a_strict_reader_finds
+    tables/sources/test_frame.py
+        test_codes_are_those_of_a_parquet_file
+    tables/sources/test_identity.py
+        test_a_text_in_another_process_is_the_same
+    torture/test_torture.py
+        test_a_planted_fault_is_noticed
     test_benchmarks_previous_release.py
         test_a_study_goes_on_where_it_stopped
     test_benchmarks_scaling.py
@@ -301,10 +366,19 @@ SLOW = below(
         test_with_a_compiler_the_wheel_holds_kernels_that_load
     """,
 )
-"""What else takes too long for `make test`, which starts no server either."""
+"""What else takes too long for `make test`."""
 
-LONG: frozenset[str] = frozenset()
-"""What takes too long for `make test-all`."""
+LONG = below(
+    "tests/",
+    """
+    battery/test_audit.py
+        test_many_runs
+    mutants/test_mutants.py
+        test_tests_that_prove_nothing_miss_a_mutant
+        test_a_mutant_is_noticed
+    """,
+)
+"""What takes too long for `make test-all`: long audits, and mutants, which the gate plants all."""
 
 
 def names_of(test: str) -> list[str]:
@@ -347,7 +421,7 @@ def tier(item: pytest.Item) -> str:
         item.get_closest_marker(MARKS[TEST_ALL]) is not None
         or is_named(test, SLOW)
         or "postgres" in fixtures
-        or "postgresql" in test.partition("[")[2].rstrip("]").split("-")
+        or not SERVERS.isdisjoint(test.partition("[")[2].rstrip("]").split("-"))
         or (
             test.startswith("tests/pipeline/")
             and not fixtures.isdisjoint(DAGSTER)
