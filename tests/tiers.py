@@ -207,6 +207,7 @@ COMMAND_WIRING = below(
     test_cli_private_access.py
         test_faults_of_the_schema_are_named_and_count
         test_the_officer_grants_more_attempts
+        test_which_predicate_holds_is_not_told_and_asking_ends_soon
     test_cli_public_apart.py
         test_synthesize
     test_cli_public_tables.py
