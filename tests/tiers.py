@@ -307,6 +307,16 @@ SLOW = below(
         test_parallel_attempts_are_no_more_than_granted
         TestAttempts
         test_a_killed_process_leaves_its_attempt_open
+    privacy/test_ingested_sensitivity.py
+        test_statistics_of_ingested_tables_move_as_far_as_claimed
+    privacy/test_sensitivity.py
+        test_jam_scores
+        test_jam_scores_of_several_public_tables
+    privacy/noise/test_base.py
+        test_selection_follows_permute_and_flip
+        test_selection_follows_the_exponential_mechanism
+    privacy/ledger/test_concurrency.py
+        test_a_charge_outlives_a_kill
     privacy/ledger/test_failures.py
         test_a_full_disk_is_named_and_nothing_stays_beside_the_ledger
         test_a_ledger_that_finds_no_room_is_not_there
@@ -318,6 +328,7 @@ SLOW = below(
     privacy/ledger/test_names.py
         test_by_a_symbolic_link_ten_releases_fit_and_no_more
         test_by_two_hard_links_no_release_fits_until_one_is_gone
+        test_processes_that_make_a_ledger_at_once_refuse_none
     privacy/ledger/test_machine.py
         test_some_sequences
     release/test_dataframes.py
