@@ -59,11 +59,12 @@ docs: export NO_MKDOCS_2_WARNING := 1
 docs: $(INSTALLED) ## the documentation, into site/: open site/index.html
 	$(BIN)/python -m mkdocs build --quiet
 
-test: $(INSTALLED) ## the quick tests, a few minutes
-	$(PYTEST) -n $(WORKERS) --maxprocesses 4 -m "not slow"
+# tests/tiers.py says which test is in which of the next three.
+test: $(INSTALLED) ## the quick tests, under three minutes on two cores
+	$(PYTEST) -n $(WORKERS) --maxprocesses 4 -m "not slow and not gate"
 
-test-all: $(INSTALLED) ## every test, under an hour on two cores
-	$(PYTEST) -n $(WORKERS) --maxprocesses 4 --dist loadgroup
+test-all: $(INSTALLED) ## every test but those of the gate, under half an hour on two cores
+	$(PYTEST) -n $(WORKERS) --maxprocesses 4 --dist loadgroup -m "not gate"
 
 # Hypothesis tries the same examples every time in the two above; here twenty times as many, at random.
 gate: $(INSTALLED) ## the longest: every test on random examples, then torture and mutants; hours

@@ -17,6 +17,7 @@ from tests.docs.site import build_site
 from tests.examples import QUICK
 from tests.moved import bind_again
 from tests.postgres import PostgresServer, running_server
+from tests.tiers import COLLECTED, Collected
 
 # `--hypothesis-profile=gate` comes after this, and before any test is imported.
 settings.load_profile(QUICK)
@@ -26,6 +27,13 @@ A property does not hold. Keep the example, so that every later run tries it: co
 that the failure shows into a line `@example(...)` above the test, or into a test with a name of
 its own. The line `@reproduce_failure(...)` makes exactly this failure happen again.
 """
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests of the later tiers, before pytest leaves out what it was not asked for."""
+    collected = config.stash[COLLECTED] = Collected()
+    collected.mark(items)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -80,6 +88,15 @@ def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server; the test is skipped, and says why, where there can be none."""
     with running_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def collected(pytestconfig: pytest.Config) -> Collected:
+    """All tests with their tiers; the test is skipped where pytest was asked for some modules."""
+    found = pytestconfig.stash[COLLECTED]
+    if not found.is_whole:
+        pytest.skip("needs all modules of tests: run `make test`, or pytest without their names")
+    return found
 
 
 @pytest.fixture(scope="session")

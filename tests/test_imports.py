@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,8 +52,13 @@ def python_files() -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
-def imported_by(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and dotted name of every import in a file, those inside functions too."""
+@cache
+def imported_by(path: Path) -> list[tuple[int, str]]:
+    """Return line and dotted name of every import in a file, those inside functions too."""
+    return list(_imported_by(path))
+
+
+def _imported_by(path: Path) -> Iterator[tuple[int, str]]:
     package = path.relative_to(ROOT).with_suffix("").parts[:-1]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
