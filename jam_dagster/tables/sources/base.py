@@ -369,6 +369,12 @@ SOURCES: dict[str, tuple[type[Any], str]] = {
 """Each kind of source by its key: its class, and the parameter that stands under the key."""
 
 
+def path_of(source: object) -> str | None:
+    """Return the path of a source that reads a file or folder; None of another source."""
+    path = getattr(source, "path", None)
+    return path if isinstance(path, str) else None
+
+
 def _source_of_path(path: str) -> Source:
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     if {".csv", ".txt"} & set(suffixes[-2:]):

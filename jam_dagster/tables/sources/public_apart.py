@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from jam_dagster.errors import InputError, SourceError, SpecificationError
-from jam_dagster.tables.sources.base import Source, SplitSource
-from jam_dagster.tables.sources.csv import CsvSource
+from jam_dagster.tables.sources.base import Source, SplitSource, path_of
 from jam_dagster.tables.sources.frame import FrameSource
 from jam_dagster.tables.sources.identity import canonical, database_of, place_of
-from jam_dagster.tables.sources.parquet import ParquetSource
 from jam_dagster.tables.sources.partition_template import PLACEHOLDER
 from jam_dagster.tables.sources.public import PublicSources
 from jam_dagster.tables.sources.sql import SqlSource
@@ -49,9 +47,7 @@ def same_rows(one: Source, other: Source) -> bool:
     ours, theirs = _rows_of(one), _rows_of(other)
     if ours == theirs:
         return True
-    if not isinstance(one, CsvSource | ParquetSource) or not isinstance(
-        other, CsvSource | ParquetSource
-    ):
+    if path_of(one) is None or path_of(other) is None:
         return _same_database_file(one, other)
     return _within(ours, theirs) or _within(theirs, ours) or _one_file(ours, theirs)
 
@@ -180,8 +176,9 @@ def check_headers(public: Source | PublicSources | None, column: str | None) -> 
     """
     for name, one in tables_of(public).items():
         source = _whole(one)
-        if column is not None and isinstance(source, CsvSource | ParquetSource):
-            check_no_people(source.names(), column, name)
+        names = getattr(source, "names", None)
+        if column is not None and callable(names):
+            check_no_people(names(), column, name)
 
 
 def _called(name: str) -> str:
@@ -197,8 +194,8 @@ def _whole(source: Source) -> Source:
 def _rows_of(source: Source) -> str:
     """Return which rows a source reads, whatever it makes of them."""
     try:
-        if isinstance(source, CsvSource | ParquetSource):
-            return place_of(source.path)
+        if (path := path_of(source)) is not None:
+            return place_of(path)
         if isinstance(source, SqlSource):
             return canonical(sql=database_of(source.url), query=_loosely(source.query))
         return source.identity()
@@ -216,8 +213,8 @@ def _loosely(query: str) -> str:
 def _file_of(source: Source) -> str | None:
     """Return the file or URL that a source reads; None where it reads none."""
     try:
-        if isinstance(source, CsvSource | ParquetSource):
-            return place_of(source.path)
+        if (path := path_of(source)) is not None:
+            return place_of(path)
         if isinstance(source, SqlSource):
             database = database_of(source.url)
             return database["name"] if os.path.isabs(database["name"]) else None

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jam_dagster.tables.sources.base import SOURCES
+
 
 def absolute_paths(config: Any, folder: Path) -> Any:
     """Return a source's configuration with relative file paths made relative to a folder.
@@ -24,7 +26,7 @@ def absolute_paths(config: Any, folder: Path) -> Any:
     if not isinstance(config, Mapping):
         return config
     changed = dict(config)
-    for key in ("csv", "parquet"):
+    for key in (kind for kind, (_, first) in SOURCES.items() if first == "path"):
         if isinstance(changed.get(key), str):
             changed[key] = _anchor(changed[key], folder)
     if "split" in changed:
