@@ -15,7 +15,8 @@ HELD = "jam_dagster/certificates/held.py"
 IDENTITY = "jam_dagster/pipeline/storage/identity.py"
 INGESTION = "jam_dagster/pipeline/assets/ingestion.py"
 LEDGER_FILE = "jam_dagster/privacy/ledger/sqlite.py"
-LEDGER = "jam_dagster/privacy/ledger/ledger.py"
+LEDGER_OFFICER = "jam_dagster/privacy/ledger/officer.py"
+LEDGER_RUNS = "jam_dagster/privacy/ledger/runs.py"
 LEDGER_POLICY = "tests/privacy/ledger/test_policy.py"
 LEDGER_FAILURES = "tests/privacy/ledger/test_failures.py"
 LEDGER_NAMES = "tests/privacy/ledger/test_names.py"
@@ -1028,7 +1029,7 @@ MUTANTS = (
     Mutant(
         "clock-taken-at-its-word",
         "a clock that is set back finds the budget of an earlier period",
-        LEDGER,
+        LEDGER_RUNS,
         "if late and not opening.there:",
         "if False:",
         (f"{LEDGER_POLICY}::test_a_clock_set_back_finds_no_budget_of_an_earlier_period",),
@@ -1044,7 +1045,7 @@ MUTANTS = (
     Mutant(
         "time-put-right-by-a-machine",
         "a configured budget's first grant sets the ledger's time back",
-        LEDGER,
+        LEDGER_OFFICER,
         "put_right = bool(late and reason and before is not None)",
         "put_right = bool(late and reason)",
         (f"{LEDGER_POLICY}::test_a_grant_without_a_reason_does_not_put_the_time_right",),
@@ -1592,7 +1593,7 @@ MUTANTS = (
     Mutant(
         "failures-that-end-well",
         "an attempt ends well whether it failed or not",
-        LEDGER,
+        LEDGER_RUNS,
         "        yield attempt.attempt\n"
         "        with self._backend.writing() as connection:\n"
         "            end_attempt(connection, attempt, at=ledger_time(connection, self._clock))\n",
