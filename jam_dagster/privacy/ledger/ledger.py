@@ -1,10 +1,9 @@
 """The privacy budget ledger: who spent what on which protected dataset.
 
 An append-only journal in one SQLite file, or in a PostgreSQL database. A budget belongs to a
-protected dataset. That it has room for a release is checked before private data are opened; the
-release reserves all it may spend before its first draw, each draw is charged before it is made, and
-what was not used is returned. Every balance follows from the journal alone, and every event carries
-the hash of the one before.
+protected dataset. A release reserves its whole price before it opens private data, charges each
+draw before it draws, and returns the rest at its end. Every balance follows from the journal alone,
+and every event carries the hash of the one before.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from jam_dagster.privacy.ledger.runs import RunEntries
 
 
 class Ledger(OfficerEntries, RunEntries):
-    """The budgets of protected datasets and what was done with them.
+    """The budgets of protected datasets and the journal of their use.
 
-    Nothing is read or made until it is asked for; only `grant` makes the ledger. The object can
-    be pickled and used in other processes at the same time.
+    Constructing the object reads and writes nothing; only `grant` creates a ledger. The object can
+    be pickled and used in several processes at the same time.
 
     Parameters
     ----------
@@ -35,14 +34,13 @@ class Ledger(OfficerEntries, RunEntries):
         expanded, and shown by their names. The password of a URL is shown nowhere and does not
         travel in a pickle; see `LedgerServer`.
     clock : callable returning datetime, optional
-        What tells the time, and by it the period of a renewing budget. For the ledger it is never
+        Returns the time, which decides the period of a renewing budget. The ledger's time is never
         earlier than its last entry.
 
     Raises
     ------
     SpecificationError
-        If the location names no file and no database, or another kind of database, or a variable
-        that is not set.
+        If the location is no file or supported database, or names a variable that is not set.
 
     Examples
     --------
@@ -55,7 +53,7 @@ class Ledger(OfficerEntries, RunEntries):
     """
 
     def upgrade(self) -> None:
-        """Bring a ledger that an earlier version made up to date; no event is rewritten.
+        """Upgrade a ledger of an earlier version; no event is rewritten.
 
         Raises
         ------
@@ -65,7 +63,7 @@ class Ledger(OfficerEntries, RunEntries):
         self._backend.upgrade()
 
     def check_writable(self) -> None:
-        """Check that the ledger can be written, or made where it is not there; leave no trace.
+        """Check that the ledger can be written or created, without writing anything.
 
         Raises
         ------
@@ -88,7 +86,7 @@ class Ledger(OfficerEntries, RunEntries):
         Parameters
         ----------
         url_or_path : str or path
-            To where: nothing is there yet, an empty ledger, or what this ledger left there.
+            The new place: empty, an empty ledger, or the remains of an interrupted move.
         by, reason : str
             Written in the journal; `by` defaults to the user's name.
 
@@ -100,7 +98,7 @@ class Ledger(OfficerEntries, RunEntries):
         Raises
         ------
         LedgerIntegrityError
-            If the journal does not add up: it is not moved.
+            If the journal does not add up; nothing is moved then.
         BudgetError
             If the ledger has moved elsewhere, another ledger is there, or either place cannot be
             written.

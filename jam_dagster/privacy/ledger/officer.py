@@ -36,7 +36,7 @@ from jam_dagster.privacy.ledger.withdrawal import withdraw
 
 
 class OfficerEntries(LedgerReader):
-    """What a privacy officer does with a ledger."""
+    """The ledger entries of a privacy officer; see `Ledger`."""
 
     def grant(
         self,
@@ -55,27 +55,26 @@ class OfficerEntries(LedgerReader):
     ) -> Balance:
         """Grant a protected dataset its whole budget, or replace the budget it has.
 
-        Granting what is granted already writes nothing, unless the last entry's time lies ahead:
-        then a grant with a reason puts the ledger's time right. A ledger that an earlier version
-        made is upgraded.
+        An unchanged grant writes nothing, unless the last entry's time lies in the future: then a
+        grant with a reason corrects the ledger's time. A ledger of an earlier version is upgraded.
 
         Parameters
         ----------
         dataset : str
             Identity of the protected dataset.
         epsilon, delta : float
-            What all releases together may spend, in a period if it renews.
+            The budget of all releases together, per period if it renews.
         period, partitions, ground
             How the budget counts; see `Policy`.
         attempts : int, optional
-            How many attempts to open private data may end badly, in a period if the budget
-            renews, before an operator has to acknowledge them.
+            How many attempts to open private data may fail, per period if the budget renews,
+            before an operator must acknowledge them.
         sources : {"", "any"}, optional
             Whether releases of replace-one neighbours may read several sources of one partition,
-            though their numbers of records then tell an exact count.
+            though their numbers of records then reveal an exact count.
         approval : {"none", "required"}, optional
-            Whether releases wait for `approve` before they reserve. What is not given of these
-            three stays as it was granted; at first it is 3, "" and "none".
+            Whether releases wait for `approve` before they reserve. `attempts`, `sources` and
+            `approval` keep their granted value if they are not given; at first 3, "" and "none".
         by, reason : str
             Written in the journal; `by` defaults to the user's name.
 
@@ -101,7 +100,7 @@ class OfficerEntries(LedgerReader):
             at = ledger_time(connection, self._clock)
             late = clock_fault(connection, self._clock, self.location)
             before = balance_of(connection, dataset, at)
-            # A first grant may be made by a machine, whose clock nobody has looked at.
+            # A first grant may come from a machine with an unchecked clock.
             put_right = bool(late and reason and before is not None)
             if put_right:
                 at = instant(self._clock())
@@ -116,7 +115,9 @@ class OfficerEntries(LedgerReader):
                     return before
                 fault = mixture_fault(policy, holdings(connection, dataset))
                 if fault:
-                    raise BudgetError(f"the budget of dataset {dataset!r} cannot be: it {fault}")
+                    raise BudgetError(
+                        f"the budget of dataset {dataset!r} cannot be granted: it {fault}"
+                    )
                 used = used_under(connection, dataset, policy, at)
                 if granted < used.spent + used.reserved:
                     raise BudgetError(
@@ -151,17 +152,17 @@ class OfficerEntries(LedgerReader):
     def approve(
         self, key: ReleaseKey, *, epsilon: float | None = None, by: str = "", reason: str = ""
     ) -> Event:
-        """Let a release reserve, where the grant of its dataset asks for approval.
+        """Approve a release, so that it may reserve where the dataset's grant requires approval.
 
-        Approving what is approved already, with the same limit, writes nothing.
+        Approving the same key again, with the same limit, writes nothing.
 
         Parameters
         ----------
         key : ReleaseKey
-            Exactly which release; the partition `ALL_PARTITIONS` stands for every one.
+            The exact release; the partition `ALL_PARTITIONS` stands for every partition.
         epsilon : float, optional
-            The most that it may reserve, at the delta of the dataset's grant; without it, what
-            the specification asks for.
+            The most that it may reserve, at the delta of the dataset's grant; by default the
+            amount in the specification.
         by, reason : str
             Written in the journal; `by` defaults to the user's name.
 
@@ -176,11 +177,11 @@ class OfficerEntries(LedgerReader):
         by = actor(by)
         with self._backend.writing() as connection:
             at = ledger_time(connection, self._clock)
-            said = {"at": at, "by": by, "reason": reason}
-            return approve(connection, self.location, key, epsilon=epsilon, **said)
+            details = {"at": at, "by": by, "reason": reason}
+            return approve(connection, self.location, key, epsilon=epsilon, **details)
 
     def withdraw_approval(self, key: ReleaseKey, *, by: str = "", reason: str = "") -> Event:
-        """Take an approval back before its release has reserved.
+        """Withdraw an approval before its release has reserved.
 
         Parameters
         ----------
@@ -190,7 +191,7 @@ class OfficerEntries(LedgerReader):
         Raises
         ------
         BudgetError
-            If exactly this key is not approved, or has reserved already.
+            If this exact key is not approved, or has reserved already.
         """
         check_name(reason, "the reason", required=False)
         by = actor(by)
@@ -199,23 +200,23 @@ class OfficerEntries(LedgerReader):
             return withdraw_approval(connection, key, at=at, by=by, reason=reason)
 
     def withdraw(self, key: ReleaseKey, digest: str, *, by: str = "", reason: str = "") -> Event:
-        """Withdraw a certificate, and with it every other of its release.
+        """Withdraw a certificate, together with all other certificates of its release.
 
         Withdrawing the same certificate twice writes nothing.
 
         Parameters
         ----------
         key : ReleaseKey
-            Its release.
+            The release of the certificate.
         digest : str
-            The certificate's, 64 hexadecimal digits.
+            The certificate's digest, 64 hexadecimal digits.
         by, reason : str
-            Written in the journal; the reason is shown to who verifies the certificate.
+            Written in the journal; the verification of the certificate shows the reason.
 
         Raises
         ------
         SpecificationError
-            If the digest is none.
+            If the digest is malformed.
         BudgetError
             If the ledger knows no such release, or cannot be written.
         """
@@ -224,14 +225,13 @@ class OfficerEntries(LedgerReader):
         by = actor(by)
         with self._backend.writing() as connection:
             at = ledger_time(connection, self._clock)
-            said = {"at": at, "by": by, "reason": reason}
-            return withdraw(connection, self.location, key, digest, **said)
+            details = {"at": at, "by": by, "reason": reason}
+            return withdraw(connection, self.location, key, digest, **details)
 
     def rebind(self, dataset: str, *, reason: str, partition: str = "", by: str = "") -> int:
-        """Let the releases of a partition be bound to other sources, as after a file has moved.
+        """Drop the source bindings of a partition's releases, as after a file has moved.
 
-        What they were bound to is forgotten; the next run of each binds it. Where none is bound,
-        nothing is written.
+        The next run of each release binds it again. If none is bound, nothing is written.
 
         Parameters
         ----------
@@ -240,7 +240,7 @@ class OfficerEntries(LedgerReader):
         reason : str
             Written in the journal.
         partition : str
-            Which slice of the data, if it is partitioned.
+            The slice of the data, if it is partitioned.
         by : str
             Defaults to the user's name.
 
@@ -252,7 +252,7 @@ class OfficerEntries(LedgerReader):
         Raises
         ------
         SpecificationError
-            If there is no reason, or the ledger could not hold such names.
+            If there is no reason, or a name is invalid.
         BudgetError
             If the dataset has no budget, or the ledger cannot be written.
         """
@@ -268,7 +268,7 @@ class OfficerEntries(LedgerReader):
     def acknowledge(self, dataset: str, *, reason: str, by: str = "") -> int:
         """Let a dataset be opened again after attempts that did not end well.
 
-        Where none counts, nothing is written.
+        If no attempt counts, nothing is written.
 
         Parameters
         ----------
@@ -282,12 +282,12 @@ class OfficerEntries(LedgerReader):
         Returns
         -------
         int
-            How many attempts counted; those that still run end as they would have.
+            How many attempts counted; running ones end as before.
 
         Raises
         ------
         SpecificationError
-            If there is no reason, or the ledger could not hold a dataset of that name.
+            If there is no reason, or a dataset cannot have that name.
         BudgetError
             If the dataset has no budget, or the ledger cannot be written.
         """

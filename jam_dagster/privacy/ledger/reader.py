@@ -38,7 +38,7 @@ from jam_dagster.privacy.ledger.sqlite import LedgerFile
 
 
 class LedgerReader:
-    """A ledger as its readers see it; `Ledger` says what the parameters are."""
+    """The queries of a ledger; see `Ledger` for the parameters."""
 
     def __init__(
         self, url_or_path: str | os.PathLike[str], *, clock: Callable[[], datetime] = utc_now
@@ -51,12 +51,12 @@ class LedgerReader:
 
     @property
     def location(self) -> str:
-        """Where the ledger lies, without a password, as it was given where that names variables."""
+        """The ledger's location as it is shown: without a password, with the names of variables."""
         return self._backend.location
 
     @property
     def place(self) -> str:
-        """Where the ledger lies, without a password, with what variables hold: not to be shown."""
+        """The ledger's location with variables expanded, without a password; do not show it."""
         return self._backend.place
 
     @property
@@ -66,17 +66,17 @@ class LedgerReader:
 
     @property
     def file(self) -> Path | None:
-        """The file that it is; None for a database on a server."""
+        """The ledger's file; None for a database on a server."""
         return self._backend.path if isinstance(self._backend, LedgerFile) else None
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was ever granted here, be it that there is no ledger."""
+        """Whether no budget was ever granted here; also true if there is no ledger."""
         return not self.datasets()
 
     @property
     def moved_to(self) -> str:
-        """Where the ledger goes on, without a password; empty where it goes on here."""
+        """The place the ledger has moved to, without a password; empty if it has not moved."""
         if not self.exists:
             return ""
         with self._backend.reading() as connection:
@@ -88,7 +88,7 @@ class LedgerReader:
         Raises
         ------
         BudgetError
-            If it is no ledger, or cannot be read.
+            If it is not a ledger, or cannot be read.
         """
         if not self.exists:
             return ()
@@ -102,12 +102,12 @@ class LedgerReader:
             return tuple(names.scalars())
 
     def balance(self, dataset: str) -> Balance:
-        """Return what a dataset was granted and where it went.
+        """Return the balance of a dataset.
 
         Raises
         ------
         SpecificationError
-            If the ledger could not hold a dataset of that name.
+            If a dataset cannot have that name.
         BudgetError
             If there is no ledger, or the dataset has no budget.
         """
@@ -117,7 +117,7 @@ class LedgerReader:
             return known_balance(connection, self.location, dataset, at)
 
     def balance_after(self, event: Event) -> Balance:
-        """Return the balance of an event's dataset as it was right after the event."""
+        """Return the balance of an event's dataset right after the event."""
         with self._backend.reading() as connection:
             return known_balance(
                 connection, self.location, event.dataset, event.at, through=event.seq
@@ -129,7 +129,7 @@ class LedgerReader:
         Raises
         ------
         SpecificationError
-            If the ledger could not hold a dataset of that name.
+            If a dataset cannot have that name.
         BudgetError
             If there is no ledger.
         """
@@ -140,9 +140,9 @@ class LedgerReader:
             return read(connection, *conditions)
 
     def approved(self, dataset: str) -> tuple[Event, ...]:
-        """Return the approvals of a dataset under which nothing is reserved yet, in their order.
+        """Return the approvals of a dataset without a reservation yet, in their order.
 
-        Those of all partitions of a release are always among them.
+        Approvals of all partitions of a release are always included.
 
         Raises
         ------
@@ -154,12 +154,12 @@ class LedgerReader:
             return not_reserved_yet(connection, dataset)
 
     def open_attempts(self, dataset: str) -> list[Access]:
-        """Return the attempts of a dataset that count: not ended well, nor acknowledged.
+        """Return the attempts of a dataset that count: neither ended well nor acknowledged.
 
         Raises
         ------
         SpecificationError
-            If the ledger could not hold a dataset of that name.
+            If a dataset cannot have that name.
         BudgetError
             If there is no ledger, or the dataset has no budget.
         """
@@ -170,7 +170,7 @@ class LedgerReader:
             return open_attempts(connection, balance, at)
 
     def release(self, key: ReleaseKey) -> Release | None:
-        """Return what was last reserved for a release, or None if it was never opened here."""
+        """Return the last reservation of a release, or None if it was never opened here."""
         if not self.exists:
             return None
         with self._backend.reading() as connection:
@@ -189,14 +189,14 @@ class LedgerReader:
         for event in self.events(dataset):
             if event.key is not None and event.moves_amount:
                 journals.setdefault(event.key, []).append(event)
-        return tuple(self._release(key, states_of(said)) for key, said in journals.items())
+        return tuple(self._release(key, states_of(its)) for key, its in journals.items())
 
     def _release(self, key: ReleaseKey, states: Mapping[str, ShareState]) -> Release:
         reserved = {share: rho_reserving(state.reserved) for share, state in states.items()}
         return Release(self._backend, key, reserved, by=actor(""), clock=self._clock)
 
     def issued(self, key: ReleaseKey, digest: str) -> Event | None:
-        """Return what was written down of a release's certificate; None if nothing was."""
+        """Return the ledger entry of a release's certificate, or None."""
         with self._backend.reading() as connection:
             return next(iter(issued(connection, key, digest)), None)
 
@@ -217,9 +217,9 @@ class LedgerReader:
     def verify(self) -> Verification:
         """Prove that the journal was not altered and that the balances follow from it.
 
-        Replays every event in Python against the ledger's rules, and compares the outcome with
-        the balances that the database gives; so the journal of attempts. A journal whose last
-        events were cut off is whole in itself: keep the returned `head` elsewhere to notice that.
+        Replays every event in Python against the ledger's rules, and compares the result with the
+        balances of the database; the journal of attempts likewise. The replay cannot detect that
+        the last events were cut off: keep the returned `head` elsewhere to detect that.
 
         Raises
         ------
@@ -249,5 +249,5 @@ def actor(by: str) -> str:
     try:
         return check_name(getpass.getuser(), "the user")
     except (OSError, KeyError, SpecificationError):
-        # A container may run under a user that has no name, or none that can be written.
+        # A container may run under a user without a name, or with one that cannot be written.
         return ""

@@ -22,7 +22,7 @@ from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 
 class RunEntries(LedgerReader):
-    """What a run does with a ledger."""
+    """The ledger entries of a run; see `Ledger`."""
 
     def open_release(
         self,
@@ -34,24 +34,24 @@ class RunEntries(LedgerReader):
         run_id: str = "",
         by: str = "",
     ) -> Release:
-        """Reserve all that a release may spend, or return what was reserved for it before.
+        """Reserve the whole price of a release, or return its earlier reservation.
 
-        A release that was closed before anything was charged is opened again. A reservation for
-        the same release under another specification is returned and closed if nothing was charged
-        to it, so that correcting a mistake strands nothing; what was charged is never touched.
+        A release that was closed without a charge is opened again. An uncharged reservation of the
+        same release under another specification is returned and closed, so that correcting a
+        mistake costs nothing; charged amounts are never touched.
 
         Parameters
         ----------
         key : ReleaseKey
-            Which release. A key that was opened before is returned as it is, free.
+            The release. The reservation of a key that was opened before is returned, free.
         shares : mapping of str to float
             Rho to reserve for each part of the release, such as ``"mechanism"`` and
             ``"evaluation"``; a reservation is a budget and is rounded down.
         neighbours : Neighbours
-            Whom the release protects: the same for all releases of a dataset.
+            The neighbours that the release protects: the same for all releases of a dataset.
         source : str
-            What the release reads, as `source_binding` has it. A new reservation is bound to it,
-            and one that was made without is bound when it goes on; empty where nobody says.
+            The `source_binding` of the table it reads. A new reservation is bound to it, and an
+            unbound one is bound when it goes on; empty if the source is not given.
         run_id, by : str
             Written in the journal; `by` defaults to the user's name.
 
@@ -60,15 +60,15 @@ class RunEntries(LedgerReader):
         SpecificationError
             If a share is not a positive amount, or the release was opened with other shares.
         BudgetExceededError
-            If the shares do not fit into what is left; nothing is reserved.
+            If the shares do not fit into the remaining budget; nothing is reserved.
         SourceBindingError
             If the release is bound to another source; or if, under replace-one neighbours, other
-            releases of its dataset and partition are, and several were not granted.
+            releases of its dataset and partition are, and the grant allows only one.
         NotApprovedError
             If releases of the dataset wait for approval, and this one is not approved.
         BudgetError
-            If there is no ledger, or the dataset has no budget, with how to grant one; if its
-            releases protect other neighbours, whose amounts of rho do not add up with these; or if
+            If there is no ledger, or the dataset has no budget, with the command that grants one;
+            if its releases protect other neighbours, so that amounts of rho do not add up; or if
             the clock is behind the last entry.
         """
         units = share_units(shares)
@@ -88,7 +88,7 @@ class RunEntries(LedgerReader):
         neighbours: Neighbours = REPLACE_ONE,
         source: str = "",
     ) -> None:
-        """Raise as `open_release` would, and write nothing.
+        """Raise the errors of `open_release`, and write nothing.
 
         Raises
         ------
@@ -102,7 +102,7 @@ class RunEntries(LedgerReader):
     def check_source(
         self, key: ReleaseKey, source: str, *, neighbours: Neighbours = REPLACE_ONE
     ) -> None:
-        """Raise unless a release that was reserved may read a source; write nothing.
+        """Raise unless a reserved release may read a source; write nothing.
 
         Raises
         ------
@@ -137,22 +137,22 @@ class RunEntries(LedgerReader):
         at = ledger_time(connection, self._clock)
         opening = plan_opening(connection, self.location, key, units, at, neighbours, source)
         late = clock_fault(connection, self._clock, self.location)
-        # What is reserved already counts where it was, whatever the time.
+        # An existing reservation keeps its period, whatever the time.
         if late and not opening.there:
             raise BudgetError(late)
         return at, opening
 
     @contextmanager
     def claim(self, key: ReleaseKey) -> Iterator[None]:
-        """Let one run at a time draw for a release; a run that was killed lets go at once.
+        """Let one run at a time draw for a release; a killed run releases its claim at once.
 
-        Two runs at once could pay for nothing that was not reserved, but each would take the
-        other's draws for lost, and neither would end with a whole transcript.
+        Two concurrent runs could not overspend the reservation, but each would take the other's
+        draws for lost, and neither would end with a whole transcript.
 
         Parameters
         ----------
         key : ReleaseKey
-            Which release.
+            The release.
 
         Raises
         ------
@@ -163,22 +163,22 @@ class RunEntries(LedgerReader):
             if not taken:
                 raise BudgetError(
                     f"another run is drawing for {key} of dataset {key.dataset!r}. Wait until it "
-                    "has ended and run again: what it paid for is then there for nothing"
+                    "has ended and run again: its paid draws are then reused without a charge"
                 )
             yield
 
     @contextmanager
     def opening(self, key: ReleaseKey, *, run_id: str = "", by: str = "") -> Iterator[str]:
-        """Journal an attempt to open the private data of a release; it ends well, or counts.
+        """Journal an attempt to open the private data of a release; it counts until it ends well.
 
-        On entry the attempt is durable. It ends where the block does; an exception, an interrupt
-        or a kill leaves it open, and after as many as the officer granted nothing of the dataset
-        is opened until `acknowledge`. Attempts that are still running count as well.
+        On entry the attempt is durable. It ends with the block; an exception, an interrupt or a
+        kill leaves it open. Once the granted number of attempts is open, the dataset stays closed
+        until `acknowledge`. Running attempts count as well.
 
         Parameters
         ----------
         key : ReleaseKey
-            For which release.
+            The release.
         run_id, by : str
             Written in the journal of attempts; `by` defaults to the user's name.
 
@@ -207,17 +207,17 @@ class RunEntries(LedgerReader):
             end_attempt(connection, attempt, at=ledger_time(connection, self._clock))
 
     def certify(self, key: ReleaseKey, digest: str, *, run_id: str, by: str = "") -> None:
-        """Write down that a certificate was issued for a release, once for each digest.
+        """Journal that a certificate was issued for a release, once for each digest.
 
         Parameters
         ----------
         key : ReleaseKey
             A release that was reserved here.
         digest : str
-            Of the certificate; see `jam_dagster.certificates.Certificate.digest`.
+            The certificate's digest; see `jam_dagster.certificates.Certificate.digest`.
         run_id, by : str
-            Written in the journal; `by` defaults to the user's name. Where nothing in the run's
-            name is random, the entry's hash tells when it was written.
+            Written in the journal; `by` defaults to the user's name. A run id without a random
+            part lets the entry's hash reveal its time.
 
         Raises
         ------
