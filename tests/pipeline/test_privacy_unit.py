@@ -160,7 +160,7 @@ def test_an_attribute_identifies_nobody() -> None:
 def test_a_split_table_protects_records_only() -> None:
     split = SplitSource(source_from_config("a.csv"), "sex", "F", 0.5, 0.1)
     for privacy in ({"unit": UnitSpec("who")}, {"neighbours": "add_remove"}):
-        with pytest.raises(SpecificationError, match="a split table protects single records"):
+        with pytest.raises(SpecificationError, match="a split table protects only single records"):
             ReleaseSpec(
                 "people",
                 "people",
