@@ -286,7 +286,7 @@ def _synthesize(
         if certificate.withdrawn is not None:
             tell(
                 f"Warning: the certificate of this release stands no longer. "
-                f"{certificate.withdrawn.told}"
+                f"{certificate.withdrawn.sentence}"
             )
         # Rendering brings jinja2, for which research need not wait.
         folder.write_certificate(certificate, page=request.noise == "exact" or request.wants_report)
