@@ -90,7 +90,7 @@ class Calibrated:
             yield batch
 
     def forget(self) -> None:
-        """Drop the intermediate tables, whose memory may exceed the model's."""
+        """Drop the intermediate tables, which may exceed the model's memory."""
         self._sums.clear()
         self._conditionals.clear()
 

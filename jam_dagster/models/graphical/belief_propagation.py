@@ -1,7 +1,7 @@
 """Clique beliefs that stay calibrated while potentials change.
 
 Mirror descent changes the log potentials a little hundreds of times. Propagating from scratch
-would need logarithms (potentials reach a thousand, whose exponential is no number) of every cell;
+would need logarithms of every cell (the exponential of a potential of a thousand overflows);
 here the beliefs of the last step are multiplied by the exponential of the change.
 """
 

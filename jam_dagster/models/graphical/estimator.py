@@ -1,4 +1,4 @@
-"""What every fit of the graphical model offers, and how it weighs measurements."""
+"""The protocol of estimators of the graphical model, and their weighting of measurements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jam_dagster.models.measurement import Measurement
 EstimatorName = Literal["accelerated", "mirror_descent", "mbi"]
 
 Weighting = Literal["alike", "noise"]
-"""How a fit weighs measurements: all alike, or each by one over the variance of its noise."""
+"""The weighting of measurements in a fit: equal, or by one over the variance of their noise."""
 
 WINDOW = 15
 """Steps over which the tolerance asks for improvement."""
@@ -20,7 +20,7 @@ WINDOW = 15
 
 @dataclass(frozen=True)
 class Convergence:
-    """How a fit ended.
+    """The convergence of a fit.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Convergence:
 
 
 class Estimator(Protocol):
-    """Fits the model anew after every measurement, from where the last fit ended."""
+    """Refits the model after every measurement, from the end of the last fit."""
 
     @property
     def model(self) -> FittedModel:

@@ -27,7 +27,7 @@ def make_estimator(
     name
         ``accelerated``: mirror descent with Barzilai-Borwein steps that ends by `tolerance`.
         ``mirror_descent``: Private-PGM's own line search, always `iterations` steps.
-        ``mbi``: the same in Private-PGM's package, compiled anew for every round.
+        ``mbi``: the same in Private-PGM's package, compiled again for every round.
     domain
         The attributes. Its impossible combinations are fixed zeros of the model.
     total

@@ -40,7 +40,7 @@ LIBRARY = Path(__file__).with_name("_kernels.so")
 
 
 class Mode(IntEnum):
-    """What an operation does with its table."""
+    """The role of an operation's table."""
 
     READ = 0
     """Leave it as it is; the targets receive the sums of table times sources."""

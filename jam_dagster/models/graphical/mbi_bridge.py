@@ -83,7 +83,7 @@ def estimate(
     warm_start: FittedModel | None = None,
     weights: Sequence[float] | None = None,
 ) -> FittedModel:
-    """Fit the model of maximum entropy whose marginals are closest to the measurements.
+    """Fit the maximum-entropy model with marginals closest to the measurements.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def estimate(
     iterations
         Mirror descent steps, rounded up to a multiple of 50.
     warm_start
-        A model whose potentials to start from; its cliques must lie inside the measured ones.
+        A model with the initial potentials; its cliques must lie inside the measured ones.
     weights
         Of the measurements, w; all one by default.
 
@@ -108,7 +108,7 @@ def estimate(
 
     Notes
     -----
-    mbi orders messages by sets of cliques. Attributes go to it as integers, whose hashes are the
+    mbi orders messages by sets of cliques. Attributes go to it as integers, as their hashes are the
     same in every process; with names the result would depend on the hash seed.
     """
     if not measurements:

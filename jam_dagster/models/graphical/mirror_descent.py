@@ -318,7 +318,7 @@ def _barzilai_borwein(
 
 
 def _longest(beliefs: Beliefs, direction: Table) -> float:
-    """Return the longest step in a direction whose effect on a cell can be represented."""
+    """Return the longest step in a direction with a representable effect on each cell."""
     largest = np.maximum.reduceat(np.abs(direction), beliefs.cells[:-1])
     most, together = float(largest.max()), float(largest.sum())
     return min(LONGEST_STEP / most, LONGEST_STEPS / together) if most > 0.0 else math.inf

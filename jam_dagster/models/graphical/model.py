@@ -90,7 +90,7 @@ class FittedModel:
         potentials: Mapping[Clique, np.ndarray],
         calibrated: Calibrated,
     ) -> FittedModel:
-        """Return a model whose beliefs are known, so that nothing need be propagated."""
+        """Return a model with known beliefs, without propagation."""
         model = cls(domain, float(total), potentials)
         vars(model).update(tree=calibrated.tree, routes=calibrated.routes, calibrated=calibrated)
         return model
@@ -138,7 +138,7 @@ class FittedModel:
 
     @cached_property
     def routes(self) -> Routes:
-        """How marginals are gathered from the tree."""
+        """The plan for gathering marginals from the tree."""
         return Routes(self.tree)
 
     @cached_property
@@ -292,7 +292,7 @@ class FittedModel:
     def sample(
         self, rows: int, rng: np.random.Generator, where: Where | None = None
     ) -> EncodedTable:
-        """Draw a table whose marginals follow the model's as closely as whole rows can.
+        """Sample a table with marginals as close to the model's as whole rows allow.
 
         Parameters
         ----------

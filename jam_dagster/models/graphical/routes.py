@@ -1,4 +1,4 @@
-"""How marginals are gathered from a junction tree, planned over masks before any table is made."""
+"""Plans for gathering marginals from a junction tree, made over masks before any table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from jam_dagster.models.graphical.junction_tree import JunctionTree, bits, cells_of
 
 SHARED = 10
-"""How many of the marginals asked for use the conditional of a single attribute, about."""
+"""Approximate number of requested marginals that use the conditional of a single attribute."""
 
 
 class Step(NamedTuple):

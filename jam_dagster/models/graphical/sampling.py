@@ -22,7 +22,7 @@ _BLOCK_CELLS = 1 << 20
 
 @dataclass(frozen=True)
 class SamplingDistance:
-    """How far a sampled table is from the model that it was sampled from.
+    """The distance of a sampled table from its model.
 
     It is the error of rounding expectations to whole rows. It says nothing about the data that the
     model was fitted to, and it costs no budget.
@@ -71,7 +71,7 @@ def sampling_distance(
     if not wanted or not table.records or not model.total:
         raise InputError(
             "There is nothing to compare: give at least one clique, a table with rows and a model"
-            " whose total is not zero."
+            " with a total above zero."
         )
     scale = table.records / model.total
     counts, expected = table.marginals(wanted), model.marginals(wanted)
@@ -114,7 +114,7 @@ def sample_codes(
     point of each (stratified sampling), so the count of every run of cells, be it one cell or all
     cells with one value of the first attribute, is within two of its expectation. The points are
     independent: one common offset (systematic sampling) would give all rows one value of an
-    attribute whose cells recur with the period of the strata.
+    attribute with cells that recur with the period of the strata.
 
     Time is linear in the rows, times the number of cliques, and in the cells of the groups that
     occur. Beside the codes, memory is about eight arrays of `rows` numbers and three of the cells

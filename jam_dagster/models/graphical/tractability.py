@@ -1,8 +1,8 @@
-"""Which candidates the model could take on, kept from round to round.
+"""The tractable candidates of a model, kept from round to round.
 
 A candidate inside a clique of the model costs nothing. Any other one fits if the junction tree of
 the measured cliques, the declared impossible combinations and itself stays within the limit
-(Algorithm 2, line 6). One triangulation for each candidate would tell; this is much less work:
+(Algorithm 2, line 6). One triangulation for each candidate would suffice; this is much less work:
 
 - The junction tree depends on the graph alone, and a candidate adds to it a clique on those of its
   attributes that are not adjacent to all its others. Candidates with the same such attributes
@@ -43,7 +43,7 @@ Numbers = npt.NDArray[np.intp]
 
 WORD = 64
 PART = 12
-"""Attributes whose cells are looked up at once; a table of 2**PART floats fits fast memory."""
+"""Attributes per lookup of cells; a table of 2**PART floats fits fast memory."""
 LARGEST_CELLS = 2**53 - 1
 """Numbers of cells up to this are exact as floats; a larger model (64 PiB) fits no limit."""
 BLOCK_BYTES = 2**20
@@ -174,7 +174,7 @@ class _Sets:
         return np.ascontiguousarray(rows.T, dtype=np.uint64)
 
     def pack(self, members: Flags) -> Words:
-        """Return the sets whose members are marked, shape ``(n, attributes)``, as words."""
+        """Return sets of marked members, shape ``(n, attributes)``, as words."""
         padded = np.zeros((len(members), self.count * WORD), dtype=bool)
         padded[:, : members.shape[1]] = members
         rows = np.packbits(padded, axis=1, bitorder="little").view("<u8")
