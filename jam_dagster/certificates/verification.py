@@ -194,12 +194,12 @@ def _refitted(held: Held) -> Finding:
     def faults() -> Iterator[str]:
         if held.refit is not None and not held.refit.closest[0] <= held.tolerance:
             yield (
-                f"the stored model is not the one that the transcript gives: {said()}"
+                f"the stored model is not the one that the transcript gives: {summary()}"
                 if math.isfinite(held.refit.closest[0])
                 else "the stored model is over other marginals than the transcript's"
             )
 
-    def said() -> str:
+    def summary() -> str:
         if held.refit is None:
             return ""
         apart, processor = held.refit.closest
@@ -211,7 +211,7 @@ def _refitted(held: Held) -> Finding:
             f"{tolerance:g} allowed{here}{'' if processor else other}"
         )
 
-    found = _found(name, faults, said)
+    found = _found(name, faults, summary)
     if not found.passed or found.message:
         return found
     return _not_checked(name, "the model needs public data; verify with --public TABLE")
@@ -291,15 +291,17 @@ def _outcomes(held: Held) -> Finding:
     found: list[Outcomes] = []
 
     def faults() -> Iterator[str]:
-        said = held.certificate
-        found.append(compare_outcomes(said.draws, said.entries, held.transcript, held.errors))
+        certificate = held.certificate
+        found.append(
+            compare_outcomes(certificate.draws, certificate.entries, held.transcript, held.errors)
+        )
         yield from found[0].faults
 
-    def said() -> str:
+    def summary() -> str:
         gone = f"; {found[0].gone} were stored, and are listed as lost" if found[0].gone else ""
         return f"{found[0].compared} as they were stored{gone}"
 
-    finding = _found(name, faults, said)
+    finding = _found(name, faults, summary)
     if not finding.passed or not (found[0].unknown or found[0].unnamed):
         return finding
     why = []
@@ -329,33 +331,33 @@ def _file_check(held: Held, name: str) -> Callable[[], Iterator[str]]:
 
 
 def _domain_faults(held: Held) -> Iterator[str]:
-    said, found = held.certificate.domain, held.domain
-    if found.digest != said.digest:
+    stated, found = held.certificate.domain, held.domain
+    if found.digest != stated.digest:
         yield "the domain file holds another domain"
-    if found.identified_from != said.identified_from:
+    if found.identified_from != stated.identified_from:
         yield "the domain has another origin than the certificate states"
-    if len(found.names) != said.attributes:
+    if len(found.names) != stated.attributes:
         yield "the domain has another number of attributes"
 
 
 def _transcript_faults(held: Held) -> Iterator[str]:
-    said, found = held.certificate, held.transcript
+    stated, found = held.certificate, held.transcript
     same = {
-        "mechanism": (said.mechanism, found.mechanism),
-        "settings": (dict(said.parameters), dict(found.parameters)),
-        "domain": (said.domain.digest, found.domain_digest),
-        "number of records": (said.records, found.records),
-        "neighbours": (said.neighbours, found.neighbours),
-        "noise": (said.noise, found.noise),
+        "mechanism": (stated.mechanism, found.mechanism),
+        "settings": (dict(stated.parameters), dict(found.parameters)),
+        "domain": (stated.domain.digest, found.domain_digest),
+        "number of records": (stated.records, found.records),
+        "neighbours": (stated.neighbours, found.neighbours),
+        "noise": (stated.noise, found.noise),
         "list of draws": (
-            [one.call for one in said.draws if one.share == MECHANISM_SHARE],
+            [one.call for one in stated.draws if one.share == MECHANISM_SHARE],
             list(found.calls),
         ),
-        "measurements": (said.sampling.measurements, measurements_hash(found).hexdigest()),
-        "number of rows": (said.sampling.rows, found.records),
+        "measurements": (stated.sampling.measurements, measurements_hash(found).hexdigest()),
+        "number of rows": (stated.sampling.rows, found.records),
     }
     if found.workload_digest:
-        workload = Workload.specified(held.domain, said.specification["workload"])
+        workload = Workload.specified(held.domain, stated.specification["workload"])
         same["workload"] = (workload.digest, found.workload_digest)
     for name, (one, other) in same.items():
         if one != other:
@@ -363,7 +365,7 @@ def _transcript_faults(held: Held) -> Iterator[str]:
     paid = sum(call.rho for call in found.calls)
     if not math.isclose(found.rho_spent, paid, rel_tol=1e-9, abs_tol=1e-15):
         yield "the transcript has spent another amount than the price of its draws"
-    if not math.isclose(found.rho_budget, said.asked.shares[MECHANISM_SHARE], rel_tol=1e-9):
+    if not math.isclose(found.rho_budget, stated.asked.shares[MECHANISM_SHARE], rel_tol=1e-9):
         yield "the transcript had another budget than the mechanism's share"
     if found.releasable != (found.noise == "exact"):
         yield "the transcript's `releasable` contradicts the name of its noise"

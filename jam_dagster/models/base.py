@@ -23,7 +23,7 @@ class Model(Protocol):
 
     @property
     def total(self) -> float:
-        """The number of records that the model stands for; marginals sum to it."""
+        """The number of records of the model; marginals sum to it."""
 
     @property
     def records(self) -> int:

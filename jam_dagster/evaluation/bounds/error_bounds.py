@@ -156,11 +156,11 @@ def error_bounds(
     worth = bounds.copy()
     for whole, part in pairs:
         worth[whole] = max(worth[whole], worth[part])
-    selected, rounds, asked = _bound_by_selections(
+    selected, rounds, was_candidate = _bound_by_selections(
         rule, transcript, domain, workload, closure, answers, failure["selections"], worth
     )
     for whole, part in reversed(pairs):
-        asked[part] |= asked[whole]
+        was_candidate[part] |= was_candidate[whole]
         if selected[whole] < selected[part]:
             selected[part], rounds[part] = selected[whole], rounds[whole]
     found = tuple(
@@ -173,7 +173,7 @@ def error_bounds(
         for clique, held, within, bound, by_choice, done in zip(
             closure,
             np.isfinite(measured),
-            asked,
+            was_candidate,
             bounds.tolist(),
             selected.tolist(),
             rounds,
@@ -260,7 +260,7 @@ def _bound_by_selections(
     number_of = {clique: number for number, clique in enumerate(closure)}
     bounds = np.full(len(closure), np.inf)
     rounds: list[int | None] = [None] * len(closure)
-    asked = np.zeros(len(closure), dtype=bool)
+    was_candidate = np.zeros(len(closure), dtype=bool)
     estimator = estimator_of(transcript, domain)
     selections = rule.selections(transcript, domain, workload)
     for done, selection in zip(transcript.rounds, selections, strict=True):
@@ -271,7 +271,7 @@ def _bound_by_selections(
                 "workload."
             )
         numbers = [number_of[clique] for clique in selection.cliques] if selection else []
-        asked[numbers] = True
+        was_candidate[numbers] = True
         if done.measurement is None:
             continue
         if selection is not None:
@@ -297,7 +297,7 @@ def _bound_by_selections(
                     if bound < bounds[number]:
                         bounds[number], rounds[number] = bound, done.index
         estimator.add(done.measurement)
-    return bounds, rounds, asked
+    return bounds, rounds, was_candidate
 
 
 def _error_seen(

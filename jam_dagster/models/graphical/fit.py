@@ -1,4 +1,4 @@
-"""An estimator by its name."""
+"""Construction of an estimator by its name."""
 
 from __future__ import annotations
 

@@ -116,8 +116,8 @@ class ProductMixture:
 
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
         """Return many marginals; see `marginal`."""
-        asked = [tuple(names) for names in cliques]
-        for names in asked:
+        requested = [tuple(names) for names in cliques]
+        for names in requested:
             self._check(names)
         places = self.domain.positions
         # With several threads the last digits depend on how many there are.
@@ -126,7 +126,7 @@ class ProductMixture:
                 names: expected([self.tables[places[name]] for name in names]) * self.total
                 if names
                 else np.array(float(self.total))
-                for names in asked
+                for names in requested
             }
 
     def _check(self, names: Clique) -> None:
