@@ -21,6 +21,9 @@ PACKAGES = {
 }
 """The page's name of every package or module whose names are public."""
 
+IN_PARTS = {"jam_dagster.privacy.Ledger"}
+"""Classes whose methods stand in several files: their entries show inherited ones."""
+
 
 def public_names(module: ModuleType) -> list[str]:
     """Return what a module offers: what ``__all__`` lists, or the classes that it defines."""
@@ -43,12 +46,20 @@ def _defined(one: object, module: ModuleType) -> bool:
     return isinstance(one, type) and one.__module__ == module.__name__
 
 
+def _with_inherited(entry: str) -> str:
+    """Return an entry that shows inherited methods, for a class of `IN_PARTS`."""
+    if entry.removeprefix("::: ") not in IN_PARTS:
+        return entry
+    return f"{entry}\n    options:\n      inherited_members: true"
+
+
 def package_page(name: str) -> str:
     """Return the page of a package: its docstring, and one entry for each public name."""
     path = PACKAGES[name]
     module = import_module(path)
     entries = [f"::: {path}.{one}" for one in public_names(module)]
     entries += [f"::: {one}" for one in _more(name, entries)]
+    entries = [_with_inherited(entry) for entry in entries]
     # What people wrote for readers comes first where somebody searches.
     rank = "---\nsearch: {boost: 0.5}\n---"
     head = [rank, f"# `{path}`", (module.__doc__ or "").strip()]

@@ -272,7 +272,7 @@ def test_a_failing_step_leaks_no_value(
     # One line instead of a traceback, whose frames would show more than its message does.
     assert isinstance(result.exception, SystemExit)
     assert result.exit_code == 1
-    assert lines(result)[-1].startswith(f"jam-dagster: {step} failed; how is withheld")
+    assert lines(result)[-1].startswith(f"jam-dagster: {step} failed; the cause is withheld")
     _assert_nothing_leaked(result.stdout, result.stderr)
 
 

@@ -41,7 +41,7 @@ def test_private_copies_are_listed(run: Run) -> None:
     rows = {line.split("  ")[0]: line for line in told.stdout.splitlines()}
     assert "yearly, edition 1" in rows[str(ended)]
     assert "to go from" in rows[str(ended)]
-    assert "needs it to go on" in rows[str(needed)]
+    assert "needs it to resume" in rows[str(needed)]
     assert "not a private table" in rows["private/other.key"]
     assert "3 files" in told.stderr
     assert "SENTINEL" not in told.output

@@ -275,7 +275,7 @@ def test_the_officer_grants_more_attempts(run: Run) -> None:
     assert run(*grant, "--delta", 1e-9, "--attempts", 0).exit_code == 2
     assert run(*synthesize(*RELEASE, *OFF, private="nobody.csv")).exit_code == 2
     assert run(*REBIND, "a typo in the path").exit_code == 0
-    assert "as many attempts to open" in run(*synthesize(*RELEASE, *OFF)).stderr
+    assert "the granted number of attempts to open" in run(*synthesize(*RELEASE, *OFF)).stderr
     assert run(*grant, "--delta", 1e-9, "--attempts", 2).exit_code == 0
     assert run(*synthesize(*RELEASE, *OFF)).exit_code == 0
 

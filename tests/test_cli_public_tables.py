@@ -127,7 +127,7 @@ def test_what_weighs_records_takes_no_named_tables(run: Run) -> None:
     plan = ("plan", *public, "--domain", "domain.json", "--epsilon", "1", "--degree", "2")
     result = run(*plan, "--mechanism", "pmw_pub", "--setting", "rounds=2")
     assert result.exit_code == 2
-    assert "pmw_pub weighs the records of one public table" in " ".join(result.stderr.split())
+    assert "pmw_pub weights the records of one public table" in " ".join(result.stderr.split())
 
 
 def test_a_path_that_looks_like_a_name_and_a_table(run: Run) -> None:

@@ -1,6 +1,6 @@
-"""The papers' figures: mechanisms on splits at every epsilon, and what came of it.
+"""The papers' figures: mechanisms on splits at every epsilon, and their results.
 
-What `jam-dagster benchmark` runs, and the benchmark job of `jam_dagster.pipeline`.
+The code behind `jam-dagster benchmark` and the benchmark job of `jam_dagster.pipeline`.
 """
 
 from jam_dagster.benchmark.data import Split, SplitFiles

@@ -1,4 +1,4 @@
-"""Axes of a benchmark's figures: what they reach from and to, their ticks, places on them."""
+"""Axes of a benchmark's figures: their ends, ticks and positions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 WIDTH, HEIGHT = 300, 210
-"""Of a panel, without what stands beside it, in pixels."""
+"""Size of a panel without its margins, in pixels."""
 
 _GAP = 13.0
 # Steps of a decade, from few to many ticks.
@@ -25,7 +25,7 @@ class Axis:
     Parameters
     ----------
     title
-        What it shows, and in which unit.
+        Title with the unit.
     low, high
         Its ends.
     log
@@ -39,16 +39,16 @@ class Axis:
 
     @classmethod
     def around(cls, title: str, values: Iterable[float], *, log: bool = True) -> Axis:
-        """Return an axis that holds some values with a little room; a linear one from 0 on.
+        """Return an axis for some values with a margin; a linear one begins at 0.
 
         Parameters
         ----------
         title
-            What it shows.
+            Title of the axis.
         values
-            At least one; all positive where it is logarithmic.
+            At least one; all positive on a logarithmic axis.
         log
-            Whether it is.
+            Whether it is logarithmic.
         """
         held = [float(one) for one in values]
         low, high = min(held), max(held)
@@ -58,13 +58,13 @@ class Axis:
         return cls(title, low / room, high * room)
 
     def share(self, value: float) -> float:
-        """Return where a value is between both ends, from 0 to 1."""
+        """Return the position of a value between both ends, from 0 to 1."""
         if self.log:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[float] | None:
-        """Return round values to mark, at least four where there are so many; None: as usual."""
+        """Return at least four round values to mark; None for the default ticks."""
         if not self.log:
             return None
         made: list[float] = []
@@ -77,7 +77,7 @@ class Axis:
         return made or [float(f"{self.high:.2g}")]
 
     def scale(self) -> alt.Scale:
-        """Return it for a chart."""
+        """Return the axis of a chart."""
         import altair as alt
 
         return alt.Scale(
@@ -88,7 +88,7 @@ class Axis:
         )
 
     def vertical(self, column: str) -> alt.Y:
-        """Return it as the vertical axis of a column."""
+        """Return the vertical axis of a column."""
         import altair as alt
 
         ticks = self.ticks()
@@ -98,7 +98,7 @@ class Axis:
 
 
 def with_places(rows: Sequence[Mapping[str, Any]], measure: str, *, log: bool) -> tuple[bool, str]:
-    """Return whether an axis can be logarithmic, and which values then have no place on it.
+    """Return whether an axis can be logarithmic, and a sentence on the values that it leaves out.
 
     Parameters
     ----------
@@ -107,13 +107,12 @@ def with_places(rows: Sequence[Mapping[str, Any]], measure: str, *, log: bool) -
     measure
         The column.
     log
-        Whether it is to be.
+        Whether a logarithmic axis is requested.
 
     Returns
     -------
     tuple of bool and str
-        False where it is not to be, or no value is positive; and a sentence on what is left out,
-        or nothing.
+        False if it is not requested, or no value is positive; and the sentence, or "".
     """
     known = [row for row in rows if row[measure] is not None]
     if not log or all(row[measure] <= 0 for row in known):
@@ -125,24 +124,24 @@ def with_places(rows: Sequence[Mapping[str, Any]], measure: str, *, log: bool) -
     ]
     if not off:
         return True, ""
-    told = "; ".join(dict.fromkeys(off))
-    return True, f" Left out, as a logarithmic axis has no place for 0: {told}."
+    listed = "; ".join(dict.fromkeys(off))
+    return True, f" Left out, as a logarithmic axis has no place for 0: {listed}."
 
 
 def placed(rows: Sequence[dict[str, Any]], measure: str, *, log: bool) -> list[dict[str, Any]]:
-    """Return the rows whose value is known, and has a place on the axis."""
+    """Return the rows with a known value that has a place on the axis."""
     return [row for row in rows if row[measure] is not None and (row[measure] > 0 or not log)]
 
 
 def spread(places: Sequence[float], height: float = HEIGHT) -> list[float]:
-    """Return where names stand, in pixels from the top, so that none covers another.
+    """Return positions of names, in pixels from the top, without overlaps.
 
     Parameters
     ----------
     places
-        Where they would stand.
+        The wanted positions.
     height
-        Of the panel.
+        Height of the panel.
     """
     order = sorted(range(len(places)), key=lambda one: places[one])
     made = list(places)

@@ -1,9 +1,9 @@
-"""Splits made from one table, as the JAM paper makes its own: a biased part plays the public table.
+"""Splits of one table as in the JAM paper: a biased part plays the public table.
 
-Two constructions. *Variable stratification* fixes how often one attribute takes one value among the
+Two constructions. *Variable stratification* fixes the share of one value of one attribute among the
 public and among the private rows (`jam_dagster.tables.stratified_split`). *Public error targeting*
-chooses public rows whose workload error, against the others, comes to a target
-(`error_targeted_split`). They are for experiments: the rows set aside are taken for public.
+chooses public rows with a target workload error against the others (`error_targeted_split`). They
+are for experiments: the sampled rows count as public.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def error_targeted_split(
     tolerance: float = 0.005,
     seed: int = 0,
 ) -> ConstructedSplit:
-    """Choose public rows whose workload error against the other rows comes to a target.
+    """Choose public rows with a target workload error against the other rows.
 
     Every record gets a score, the sum of random weights of its values and of its pairs of values,
     and the public rows are drawn without replacement with odds ``exp(tilt * score)``: without a
@@ -62,21 +62,21 @@ def error_targeted_split(
     bisection. The same random numbers serve all tilts (the Gumbel trick), so a slightly stronger
     one exchanges few rows, and the error moves in small steps.
 
-    The paper names the construction, and how its samples were found is not in its authors' code:
-    the tilt is a choice of this package. It shifts single values as well as relations.
+    The paper names the construction, but its authors' code does not contain it: the tilt is a
+    choice of this package. It shifts single values as well as relations.
 
     Parameters
     ----------
     table
         All records.
     target
-        The mean workload error that the public rows are to have, from 0 to 2.
+        The target mean workload error of the public rows, from 0 to 2.
     public_rows
-        How many they are; the others are private.
+        Number of public rows; the others are private.
     workload
-        What the error is of.
+        The workload of the error.
     tolerance
-        How far from the target the error may end.
+        Largest distance of the error from the target.
     seed
         Fixes weights and draws.
 
@@ -85,8 +85,8 @@ def error_targeted_split(
     SpecificationError
         If a parameter is out of range.
     InputError
-        If no tilt reaches the target: a random sample is further from the others already, or the
-        strongest tilt is not far enough. No message holds a value of the table or a count.
+        If no tilt reaches the target: the error of a random sample is larger, or that of the
+        strongest tilt smaller. No message holds a value of the table or a count.
     """
     if not 0 < target < 2:
         raise SpecificationError(f"the target error must be between 0 and 2, got {target!r}")
@@ -155,17 +155,17 @@ def _scores(table: EncodedTable, rng: np.random.Generator) -> npt.NDArray[np.flo
 def write_split(
     folder: Path, private: EncodedTable, public: EncodedTable, how: Mapping[str, Any]
 ) -> None:
-    """Write a split as the JAM authors publish theirs: codes, and how many values there are.
+    """Write a split in the JAM authors' form: codes, and the number of values.
 
     Parameters
     ----------
     folder
         Made where there is none: ``domain.json``, ``priv.csv``, ``pub.csv``, and ``split.json``
-        with `how`. A benchmark that is given the folder above it knows the split by its name.
+        with `how`. A benchmark on the parent folder finds the split by its name.
     private, public
         The tables.
     how
-        What the split was made of.
+        The construction of the split.
 
     Raises
     ------
@@ -180,5 +180,5 @@ def write_split(
         codes = pd.DataFrame(dict(zip(table.domain.names, table.columns, strict=True)))
         write_whole(folder / f"{name}.csv", codes.to_csv(index=False).encode(), mode=OWNER_ONLY)
     sizes = json.dumps(table.domain.sizes, indent=1)
-    # Last: where it stands, the split is whole.
+    # Written last: if it exists, the split is whole.
     write_whole(folder / "domain.json", sizes.encode())

@@ -1,4 +1,4 @@
-"""The tables that a benchmark runs on: a private and a public one over one domain, by name."""
+"""The splits of a benchmark: a private and a public table over one domain, by name."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Split:
     Parameters
     ----------
     name
-        By which results are told apart.
+        Its name in results.
     private, public
-        The tables; None where there is no public one.
+        The tables; None without a public one.
     """
 
     name: str
@@ -53,9 +53,9 @@ class Split:
 
     @cached_property
     def fingerprint(self) -> str:
-        """What tells this split from another of the same name.
+        """The text that distinguishes this split from another of the same name.
 
-        Of the private table it holds the number of records only: no plain hash of private content
+        It covers only the number of records of the private table: no plain hash of private content
         is ever stored.
         """
         public = None if self.public is None else digest_of({"": self.public})
@@ -66,25 +66,25 @@ class Split:
 
 @dataclass(frozen=True)
 class SplitFiles:
-    """Where a split is found.
+    """The files of a split.
 
     Parameters
     ----------
     name
-        By which results are told apart. Alone: a folder of published tables, or a simulated split.
+        Its name in results. Alone: a folder of published tables, or a simulated split.
     private, public
-        Tables of one's own, as `source_from_config` takes them in a text.
+        The user's own tables, as texts for `source_from_config`.
     domain
-        The domain file of both; needed with tables of one's own.
+        The domain file of both; required with own tables.
     of
-        The folder of published tables, or the simulated split, where it is called otherwise.
+        The folder of published tables, or the simulated split, if its name differs.
     public_rows
-        How many rows of the public table there are, from its first on; None: all.
+        Number of rows of the public table, from its first on; None: all.
 
     Raises
     ------
     SpecificationError
-        If its name cannot be one, or there is a table of one's own, but not all that belongs to it.
+        If its name is invalid, or an own table lacks a part.
     """
 
     name: str
@@ -98,7 +98,7 @@ class SplitFiles:
         if not self.name or not self.name.isprintable():
             raise SpecificationError(f"a split needs a printable name, got {self.name!r}")
         if "..." in self.name:
-            # Dagster, whose partitions are named so, takes it for a range.
+            # Splits name Dagster partitions, and Dagster reads '...' as a range.
             raise SpecificationError(f"a split's name must not contain '...', got {self.name!r}")
         if (self.private is None) != (self.domain is None) or (self.public and not self.private):
             raise SpecificationError(
@@ -114,7 +114,7 @@ class SplitFiles:
 
     @classmethod
     def from_config(cls, config: object, folder: Path) -> SplitFiles:
-        """Return the split that a grid names.
+        """Return the split of a grid's entry.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class SplitFiles:
             A name, or a mapping with ``name``, ``private``, ``public`` and ``domain``, or ``of``,
             and ``public_rows``.
         folder
-            What relative paths are relative to.
+            The base of relative paths.
 
         Raises
         ------
@@ -145,7 +145,7 @@ class SplitFiles:
         return cls(**given)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, which `SplitFiles` takes again."""
+        """Return plain values for `SplitFiles`."""
         return asdict(self)
 
     def load(self, data: Path | None = None) -> Split:
@@ -159,13 +159,13 @@ class SplitFiles:
         Raises
         ------
         SourceError
-            If there is no folder, or it does not hold the split.
+            If the folder is missing, or does not hold the split.
         InputError
             If tables and domain do not fit.
         PrivateStepError
             If a file cannot be read as a table.
         """
-        # What libraries say of a file that they cannot read may quote it.
+        # Libraries' errors about an unreadable file may quote it.
         with redacted(f"reading the split {self.name!r}"):
             split = self._whole(data)
         if split.public is None or self.public_rows is None:
@@ -204,7 +204,7 @@ def _published(name: str, data: Path | None) -> Split:
         )
     below = Path(root) / "paper" if (Path(root) / "paper").is_dir() else Path(root)
     folder = below / name
-    # The authors' repository calls it after the split.
+    # The authors' repository names it after the split.
     domains = [folder / "domain.json", folder / f"{name}-domain.json"]
     domain_file = next((path for path in domains if path.is_file()), None)
     if domain_file is None:
@@ -225,7 +225,9 @@ def _published(name: str, data: Path | None) -> Split:
 
 def _checked(split: Split) -> Split:
     if not split.private.records or (split.public is not None and not split.public.records):
-        raise InputError(f"A table of the split {split.name!r} has no rows: give one that has.")
+        raise InputError(
+            f"A table of the split {split.name!r} has no rows: give a table with rows."
+        )
     return split
 
 

@@ -1,4 +1,4 @@
-"""How long a run may take: from runs like it, or from what its grid says."""
+"""Expected durations of runs, from similar runs or from the grid."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _BASELINE_SECONDS = {**dict.fromkeys(BASELINES, 1.0), BEST_MIXTURE: 60.0}
 
 
 class Durations:
-    """Expected durations, which become better with every run that ends.
+    """Expected durations, which improve with every finished run.
 
     Parameters
     ----------
     grid
-        What says how long its runs take, where no run like them has ended.
+        The grid, with estimates for runs without a similar finished run.
     rows
-        What was made before, by this or another version.
+        Earlier results, by this or another version.
     limit_s
         Seconds after which a run is ended. None: never.
     """
@@ -37,7 +37,7 @@ class Durations:
             self.note(row)
 
     def note(self, row: Row) -> None:
-        """Learn from a run that ended."""
+        """Add the duration of a finished run."""
         if row["status"] == "done":
             kind = (row["mechanism"], row["split"])
             alike = (*kind, row["parameters"])
@@ -45,10 +45,10 @@ class Durations:
                 self._taken[known].append(row["seconds"])
 
     def expected(self, run: Run) -> tuple[float, bool]:
-        """Return the seconds that a run may take, and whether they are more than a guess.
+        """Return the expected seconds of a run, and whether they are more than a guess.
 
-        Of what is known, the nearest counts: runs that differ in the seed only, those at any
-        epsilon, what the grid says, and runs of the mechanism with other settings.
+        The most similar source counts: runs that differ only in the seed, runs at any epsilon, the
+        grid's estimate, then runs of the mechanism with other settings.
         """
         known = next(self._known(run), None)
         seconds = _START_SECONDS + (_UNKNOWN_SECONDS if known is None else known)

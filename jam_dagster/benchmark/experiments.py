@@ -1,4 +1,4 @@
-"""Which rows of a benchmark belong together: the same experiment, but for its seed and epsilon."""
+"""Experiments: groups of a benchmark's rows that differ only in seed and epsilon."""
 
 from __future__ import annotations
 
@@ -29,14 +29,13 @@ _IN_WORDS: Mapping[str, Callable[[Any], str]] = {
 
 
 def apart(frame: pd.DataFrame, *, machines: bool = False) -> pd.DataFrame:
-    """Return rows with what tells different experiments from each other, in words.
+    """Return rows with texts that distinguish different experiments.
 
-    Two rows are of one experiment where they may be averaged: the same tables, workload, delta,
-    mechanism, settings and version; epsilon and the seed may differ. Tables are the same where
-    their split has the same name and fingerprint, which changes with the domain, the number of
-    private records, and the public table. Of a private table that changed and kept its length a row
-    cannot tell. What is asked (tables, workload, delta) decides the panel, and who answers
-    (mechanism, settings, version) decides the line.
+    Two rows belong to one experiment if they may be averaged: the same tables, workload, delta,
+    mechanism, settings and version; epsilon and the seed may differ. Tables are the same if their
+    split has the same name and fingerprint, which covers the domain, the number of private records
+    and the public table. A changed private table of the same length is not detected. Tables,
+    workload and delta decide the panel; mechanism, settings and version decide the line.
 
     Parameters
     ----------
@@ -48,27 +47,27 @@ def apart(frame: pd.DataFrame, *, machines: bool = False) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The rows, in which ``split`` is the name of a panel: the split's, and where rows of that
-        name differ in what is asked, in what they do. The workload and delta are told wherever
-        any two rows differ in them. New are ``told``, in what rows of one label differ apart from
-        their settings; and ``tables``, a number a table and workload. ``label`` is as it was.
+        The rows, with the name of a panel as ``split``: the split's name, with the differences
+        between rows of that name. It names the workload and delta if any two rows differ in them.
+        New columns: ``shown``, the differences between rows of one label other than settings; and
+        ``tables``, a number for each pair of tables and workload. ``label`` is unchanged.
     """
     rows = frame.copy()
     rows["fingerprint"] = _fingerprints(rows)
-    asked = [*_TABLES, "degree"]
-    rows["tables"] = rows.groupby(asked, sort=False, dropna=False).ngroup()
+    question = [*_TABLES, "degree"]
+    rows["tables"] = rows.groupby(question, sort=False, dropna=False).ngroup()
     runs = rows["kind"] == "mechanism"
-    # Baselines cost nothing, so their delta says nothing.
+    # Baselines cost nothing, so their delta is meaningless.
     everywhere = [
         name for name, some in (("degree", rows), ("delta", rows[runs])) if _kinds(some[name]) > 1
     ]
-    told = _differences(rows, "split", _SIZES)
-    alike = [rows["split"], told]
+    shown = _differences(rows, "split", _SIZES)
+    alike = [rows["split"], shown]
     many = rows.groupby(alike, sort=False)["fingerprint"].transform(_kinds) > 1
     named = rows["fingerprint"].map(_IN_WORDS["fingerprint"]).where(many, "")
-    parts = [rows["split"].astype(str), told, named]
+    parts = [rows["split"].astype(str), shown, named]
     parts += [rows[name].map(_IN_WORDS[name]) for name in everywhere]
-    rows["told"] = _differences(
+    rows["shown"] = _differences(
         rows[runs], "label", ("mechanism", "version", *(["machine"] if machines else []))
     ).reindex(rows.index, fill_value="")
     rows["split"] = [", ".join(filter(None, one)) for one in zip(*parts, strict=True)]
@@ -76,38 +75,38 @@ def apart(frame: pd.DataFrame, *, machines: bool = False) -> pd.DataFrame:
 
 
 def with_settings(runs: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return runs whose label says in what rows of that label differ; ``title`` is without it.
+    """Return runs with the differences between rows of a label in it; ``title`` is without them.
 
     Parameters
     ----------
     runs
         Rows of `apart`.
     column
-        Holds settings as JSON: those that rows of one line are to agree in.
+        Column of settings as JSON, which must agree within a line.
     """
     runs = runs.copy()
-    lines = runs.groupby(["label", "told"], sort=False)[column]
+    lines = runs.groupby(["label", "shown"], sort=False)[column]
     settings = lines.transform(lambda one: _setting_differences(list(one)))
-    pairs = zip(runs["label"], runs["told"], settings, strict=True)
+    pairs = zip(runs["label"], runs["shown"], settings, strict=True)
     runs["title"] = runs["label"]
-    runs["label"] = [named(label, told, some) for label, told, some in pairs]
+    runs["label"] = [named(label, shown, some) for label, shown, some in pairs]
     return runs
 
 
-def named(title: str, *told: str) -> str:
-    """Return a title, with what is told besides in parentheses."""
-    words = ", ".join(filter(None, told))
+def named(title: str, *shown: str) -> str:
+    """Return a title, with further words in parentheses."""
+    words = ", ".join(filter(None, shown))
     return f"{title} ({words})" if words else str(title)
 
 
 def _differences(rows: pd.DataFrame, name: str, columns: Sequence[str]) -> pd.Series[str]:
-    """Return in words in which columns rows of one name differ, and what each row has there."""
-    told: dict[Any, str] = {}
+    """Return in words the columns in which rows of one name differ, with each row's values."""
+    shown: dict[Any, str] = {}
     for _, group in rows.groupby(name, sort=False):
         differing = [one for one in columns if _kinds(group[one]) > 1]
         words = [group[one].map(_IN_WORDS[one]) for one in differing]
-        told |= zip(group.index, map(", ".join, zip(*words, strict=True)), strict=False)
-    return pd.Series([told.get(place, "") for place in rows.index], index=rows.index, dtype=object)
+        shown |= zip(group.index, map(", ".join, zip(*words, strict=True)), strict=False)
+    return pd.Series([shown.get(place, "") for place in rows.index], index=rows.index, dtype=object)
 
 
 def _kinds(values: pd.Series[Any]) -> int:
@@ -115,7 +114,7 @@ def _kinds(values: pd.Series[Any]) -> int:
 
 
 def _setting_differences(given: Sequence[str]) -> list[str]:
-    """Return of each of several settings what the others have otherwise."""
+    """Return for each of several settings the values that differ from the others."""
     held = [json.loads(one) for one in given]
     names = dict.fromkeys(name for one in held for name in one)
     differing = [name for name in names if len({json.dumps(one.get(name)) for one in held}) > 1]
@@ -123,9 +122,9 @@ def _setting_differences(given: Sequence[str]) -> list[str]:
 
 
 def _fingerprints(rows: pd.DataFrame) -> pd.Series[Any]:
-    """Return the fingerprint of each row's tables; of one that lacks it, the one that fits its key.
+    """Return the fingerprint of each row's tables; a missing one is found by the row's key.
 
-    Files of the first version that wrote rows have none.
+    Files of the first version lack fingerprints.
     """
     held = rows["fingerprint"].astype(object).where(rows["fingerprint"].notna(), None)
     known = {

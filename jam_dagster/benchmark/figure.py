@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure and what it shows.
+    """A figure with its caption and numbers.
 
     Parameters
     ----------
     name
-        Of its files.
+        Name of its files.
     caption
-        What it shows and which figure of which paper it answers to.
+        Caption, with the corresponding figure of a paper.
     chart
         The chart.
     rows

@@ -1,8 +1,8 @@
 """The papers' figures, from the rows of a benchmark.
 
-Every figure has a panel a split. Points are means over seeds, bars reach one standard error to
-either side. Mechanisms that learn from public data have full lines, the others dashed ones. Runs
-of different experiments are never one point: the names of panels and lines say in what they differ.
+Every figure has a panel a split. Points are means over seeds, bars show one standard error on
+either side. Mechanisms that learn from public data have full lines, the others dashed ones. Runs of
+different experiments never share a point: the names of panels and lines state their differences.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.benchmark.axes import Axis, placed, with_places
 from jam_dagster.benchmark.figure import Figure
-from jam_dagster.benchmark.line_styles import Look
+from jam_dagster.benchmark.line_styles import LineStyles
 from jam_dagster.benchmark.measures import Level, levels, main_runs, means, sweep
 from jam_dagster.benchmark.panels import (
     level_rules,
@@ -33,7 +33,7 @@ _ERROR = "mean workload error (L1)"
 
 
 def figures(frame: pd.DataFrame) -> list[Figure]:
-    """Draw every figure that the rows have the runs for.
+    """Draw every figure with enough runs in the rows.
 
     Parameters
     ----------
@@ -43,33 +43,33 @@ def figures(frame: pd.DataFrame) -> list[Figure]:
     Raises
     ------
     InputError
-        If no run of a mechanism ended well.
+        If no run of a mechanism succeeded.
     """
     if main_runs(frame).empty:
         raise InputError(
-            "No run of a mechanism ended well, so there is nothing to draw: look at the column "
+            "No run of a mechanism succeeded, so there is nothing to draw: see the column "
             "message, and run the benchmark with --retry."
         )
-    look = _look(frame)
-    made = [one(frame, look) for one in _FIGURES]
+    styles = _line_styles(frame)
+    made = [one(frame, styles) for one in _FIGURES]
     return [one for one in made if one is not None]
 
 
-def _look(frame: pd.DataFrame) -> Look:
-    """Return the looks of all lines that any figure may show."""
+def _line_styles(frame: pd.DataFrame) -> LineStyles:
+    """Return the styles of all lines in any figure."""
     named: list[tuple[str, str]] = []
     for machines in (False, True):
         shown = [main_runs(frame, machines=machines)]
         shown += [sweep(frame, one, machines=machines) for one in ("rounds", "size_limit_mb")]
         for runs in shown:
             named += zip(runs["label"], runs["mechanism"], strict=True)
-    return Look.of(named)
+    return LineStyles.of(named)
 
 
-def _error_by_epsilon(frame: pd.DataFrame, look: Look) -> Figure | None:
+def _error_by_epsilon(frame: pd.DataFrame, styles: LineStyles) -> Figure | None:
     return _by_epsilon(
         main_runs(frame),
-        look,
+        styles,
         name="error_by_epsilon",
         measure="error_mean",
         title=_ERROR,
@@ -80,10 +80,10 @@ def _error_by_epsilon(frame: pd.DataFrame, look: Look) -> Figure | None:
     )
 
 
-def _max_error_by_epsilon(frame: pd.DataFrame, look: Look) -> Figure | None:
+def _max_error_by_epsilon(frame: pd.DataFrame, styles: LineStyles) -> Figure | None:
     return _by_epsilon(
         main_runs(frame),
-        look,
+        styles,
         name="max_error_by_epsilon",
         measure="error_max",
         title="largest workload error (L1)",
@@ -93,10 +93,10 @@ def _max_error_by_epsilon(frame: pd.DataFrame, look: Look) -> Figure | None:
     )
 
 
-def _seconds_by_epsilon(frame: pd.DataFrame, look: Look) -> Figure | None:
+def _seconds_by_epsilon(frame: pd.DataFrame, styles: LineStyles) -> Figure | None:
     return _by_epsilon(
         main_runs(frame, machines=True),
-        look,
+        styles,
         name="seconds_by_epsilon",
         measure="seconds",
         title="seconds",
@@ -105,14 +105,14 @@ def _seconds_by_epsilon(frame: pd.DataFrame, look: Look) -> Figure | None:
     )
 
 
-def _public_picks(frame: pd.DataFrame, look: Look) -> Figure | None:
+def _public_picks(frame: pd.DataFrame, styles: LineStyles) -> Figure | None:
     runs = main_runs(frame)
     runs = runs[
         runs["public_picks"].astype(float).fillna(0).groupby(runs["label"]).transform("max") > 0
     ]
     return _by_epsilon(
         runs,
-        look,
+        styles,
         name="public_picks",
         measure="public_share",
         title="share of rounds with public data",
@@ -133,7 +133,7 @@ def _levels(frame: pd.DataFrame, level: Callable[[Level], float]) -> dict[str, d
 
 def _by_epsilon(
     runs: pd.DataFrame,
-    look: Look,
+    styles: LineStyles,
     *,
     name: str,
     measure: str,
@@ -150,28 +150,30 @@ def _by_epsilon(
     rows = placed(rows, measure, log=log)
     if len({row["epsilon"] for row in rows}) < 2:
         return None
-    look = look.of_titles(row["label"] for row in rows)
+    styles = styles.of_titles(row["label"] for row in rows)
     drawn = []
     splits = list(dict.fromkeys(str(row["split"]) for row in rows))
     for split in splits:
         own = [row for row in rows if row["split"] == split]
         around = shown_levels((beside or {}).get(split, {}), log=log)
         values = [*limits(own, measure, log=log), *around.values()]
-        # A share is drawn from nothing to all.
+        # The axis of a share reaches from 0 to 1.
         axis = Axis(title, 0, 1, log=False) if measure == "public_share" else None
         axis = axis or Axis.around(title, values, log=log)
         layers = [
             *level_rules(around, axis),
-            *lines_of(own, look, "epsilon", "epsilon", measure, axis, columns=min(2, len(splits))),
+            *lines_of(
+                own, styles, "epsilon", "epsilon", measure, axis, columns=min(2, len(splits))
+            ),
         ]
         drawn.append(panel(layers, split))
     return Figure(name, caption + word, together(drawn), tuple(rows))
 
 
-def _error_by_rounds(frame: pd.DataFrame, look: Look) -> Figure | None:
+def _error_by_rounds(frame: pd.DataFrame, styles: LineStyles) -> Figure | None:
     return _by_setting(
         sweep(frame, "rounds"),
-        look,
+        styles,
         setting="rounds",
         name="error_by_rounds",
         measure="error_mean",
@@ -182,10 +184,10 @@ def _error_by_rounds(frame: pd.DataFrame, look: Look) -> Figure | None:
     )
 
 
-def _error_by_capacity(frame: pd.DataFrame, look: Look) -> Figure | None:
+def _error_by_capacity(frame: pd.DataFrame, styles: LineStyles) -> Figure | None:
     return _by_setting(
         sweep(frame, "size_limit_mb"),
-        look,
+        styles,
         setting="size_limit_mb",
         name="error_by_capacity",
         measure="error_mean",
@@ -196,10 +198,10 @@ def _error_by_capacity(frame: pd.DataFrame, look: Look) -> Figure | None:
     )
 
 
-def _seconds_by_capacity(frame: pd.DataFrame, look: Look) -> Figure | None:
+def _seconds_by_capacity(frame: pd.DataFrame, styles: LineStyles) -> Figure | None:
     return _by_setting(
         sweep(frame, "size_limit_mb", machines=True),
-        look,
+        styles,
         setting="size_limit_mb",
         name="seconds_by_capacity",
         measure="seconds",
@@ -212,7 +214,7 @@ def _seconds_by_capacity(frame: pd.DataFrame, look: Look) -> Figure | None:
 
 def _by_setting(
     runs: pd.DataFrame,
-    look: Look,
+    styles: LineStyles,
     *,
     setting: str,
     name: str,
@@ -232,7 +234,7 @@ def _by_setting(
     rows = [row for row in rows if (row["split"], row["epsilon"]) in varied]
     if not rows:
         return None
-    look = look.of_titles(row["label"] for row in rows)
+    styles = styles.of_titles(row["label"] for row in rows)
     epsilons = sorted({row["epsilon"] for row in rows})
     columns = min(2, len({(row["split"], row["epsilon"]) for row in rows}))
     drawn = []
@@ -241,7 +243,7 @@ def _by_setting(
             own = [row for row in rows if (row["split"], row["epsilon"]) == (split, epsilon)]
             if own:
                 upright = Axis.around(title, limits(own, measure, log=log), log=log)
-                layers = lines_of(own, look, setting, axis, measure, upright, columns=columns)
+                layers = lines_of(own, styles, setting, axis, measure, upright, columns=columns)
                 drawn.append(panel(layers, f"{split}, epsilon {epsilon:g}"))
     return Figure(name, caption + word, together(drawn), tuple(rows))
 
@@ -254,7 +256,7 @@ def _varied(rows: Sequence[Mapping[str, Any]], setting: str) -> set[tuple[str, f
     return {place for place, values in held.items() if len(values) > 1}
 
 
-_FIGURES: tuple[Callable[[pd.DataFrame, Look], Figure | None], ...] = (
+_FIGURES: tuple[Callable[[pd.DataFrame, LineStyles], Figure | None], ...] = (
     _error_by_epsilon,
     _max_error_by_epsilon,
     best_mixture_figure,

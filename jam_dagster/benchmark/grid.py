@@ -1,4 +1,4 @@
-"""What a benchmark runs: mechanisms on splits, at every epsilon, with every seed."""
+"""The grid of a benchmark: mechanisms on splits, at every epsilon, with every seed."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Contender:
     mechanism
         Its registered name.
     settings
-        The values to try of each setting that is given; every combination is run.
+        The values of each setting; every combination is run.
     label
-        How figures call it.
+        Its name in figures.
     splits, epsilons, seeds
-        In place of the grid's; None: the grid's.
+        Replace the grid's; None: the grid's.
     seconds
-        What a run is known to take, for the estimate before there are results.
+        Known duration of a run, for the estimate before there are results.
     """
 
     mechanism: str
@@ -63,19 +63,19 @@ class Grid:
     Parameters
     ----------
     name, description
-        What it is.
+        Its name and description.
     splits
         The tables.
     contenders
         The mechanisms.
     epsilons, seeds, delta, degree
-        For every mechanism that says nothing else; no epsilons where each has its own.
+        Defaults of all mechanisms; no epsilons if each mechanism has its own.
     baselines
-        Whether what needs no mechanism is measured besides.
+        Whether baselines are measured, too.
     seconds
-        What a run of a mechanism that says nothing else takes, for the estimate.
+        Default duration of a run, for the estimate.
     missing
-        Mechanisms that a preset names and this version does not have.
+        Mechanisms of a preset that this version lacks.
     """
 
     name: str
@@ -98,22 +98,22 @@ class Grid:
         epsilons: Sequence[float] = (),
         seeds: int | None = None,
     ) -> Grid:
-        """Return a part of the grid: what is given restricts, what is not given does not.
+        """Return a part of the grid; None does not restrict.
 
         Parameters
         ----------
         splits, mechanisms
-            Names that the grid has. A split that is published, and that the grid lacks, is added.
+            Names in the grid. A published split that the grid lacks is added.
         epsilons
-            In place of every other.
+            Replace all others.
         seeds
-            How many, from the first one on.
+            Number of seeds, from the first one on.
 
         Raises
         ------
         SpecificationError
-            If the grid has no such mechanism, none of what is left runs on a split, or there are
-            not so many seeds.
+            If the grid has no such mechanism, no remaining one runs on a split, or the grid has
+            fewer seeds.
         """
         held = {one.name: one for one in self.splits}
         known = list(dict.fromkeys(one.mechanism for one in self.contenders))
@@ -153,13 +153,13 @@ class Grid:
     def _check_left(
         self, contenders: Sequence[Contender], splits: Sequence[str], seeds: int | None
     ) -> None:
-        """Refuse a part of the grid that is less than was asked for."""
+        """Raise if a part of the grid lacks something requested."""
         everywhere = not self.contenders or any(one.splits is None for one in contenders)
         for name in splits:
             if not everywhere and all(name not in (one.splits or ()) for one in contenders):
                 named = [split for one in self.contenders for split in one.splits or ()]
                 raise SpecificationError(
-                    f"No mechanism that is asked for runs on the split {name!r}: those of the grid "
+                    f"No requested mechanism runs on the split {name!r}: those of the grid "
                     f"{self.name!r} are for {', '.join(dict.fromkeys(named))}."
                 )
         most = max((len(one.seeds or self.seeds) for one in contenders), default=len(self.seeds))
@@ -172,7 +172,7 @@ class Grid:
     def runs(self) -> list[Run]:
         """Return every run once, baselines first, then seed by seed.
 
-        With the first seed done there is a whole picture, which the others make sharper.
+        The first seed gives a complete picture, which the others refine.
 
         Raises
         ------
@@ -190,7 +190,7 @@ class Grid:
                     self._check_public(split, one)
                     drawn += self._of(split, one)
         order = sorted(range(len(drawn)), key=lambda place: drawn[place].seed or 0)
-        # A default that is spelled out makes no other run.
+        # An explicit default value makes the same run.
         once: dict[str, Run] = {}
         for run in [*made, *(drawn[place] for place in order)]:
             once.setdefault(run.key(""), run)
@@ -223,7 +223,7 @@ class Grid:
             )
 
     def hint(self, run: Run) -> float | None:
-        """Return the seconds that the grid says a run takes, if it does."""
+        """Return the grid's estimate of a run's seconds, if it has one."""
         names = {name for name, _ in run.settings}
         for one in self.contenders:
             same = one.mechanism == run.mechanism and set(one.settings) == names

@@ -1,4 +1,4 @@
-"""Grids as YAML files: those that come with the package, and users' own."""
+"""Grids as YAML files: presets of the package, and users' own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from jam_dagster.privacy import Budget
 
 
 def presets() -> list[str]:
-    """Return the names of the grids that come with the package."""
+    """Return the names of the presets."""
     folder = resources.files("jam_dagster.benchmark") / "presets"
     order = ("smoke", "quick", "paper")
     names = [Path(one.name).stem for one in folder.iterdir() if one.name.endswith(".yaml")]
@@ -63,7 +63,7 @@ def load_grid(name: str | Path) -> Grid:
     path = Path(name)
     if not path.is_file():
         raise SpecificationError(
-            f"There is no grid {str(name)!r}: name one of {', '.join(presets())}, or a YAML file."
+            f"There is no grid {str(name)!r}: name {', '.join(presets())}, or a YAML file."
         )
     try:
         text = path.read_text(encoding="utf-8")
@@ -92,7 +92,7 @@ def _grid(name: str, text: str, folder: Path, *, preset: bool) -> Grid:
     try:
         content = parse_yaml(text)
     except yaml.YAMLError as error:
-        raise SpecificationError(f"{what} is no YAML: {error}") from None
+        raise SpecificationError(f"{what} is not YAML: {error}") from None
     if not isinstance(content, Mapping):
         raise SpecificationError(f"{what} must be a mapping with the keys {', '.join(_KEYS)}.")
     check_keys(what, content, _KEYS)
@@ -124,7 +124,7 @@ def _grid(name: str, text: str, folder: Path, *, preset: bool) -> Grid:
     if "epsilons" in content:
         epsilons = check_epsilons(as_list(what, "epsilons", content["epsilons"]))
     delta = float(as_number(what, "delta", content.get("delta", 1e-9)))
-    # Any epsilon shows whether delta is one.
+    # Any epsilon serves to check delta.
     Budget(1.0, delta)
     return Grid(
         name=name,
@@ -144,7 +144,7 @@ def _grid(name: str, text: str, folder: Path, *, preset: bool) -> Grid:
 def _contenders(
     what: str, given: object, shared: Mapping[str, tuple[Any, ...]], *, preset: bool
 ) -> tuple[tuple[Contender, ...], tuple[str, ...]]:
-    """Return the mechanisms of a grid, and those that a preset names and nobody knows."""
+    """Return the mechanisms of a grid, and the unknown ones of a preset."""
     entries = list(MECHANISMS) if given == "all" else as_list(what, "mechanisms", given)
     if not entries:
         raise SpecificationError(f"{what} has no mechanisms.")
@@ -187,7 +187,7 @@ def _contenders(
 
 
 def _check_shared(what: str, shared: Iterable[str], taken: Iterable[str]) -> None:
-    """Refuse a setting of the whole grid that none of its mechanisms has."""
+    """Raise for a setting of the whole grid that no mechanism has."""
     known = sorted(taken)
     for key in shared:
         if key not in known:

@@ -1,4 +1,4 @@
-"""How the lines of a benchmark's figures look: no two of them alike, and each the same in all."""
+"""Styles of the lines in a benchmark's figures: distinct, and the same in all figures."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _DASH = (5, 3)
 
 @dataclass(frozen=True)
 class Line:
-    """How one line is drawn.
+    """The style of one line.
 
     Parameters
     ----------
     title
         Its name in legends.
     colour, shape
-        Of the line and its markers.
+        Colour of the line, and shape of its markers.
     public
         Whether the mechanism learns from a public table: then its line is full and its markers are
         filled; else they are dashed and hollow.
@@ -54,35 +54,35 @@ class Line:
 
     @property
     def dash(self) -> list[int]:
-        """Lengths of strokes and gaps; none for a full line."""
+        """Lengths of strokes and gaps; empty for a full line."""
         return [] if self.public else list(_DASH)
 
 
 @dataclass(frozen=True)
-class Look:
-    """How each line is drawn, the same in all figures.
+class LineStyles:
+    """The style of each line, the same in all figures.
 
     Parameters
     ----------
     lines
-        In the order of legends: mechanisms as `MECHANISMS` lists them, other lines of the same
-        mechanism beside it.
+        The lines in the order of legends: mechanisms in the order of `MECHANISMS`, with further
+        lines of a mechanism beside it.
     """
 
     lines: tuple[Line, ...]
 
     @classmethod
-    def of(cls, named: Iterable[tuple[str, str]]) -> Look:
-        """Return the looks of lines.
+    def of(cls, named: Iterable[tuple[str, str]]) -> LineStyles:
+        """Return the styles of lines.
 
         Parameters
         ----------
         named
-            The title and the mechanism of each. A mechanism under its own name looks as always;
-            another line of it has its colour with another marker.
+            The title and the mechanism of each line. A mechanism under its own name has its fixed
+            style; a further line of it has the same colour with another marker.
         """
         pairs = sorted(set(named), key=lambda pair: (_rank(pair[1]), not _is_plain(*pair), pair[0]))
-        # What a mechanism of the list has stays its own where it has no runs, too.
+        # The style of a listed mechanism stays reserved even without runs.
         own = _own_styles()
         taken = {(*style, _uses_public(name)) for name, style in own.items()}
         lines = []
@@ -97,16 +97,16 @@ class Look:
             lines.append(Line(title, colour, shape, public))
         return cls(tuple(lines))
 
-    def of_titles(self, shown: Iterable[str]) -> Look:
-        """Return the looks of the lines that a figure shows, the same in all of its panels."""
+    def of_titles(self, shown: Iterable[str]) -> LineStyles:
+        """Return the styles of a figure's lines, the same in all of its panels."""
         kept = set(shown)
-        return Look(tuple(one for one in self.lines if one.title in kept))
+        return LineStyles(tuple(one for one in self.lines if one.title in kept))
 
     def hue(self) -> Any:
         """Return the colour of lines and bars."""
         import altair as alt
 
-        # Backwards, for Vega-Lite takes scales of one domain for one legend, here with none.
+        # Reversed: Vega-Lite merges legends of scales with one domain, and this scale has none.
         lines = self.lines[::-1]
         scale = alt.Scale(domain=[one.title for one in lines], range=[one.colour for one in lines])
         return alt.Color("label:N", scale=scale, legend=None)
@@ -147,7 +147,7 @@ def _rank(name: str) -> int:
 
 
 def _columns(titles: Sequence[str], width: int) -> int:
-    """Return how many columns of a legend have room side by side, in pixels."""
+    """Return the number of legend columns that fit into a width in pixels."""
     for columns in range(len(titles), 1, -1):
         longest = [max(map(len, titles[place::columns])) for place in range(columns)]
         if sum(32 + 7 * one for one in longest) <= width:
@@ -156,13 +156,13 @@ def _columns(titles: Sequence[str], width: int) -> int:
 
 
 def _is_plain(title: str, name: str) -> bool:
-    """Whether a line is its mechanism's under the name of that, and no other of it."""
+    """Return whether a line is the main line of its mechanism, under the mechanism's name."""
     found = known_classes().get(name)
     return found is not None and found.title == title
 
 
 def _candidates(name: str) -> Iterator[tuple[str, Shape]]:
-    """Return looks for a further line of a mechanism, those of its own colour first."""
+    """Return candidate styles for a further line of a mechanism, in its own colour first."""
     styles = _own_styles()
     own, shape = styles.get(name, (_SPARE[0], _SHAPES[0]))
     begin = _SHAPES.index(shape)
@@ -172,9 +172,9 @@ def _candidates(name: str) -> Iterator[tuple[str, Shape]]:
 
 
 def _own_styles() -> dict[str, LineStyle]:
-    """Return the looks of mechanisms under their own names.
+    """Return the styles of mechanisms under their own names.
 
-    One of another package whose look is taken has none: it gets a free one.
+    A mechanism of another package with a taken style gets a free one.
     """
     found: dict[tuple[LineStyle, bool], str] = {}
     for name, one in known_classes().items():
@@ -183,6 +183,6 @@ def _own_styles() -> dict[str, LineStyle]:
 
 
 def _uses_public(name: str) -> bool:
-    """Whether a mechanism learns from a public table; one of another version is not known."""
+    """Return whether a mechanism learns from a public table; False for an unknown one."""
     found = known_classes().get(name)
     return found is not None and found.uses_public

@@ -1,4 +1,4 @@
-"""What machine this is, what a process held, and what is left."""
+"""The machine's description, the memory of processes, and free memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _USED_FOR = Path("/sys/fs/cgroup/memory.stat")
 
 
 def machine_in_words() -> str:
-    """Return what seconds depend on: system, Python, processor, cores, and jax where it is used."""
+    """Return the machine's description: system, Python, processor, cores, and jax if used."""
     words = [
         f"{platform.system()} {platform.machine()}",
         f"Python {platform.python_version()}",
@@ -32,12 +32,12 @@ def machine_in_words() -> str:
 
 
 def processor() -> str:
-    """Return the model of the processor; empty where the system does not tell."""
+    """Return the model of the processor; empty if it is unknown."""
     if _PROCESSORS.exists():
         for line in _PROCESSORS.read_text().splitlines():
-            name, _, told = line.partition(":")
+            name, _, value = line.partition(":")
             if name.strip() == "model name":
-                return " ".join(told.split())
+                return " ".join(value.split())
     return platform.processor()
 
 
@@ -46,17 +46,17 @@ def _jax_in_words(jax: ModuleType) -> str:
     try:
         device = jax.devices()[0]
     except RuntimeError:
-        # The platform that was asked for is not there.
+        # The requested platform is not available.
         return words
     kind = f" ({device.device_kind})" if device.device_kind != device.platform else ""
     return f"{words} on {device.platform}{kind}"
 
 
 def peak_memory_mb() -> float:
-    """Return the most memory that this process ever held, in 2^20 bytes.
+    """Return the peak memory of this process, in 2^20 bytes.
 
-    On Linux it is that of the process's own image: what `getrusage` tells includes what the
-    process that started it held.
+    On Linux it is read from the process's own status: `getrusage` includes the memory of the
+    parent process at the start.
     """
     if _STATUS.exists():
         return _kilobytes(_STATUS, "VmHWM") / 2**10
@@ -66,12 +66,12 @@ def peak_memory_mb() -> float:
 
 
 def memory_of_mb(pid: int) -> float:
-    """Return what another process holds now, in 2^20 bytes; 0 where that is not known."""
+    """Return the current memory of another process, in 2^20 bytes; 0 if unknown."""
     return _held_mb(pid, "VmRSS")
 
 
 def peak_memory_of_mb(pid: int) -> float:
-    """Return the most that another process held, in 2^20 bytes; 0 where that is not known."""
+    """Return the peak memory of another process, in 2^20 bytes; 0 if unknown."""
     return _held_mb(pid, "VmHWM")
 
 
@@ -83,18 +83,18 @@ def _held_mb(pid: int, name: str) -> float:
 
 
 def give_up_first(pid: int) -> None:
-    """Have the system end this process before others where memory runs out, if it can be told."""
+    """Ask the system to end this process first if memory runs out, where that is supported."""
     with suppress(OSError):
         Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
 
 
 def available_memory_mb() -> float | None:
-    """Return what the machine, or the container, has left, in 2^20 bytes; None if not known."""
+    """Return the free memory of the machine or the container, in 2^20 bytes; None if unknown."""
     if not _MEMORY.exists():
         return None
     left = _kilobytes(_MEMORY, "MemAvailable") / 2**10
     if _LIMIT.exists() and (limit := _LIMIT.read_text().strip()) != "max":
-        # Files that were read and are not in use are dropped before anything is refused.
+        # The cache of inactive files counts as free.
         used = int(_USED.read_text()) - _idle_file_bytes()
         left = min(left, (int(limit) - used) / 2**20)
     return left
@@ -103,8 +103,8 @@ def available_memory_mb() -> float | None:
 def _idle_file_bytes() -> int:
     if not _USED_FOR.exists():
         return 0
-    told = dict(line.split() for line in _USED_FOR.read_text().splitlines())
-    return int(told.get("inactive_file", 0))
+    counters = dict(line.split() for line in _USED_FOR.read_text().splitlines())
+    return int(counters.get("inactive_file", 0))
 
 
 def cores() -> int:

@@ -1,4 +1,4 @@
-"""What rows of runs come to: means over seeds, and the runs that belong into one line."""
+"""Means of runs over seeds, and the runs of one line."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MEASURES = ("error_mean", "error_max", "seconds", "public_share", "peak_memory_m
 
 @dataclass(frozen=True)
 class Level:
-    """A baseline on a split: one number, whatever epsilon.
+    """A baseline on a split: one number, independent of epsilon.
 
     Parameters
     ----------
     split, name
-        Which panel, and which baseline.
+        The panel, and the baseline.
     title
-        How figures call it.
+        Its name in figures.
     error, error_max
         The mean over the workload, and its worst marginal, both averaged over seeds.
     """
@@ -36,10 +36,10 @@ class Level:
 
 
 def done(frame: pd.DataFrame, *, machines: bool = False) -> pd.DataFrame:
-    """Return the runs of mechanisms that ended well, with what figures show of them.
+    """Return the successful runs of mechanisms, with the columns of figures.
 
-    A mechanism that answers and samples no rows has its model's errors in place of a table's.
-    Different experiments are told `apart`.
+    A mechanism without sampled rows has its model's errors in place of a table's. `apart` separates
+    different experiments.
     """
     good = apart(frame[frame["status"] == "done"], machines=machines)
     runs = good[good["kind"] == "mechanism"].copy()
@@ -51,7 +51,7 @@ def done(frame: pd.DataFrame, *, machines: bool = False) -> pd.DataFrame:
 
 
 def levels(frame: pd.DataFrame) -> list[Level]:
-    """Return the baselines of every panel, which all that has its tables and workload shares."""
+    """Return the baselines of every panel; panels with the same tables and workload share them."""
     good = apart(frame[frame["status"] == "done"])
     panels = good[good["kind"] == "mechanism"].groupby("tables", sort=False)["split"].unique()
     rows = good[good["kind"] == "baseline"]
@@ -69,16 +69,15 @@ def levels(frame: pd.DataFrame) -> list[Level]:
 
 
 def main_runs(frame: pd.DataFrame, *, machines: bool = False) -> pd.DataFrame:
-    """Return the runs that a comparison of mechanisms shows: one setting a line and panel.
+    """Return the runs for a comparison of mechanisms: one set of settings a line and panel.
 
-    Where a line has several settings in a panel, it is the one with the most runs; the others
-    belong to the figures of that setting. Where panels come to have different ones, its label says
-    which.
+    If a line has several in a panel, the one with the most runs counts; the others belong to the
+    figures of that setting. If panels have different ones, the label names them.
     """
     runs = done(frame, machines=machines)
     kept = [
         group[group["parameters"] == group["parameters"].value_counts(sort=False).idxmax()]
-        for _, group in runs.groupby(["label", "told", "split"], sort=False)
+        for _, group in runs.groupby(["label", "shown", "split"], sort=False)
     ]
     return with_settings(pd.concat(kept).sort_index() if kept else runs, "parameters")
 
@@ -98,9 +97,8 @@ def sweep(frame: pd.DataFrame, setting: str, *, machines: bool = False) -> pd.Da
     Returns
     -------
     DataFrame
-        The runs with a column of the setting's name; empty where it was never varied. Of runs
-        of a line that differ in other settings too, those of a panel whose setting took the most
-        values.
+        The runs with a column of the setting's name; empty if it was never varied. If runs of a
+        line also differ in other settings, those of a panel with the most values count.
     """
     runs = done(frame, machines=machines)
     given = runs["parameters"].map(json.loads)
@@ -113,7 +111,7 @@ def sweep(frame: pd.DataFrame, setting: str, *, machines: bool = False) -> pd.Da
     ]
     runs = runs[runs[setting].notna()]
     kept = []
-    for _, group in runs.groupby(["label", "told", "split"], sort=False):
+    for _, group in runs.groupby(["label", "shown", "split"], sort=False):
         counts = group.groupby("others", sort=False)[setting].nunique()
         if counts.max() > 1:
             kept.append(group[group["others"] == counts.idxmax()])
@@ -128,7 +126,7 @@ def means(runs: pd.DataFrame, by: list[str]) -> list[dict[str, Any]]:
     list of dict
         A row a group, with ``runs`` (how many), and of each of `MEASURES` the mean, ``<name>_se``,
         ``<name>_low`` and ``<name>_high`` (one standard error below and above; the mean itself
-        where one seed tells no error).
+        for a single seed, without a standard error).
     """
     made = []
     for values, group in runs.groupby(by, sort=False):

@@ -29,14 +29,14 @@ class Table:
     Parameters
     ----------
     split
-        Its name, and how large it is, in words.
+        Its name and size, in words.
     epsilons
         The columns.
     lines
-        A mechanism each: its name and settings, its error at each epsilon (with standard error
-        and number of runs), the seconds and the largest memory of a run.
+        A line for each mechanism: its name and settings, its error at each epsilon (with standard
+        error and number of runs), the seconds and the largest memory of a run.
     baselines
-        Names and errors of what needs no mechanism.
+        Names and errors of the baselines.
     """
 
     split: str
@@ -46,7 +46,7 @@ class Table:
 
 
 def write_figures(frame: pd.DataFrame, out: Path) -> list[Path]:
-    """Draw all figures of some rows, and sum them up.
+    """Draw all figures of some rows, with a summary.
 
     Parameters
     ----------
@@ -59,12 +59,12 @@ def write_figures(frame: pd.DataFrame, out: Path) -> list[Path]:
     Returns
     -------
     list of Path
-        What was written, the page first.
+        The written files, the page first.
 
     Raises
     ------
     InputError
-        If there is nothing to draw.
+        If there are no runs to draw.
     """
     from jam_dagster.reports.plot_style import png, svg
 
@@ -72,7 +72,7 @@ def write_figures(frame: pd.DataFrame, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     written = []
     for one in drawn:
-        # Lines and words are dark, and whoever shows the file may have a dark page.
+        # Lines and texts are dark, and the file may be shown on a dark page.
         pictures = ((".svg", svg(one.chart, background="white").encode()), (".png", png(one.chart)))
         for suffix, content in pictures:
             written.append(out / f"{one.name}{suffix}")
@@ -98,8 +98,8 @@ def summarize(frame: pd.DataFrame) -> list[Table]:
             one = group.iloc[0]
             lines.append(
                 (
-                    named(one["title"], one["told"], settings),
-                    tuple(_told(by_epsilon.get(epsilon)) for epsilon in epsilons),
+                    named(one["title"], one["shown"], settings),
+                    tuple(_cell(by_epsilon.get(epsilon)) for epsilon in epsilons),
                     f"{group['seconds'].astype(float).mean():.1f}",
                     f"{group['peak_memory_mb'].astype(float).max():,.0f}",
                 )
@@ -117,7 +117,7 @@ def summarize(frame: pd.DataFrame) -> list[Table]:
     return made
 
 
-def _told(row: dict[str, Any] | None) -> str:
+def _cell(row: dict[str, Any] | None) -> str:
     if row is None:
         return ""
     error = row["error_mean_se"]
@@ -127,7 +127,7 @@ def _told(row: dict[str, Any] | None) -> str:
 
 
 def provenance(frame: pd.DataFrame) -> dict[str, str]:
-    """Return which versions and machines made the runs, when, and how they were measured."""
+    """Return the versions, machines, dates and measurement of the runs."""
     dates = sorted(str(one)[:10] for one in frame["date"])
     failed = int((frame["status"] == "failed").sum())
     days = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
@@ -142,7 +142,7 @@ def provenance(frame: pd.DataFrame) -> dict[str, str]:
 
 
 def failures(frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return every run that failed, and why."""
+    """Return every failed run, with its cause."""
     import pandas as pd
 
     made = []
@@ -158,7 +158,7 @@ def failures(frame: pd.DataFrame) -> list[tuple[str, str]]:
 def markdown(frame: pd.DataFrame, drawn: Sequence[Figure], tables: Sequence[Table]) -> str:
     """Return the summary as Markdown, with the figures beside it."""
     lines = ["# Benchmark", "", NOTICE, ""]
-    lines += [f"- {name}: {told}" for name, told in provenance(frame).items()]
+    lines += [f"- {name}: {text}" for name, text in provenance(frame).items()]
     for one in drawn:
         lines += ["", f"![{one.name.replace('_', ' ')}]({one.name}.svg)", "", one.caption]
     for table in tables:

@@ -1,4 +1,4 @@
-"""Panels of a benchmark's figures: lines with their bars, baselines, what lies below a bound."""
+"""Panels of a benchmark's figures: lines with error bars, baselines, areas below a bound."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.benchmark.axes import HEIGHT, WIDTH, Axis, spread
-from jam_dagster.benchmark.line_styles import Look
+from jam_dagster.benchmark.line_styles import LineStyles
 from jam_dagster.benchmark.runs import BEST_MIXTURE, PUBLIC_TABLE, SAMPLING_FLOOR, TRUE_ONE_WAYS
 from jam_dagster.common import palette
 from jam_dagster.reports.plot_style import chart_of, styled
@@ -15,7 +15,7 @@ from jam_dagster.reports.plot_style import chart_of, styled
 if TYPE_CHECKING:
     from jam_dagster.reports.plot_style import Chart
 
-# Without hues, which are the mechanisms'. Beside the panels there is little room for names.
+# Grey, since hues belong to mechanisms. Names are short for lack of room beside the panels.
 _LEVELS = {
     PUBLIC_TABLE: ("public table", palette.INK.light, [9, 4]),
     TRUE_ONE_WAYS: ("true one-ways", palette.MUTED.light, [2, 3]),
@@ -26,7 +26,7 @@ _BESIDE = 90
 
 
 def limits(rows: Sequence[Mapping[str, Any]], measure: str, *, log: bool) -> list[float]:
-    """Return the values of some rows and the ends of their bars."""
+    """Return the values of some rows and the ends of their error bars."""
     made = []
     for row in rows:
         made += [float(row[measure]), _low(row, measure, log), float(row[f"{measure}_high"])]
@@ -35,7 +35,7 @@ def limits(rows: Sequence[Mapping[str, Any]], measure: str, *, log: bool) -> lis
 
 def lines_of(
     rows: Sequence[Mapping[str, Any]],
-    look: Look,
+    styles: LineStyles,
     x: str,
     x_title: str,
     y: str,
@@ -50,25 +50,25 @@ def lines_of(
     ----------
     rows
         Rows of `means`, with a ``label``; all of them have a place on both axes.
-    look
-        Of the figure.
+    styles
+        Line styles of the figure.
     x, y
         The columns; x is shown logarithmically.
     x_title
-        What x is.
+        Title of x.
     axis
         The axis of y.
     columns
-        How many panels the figure has side by side.
+        Number of panels side by side.
     marks
-        An expression for what stands at each value of x, where it is not the value.
+        An expression for the label at each value of x; by default the value.
     """
     import altair as alt
 
-    # Charts copy their data many times while they are put together.
-    told = ("label", "split", x, y, f"{y}_se", "runs")
+    # Charts copy their data many times while they are composed.
+    fields = ("label", "split", x, y, f"{y}_se", "runs")
     shown = [
-        {name: row[name] for name in told}
+        {name: row[name] for name in fields}
         | {"low": _low(row, y, axis.log), "high": row[f"{y}_high"]}
         for row in rows
     ]
@@ -95,28 +95,28 @@ def lines_of(
             alt.Tooltip("runs:Q"),
         ],
     )
-    hue = look.hue()
+    hue = styles.hue()
     bars = base.mark_rule(size=1.2).encode(y="low:Q", y2="high:Q", color=hue)
     lines = []
     held = {str(row["label"]) for row in rows}
-    for dash in dict.fromkeys(tuple(one.dash) for one in look.lines):
-        titles = {one.title for one in look.lines if tuple(one.dash) == dash} & held
+    for dash in dict.fromkeys(tuple(one.dash) for one in styles.lines):
+        titles = {one.title for one in styles.lines if tuple(one.dash) == dash} & held
         if titles:
             part = base.transform_filter(alt.FieldOneOfPredicate("label", sorted(titles)))
             lines.append(part.mark_line(size=1.6, strokeDash=list(dash)).encode(color=hue))
-    looks = look.encodings(columns * (WIDTH + _BESIDE))
-    points = base.mark_point(size=52, opacity=1, strokeWidth=1.5).encode(**looks)
+    markers = styles.encodings(columns * (WIDTH + _BESIDE))
+    points = base.mark_point(size=52, opacity=1, strokeWidth=1.5).encode(**markers)
     return [bars, *lines, points]
 
 
 def _low(row: Mapping[str, Any], measure: str, log: bool) -> float:
-    """Return the lower end of a bar, which a logarithmic axis keeps above nothing."""
+    """Return the lower end of an error bar, which stays positive on a logarithmic axis."""
     low = float(row[f"{measure}_low"])
     return max(low, float(row[measure]) / 10) if log else max(low, 0.0)
 
 
 def shown_levels(levels: Mapping[str, float], *, log: bool) -> dict[str, float]:
-    """Return the baselines that have a look, and a place on the axis."""
+    """Return the baselines with a style and a place on the axis."""
     held = {name: levels[name] for name in _LEVELS if name in levels}
     return {name: value for name, value in held.items() if value > 0 or not log}
 
@@ -127,9 +127,9 @@ def level_rules(levels: Mapping[str, float], axis: Axis) -> list[Any]:
     Parameters
     ----------
     levels
-        Errors by the baselines' names, as `shown_levels` leaves them.
+        Errors by the baselines' names, from `shown_levels`.
     axis
-        Which holds them.
+        The axis of the errors.
     """
     made: list[Any] = []
     pixels = spread([HEIGHT * (1 - axis.share(value)) for value in levels.values()])
@@ -143,7 +143,7 @@ def level_rules(levels: Mapping[str, float], axis: Axis) -> list[Any]:
 
 
 def beside(text: str, pixel: float, colour: str = palette.INK.light) -> Any:
-    """Return a name at the right of a panel, so many pixels from its top."""
+    """Return a name at the right of a panel, at a distance in pixels from its top."""
     import altair as alt
 
     mark = chart_of([{}]).mark_text(align="left", dx=4, fontSize=10, color=colour)
@@ -151,7 +151,7 @@ def beside(text: str, pixel: float, colour: str = palette.INK.light) -> Any:
 
 
 def below(axis: Axis, bound: float) -> Axis:
-    """Return an axis that also shows some of what lies below a bound."""
+    """Return an axis that also shows some room below a bound."""
     if not axis.log:
         return axis
     high = max(axis.high, bound * 1.1)
@@ -160,7 +160,7 @@ def below(axis: Axis, bound: float) -> Axis:
 
 
 def shade_below(axis: Axis, bound: float) -> list[Any]:
-    """Return what lies below the best mixture error, shaded, and its name at the right."""
+    """Return the shaded area below the best mixture error, with its name at the right."""
     import altair as alt
 
     base = chart_of([{"bound": bound}]).encode(y=axis.vertical("bound"))
@@ -171,7 +171,7 @@ def shade_below(axis: Axis, bound: float) -> list[Any]:
 
 
 def panel(layers: Sequence[Any], title: str) -> Any:
-    """Return one panel of its layers."""
+    """Return a panel composed of its layers."""
     import altair as alt
 
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)

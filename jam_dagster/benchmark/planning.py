@@ -1,4 +1,4 @@
-"""What of a grid is there already, what is to be made, and how long that may take."""
+"""The plan of a grid: finished runs, runs to make, and their expected durations."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from jam_dagster.errors import SpecificationError
 
 @dataclass(frozen=True)
 class Planned:
-    """A run of a grid, and what is known of it beforehand.
+    """A run of a grid, with its status and expected duration.
 
     Parameters
     ----------
     run
         The run.
     key
-        By which its row is found.
+        The key of its row.
     status
-        ``done`` or ``failed`` where there is a row; None where the run is to be made.
+        ``done`` or ``failed`` if there is a row; None if the run is to be made.
     seconds
-        What it is expected to take.
+        Its expected duration.
     known
-        Whether that comes from runs of its kind, or at least from what the grid says.
+        Whether the duration comes from similar runs or from the grid.
     made_by
-        The version of the package that made the row that this run is to replace; empty where
-        there is none, or it was this version.
+        The package version of the row that this run will replace; empty without a row, or if it
+        was this version.
     """
 
     run: Run
@@ -52,34 +52,34 @@ def plan(
     again: bool = False,
     limit_s: float | None = None,
 ) -> tuple[list[Planned], dict[str, Split]]:
-    """Look at every run of a grid: what is there already, and what the others may take.
+    """Plan every run of a grid: find its row, or estimate its duration.
 
-    A row that another version of the package made is not that of the run any more.
+    A row of another package version no longer counts as the run's row.
 
     Parameters
     ----------
     grid
         The runs.
     rows
-        What was made before.
+        Earlier results.
     data
         The folder of published tables.
     again
-        Whether runs that failed are to be made once more.
+        Whether failed runs are to be repeated.
     limit_s
-        Seconds after which a run is to be ended. None: never.
+        Time limit of a run in seconds. None: no limit.
 
     Returns
     -------
     list of Planned
-        All runs, in the order in which they are made.
+        All runs, in the order of execution.
     dict
         The splits that they use.
 
     Raises
     ------
     SourceError
-        If a split is not there.
+        If a split is missing.
     SpecificationError
         If a split has fewer attributes than the workload's marginals.
     """
@@ -102,6 +102,6 @@ def plan(
         if version != __version__ or (again and status == "failed"):
             status = None
         made_by = "" if version == __version__ else str(version)
-        # Of two runs that are one, such as a setting spelled out that is the default, the first.
+        # The first of two equal runs, such as one with an explicit default.
         made.setdefault(key, Planned(run, key, status, *durations.expected(run), made_by))
     return list(made.values()), splits

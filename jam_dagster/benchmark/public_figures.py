@@ -1,4 +1,4 @@
-"""Figures on what the public table is worth: the best mixture of its rows, and its own error."""
+"""Figures on the value of the public table: the best mixture of its rows, and its own error."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from jam_dagster.reports.plot_style import chart_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jam_dagster.benchmark.line_styles import Look
+    from jam_dagster.benchmark.line_styles import LineStyles
 
 _ERROR = "mean workload error (L1)"
 
 
-def best_mixture_figure(frame: pd.DataFrame, look: Look) -> Figure | None:
-    """Draw error against epsilon, with what no weights of the public rows reach shaded."""
+def best_mixture_figure(frame: pd.DataFrame, styles: LineStyles) -> Figure | None:
+    """Draw error against epsilon, with the errors below the best mixture shaded."""
     bounds = {one.split: one.error for one in levels(frame) if one.name == BEST_MIXTURE}
     runs = main_runs(frame)
     runs = runs[runs["split"].isin(bounds)]
@@ -43,7 +43,7 @@ def best_mixture_figure(frame: pd.DataFrame, look: Look) -> Figure | None:
     rows = placed(rows, "error_mean", log=log)
     if not rows:
         return None
-    look = look.of_titles(row["label"] for row in rows)
+    styles = styles.of_titles(row["label"] for row in rows)
     drawn = []
     splits = list(dict.fromkeys(str(row["split"]) for row in rows))
     columns = min(2, len(splits))
@@ -56,7 +56,7 @@ def best_mixture_figure(frame: pd.DataFrame, look: Look) -> Figure | None:
             layers = shade_below(axis, bounds[split])
         else:
             word += f" On {split} the best mixture has no error, so nothing is shaded."
-        layers += lines_of(own, look, "epsilon", "epsilon", "error_mean", axis, columns=columns)
+        layers += lines_of(own, styles, "epsilon", "epsilon", "error_mean", axis, columns=columns)
         drawn.append(panel(layers, split))
     return Figure(
         "best_mixture",
@@ -68,12 +68,12 @@ def best_mixture_figure(frame: pd.DataFrame, look: Look) -> Figure | None:
 
 
 def sharing(frame: pd.DataFrame) -> list[list[str]]:
-    """Return the panels whose splits have one private table, those of each table together.
+    """Return groups of panels that share a private table.
 
-    Of a private table a row knows the number of records and of attributes, and no hash of its
-    content is stored. Baselines tell the rest: the true one-way marginals are of the private table
-    alone, and two tables whose mean and largest error of them agree to nine digits are taken to be
-    one. Panels of different workloads, or of different delta, are never together.
+    A row records only the number of records and attributes of a private table, and no hash of its
+    content. Baselines identify it: the errors of the true one-way marginals depend on the private
+    table alone, and two tables with equal mean and largest error to nine digits count as one.
+    Panels with different workloads or deltas are never in one group.
 
     Parameters
     ----------
@@ -83,16 +83,16 @@ def sharing(frame: pd.DataFrame) -> list[list[str]]:
     Returns
     -------
     list of list of str
-        Names of two or more panels each.
+        Groups of two or more names of panels.
     """
     alone = {one.split: one for one in levels(frame) if one.name == TRUE_ONE_WAYS}
     runs = main_runs(frame).drop_duplicates("split").set_index("split")
-    asked = ["records", "attributes", "degree", "delta"]
+    question = ["records", "attributes", "degree", "delta"]
     made: list[list[str]] = []
     for split, one in alone.items():
         for group in made:
             first = group[0]
-            alike = list(runs.loc[split, asked]) == list(runs.loc[first, asked])
+            alike = list(runs.loc[split, question]) == list(runs.loc[first, question])
             if alike and _same(one, alone[first]):
                 group.append(split)
                 break
@@ -106,8 +106,8 @@ def _same(one: Level, other: Level) -> bool:
     return all(left > 0 and math.isclose(left, right, rel_tol=1e-9) for left, right in pairs)
 
 
-def public_table_figure(frame: pd.DataFrame, look: Look) -> Figure | None:
-    """Draw error against the public table's, where splits share a private table (`sharing`)."""
+def public_table_figure(frame: pd.DataFrame, styles: LineStyles) -> Figure | None:
+    """Draw error against the public table's, for splits that share a private table (`sharing`)."""
     public = _errors(frame, PUBLIC_TABLE)
     mixture = _errors(frame, BEST_MIXTURE)
     found: list[dict[str, Any]] = []
@@ -125,9 +125,9 @@ def public_table_figure(frame: pd.DataFrame, look: Look) -> Figure | None:
     if not panels:
         return None
     rows = [row for own in panels.values() for row in own]
-    look = look.of_titles(row["label"] for row in rows)
+    styles = styles.of_titles(row["label"] for row in rows)
     columns = min(2, len(panels))
-    drawn = [_panel(own, look, mixture, log=log, columns=columns) for own in panels.values()]
+    drawn = [_panel(own, styles, mixture, log=log, columns=columns) for own in panels.values()]
     return Figure(
         "error_by_public_table",
         "Mean error against that of the public table alone, for splits that share their private "
@@ -148,7 +148,7 @@ def _at(rows: Sequence[dict[str, Any]], place: tuple[int, float]) -> list[dict[s
 
 
 def _varies(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether some line has more than one point."""
+    """Return whether some line has more than one point."""
     held: dict[str, set[float]] = {}
     for row in rows:
         held.setdefault(row["label"], set()).add(row["public_error"])
@@ -157,7 +157,7 @@ def _varies(rows: Sequence[Mapping[str, Any]]) -> bool:
 
 def _panel(
     rows: Sequence[Mapping[str, Any]],
-    look: Look,
+    styles: LineStyles,
     mixture: Mapping[str, float],
     *,
     log: bool,
@@ -173,7 +173,7 @@ def _panel(
         axis = below(axis, min(bounds.values()))
     lines = lines_of(
         rows,
-        look,
+        styles,
         "public_error",
         "error of the public table alone (L1)",
         "error_mean",
@@ -210,10 +210,10 @@ def _diagonal(errors: Sequence[float], axis: Axis) -> Any:
 
 
 def _names(own: Mapping[str, float]) -> str:
-    """Return an expression for the marks of the axis: the error, and below it the split."""
-    told = "format(datum.value, '.3~g')"
+    """Return an expression for the labels of the axis: the error, and below it the split."""
+    label = "format(datum.value, '.3~g')"
     for split, error in own.items():
-        # Numbers come back from Vega as they were, but for their last digits.
+        # Numbers from Vega may differ in their last digits.
         here = f"abs(datum.value - {error!r}) < {error * 1e-9!r}"
-        told = f"{here} ? [format(datum.value, '.3~g'), {json.dumps(split)}] : {told}"
-    return told
+        label = f"{here} ? [format(datum.value, '.3~g'), {json.dumps(split)}] : {label}"
+    return label

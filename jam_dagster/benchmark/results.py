@@ -1,4 +1,4 @@
-"""The rows of a benchmark in one Parquet file: every run that ended, and no half one."""
+"""The rows of a benchmark in one Parquet file: a row for every finished run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REASON = (
     "tables are published ones, or no secret otherwise."
 )
 NOTICE = f"RESTRICTED. {REASON}"
-"""What the file says about itself."""
+"""The note in the file's metadata."""
 
 _MARK = b"jam_dagster.benchmark"
 _VERSION = b"1"
@@ -86,7 +86,7 @@ def _arrow(kind: str) -> str:
 
 
 def to_parquet(rows: Sequence[Row]) -> bytes:
-    """Return rows as the content of a file; what a row lacks is null."""
+    """Return rows as the content of a file; missing values are null."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -99,12 +99,12 @@ def to_parquet(rows: Sequence[Row]) -> bytes:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return the rows of a file; none where there is no file.
+    """Return the rows of a file; empty if there is no file.
 
     Raises
     ------
     InputError
-        If it holds something else, or is damaged.
+        If it holds other content, or is damaged.
     """
     if not path.exists():
         return []
@@ -119,7 +119,7 @@ def read_rows(path: Path) -> list[Row]:
     try:
         table = pq.read_table(io.BytesIO(content))
     except (pa.ArrowException, OSError):
-        # The latter where a page is damaged.
+        # OSError for a damaged page.
         raise other from None
     if (table.schema.metadata or {}).get(_MARK) != _VERSION:
         raise other
@@ -133,18 +133,18 @@ def gather(paths: Iterable[Path]) -> list[Row]:
     Parameters
     ----------
     paths
-        Files, of which the later ones win where two hold the same run; one that is done wins over
-        one that failed.
+        Files. If two hold the same run, a successful row wins over a failed one, then the later
+        file.
 
     Raises
     ------
     InputError
-        If a file is not there, holds something else, or all of them hold nothing.
+        If a file is missing, holds other content, or all files are empty.
     """
     held: dict[str, Row] = {}
     for path in paths:
         if not path.exists():
-            raise InputError(f"{path} is not there: make it with jam-dagster benchmark run.")
+            raise InputError(f"{path} is missing: make it with jam-dagster benchmark run.")
         for row in read_rows(path):
             before = held.get(row["key"])
             if before is None or row["status"] == "done" or before["status"] != "done":
@@ -162,7 +162,7 @@ def read_frame(paths: Iterable[Path]) -> pd.DataFrame:
 
 
 class Results:
-    """A file of rows that is added to, run by run; one process at a time.
+    """A file of rows that grows run by run; one process at a time writes to it.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ class Results:
     Raises
     ------
     InputError
-        If the file holds something else.
+        If the file holds other content.
     """
 
     def __init__(self, path: Path) -> None:
@@ -182,12 +182,12 @@ class Results:
     @classmethod
     @contextmanager
     def opened(cls, path: Path) -> Iterator[Results]:
-        """Hold the file alone.
+        """Lock the file for this process.
 
         Raises
         ------
         InputError
-            If another process holds it, or it is no file of results.
+            If another process holds it, or it is not a file of results.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         with (path.parent / f".{path.name}.lock").open("w") as lock:
@@ -198,22 +198,22 @@ class Results:
                     f"Another benchmark writes to {path}: wait for it, or name another --out."
                 ) from None
             for partial in path.parent.glob(f".{path.name}.{'[0-9a-f]' * 32}"):
-                # Of a process that was killed while it wrote.
+                # Drafts of a process that was killed while it wrote.
                 partial.unlink()
             yield cls(path)
 
     @property
     def rows(self) -> list[Row]:
-        """All rows, in the order in which they came."""
+        """All rows, in the order of insertion."""
         return list(self._rows.values())
 
     def relabel(self, labels: Mapping[str, str]) -> None:
-        """Call runs as figures are to call them now.
+        """Set the labels of runs.
 
         Parameters
         ----------
         labels
-            By key; runs that are not there are passed over.
+            Labels by key; missing runs are skipped.
         """
         stale = [
             row for key, row in self._rows.items() if labels.get(key, row["label"]) != row["label"]
@@ -224,12 +224,12 @@ class Results:
             self._write()
 
     def add(self, row: Row) -> Row:
-        """Add a row, in place of one of the same run, and write the file whole.
+        """Add a row or replace that of the same run, and write the file whole.
 
         Returns
         -------
         dict
-            The row as the file holds it: with every column, null where there is nothing.
+            The row as the file holds it: with every column, null for missing values.
         """
         whole = {name: row.get(name) for name in COLUMNS}
         self._rows.pop(whole["key"], None)

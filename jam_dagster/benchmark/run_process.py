@@ -1,4 +1,4 @@
-"""One run in a process of its own, so that no run holds another's memory or threads."""
+"""A run in its own process, so that runs share neither memory nor threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jam_dagster.benchmark.worker import AT_WORK, ONE_THREAD, work
 from jam_dagster.errors import InputError
 
 LOOK_SECONDS = 0.2
-"""How often runs are looked at: for what they hold, and whether their time is over."""
+"""The interval between checks of a run's memory and time limit."""
 
 _NAME = "jam_dagster benchmark run"
 _KILLED = f"its process was killed by signal {int(signal.SIGKILL)}"
@@ -32,14 +32,14 @@ _SCRIPT = (
 
 
 class RunProcess:
-    """A run in a process of its own, with one thread.
+    """A run in its own process, with one thread.
 
     Parameters
     ----------
     run
-        What it makes.
+        The run.
     files
-        Where its split is found.
+        The files of its split.
     data
         The folder of published tables.
     """
@@ -57,52 +57,52 @@ class RunProcess:
         )
         with _environment(ONE_THREAD), _interrupts_held():
             self.process.start()
-        # Only the process holds it now, so its end is seen here.
+        # Only the child holds this end now, so its exit closes the pipe.
         sender.close()
         self.started = time.monotonic()
-        # Of both processes, the one that can be made again.
+        # If memory runs out, this process can be repeated.
         give_up_first(self.pid)
         self._at_work = self._over = False
-        self._told: Row | None = None
+        self._row: Row | None = None
         self._peak_mb = 0.0
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """Id of the process."""
         return self.process.pid or 0
 
     def over(self) -> bool:
-        """Look at the process: whether it has told its row, or can tell none any more."""
+        """Return whether the process has sent its row or has ended without one."""
         self._peak_mb = max(self._peak_mb, peak_memory_of_mb(self.pid))
         try:
             while not self._over and self.receiver.poll():
-                told = self.receiver.recv()
-                if told == AT_WORK:
+                message = self.receiver.recv()
+                if message == AT_WORK:
                     self._at_work = True
                 else:
-                    self._told, self._over = told, True
+                    self._row, self._over = message, True
         except (EOFError, OSError):
             self._over = True
         return self._over
 
     def late(self, limit_s: float | None) -> bool:
-        """Whether so many seconds have passed since the start; None: never."""
+        """Return whether a number of seconds has passed since the start; None: never."""
         return limit_s is not None and time.monotonic() - self.started >= limit_s
 
     def row(self, about: Callable[[], Row], limit_s: float | None = None) -> Row:
-        """Wait for the row, or return one that says how the run failed.
+        """Wait for the row, or return a row with the cause of the failure.
 
         Parameters
         ----------
         about
-            Returns what is known of the row where the process told nothing.
+            Returns the known part of the row if the process sent none.
         limit_s
-            Seconds since the start after which the process is ended. None: never.
+            Time limit in seconds since the start. None: no limit.
 
         Raises
         ------
         InputError
-            If the process ended before it came to the run, which says nothing of the run.
+            If the process ended before the run began, which is not a failure of the run.
         """
         while not self.over() and not self.late(limit_s):
             wait([self.receiver], LOOK_SECONDS)
@@ -112,64 +112,65 @@ class RunProcess:
             self.process.kill()
         self.process.join()
         self.receiver.close()
-        if self._told is not None:
-            return self._told
+        if self._row is not None:
+            return self._row
         code = self.process.exitcode or 0
         if not late and not self._at_work and code >= 0:
             raise InputError(
-                f"The process of a run ended with status {code} before it came to the run; what "
-                f"it said is above. Where that is a script's: {_SCRIPT}."
+                f"The process of a run ended with status {code} before the run began; its output "
+                f"is above. If a script started it: {_SCRIPT}."
             )
         return {
             **about(),
             "status": "failed",
             "message": f"it took more than {limit_s:g} s" if late else _how(code),
             "seconds": seconds,
-            # What it held when it was last looked at, which may be less than it came to.
+            # The memory at the last check, which may be below the peak.
             "peak_memory_mb": self._peak_mb or None,
         }
 
     def end(self) -> None:
-        """End the run; nothing is left of it."""
+        """End the run and remove its process."""
         self.process.kill()
         self.process.join()
         self.receiver.close()
 
 
 def was_killed(row: Row) -> bool:
-    """Whether a row is of a run whose process was killed, as the system does for want of memory."""
+    """Return whether the process of a row's run was killed, usually for lack of memory."""
     return row["status"] == "failed" and (row.get("message") or "").startswith(_KILLED)
 
 
 def check_no_worker() -> None:
-    """Refuse to make runs in the process of a run.
+    """Raise if this process is itself the process of a run.
 
     Raises
     ------
     InputError
-        If this is one: a script without a guard was read again by it.
+        If it is: it has imported a script without a guard again.
     """
-    # The name is there before the script is read again, the parent is not.
+    # The process's name is set before the script is imported again; its parent is not.
     if multiprocessing.current_process().name == _NAME:
         raise InputError(f"This is the process of a run, which makes none: {_SCRIPT}.")
 
 
 def _how(code: int) -> str:
-    """Return how a process ended that told no row."""
+    """Return how a process without a row ended."""
     if code == -signal.SIGKILL:
-        return f"{_KILLED}, for which want of memory is the usual reason"
+        return f"{_KILLED}, usually for lack of memory"
     if code < 0:
         return f"its process was ended by signal {-code}"
-    return f"its process ended with status {code} and no result; what it said is above"
+    return f"its process ended with status {code} and no result; its output is above"
 
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Let no interrupt reach a process started here; one that comes meanwhile is not lost.
+    """Block interrupts for a process started here; an interrupt meanwhile is delivered later.
 
-    A key that interrupts goes to all processes of a terminal; the benchmark ends its runs.
+    An interrupt from the keyboard goes to all processes of a terminal, but the benchmark itself
+    ends its runs.
     """
-    # Its own start, which that of a first process brings about, would let interrupts through.
+    # The resource tracker, which the first process starts, would otherwise unblock interrupts.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

@@ -1,4 +1,4 @@
-"""Many runs side by side, as many as there are cores and memory for."""
+"""Parallel runs, as many as cores and memory allow."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from jam_dagster.benchmark.trial import describe
 from jam_dagster.errors import SpecificationError
 
 FIRST_GUESS_MB = 1000.0
-"""What a run is taken to hold at most before one of its kind has ended."""
+"""Assumed peak memory of a run before a similar run has ended."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run that ended.
+    """A finished run.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ class Outcome:
     row
         Its row.
     number, of
-        How many have ended, and how many there are to make.
+        Number of finished runs, and of all runs to make.
     left
-        The seconds that the others are expected to take.
+        Expected seconds for the others.
     """
 
     run: Run
@@ -61,21 +61,21 @@ class _Running:
 
 
 class Runner:
-    """Makes the runs of a grid that a file of results lacks.
+    """Runs the missing runs of a grid.
 
     Parameters
     ----------
     grid
         The runs.
     results
-        The file; every run is in it as soon as it has ended.
+        The file of results; every run is added as soon as it has ended.
     data
         The folder of published tables.
     jobs
-        Runs at a time at most. Fewer are started where the machine's memory would not hold what
-        runs of their kind have held before.
+        The most parallel runs. Fewer are started if similar runs have needed more memory than the
+        machine has.
     limit_s
-        Seconds after which a run is ended, and kept as one that failed. None: never.
+        Time limit of a run in seconds, after which it counts as failed. None: no limit.
 
     Raises
     ------
@@ -105,9 +105,9 @@ class Runner:
         self._durations = Durations(grid, results.rows, limit_s)
 
     def run(self, planned: Sequence[Planned], splits: Mapping[str, Split]) -> Iterator[Outcome]:
-        """Make what was planned and has no row yet; yield every run as it ends.
+        """Run all planned runs without a row; yield every run as it ends.
 
-        Where the caller stops, or is interrupted, the runs under way are ended and leave nothing.
+        If the caller stops or is interrupted, the current runs are ended without a row.
         """
         waiting = [one for one in planned if one.status is None]
         total, ended = len(waiting), 0
@@ -139,16 +139,16 @@ class Runner:
         available = available_memory_mb()
         if available is None:
             return True
-        # What those that run may still come to hold is not free.
+        # Memory that current runs may still need is not free.
         growing = sum(
             max(0.0, other.expected_mb - memory_of_mb(other.process.pid)) for other in running
         )
         return expected <= available - growing
 
     def _expected_mb(self, run: Run) -> float:
-        """Return what a run may come to hold; infinity where it is to run alone.
+        """Return the expected peak memory of a run; infinity if it must run alone.
 
-        Of one that was killed it is known what it held a moment before, and that this was not all.
+        The last known memory of a killed run is a lower bound of its peak.
         """
         kind = (run.mechanism, run.split)
         alike = [row for row in self.results.rows if (row["mechanism"], row["split"]) == kind]
@@ -164,7 +164,7 @@ class Runner:
         return _Running(planned, process, self._expected_mb(run))
 
     def _ended(self, running: Sequence[_Running]) -> list[_Running]:
-        """Wait until runs have ended, or run out of time; return them."""
+        """Wait until runs have ended or reached their time limit; return them."""
         while True:
             if ended := [
                 one for one in running if one.process.over() or one.process.late(self.limit_s)
@@ -198,18 +198,18 @@ def run_grid(
 ) -> list[Row]:
     """Make the runs of a grid that a file lacks, and return the rows of all its runs.
 
-    Rows of its runs that are there get the grid's labels.
+    Existing rows of its runs get the grid's labels.
 
     Parameters
     ----------
     grid
         The runs.
     path
-        The Parquet file that rows are read from and added to.
+        The Parquet file of rows.
     data, jobs, limit_s
         See `Runner`.
     again
-        Whether runs that failed are made once more.
+        Whether failed runs are repeated.
     on_plan
         Called with all runs before the first one starts.
     on_outcome
@@ -218,7 +218,7 @@ def run_grid(
     Raises
     ------
     InputError
-        If the grid, a split or the file is not what it should be, or a script calls this without
+        If the grid, a split or the file is invalid, or a script calls this without
         ``if __name__ == "__main__":``, so that the process of each run would call it again.
     """
     check_no_worker()

@@ -1,4 +1,4 @@
-"""One run of a benchmark: all that decides what it comes to."""
+"""One run of a benchmark, with everything that determines its result."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ BASELINES: Mapping[str, str] = {
     BEST_MIXTURE: "best mixture of the public table's rows",
     SAMPLING_FLOOR: "sampling floor",
 }
-"""What needs no mechanism, and how figures call it: the public table scaled to n, the product of
-the private one-way marginals without noise, the public table's rows with the weights of least
-error, and n rows drawn from the private table."""
+"""The baselines with their names in figures: the public table scaled to n, the product of the
+private one-way marginals without noise, the public table's rows with the weights of least error,
+and n rows drawn from the private table."""
 
 Settings = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One row of a grid: everything that decides what the run comes to.
+    """One row of a grid, with everything that determines its result.
 
     Parameters
     ----------
     split
         Name of the split.
     mechanism
-        A registered mechanism, or one of `BASELINES`.
+        A registered mechanism, or a name in `BASELINES`.
     settings
-        What differs from the mechanism's defaults, sorted by name. Values are read as a release's
-        file reads them: 80, 80.0 and "80" are one size limit.
+        Settings that differ from the mechanism's defaults, sorted by name. Values are read as in a
+        release's file: 80, 80.0 and "80" are the same size limit.
     epsilon, delta
         The budget; epsilon is None for baselines, which cost nothing.
     seed
-        Of the noise, and of the rows that are sampled; None where nothing is random.
+        Seed of the noise and of the sampling; None if nothing is random.
     degree
         The workload: all marginals of so many attributes.
     label
-        How figures call it; no part of what the run is.
+        Its name in figures; not part of the run's identity.
     """
 
     split: str
@@ -71,12 +71,12 @@ class Run:
 
     @property
     def is_baseline(self) -> bool:
-        """Whether it runs no mechanism."""
+        """Whether it is a baseline, without a mechanism."""
         return self.mechanism in BASELINES
 
     @property
     def title(self) -> str:
-        """How figures call it."""
+        """Its name in figures."""
         return self.label or BASELINES.get(self.mechanism) or title_of(self.mechanism)
 
     def make(self) -> Mechanism:
@@ -99,13 +99,13 @@ class Run:
         return {} if self.is_baseline else self.make().parameters()
 
     def parameters_json(self) -> str:
-        """Return them as rows hold them."""
+        """Return the settings in the form of rows."""
         return json.dumps(self.parameters(), sort_keys=True)
 
     def key(self, fingerprint: str) -> str:
-        """Return what tells the run from others on the split of that fingerprint, 16 digits.
+        """Return the run's key on the split of that fingerprint, 16 digits.
 
-        Settings that are spelled out and equal the defaults make no other run.
+        Explicit default settings do not change the key.
         """
         return run_key(
             split=self.split,
@@ -120,7 +120,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """What tells the run from others of its grid, without looking at its tables."""
+        """The run's identity within its grid, without reading its tables."""
         parts = [self.split, self.mechanism]
         if self.epsilon is not None:
             parts.append(f"epsilon-{_number(self.epsilon)}")
@@ -145,7 +145,7 @@ class Run:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Run:
-        """Return the run that `to_dict` told."""
+        """Return the run of a `to_dict`."""
         return cls(**{**content, "settings": tuple(sorted(content["settings"].items()))})
 
 
@@ -160,8 +160,8 @@ def run_key(
     degree: int,
     fingerprint: str,
 ) -> str:
-    """Return what tells a run from others, from all that decides it; see `Run.key`."""
-    told = {
+    """Return a run's key from everything that determines it; see `Run.key`."""
+    identity = {
         "split": split,
         "mechanism": mechanism,
         "settings": dict(parameters),
@@ -171,10 +171,10 @@ def run_key(
         "degree": degree,
         "fingerprint": fingerprint,
     }
-    return canonical_digest(told)[:16]
+    return canonical_digest(identity)[:16]
 
 
 def _number(value: float) -> str:
-    """Return a number in few digits, in all where it would else look like another."""
+    """Return a number in few digits, or in all digits if few are ambiguous."""
     short = f"{value:g}"
     return short if float(short) == value else repr(value)

@@ -37,7 +37,7 @@ def run_trial(run: Run, split: Split, *, on_round: OnRound | None = None) -> Row
     Parameters
     ----------
     run
-        What to run.
+        The run.
     split
         The tables of its split.
     on_round
@@ -52,19 +52,19 @@ def run_trial(run: Run, split: Split, *, on_round: OnRound | None = None) -> Row
     Raises
     ------
     JamError
-        Whatever the mechanism raises.
+        Any error of the mechanism.
     """
     row = {**describe(run, split), "status": "done", "message": ""}
     if run.is_baseline:
         row |= _baseline(run, split)
     else:
         row |= _mechanism(run, split, on_round)
-    # Only now is it known what the mechanism computed on.
+    # The mechanism's device is known only now.
     return {**row, "machine": machine_in_words(), "peak_memory_mb": peak_memory_mb()}
 
 
 def describe(run: Run, split: Split) -> Row:
-    """Return what of a row is known before the run: what it is, where and when."""
+    """Return the part of a row that is known before the run."""
     return {
         "key": run.key(split.fingerprint),
         "kind": "baseline" if run.is_baseline else "mechanism",
@@ -101,7 +101,7 @@ def _mechanism(run: Run, split: Split, on_round: OnRound | None) -> Row:
     result = mechanism.run(split.private, public, workload, draws, on_round=on_round)
     ran = time.monotonic()
     tables: list[MarginalSource] = [result.model]
-    # One that only answers has no table.
+    # A mechanism that only answers has no table.
     if mechanism.samples:
         tables.append(result.model.sample(split.private.records, np.random.default_rng(seed)))
     sampled = time.monotonic()
@@ -144,7 +144,7 @@ def _baseline(run: Run, split: Split) -> Row:
         drawn = np.random.default_rng(run.seed).integers(0, records, records)
         table = split.private.take(np.sort(drawn))
     else:
-        raise SpecificationError(f"{run.mechanism} is no baseline.")
+        raise SpecificationError(f"{run.mechanism} is not a baseline.")
     (error,) = table_errors(split.private, [table], workload)
     seconds = time.monotonic() - started
     return {**_errors(error, None), "seconds": seconds, "rho_spent": 0.0}

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 ONE_THREAD = {
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC"), "1"),
-    # Several processes that each take most of an accelerator's memory leave none to the others.
+    # By default each process takes most of an accelerator's memory, which leaves none to others.
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
 }
-"""Runs share the cores, so each is to keep to its own."""
+"""Runs share the cores, so each uses one thread."""
 
 AT_WORK = "at work"
-"""What the process of a run says before all else."""
+"""The first message of the process of a run."""
 
 
 def work(
@@ -41,24 +41,24 @@ def work(
     data
         The folder of published tables.
     to
-        Where the row goes.
+        The connection for the row.
     """
     threading.Thread(target=_end_with_parent, daemon=True).start()
     to.send(AT_WORK)
-    asked = Run.from_dict(run)
+    requested = Run.from_dict(run)
     split = SplitFiles(**files).load(None if data is None else Path(data))
     try:
-        row = run_trial(asked, split)
+        row = run_trial(requested, split)
     except Exception as error:
-        row = {**describe(asked, split), "status": "failed", "message": why(error)}
+        row = {**describe(requested, split), "status": "failed", "message": why(error)}
     to.send(row)
     to.close()
 
 
 def why(error: Exception) -> str:
-    """Return how a run failed: what this package says, and of other libraries only where.
+    """Return the cause of a failure: this package's message, or the place of another error.
 
-    What they say may quote a private value.
+    Messages of other libraries may quote a private value.
     """
     if isinstance(error, JamError):
         return " ".join(f"{type(error).__name__}: {error}".split())
@@ -67,7 +67,7 @@ def why(error: Exception) -> str:
 
 
 def _end_with_parent() -> None:
-    """End this process where the one that would take its row is gone."""
+    """End this process if its parent, which would take the row, is gone."""
     parent = parent_process()
     if parent is not None:
         parent.join()

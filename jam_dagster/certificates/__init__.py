@@ -1,7 +1,6 @@
-"""Certificates: what a release promises, what it cost, and how anybody can check that.
+"""Certificates: the guarantee of a release, its cost, and the verification of both.
 
-Nothing heavy is imported here: the page takes jinja2 when it is rendered, the ledger SQLAlchemy
-where one is given.
+This package imports nothing heavy: rendering a page loads jinja2, a ledger loads SQLAlchemy.
 """
 
 from jam_dagster.certificates.certificate import Certificate

@@ -1,4 +1,4 @@
-"""The certificate of a release: a versioned document that says what was promised and paid."""
+"""The certificate of a release: a versioned document of its guarantee and its charges."""
 
 from __future__ import annotations
 
@@ -48,59 +48,59 @@ READ_VERSIONS = (1, VERSION)
 FILE_NAME = "certificate.json"
 
 DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
-"""What reading something damaged ends in: wrong types, missing parts, bottomless lists."""
+"""Exceptions from reading a damaged document: wrong types, missing parts, deep nesting."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate(ReleaseFacts):
-    """What a release promises, what it cost, and what it left; judged, written and read."""
+    """The facts of a release with their judgement; it can be written and read."""
 
     @cached_property
     def conditions(self) -> tuple[Condition, ...]:
-        """What has to hold for the table to leave, and whether it does."""
+        """The conditions for releasing the table, and whether they hold."""
         return conditions_of(self, self.charge_faults)
 
     @property
     def releasable(self) -> bool:
-        """Whether the table may leave."""
+        """Whether the table may be released."""
         return all(condition.met for condition in self.conditions)
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why it may not leave; empty where it may."""
+        """Why the table must not be released; empty if it may be."""
         return tuple(one.because for one in self.conditions if not one.met)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What of the settings is allowed and yet deserves a second look."""
+        """Warnings about allowed but unusual settings."""
         return configuration_warnings(self.asked.epsilon, self.asked.delta, self.records)
 
     @property
     def charge_faults(self) -> tuple[str, ...]:
-        """What is wrong with the charges; empty where every draw was paid for."""
+        """The faults of the charges; empty if every draw was paid for."""
         return tuple(charge_faults(self.draws, self.entries, self.asked.shares))
 
     @property
     def rho_spent(self) -> float:
-        """Rho of all draws, as it was charged."""
+        """The charged rho of all draws."""
         return rho_within(spent_units(self.draws))
 
     @property
     def epsilon_spent(self) -> float:
-        """What was spent, as epsilon at the release's delta."""
+        """The spent rho, as epsilon at the release's delta."""
         return epsilon_from_rho(self.rho_spent, self.asked.delta) if self.draws else 0.0
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what the certificate says of its release, in hexadecimal.
+        """SHA-256 of the certificate's facts about its release, in hexadecimal.
 
-        It names the certificate: one that is made again for nothing has the same, though the
-        ledger has a later head by then.
+        It identifies the certificate: a certificate that is issued again has the same digest,
+        although the ledger has a later head by then.
         """
         return digest_of(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the document, with all that follows from it, its signature and its seal."""
+        """Return the document, with its derived parts, its signature and its seal."""
         standing = self.standing
         content: dict[str, Any] = {
             "schema": SCHEMA,
@@ -149,7 +149,7 @@ class Certificate(ReleaseFacts):
         }
         if self.withdrawn is not None:
             content["withdrawn"] = asdict(self.withdrawn)
-        # As JSON gives it back: lists for tuples.
+        # As JSON reads it: lists for tuples.
         content = json.loads(canonical_json(content))
         if self.signature is not None:
             content["signature"] = asdict(self.signature)
@@ -157,12 +157,12 @@ class Certificate(ReleaseFacts):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Certificate:
-        """Return the certificate of a document; what follows from the rest is not looked at.
+        """Return the certificate of a document; its derived parts are ignored.
 
         Raises
         ------
         InputError
-            If it is no certificate, or one of another version.
+            If it is not a certificate, or one of another version.
         """
         version = content.get("version")
         if (
@@ -171,17 +171,17 @@ class Certificate(ReleaseFacts):
             or (version not in READ_VERSIONS)
         ):
             raise InputError(
-                f"This is no certificate of version {VERSION} or before: give the {FILE_NAME} of a "
-                "release, or verify it with the version of jam-dagster that made it."
+                f"This is not a certificate of version {VERSION} or before: give the {FILE_NAME} "
+                "of a release, or verify it with the version of jam-dagster that made it."
             )
         try:
             certificate = cls._parsed(content)
-            # What follows from it needs the right types throughout.
+            # The derived parts need the right types throughout.
             certificate.to_dict()
         except DAMAGE as wrong:
             raise InputError(
                 f"The certificate is damaged ({type(wrong).__name__}: {wrong}). Restore it, or "
-                "make it anew from its release, for nothing."
+                "issue it again from its release, which charges nothing."
             ) from None
         return certificate
 
@@ -251,24 +251,24 @@ def read_document(path: Path | UPath) -> dict[str, Any]:
             "folder that holds one."
         ) from None
     except (ValueError, RecursionError):
-        raise InputError(f"{file} is no JSON: give the {FILE_NAME} of a release.") from None
+        raise InputError(f"{file} is not JSON: give the {FILE_NAME} of a release.") from None
     if not isinstance(content, dict):
-        raise InputError(f"{file} is no certificate: give the {FILE_NAME} of a release.")
+        raise InputError(f"{file} is not a certificate: give the {FILE_NAME} of a release.")
     return content
 
 
 MOVING = frozenset({"ledger", "releasable", "seal", "signature", "withdrawn"})
-"""The parts of a document that differ where the ledger has a later head, or follow from others."""
+"""The derived parts of a document, and those that change with the ledger's head."""
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of what stays of a document, in canonical JSON; see `Certificate.digest`.
+    """Return the SHA-256 of a document's lasting parts, canonically; see `Certificate.digest`.
 
-    The guarantee in words is left out too: it quotes the dataset's spending over its lifetime.
+    It leaves out the guarantee in words, which quotes the dataset's spending over its lifetime.
     """
     stays = {name: value for name, value in content.items() if name not in MOVING}
-    said = {name: value for name, value in stays["privacy"].items() if name != "guarantee"}
-    return canonical_digest({**stays, "privacy": said})
+    privacy = {name: value for name, value in stays["privacy"].items() if name != "guarantee"}
+    return canonical_digest({**stays, "privacy": privacy})
 
 
 def seal_of(content: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Whether the entries of a ledger pay for a list of draws, each once and in full."""
+"""Checks that the entries of a ledger pay for every draw once and in full."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _ROUNDING = 2
 
 
 def spent_units(draws: Iterable[PaidDraw]) -> int:
-    """Return what draws cost together, in units of 1e-15 rho."""
+    """Return the total price of draws, in units of 1e-15 rho."""
     return sum(units_up(draw.call.rho) for draw in draws)
 
 
 def charge_faults(
     draws: Sequence[PaidDraw], entries: Sequence[Entry], shares: Mapping[str, float]
 ) -> Iterator[str]:
-    """Yield what is wrong with the charges of a release, in sentences.
+    """Yield the faults of a release's charges, in sentences.
 
     Parameters
     ----------
     draws
         All draws.
     entries
-        All entries of the ledger about the release. It may have been opened before, and closed
-        without a charge.
+        All entries of the ledger about the release. An earlier opening without a charge is
+        allowed.
     shares
-        Rho that each share was to hold.
+        The requested rho of each share.
     """
     if not entries:
         yield "no ledger was charged for the draws"
@@ -46,7 +46,7 @@ def charge_faults(
         for share in sorted({*shares, *by_share}):
             yield from _share_faults(share, by_share.get(share, []), shares.get(share))
         if opening != entries[-1].opening and any(
-            entry.kind == "charged" for told in by_share.values() for entry in told
+            entry.kind == "charged" for listed in by_share.values() for entry in listed
         ):
             yield "the release was opened again after it had been charged"
     charged = {(e.share, e.step): e.units for e in entries if e.kind == "charged"}
@@ -63,7 +63,7 @@ def charge_faults(
 
 
 def _share_faults(share: str, entries: Sequence[Entry], rho: float | None) -> Iterator[str]:
-    """Yield what is wrong with one share: reserved once, never overdrawn, returned in full."""
+    """Yield the faults of one share, which must be reserved once and returned in full."""
     if rho is None:
         yield f"share {share} was reserved and not asked for"
         return

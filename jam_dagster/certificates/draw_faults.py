@@ -1,4 +1,4 @@
-"""Whether the parameters of each draw are worth what was charged for it."""
+"""Checks that the parameters of each draw are worth its charge."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from jam_dagster.tables import Domain
 
 _CLOSE = 1e-9
-"""Relative: amounts went through floats."""
+"""Relative tolerance of amounts that were floats."""
 
 _MORE_NOISE = 2e-6
-"""Relative: what the exact backend adds to a scale for the sake of rounding is half of it."""
+"""Relative tolerance of scales: twice the slack of the exact backend for rounding."""
 
 _TABLES_EVALUATED = (1, 2)
 
@@ -38,17 +38,17 @@ SELECTIONS: dict[str, Callable[[float], float]] = {
     "exponential mechanism": exponential_epsilon,
     "permute-and-flip": permute_and_flip_epsilon,
 }
-"""The epsilon that each kind of selection has for its rho."""
+"""The epsilon of each kind of selection for its rho."""
 
 _MOST_ROUNDS = 100_000
-"""No run has more; a forged number must not keep a verification busy."""
+"""The most rounds of a run: a forged number must not keep a verification busy."""
 
 
 def draw_faults(certificate: Certificate, transcript: Transcript, domain: Domain) -> Iterator[str]:
-    """Yield what is wrong with the draws of a release, in sentences.
+    """Yield the faults of a release's draws, in sentences.
 
-    Every sensitivity must be the one that follows from the neighbours, every scale the one that
-    its rho pays for, and every private measurement of the transcript must have been such a draw.
+    Every sensitivity must follow from the neighbours, every scale must match its rho, and every
+    private measurement in the transcript must match a draw.
     """
     selections = _selections(certificate, transcript, domain)
     rounds = {step_of(one.index, "measure"): one for one in transcript.rounds}
@@ -76,17 +76,17 @@ def draw_faults(certificate: Certificate, transcript: Transcript, domain: Domain
 def _selections(
     certificate: Certificate, transcript: Transcript, domain: Domain
 ) -> dict[str, float]:
-    """Return what the sensitivity of each selection must be, by its step, as its mechanism says."""
+    """Return the required sensitivity of each selection by its step, from its mechanism."""
     steps = [one.call.step for one in certificate.draws if one.call.kind in SELECTIONS]
     rounds = {step: int(found[1]) for step in steps if (found := _SELECTION.fullmatch(step))}
     if not rounds:
         return {}
     workload = Workload.specified(domain, certificate.specification["workload"])
-    told = mechanism_class(transcript.mechanism).sensitivities(
+    expected = mechanism_class(transcript.mechanism).sensitivities(
         transcript, domain, workload, certificate.neighbours
     )
-    # It may be endless.
-    each = list(islice(told, min(max(rounds.values()), _MOST_ROUNDS)))
+    # The iterator may be endless.
+    each = list(islice(expected, min(max(rounds.values()), _MOST_ROUNDS)))
     return {step: each[number - 1] for step, number in rounds.items() if 0 < number <= len(each)}
 
 
@@ -99,13 +99,13 @@ def _of_evaluation(call: NoiseCall, certificate: Certificate) -> float | None:
 def _of_measurement(
     call: NoiseCall, of: Round | None, domain: Domain, neighbours: Neighbours
 ) -> float | None:
-    """Return what the sensitivity of a measurement must be; None where no such draw is known."""
+    """Return the required sensitivity of a measurement; None for an unknown draw."""
     if call.kind != "discrete Gaussian":
         return None
     if call.step.split("-")[0] == "records":
         return neighbours.records
     if of is None:
-        # Charged and lost as the run was closed: a marginal is the worse of the two.
+        # Charged and lost when the run was closed: a marginal has the larger sensitivity.
         return neighbours.marginal_l2
     if of.measurement is None:
         single = call.cells == 1 < domain.size(of.clique)
@@ -115,7 +115,7 @@ def _of_measurement(
 
 
 def _noisier(call: NoiseCall) -> float:
-    """Return how much more noise a draw had than its rho asks for, relatively."""
+    """Return the relative excess of a draw's noise over the noise for its rho."""
     assert call.scale is not None  # noqa: S101  # the caller has looked
     if call.kind in SELECTIONS:
         return SELECTIONS[call.kind](call.rho) / call.scale - 1.0
@@ -123,7 +123,7 @@ def _noisier(call: NoiseCall) -> float:
 
 
 def _round_faults(transcript: Transcript, domain: Domain) -> Iterator[str]:
-    """Yield which rounds do not fit the draws that they are said to come from."""
+    """Yield the rounds that do not fit their draws."""
     kept = [
         (call.scale, call.rho, call.cells)
         for call in transcript.calls
@@ -148,6 +148,6 @@ def _round_faults(transcript: Transcript, domain: Domain) -> Iterator[str]:
         if one.measurement is not None:
             cells = 1 if one.measurement.cell is not None else domain.size(one.clique)
             if one.measurement.values.size != cells:
-                yield f"round {one.index + 1} measured something else than it tells"
+                yield f"round {one.index + 1} records another measurement than it drew"
     if any(one.measurement is not None and one.sigma != one.measurement.sigma for one in private):
-        yield "a round tells another sigma than its measurement"
+        yield "a round records another sigma than its measurement"

@@ -1,4 +1,4 @@
-"""What a certificate says of a release, as data: nothing here judges, writes or reads it."""
+"""The facts of a release in its certificate, as data without judgement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from jam_dagster.privacy import Event
 
 VERSION = 2
-"""What is written; those of version 1 have no digests of outcomes, and are read all the same."""
+"""The version of written documents; those of version 1, without digests of outcomes, are read."""
 
 MECHANISM_SHARE, EVALUATION_SHARE = "mechanism", "evaluation"
 
@@ -30,11 +30,11 @@ class PaidDraw:
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of the ledger, without who wrote it and when.
+    """An entry of the ledger, without its author and time.
 
-    Names of people have no place in what leaves, and the times of single charges would tell how
-    long each round took to count, which no guarantee covers. The ledger's own hash of the entry
-    covers both.
+    A released document must not name people, and the times of single charges would reveal how long
+    each round took to count, which no guarantee covers. The ledger's own hash of the entry covers
+    both.
     """
 
     seq: int
@@ -49,7 +49,7 @@ class Entry:
 
     @classmethod
     def of(cls, event: Event) -> Entry:
-        """Return what a certificate tells of an event."""
+        """Return the entry of an event."""
         return cls(
             event.seq,
             event.kind.value,
@@ -63,8 +63,8 @@ class Entry:
         )
 
     @staticmethod
-    def tells(event: Event) -> bool:
-        """Return whether an event is one that certificates tell of."""
+    def is_listed(event: Event) -> bool:
+        """Return whether certificates list an event."""
         return event.moves_amount or event.kind.value == STORED
 
     def to_dict(self) -> dict[str, Any]:
@@ -74,15 +74,15 @@ class Entry:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where the ledger and the dataset's budget stood when the certificate was made.
+    """The state of the ledger and the dataset's budget when the certificate was issued.
 
     Parameters
     ----------
     events, head
         Number of entries in the ledger, and the hash of the last one.
     totals
-        The dataset's balance in the period that counts and over its lifetime, in units of 1e-15
-        rho, and the policy by which it counts.
+        The dataset's balance in its period and over its lifetime, in units of 1e-15 rho, and the
+        policy of its budget.
     """
 
     events: int
@@ -92,7 +92,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class RequestedBudget:
-    """What was asked of the budget: (epsilon, delta) of the whole release, and rho by share."""
+    """The requested budget: (epsilon, delta) of the whole release, and rho by share."""
 
     epsilon: float
     delta: float
@@ -101,7 +101,7 @@ class RequestedBudget:
 
 @dataclass(frozen=True)
 class DomainFacts:
-    """Which domain, and where it came from."""
+    """The domain's digest and origin."""
 
     digest: str
     identified_from: str
@@ -109,18 +109,18 @@ class DomainFacts:
 
     @property
     def restricted(self) -> bool:
-        """Whether it was identified from private data, which nothing paid for."""
+        """Whether it was identified from private data, without a charge."""
         return self.identified_from == "private"
 
 
 @dataclass(frozen=True)
 class MechanismPackage:
-    """The package of somebody else that a mechanism comes from, and whether it was trusted.
+    """The third-party package of a mechanism, and whether the release trusts it.
 
     Parameters
     ----------
     name, version
-        Of the package.
+        Name and version of the package.
     trusted
         Whether the release trusts it by name.
     """
@@ -132,18 +132,18 @@ class MechanismPackage:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the table was sampled.
+    """The sampling of the table.
 
     Parameters
     ----------
     rows
-        How many rows.
+        Number of rows.
     measurements
-        SHA-256 of all that was measured.
+        SHA-256 of all measurements.
     seed
-        Of NumPy's default generator, in hexadecimal.
+        Seed of NumPy's default generator, in hexadecimal.
     derived
-        Whether the seed is the first 16 bytes of `measurements`, as a release's always is.
+        Whether the seed is the first 16 bytes of `measurements`, as in every release.
     """
 
     rows: int
@@ -154,7 +154,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class FileHash:
-    """A file of the release: where it lies, from the certificate, and its SHA-256."""
+    """A file of the release: its path relative to the certificate, and its SHA-256."""
 
     path: str
     sha256: str
@@ -162,7 +162,7 @@ class FileHash:
 
 @dataclass(frozen=True)
 class Signature:
-    """Who signed a certificate.
+    """The signature of a certificate.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ class Signature:
     algorithm
         ``Ed25519``.
     value
-        The signature in base64; see `signing.signed_bytes` for what it is of.
+        The signature in base64; see `signing.signed_bytes` for the signed content.
     """
 
     key: str
@@ -181,74 +181,74 @@ class Signature:
 
 @dataclass(frozen=True)
 class Withdrawal:
-    """That the certificates of a release were withdrawn: on which day, UTC, and why."""
+    """The withdrawal of a release's certificates: its day, UTC, and its reason."""
 
     on: str
     reason: str
 
     @classmethod
     def of(cls, event: Event) -> Self:
-        """Return what a certificate tells of the ledger's event: not who withdrew it."""
+        """Return the withdrawal of a ledger event, without its author."""
         return cls(event.at[:10], event.reason)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, str]) -> Self:
-        """Return what a document holds."""
+        """Return plain values for the document."""
         return cls(str(content["on"]), str(content["reason"]))
 
     @property
-    def told(self) -> str:
-        """It in a sentence."""
+    def sentence(self) -> str:
+        """The withdrawal in a sentence."""
         return f"It was withdrawn on {self.on}: {self.reason}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseFacts:
-    """What a certificate says of a release, as data.
+    """The facts of a release in its certificate.
 
     Parameters
     ----------
     key
-        The release, as the ledger knows it.
+        The release's key in the ledger.
     made
-        When the release ended, by its last entry in the ledger, or the research was done: UTC, to
-        the second.
+        When the release ended, by its last entry in the ledger, or when the research was done: UTC,
+        to the second.
     made_with
-        Versions of what made it, and the table.
+        Versions of the software that made the certificate and the table.
     mechanism, parameters
         Name and settings of the mechanism.
     package
-        The package that it comes from; None for a mechanism of jam-dagster.
+        The mechanism's package; None for a mechanism of jam-dagster.
     specification
-        All that the draws depend on, private data apart; its digest is part of the key.
+        All inputs of the draws except private data; its digest is part of the key.
     neighbours
-        Which tables nobody may be able to tell apart.
+        The neighbouring relation that the release protects.
     records
-        n: as it is where neighbours share it, else as it was measured.
+        n: exact if neighbours share it, else its measured value.
     domain
         The domain's digest and origin.
     source_restriction
-        Why nothing made from the private table may leave; None where it may.
+        Why results of the private table must not be released; None if they may be.
     asked
-        The guarantee asked for, and its shares of rho.
+        The requested guarantee, and its shares of rho.
     noise
         The noise backend.
     draws
-        Every draw that was paid for, in order, lost ones included.
+        Every paid draw, in order, lost ones included.
     entries
-        The ledger's entries about the release; empty where no ledger was charged.
+        The ledger's entries about the release; empty if no ledger was charged.
     standing
-        The ledger's head and the dataset's totals; None where no ledger was charged.
+        The ledger's head and the dataset's totals; None if no ledger was charged.
     sampling
-        How the table was sampled.
+        The sampling of the table.
     files
-        The files of the release, by what they are.
+        The files of the release, by their roles.
     withdrawn
-        That the ledger had withdrawn the release's certificates by then; None where it had not.
+        The withdrawal of the release's certificates by then; None if there was none.
     signature
-        Who signed it; None where nobody did.
+        The signature; None for an unsigned certificate.
     version
-        Of the document.
+        Version of the document.
     """
 
     key: ReleaseKey

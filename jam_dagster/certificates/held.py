@@ -1,4 +1,4 @@
-"""A certificate and the files that it is about; a file whose hash fails is never read."""
+"""A certificate and its files; a file with a wrong hash is never read."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ REQUIRED = frozenset(name for inside in CONTENTS.values() for name in inside) - 
 
 
 class Held:
-    """A certificate and the files that it is about, each read when it is first asked for.
+    """A certificate and its files, each read on first use.
 
     Parameters
     ----------
     certificate
         The certificate.
     folder
-        Where it lies.
+        Its folder.
     files
-        Files that lie elsewhere than it says, by their names in it.
+        Files that have moved since, by their names in the certificate.
     public
-        The public tables of the release, where they were given.
+        The public tables of the release, if they were given.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Held:
 
     @property
     def names(self) -> list[str]:
-        """What a release leaves, and whatever else the certificate names."""
+        """The files of every release, and any further ones that the certificate names."""
         return sorted({*REQUIRED, *self.certificate.files, *self._arrays})
 
     @cached_property
@@ -69,26 +69,26 @@ class Held:
         try:
             return [path.stem for path in arrays_in(self.path("model").parent)]
         except (JamError, *UNREADABLE):
-            # The check of the model's file says so.
+            # The check of the model's file reports this.
             return []
 
     def path(self, name: str) -> Path | UPath:
-        """Return where a file lies."""
+        """Return the path of a file."""
         if name in self._files:
             return self._files[name]
         if name not in self.certificate.files:
             raise InputError(f"the certificate names no {name}")
         path = self._folder
-        # Stores that are no file system know no "..".
+        # Stores that are no file systems do not resolve "..".
         for part in self.certificate.files[name].path.split("/"):
             path = path.parent if part == ".." else path / part
         return path
 
     def _fault_of(self, name: str) -> str:
-        """Return what is wrong with a file, empty where it is the one that is vouched for."""
+        """Return the fault of a file; empty if it has the hash in the certificate."""
         path = self.path(name)
         for what, inside in CONTENTS.items():
-            # What is refitted and sampled is read from the folder, and must be what is vouched for.
+            # Refitting and sampling read from the folder, so its files must be the certified ones.
             if inside.get(name) and path != self.path(what).parent / inside[name]:
                 return f"{path} is not the file of the {what} that is verified"
         if name not in REQUIRED | OPTIONAL and path != self.path("model").parent / path.name:
@@ -96,13 +96,13 @@ class Held:
         if name not in self.certificate.files:
             return f"the certificate names no {name}"
         if not path.is_file():
-            return f"{path} is not there: bring it back, or say where it lies"
+            return f"{path} is missing: restore it, or give its new place"
         if sha256_of(path) != self.certificate.files[name].sha256:
             return f"{path} was altered: its SHA-256 is another"
         return ""
 
     def _intact(self, *names: str) -> None:
-        """Raise InputError unless all of these files are those that are vouched for."""
+        """Raise InputError unless all of these files have the hashes in the certificate."""
         for name in names:
             if fault := self.fault_of(name):
                 raise InputError(f"not checked, for {fault}")
@@ -121,7 +121,7 @@ class Held:
 
     @cached_property
     def errors(self) -> Mapping[str, Any] | None:
-        """The file of the noisy errors; None where the certificate has none."""
+        """The file of the noisy errors; None if the certificate has none."""
         if "errors" not in self.certificate.files:
             return None
         self._intact("errors")
@@ -137,14 +137,14 @@ class Held:
 
     @cached_property
     def public(self) -> MarginalSource | None:
-        """The public tables in codes, where they were given."""
+        """The encoded public tables, if they were given."""
         if self._public is None:
             return None
         return encode_public(read_public(self._public), self.domain)
 
     @cached_property
     def refit(self) -> Refit | None:
-        """The refit of the model; None where that takes public data, not given."""
+        """The refit of the model; None if it needs public data that were not given."""
         try:
             made_with = self.certificate.made_with
             return Refit(self.transcript, self.domain, self.public, self.model, made_with)
@@ -155,18 +155,18 @@ class Held:
 
     @cached_property
     def foreign(self) -> tuple[str, ...]:
-        """What the certificate was made with and this process does not have."""
+        """The recorded software versions that differ in this process."""
         here = environment()
         deciding = ["jam_dagster", "machine", "numpy", "kernels"]
         by_mbi = self.transcript.parameters.get("estimator") == "mbi"
         if by_mbi or isinstance(self.model, ProductMixture):
             deciding.append("jax")
         made = self.certificate.made_with
-        # Certificates of version 1 do not say for which processor their linear algebra was.
+        # Certificates of version 1 do not record the processor of their linear algebra.
         deciding += [name for name in ("blas", "simd") if name in made]
         return tuple(name for name in deciding if made.get(name) != here[name])
 
     @property
     def tolerance(self) -> float:
-        """How far the refitted model may be from the stored one."""
+        """The largest allowed distance of the refitted model from the stored one."""
         return FOREIGN_REFIT_TOLERANCE if self.foreign else REFIT_TOLERANCE

@@ -1,4 +1,4 @@
-"""Making a certificate from what a release left."""
+"""The issue of certificates from the files of a release."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from jam_dagster.tables import Domain
 
 SEED_BYTES = 16
-"""How much of the measurements' SHA-256 is the seed of the table."""
+"""How many bytes of the measurements' SHA-256 are the seed of the table."""
 
 
 def certify(
@@ -67,45 +67,45 @@ def certify(
     run_id: str = "",
     signer: Signer | None = None,
 ) -> Certificate:
-    """Return the certificate of a release whose files have been written; the ledger notes it.
+    """Return the certificate of a release with written files, and journal it in the ledger.
 
     Parameters
     ----------
     folder
-        Where the certificate will lie.
+        The future folder of the certificate.
     files
         The release's files; see `released_files`.
     key, specification
-        The release, and what its key holds the digest of.
+        The release's key, and its specification.
     asked
-        The guarantee asked for, and its shares.
+        The requested guarantee, and its shares.
     transcript, domain
-        What the mechanism did, and over what.
+        The mechanism's transcript, and its domain.
     evaluation
-        The draw that the evaluation's share paid for, if there was one.
+        The draw of the evaluation's share, if there is one.
     ledger
         The ledger that was charged; None in research.
     source_restriction
-        Why nothing made from the private table may leave.
+        Why results of the private table must not be released.
     trusted_mechanisms
-        The packages whose mechanisms the release trusts, by name.
+        The names of the packages that the release trusts for their mechanisms.
     seed
-        That the table was sampled with; None where it was derived from the measurements.
+        Seed of the table's sampling; None if it was derived from the measurements.
     run_id
-        Written beside the certificate's entry in the ledger: something random, else the entry's
-        hash would tell its time. Unless given, a new one of the command line.
+        Written in the certificate's ledger entry; it must be random, or the entry's hash would
+        reveal its time. By default a new one of the command line.
     signer
-        Signs the certificate; its key must be known to the ledger. Research is not signed.
+        Signs the certificate; the ledger must know its key. Research is not signed.
 
     Raises
     ------
     LedgerIntegrityError
-        If the ledger does not add up, or the outcomes are not those that it has the digests of:
-        nothing can be certified then.
+        If the ledger does not add up, or an outcome does not match its digest there; no
+        certificate is issued then.
     BudgetError
         If the ledger does not know the signer's key, or it was revoked.
     OSError
-        If a file is not there.
+        If a file is missing.
     """
     draws = [PaidDraw(MECHANISM_SHARE, call) for call in transcript.calls]
     if evaluation is not None:
@@ -115,19 +115,21 @@ def certify(
     entries: tuple[Entry, ...] = ()
     if ledger is not None:
         events = [
-            event for event in ledger.events(key.dataset) if event.key == key and Entry.tells(event)
+            event
+            for event in ledger.events(key.dataset)
+            if event.key == key and Entry.is_listed(event)
         ]
         entries = tuple(Entry.of(event) for event in events)
         if moving := [event for event in events if event.moves_amount]:
-            # A release that is made again for nothing gets the certificate that it had.
+            # A repeated release without a charge gets its earlier certificate.
             made = to_the_second(moving[-1].at)
         errors = None if "errors" not in files else json.loads(files["errors"].read_bytes())
         outcomes = compare_outcomes(draws, entries, transcript, errors)
         if outcomes.faults:
             raise LedgerIntegrityError(
-                f"nothing is certified, because {outcomes.faults[0]}: a file of the release was "
-                "changed after it was drawn. Remove the transcript and the errors, and run the "
-                "release again, which costs nothing: it is made from the stored draws"
+                f"no certificate was issued, because {outcomes.faults[0]}: a file of the release "
+                "was changed after it was drawn. Remove the transcript and the errors, and run the "
+                "release again, which charges nothing: it repeats from the stored draws"
             )
     certificate = Certificate(
         key=key,
@@ -160,15 +162,16 @@ def certify(
     if signer is not None:
         ledger.keys.check(signer.public)
     certificate = replace(certificate, standing=_standing(ledger, certificate))
-    # Before it is written: what is beside a release must be known to the ledger. A plain digest
-    # of what nothing paid for would tell neighbours apart to whoever reads the ledger.
+    # Journalled before it is written: the ledger must know every certificate beside a release. A
+    # plain digest of results without a charge would let readers of the ledger distinguish
+    # neighbours.
     if not domain.restricted:
         ledger.certify(key, certificate.digest, run_id=run_id or command_line_run())
     return certificate if signer is None else signer.sign(certificate)
 
 
 def _package(mechanism: str, trusted: Collection[str]) -> MechanismPackage | None:
-    """Return the package that a mechanism comes from; None for one of this package."""
+    """Return the package of a third-party mechanism; None for a mechanism of jam-dagster."""
     found = MECHANISMS[mechanism]
     if found.own:
         return None
@@ -176,16 +179,17 @@ def _package(mechanism: str, trusted: Collection[str]) -> MechanismPackage | Non
 
 
 def _standing(ledger: Ledger, certificate: Certificate) -> Standing:
-    """Return where the ledger stands, or stood when it was told of this very certificate."""
+    """Return the ledger's current state, or its state when it journalled this certificate."""
     proof = ledger.verify()
-    told = ledger.issued(certificate.key, certificate.digest)
-    if told is None or any(entry.seq > told.seq for entry in certificate.entries):
+    journalled = ledger.issued(certificate.key, certificate.digest)
+    if journalled is None or any(entry.seq > journalled.seq for entry in certificate.entries):
         return Standing(proof.events, proof.head, _totals(ledger.balance(certificate.key.dataset)))
-    return Standing(told.seq - 1, told.previous, _totals(ledger.balance_after(told)))
+    balance = ledger.balance_after(journalled)
+    return Standing(journalled.seq - 1, journalled.previous, _totals(balance))
 
 
 def to_the_second(at: str) -> str:
-    """Return an instant of the ledger as certificates tell it."""
+    """Return an instant of the ledger in the form of certificates."""
     return datetime.fromisoformat(at).astimezone(UTC).isoformat(timespec="seconds")
 
 
@@ -210,23 +214,21 @@ CONTENTS: dict[str, dict[str, str]] = {
     "report": {"report": ""},
     "errors": {"errors": ""},
 }
-"""The files of a release by what they are, and their names where they lie in a folder.
+"""The files of a release by their roles, with their names in a folder.
 
-What else lies in the model's folder, whichever kind of model it is, is known by its name without
-the ending.
+The role of any further file in the model's folder is its name without the suffix.
 """
 
 
 def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
-    """Return the files that a certificate vouches for, by what they are.
+    """Return the files that a certificate covers, by their roles.
 
     Parameters
     ----------
     **places
         ``table``: the published CSV; ``domain``: the domain file; ``transcript``, ``model``:
-        folders that `Transcript.save` and `Model.save` wrote; ``report``: the page; ``errors``:
-        the file of errors that were measured with noise, never of exact ones. What is None is
-        left out.
+        folders of `Transcript.save` and `Model.save`; ``report``: the page; ``errors``: the file
+        of errors measured with noise, never of exact ones. None is left out.
     """
     found = {
         name: place / inside if inside else place
@@ -244,7 +246,7 @@ OPTIONAL = frozenset({"report", "errors"})
 
 
 def arrays_in(model: Path | UPath) -> list[Path | UPath]:
-    """Return what lies beside ``model.json`` in a model's folder, in order."""
+    """Return the files beside ``model.json`` in a model's folder, in order."""
     if not model.is_dir():
         return []
     inside = (path for path in model.iterdir() if path.is_file() and path.name != "model.json")
@@ -252,7 +254,7 @@ def arrays_in(model: Path | UPath) -> list[Path | UPath]:
 
 
 def environment() -> dict[str, str]:
-    """Return the versions that decide whether a refit comes out the same to the last digit."""
+    """Return the software versions that a bitwise equal refit depends on."""
     return {
         "jam_dagster": __version__,
         "python": platform.python_version(),

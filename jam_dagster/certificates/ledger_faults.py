@@ -1,4 +1,4 @@
-"""Whether a certificate's entries form a chain, and whether the ledger holds the very same."""
+"""Checks that a certificate's entries form a chain and are those of the ledger."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 def chain_faults(certificate: Certificate) -> Iterator[str]:
-    """Yield where the entries do not follow on one another; between them others may lie."""
+    """Yield the breaks in the chain of entries; entries of other releases may lie between."""
     entries, standing = certificate.entries, certificate.standing
     if standing is None:
         yield "no ledger was charged"
         return
     hashes = [entry.hash for entry in entries]
     if not all(_HASH.fullmatch(one) for one in hashes) or len(set(hashes)) < len(hashes):
-        yield "a hash is none, or comes twice"
+        yield "a hash is malformed, or occurs twice"
     for before, after in pairwise(entries):
         if after.seq <= before.seq:
             yield f"entry {after.seq} stands after entry {before.seq}"
@@ -43,14 +43,14 @@ def chain_faults(certificate: Certificate) -> Iterator[str]:
 
 
 def ledger_faults(certificate: Certificate, ledger: Ledger) -> Iterator[str]:
-    """Yield what the ledger says otherwise; it is verified first."""
+    """Verify the ledger, then yield its differences from the certificate."""
     ledger.verify()
     standing = certificate.standing
     if standing is None:
         yield "the certificate names no ledger"
         return
     journal = ledger.events()
-    events = [event for event in journal if event.key == certificate.key and Entry.tells(event)]
+    events = [event for event in journal if event.key == certificate.key and Entry.is_listed(event)]
     there = tuple(Entry.of(event) for event in events)
     moving = [event for event in events if event.moves_amount]
     if moving and certificate.made != to_the_second(moving[-1].at):
@@ -60,11 +60,11 @@ def ledger_faults(certificate: Certificate, ledger: Ledger) -> Iterator[str]:
         yield f"the ledger has no such entry {invented[0]}"
     if missing := [one for one in there if one not in known]:
         late = missing[0].seq > standing.events
-        when = "since the certificate was made: make it anew" if late else "and it is left out"
+        when = "since the certificate was issued: issue it again" if late else "and it is left out"
         yield f"the ledger has entry {missing[0].seq} about the release, {when}"
     for name, found in _totals(journal[: standing.events], certificate).items():
         if standing.totals.get(name) != found:
-            yield f"the {name} of the dataset were others when the certificate was made"
+            yield f"the {name} of the dataset were different when the certificate was issued"
     if not (
         0 < standing.events <= len(journal) and journal[standing.events - 1].hash == standing.head
     ):
@@ -75,11 +75,11 @@ def ledger_faults(certificate: Certificate, ledger: Ledger) -> Iterator[str]:
 
 
 def certified(certificate: Certificate, ledger: Ledger) -> bool | None:
-    """Return whether the ledger has issued a certificate; None if it cannot know.
+    """Return whether the ledger has journalled a certificate; None if it cannot know.
 
-    Earlier versions journalled neither outcomes nor certificates. A release of theirs that is
-    repeated gets a certificate of this version beside its own, which still holds. Of a release
-    whose domain comes from private data the ledger is told no certificate.
+    Earlier versions journalled neither outcomes nor certificates. A repeat of their release gets a
+    certificate of this version beside the earlier one, which stays valid. A release with a domain
+    from private data has no journalled certificate.
     """
     about = [
         event
@@ -88,8 +88,8 @@ def certified(certificate: Certificate, ledger: Ledger) -> bool | None:
     ]
     if any(event.digest == certificate.digest for event in about if event.kind == "certified"):
         return True
-    told = any(event.kind.value == "certified" for event in about)
-    if certificate.domain.restricted and not told:
+    journalled = any(event.kind.value == "certified" for event in about)
+    if certificate.domain.restricted and not journalled:
         return None
     outcomes = any(event.kind.value == "stored" for event in about)
     if not outcomes and (certificate.version == 1 or not about):
@@ -98,7 +98,7 @@ def certified(certificate: Certificate, ledger: Ledger) -> bool | None:
 
 
 def key_faults(certificate: Certificate, public: str, ledger: Ledger) -> Iterator[str]:
-    """Yield why a key's signature does not hold by the ledger.
+    """Yield why the ledger rejects a key's signature.
 
     A certificate that the ledger lists before the revocation stays signed.
     """
@@ -107,11 +107,11 @@ def key_faults(certificate: Certificate, public: str, ledger: Ledger) -> Iterato
     if key is None:
         yield "the ledger does not know its key"
     elif not key.covers(ledger.issued(certificate.key, certificate.digest)):
-        yield "its key was revoked before the ledger was told of the certificate"
+        yield "its key was revoked before the certificate was journalled"
 
 
 def _totals(journal: Sequence[Event], certificate: Certificate) -> dict[str, Any]:
-    """Return what the dataset's balance was after a journal, in the period of the certificate."""
+    """Return the dataset's balance after a journal, in the period of the certificate."""
     from jam_dagster.privacy.ledger.balance import policy_of
 
     about = [event for event in journal if event.dataset == certificate.key.dataset]
@@ -132,9 +132,9 @@ def _totals(journal: Sequence[Event], certificate: Certificate) -> dict[str, Any
         holdings.append(Holding(first.at, first.partition, held, units["charged"]))
     period = None
     if policy.period != "lifetime":
-        said = certificate.standing.totals.get("period") if certificate.standing else None
+        stated = certificate.standing.totals.get("period") if certificate.standing else None
         possible = _periods(policy, journal[-1].at)
-        period = said if said in possible else possible[0]
+        period = stated if stated in possible else possible[0]
     now = use(policy, holdings, period)
     return {
         "policy": asdict(policy),
@@ -149,9 +149,9 @@ def _totals(journal: Sequence[Event], certificate: Certificate) -> dict[str, Any
 
 
 def _periods(policy: Policy, since: str) -> list[str]:
-    """Return the periods in which a certificate of that journal can have been made, in order.
+    """Return the periods in which a certificate of that journal may have been issued, in order.
 
-    It can be made again for nothing long after the last entry.
+    It may be issued again long after the last entry.
     """
     first, last = datetime.fromisoformat(since).astimezone(UTC), datetime.now(UTC)
     begin, end = (one.year * 12 + one.month - 1 for one in (first, max(first, last)))

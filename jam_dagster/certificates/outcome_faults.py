@@ -1,4 +1,4 @@
-"""Whether the outcomes of a release are those that the ledger took digests of."""
+"""Checks that the outcomes of a release match their digests in the ledger."""
 
 from __future__ import annotations
 
@@ -25,31 +25,32 @@ if TYPE_CHECKING:
 _STEP = re.compile(r"round-(\d+)/(select|measure)(?:-\d+)?")
 
 _TABLES = ("synthetic", "public")
-"""The tables whose mean errors are released, in the order of the draw."""
+"""The tables with released mean errors, in the order of the draw."""
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What comparing the outcomes of a release with the ledger's digests came to.
+    """The result of comparing a release's outcomes with their digests in the ledger.
 
     Parameters
     ----------
     faults
-        What is wrong, in sentences.
+        The faults, in sentences.
     compared
-        How many outcomes have the digest that they must have.
+        Number of outcomes that match their digest.
     unknown
-        How many outcomes the ledger has no digest of: it was charged by an earlier version.
-    untold
-        How many have one, and lie in a file that the certificate does not name.
+        Number of outcomes without a digest in the ledger, from an earlier version.
+    unnamed
+        Number of outcomes with a digest, in a file that the certificate does not name.
     gone
-        How many have one, and are listed as lost: what was stored was removed, and is not used.
+        Number of outcomes with a digest that are listed as lost: the stored ones were removed, and
+        are not used.
     """
 
     faults: tuple[str, ...]
     compared: int
     unknown: int
-    untold: int
+    unnamed: int
     gone: int
 
 
@@ -70,22 +71,22 @@ def compare_outcomes(
     transcript
         What the mechanism drew.
     errors
-        The file of the workload errors, where they were measured with noise and the file is there.
+        The file of the workload errors, if they were measured with noise and the file exists.
     """
     digests = {(one.share, one.step): one for one in entries if one.kind == STORED}
     charged = {(one.share, one.step): one.seq for one in entries if one.kind == "charged"}
     began = min((one.seq for one in digests.values()), default=None)
     lost = {one.call.step for one in draws if one.call.lost}
-    faults, unknown, untold, gone, compared = [], 0, 0, 0, 0
+    faults, unknown, unnamed, gone, compared = [], 0, 0, 0, 0
     for draw in draws:
         call, place = draw.call, (draw.share, draw.call.step)
         entry = digests.pop(place, None)
         if call.lost:
-            # Of what was stored and is gone, nothing follows either.
+            # No result depends on a stored outcome that was removed.
             gone += entry is not None
             continue
         if entry is None:
-            # Earlier versions journalled no outcomes: the first that was divides them.
+            # Earlier versions journalled no outcomes: only those before the first may lack one.
             if began is not None and charged.get(place, began) > began:
                 faults.append(f"the ledger has no digest of the outcome of {call.step}")
             unknown += 1
@@ -95,26 +96,26 @@ def compare_outcomes(
             continue
         wanted = _digest_of(call, transcript, errors)
         if wanted is None:
-            # Of what the mechanism drew, nothing follows from what no round tells.
-            untold += call.kind == "Gaussian"
+            # No result depends on a mechanism's outcome that no round records.
+            unnamed += call.kind == "Gaussian"
         elif wanted != entry.digest:
             faults.append(f"the outcome of {call.step} is not the one that was drawn and stored")
         else:
             compared += 1
     faults += [f"the ledger has an outcome of {step}, which is no draw" for _, step in digests]
-    return Outcomes(tuple(faults), compared, unknown, untold, gone)
+    return Outcomes(tuple(faults), compared, unknown, unnamed, gone)
 
 
 def _choice_fault(call: NoiseCall, transcript: Transcript, lost: Collection[str]) -> str:
-    """Return what is wrong with a choice of which the transcript does not say what it was."""
+    """Return the fault of a choice that the transcript does not record; empty if it has none."""
     if call.kind not in SELECTIONS:
         return ""
     done = _round_of(call, transcript)
     if done is None:
-        # A run that was closed may have chosen what it could not measure any more.
-        return "" if transcript.ended == "closed" else f"no round tells what {call.step} chose"
+        # A closed run may have ended between a choice and its measurement.
+        return "" if transcript.ended == "closed" else f"no round records the choice of {call.step}"
     if done.measurement is None and step_of(done.index, "measure") not in lost:
-        return f"what {call.step} chose was measured, and no round tells how"
+        return f"the choice of {call.step} was measured, and no round records the result"
     return ""
 
 
@@ -127,14 +128,14 @@ def _round_of(call: NoiseCall, transcript: Transcript) -> Round | None:
 def _digest_of(
     call: NoiseCall, transcript: Transcript, errors: Mapping[str, Any] | None
 ) -> str | None:
-    """Return the digest that an outcome must have; None where what leaves does not tell."""
+    """Return the required digest of an outcome; None if the released files do not determine it."""
     if call.kind == "Gaussian":
         return None if errors is None else _of_means(call, errors)
     if call.step.split("-")[0] == "records":
         return values_digest(np.array([float(transcript.records)]), call.scale or 0.0, call.rho)
     done = _round_of(call, transcript)
     if done is None or done.measurement is None:
-        # A lost measurement does not say of which cell it was, and nothing follows from it.
+        # A lost measurement does not record its cell, and no result depends on it.
         return None
     measurement = done.measurement
     subject = subject_of(done.clique, done.source, done.table, measurement.cell)

@@ -30,7 +30,7 @@ _FILES = {
 
 
 def render_certificate(certificate: Certificate) -> str:
-    """Render a certificate as one HTML page that needs nothing else: no network and no script."""
+    """Render a certificate as one HTML page without network and scripts."""
     from jam_dagster.common.html_pages import environment
 
     template = environment("jam_dagster.certificates").get_template("certificate.html")
@@ -47,7 +47,7 @@ def render_certificate(certificate: Certificate) -> str:
 
 
 def _parts(certificate: Certificate) -> list[dict[str, Any]]:
-    """Tell where the reserved rho went; the parts add up to what was reserved."""
+    """Return the use of the reserved rho; the parts add up to the whole."""
     uses: dict[str, int] = defaultdict(int)
     lost = 0
     for draw in certificate.draws:
@@ -61,7 +61,7 @@ def _parts(certificate: Certificate) -> list[dict[str, Any]]:
     left = reserved - sum(units for *_, units in parts)
     closed = any(one.kind == "closed" for one in certificate.entries)
     parts.append(("Returned to the budget" if closed else "Not spent", "returned", left))
-    # What is less than a rounding error of the whole is none.
+    # A part below the rounding error of the whole counts as zero.
     return [
         {
             "name": name,
@@ -75,7 +75,7 @@ def _parts(certificate: Certificate) -> list[dict[str, Any]]:
 
 
 def _amounts(certificate: Certificate) -> list[dict[str, Any]]:
-    """Tell the dataset's balance, in rho and as the epsilon that it means."""
+    """Return the dataset's balance, in rho and epsilon."""
     if certificate.standing is None:
         return []
     totals = certificate.standing.totals
@@ -84,20 +84,20 @@ def _amounts(certificate: Certificate) -> list[dict[str, Any]]:
     )
     lifetime = totals["policy"]["period"] == "lifetime"
     within = "" if lifetime else f" for {totals['period']}"
-    told = [
+    rows = [
         (f"Granted{within}, for all releases together", granted),
         (f"Spent by all releases{within}", spent),
         ("Reserved by releases that have not ended", reserved),
         (f"Left{within}", granted - reserved - spent),
     ]
     if not lifetime:
-        told.append(("Spent over the lifetime", totals["lifetime_spent_units"]))
+        rows.append(("Spent over the lifetime", totals["lifetime_spent_units"]))
     return [
         {
             "name": name,
             "rho": rho_within(units),
-            # A few units are what rounding left, and look like something as epsilon.
+            # A few units are a rounding remainder, but their epsilon looks like a usable amount.
             "epsilon": epsilon_from_rho(rho_within(units), totals["delta"]) if units > 999 else 0.0,
         }
-        for name, units in told
+        for name, units in rows
     ]

@@ -1,8 +1,8 @@
-"""The model of a transcript, fitted again: here, and as another processor would have fitted it.
+"""Refits of a transcript's model: in this process, and with another processor's instructions.
 
-OpenBLAS and NumPy choose their instructions by the processor, and sums come out otherwise in the
-last digits, by which a fit can end elsewhere. Both can be made to choose as an older processor
-would: by environment variables, before they are loaded, so in a process of its own.
+OpenBLAS and NumPy choose their instructions by the processor, which changes the last digits of sums
+and can change a fit. Environment variables make both choose an older processor's instructions, but
+only before they are loaded, so in a separate process.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from jam_dagster.models.graphical import kernels
 from jam_dagster.tables import Domain, MarginalSource
 
 REFIT_TOLERANCE = 1e-6
-"""How far a refitted model may be from the stored one, in the L1 norm of any measured marginal as
-a fraction of the records, where it is fitted by what the certificate was made with: there, the
-difference is 0."""
+"""Largest allowed distance between the refitted and the stored model, with the recorded software.
+
+It is the L1 norm of any measured marginal as a fraction of the records; the usual distance is 0."""
 
 FOREIGN_REFIT_TOLERANCE = 0.05
-"""The same on another machine or version. Sums that round otherwise can end a fit a few steps
+"""The same on another machine or version. Sums with other rounding can end a fit a few steps
 earlier or later: 0.014 between the C and the NumPy kernels on the demo's release."""
 
 PROCESSORS = (
@@ -43,31 +43,31 @@ PROCESSORS = (
     "Nehalem",
     "Prescott",
 )
-"""The processors that OpenBLAS can compute as, by its own names; the commonest first."""
+"""The processors that OpenBLAS can emulate, by its own names; the commonest first."""
 
 _LEAST_SECONDS, _TIMES_SLOWER = 60.0, 10.0
-"""How long another process may take: loading everything, and a fit by slower instructions."""
+"""Time limit of another process, for its imports and a fit with slower instructions."""
 
 
 @dataclass(frozen=True)
 class Refit:
-    """A model that was fitted again from its transcript, and how far it is from the stored one.
+    """A refit of a model from its transcript, and its distance from the stored model.
 
     Parameters
     ----------
     transcript, domain
         Of the release.
     public
-        Its public tables in codes; None where they were not given.
+        Its encoded public tables; None if they were not given.
     model
         The stored model.
     made_with
-        What the certificate was made with.
+        The software versions in the certificate.
 
     Raises
     ------
     DomainError
-        If the model is made of public data, and they were not given.
+        If the model needs public data that were not given.
     """
 
     transcript: Transcript
@@ -88,7 +88,7 @@ class Refit:
 
     @cached_property
     def closest(self) -> tuple[float, str]:
-        """The least distance that was found, and the processor by which; empty for this one."""
+        """The least distance, and its processor; empty for this one."""
         here, seconds = self._here
         if here <= REFIT_TOLERANCE or not math.isfinite(here):
             return here, ""
@@ -102,9 +102,9 @@ class Refit:
 
 
 def distance(again: Model, model: Model, domain: Domain) -> float:
-    """Return how far two models are apart, as a fraction of the records, in any marginal of theirs.
+    """Return the largest distance of two models in any marginal, as a fraction of the records.
 
-    Infinite where they are of different kinds, or over different marginals.
+    Infinite if they are of different kinds, or over different marginals.
     """
     if type(again) is not type(model) or again.total != model.total:
         return math.inf
@@ -134,7 +134,7 @@ def _other_processors(made_with: Mapping[str, str]) -> Iterator[tuple[str, dict[
 
 
 def _distance_elsewhere(work: bytes, variables: Mapping[str, str], seconds: float) -> float:
-    """Return the distance as another processor has it; infinite where this one cannot be it."""
+    """Return the distance with another processor's instructions; infinite if unsupported."""
     try:
         done = subprocess.run(  # noqa: S603  # this interpreter, on what this process made
             [sys.executable, "-c", f"from {__name__} import answer; answer()"],
@@ -150,6 +150,6 @@ def _distance_elsewhere(work: bytes, variables: Mapping[str, str], seconds: floa
 
 
 def answer() -> None:
-    """Fit what stands on the standard input, and write the distance to the standard output."""
+    """Fit the transcript from standard input, and write the distance to standard output."""
     transcript, domain, public, model = pickle.load(sys.stdin.buffer)  # noqa: S301  # see above
     sys.stdout.write(repr(distance(refit(transcript, domain, public), model, domain)))

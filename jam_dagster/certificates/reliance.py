@@ -1,4 +1,4 @@
-"""Whether another release may be drawn on one: what the ledger says of it."""
+"""Checks by the ledger that a later release may rely on a release."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def reliance_faults(ledger: Ledger, key: ReleaseKey, transcript: Transcript) -> Iterator[str]:
-    """Yield why nothing should be drawn on a release any more.
+    """Yield why no later release should rely on a release.
 
     Parameters
     ----------
@@ -24,14 +24,13 @@ def reliance_faults(ledger: Ledger, key: ReleaseKey, transcript: Transcript) -> 
     key
         The release.
     transcript
-        What its mechanism drew, as it is stored.
+        The stored transcript of its mechanism.
 
     Yields
     ------
     str
-        That it was withdrawn, and why; that the ledger knows nothing of it; or which outcome is
-        not the one that was drawn and stored. Releases of version 0.1.0 have no journalled
-        outcomes, and nothing to compare.
+        Its withdrawal with the reason; its absence from the ledger; or the outcome that does not
+        match its digest. Releases of version 0.1.0 have no journalled outcomes to compare.
     """
     withdrawn = withdrawal_in(ledger, key)
     if withdrawn is not None:
@@ -39,7 +38,7 @@ def reliance_faults(ledger: Ledger, key: ReleaseKey, transcript: Transcript) -> 
     entries = [
         Entry.of(event)
         for event in ledger.events(key.dataset)
-        if event.key == key and event.share == MECHANISM_SHARE and Entry.tells(event)
+        if event.key == key and event.share == MECHANISM_SHARE and Entry.is_listed(event)
     ]
     if not any(entry.kind == "charged" for entry in entries):
         yield f"the ledger {ledger.location} was never charged for it"

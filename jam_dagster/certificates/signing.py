@@ -1,7 +1,7 @@
-"""Signing certificates with Ed25519, and looking whether a signature holds.
+"""Signatures of certificates with Ed25519, and their verification.
 
-The private half of a key lies outside of ledger and stores: in a file that its owner alone may
-read, or in the environment. `cryptography` is loaded when a key is used, and not before.
+The private half of a key lies outside of ledger and stores: in a file that only its owner may
+read, or in the environment. `cryptography` is loaded on the first use of a key.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 @dataclass(frozen=True)
 class Signer:
-    """A private key, by which certificates are signed.
+    """A private key that signs certificates.
 
     Parameters
     ----------
     private
-        The key; it is shown nowhere.
+        The key; it is never shown.
     public
         Its public half: 32 bytes in base64.
     """
@@ -61,12 +61,12 @@ class Signer:
 
     @classmethod
     def new(cls, path: Path) -> Signer:
-        """Make a key pair, and write the private half to a new file that its owner alone may read.
+        """Make a key pair, and write the private half to a new file that only its owner may read.
 
         Raises
         ------
         InputError
-            If the file is there, or cannot be written.
+            If the file exists, or cannot be written.
         """
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import (
@@ -85,7 +85,7 @@ class Signer:
                 os.fsync(file.fileno())
         except FileExistsError:
             raise InputError(
-                f"{path} is there: a key is never overwritten, name a new file."
+                f"{path} exists: a key is never overwritten, name a new file."
             ) from None
         except OSError as error:
             raise InputError(f"{path} cannot be written ({error.strerror}).") from None
@@ -93,7 +93,7 @@ class Signer:
 
     @classmethod
     def load(cls, given: str) -> Signer:
-        """Return the signer of a key that is given as PEM text or as the path of a file of it.
+        """Return the signer of a key, given as PEM text or as the path of a PEM file.
 
         Raises
         ------
@@ -104,13 +104,13 @@ class Signer:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-        # Neither is quoted: what stands for a path may be a key without its first line.
+        # Neither is quoted: the text of a path may be a key without its first line.
         called = "the signing key"
         text = given.encode() if _PEM in given else _read_private(Path(given).expanduser())
         try:
             private = load_pem_private_key(text, password=None)
         except (ValueError, TypeError, UnsupportedAlgorithm):
-            # What the library says may quote the key.
+            # The library's message may quote the key.
             raise InputError(
                 f"{called} cannot be read: give an Ed25519 private key in PEM, without a password, "
                 "such as `jam-dagster ledger key new` makes."
@@ -126,7 +126,7 @@ class Signer:
 
 
 def configured_signer(given: str | None) -> Signer | None:
-    """Return the signer that was given, or else that of the environment; None where there is none.
+    """Return the given signer, else that of the environment, else None.
 
     Raises
     ------
@@ -138,13 +138,13 @@ def configured_signer(given: str | None) -> Signer | None:
 
 
 def signed_bytes(document: Mapping[str, Any]) -> bytes:
-    """Return what a signature is of: all of a document but itself and the seal, canonically."""
-    said = {name: value for name, value in document.items() if name not in ("signature", "seal")}
-    return canonical_json(said).encode()
+    """Return the signed content: a document without signature and seal, in canonical JSON."""
+    signed = {name: value for name, value in document.items() if name not in ("signature", "seal")}
+    return canonical_json(signed).encode()
 
 
 def signature_holds(document: Mapping[str, Any], signature: Signature) -> bool:
-    """Return whether a signature is that of its key on a document."""
+    """Return whether a signature on a document is valid for its key."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -159,7 +159,7 @@ def signature_holds(document: Mapping[str, Any], signature: Signature) -> bool:
 
 
 def public_pem(public: str) -> str:
-    """Return a public key as PEM, for those who verify without a ledger."""
+    """Return a public key as PEM, for verification without a ledger."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -191,12 +191,12 @@ def read_public(path: Path) -> str:
 
 
 def _read_private(path: Path) -> bytes:
-    """Read a file that nobody but its owner may read, or raise InputError."""
+    """Read a file that only its owner may read, or raise InputError."""
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             if not stat.S_ISREG(mode):
-                raise InputError("the signing key is no file: name one.")
+                raise InputError("the signing key is not a file: name a PEM file.")
             if mode & _OTHERS:
                 raise InputError(
                     f"the signing key's file is open to others (mode {stat.S_IMODE(mode):04o}): "

@@ -1,4 +1,4 @@
-"""The one form in which a synthetic table is published, hashed and compared."""
+"""The canonical CSV form of a published synthetic table, and its hash."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ _FORM: dict[str, Any] = {"index": False, "lineterminator": "\n", "encoding": "ut
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as the CSV whose SHA-256 its certificate holds."""
+    """Write a table as the CSV that its certificate holds the SHA-256 of."""
     table.to_csv(path, **_FORM)
 
 
 def table_csv(table: pd.DataFrame) -> bytes:
-    """Return what `write_table` would write."""
+    """Return the content that `write_table` writes."""
     text: str = table.to_csv(**_FORM)
     return text.encode()
 
 
 def table_digest(table: pd.DataFrame) -> str:
-    """Return the SHA-256 of what `write_table` would write, in hexadecimal."""
+    """Return the SHA-256 of the content that `write_table` writes, in hexadecimal."""
     hashing = _Hashing()
     table.to_csv(cast(IO[bytes], hashing), mode="wb", **_FORM)
     return hashing.digest.hexdigest()
 
 
 class _Hashing:
-    """A binary file that keeps nothing but the hash of what is written."""
+    """A binary file that keeps only the hash of its content."""
 
     mode = "wb"
     closed = False

@@ -1,9 +1,8 @@
-"""Verifying a certificate: from the release's own files, without private data.
+"""Verification of a certificate from the release's own files, without private data.
 
-Each check stands by itself and says what it found. All of them together notice a change in any
-file, and any claim that does not follow from the files. What nobody can notice from the files
-alone is a release that was invented as a whole, ledger entries and all: for that the entries are
-looked up in the ledger itself.
+Each check is independent and reports a finding. Together they detect a change in any file, and any
+claim that does not follow from the files. The files alone cannot reveal a release that was invented
+as a whole, including its ledger entries: the check against the ledger itself does.
 """
 
 from __future__ import annotations
@@ -52,18 +51,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check of a certificate found.
+    """The finding of one check of a certificate.
 
     Parameters
     ----------
     name
-        What was checked.
+        The subject of the check.
     passed
         Whether it holds.
     message
-        What was found.
+        The finding in words.
     checked
-        Whether the check was made; one that was not, for want of a file, is no fault.
+        Whether the check was made; a check that was skipped for lack of a file is no fault.
     """
 
     name: str
@@ -80,26 +79,26 @@ def verify(
     public: Source | PublicSources | None = None,
     keys: Collection[str] = (),
 ) -> list[Finding]:
-    """Check everything that a certificate says.
+    """Check every claim of a certificate.
 
     Parameters
     ----------
     path
         The certificate, or the folder that holds it.
     files
-        Files that lie elsewhere than the certificate says, by their names in it.
+        Files that have moved since, by their names in the certificate.
     ledger
-        The ledger that was charged; without it the entries are checked by themselves.
+        The ledger that was charged; without it only the chain of the entries is checked.
     public
-        The public table of the release, or several by the names that they had. Some mechanisms'
-        models are made of them; without, these are not refitted, and the finding says so.
+        The public table of the release, or several by their names. Some models need them; without
+        them the refit of such a model is skipped, as its finding says.
     keys
-        Public keys that the reader trusts, in base64: one of them must have signed.
+        Public keys that the reader trusts, in base64; any of them may have signed.
 
     Returns
     -------
     list of Finding
-        One of every check; the certificate is good if all passed.
+        One finding for each check; the certificate is good if all passed.
 
     Raises
     ------
@@ -128,25 +127,25 @@ def verify(
 
 
 def _from_package(certificate: Certificate) -> Iterator[Finding]:
-    """Check whose mechanism it is, where that or the one of its name here is another package's."""
-    name, said = certificate.mechanism, certificate.package
-    told = OWN_PACKAGE if said is None else said.name
+    """Check the mechanism's package, if it or the installed one is from a third party."""
+    name, stated = certificate.mechanism, certificate.package
+    package = OWN_PACKAGE if stated is None else stated.name
 
     def faults() -> Iterator[str]:
         if name not in MECHANISMS:
-            yield f"the mechanism {name} of the package {told} is not installed here: install it"
-        elif not same_package(told, here := MECHANISMS[name].package):
+            yield f"the mechanism {name} of the package {package} is not installed here: install it"
+        elif not same_package(package, here := MECHANISMS[name].package):
             yield (
-                f"the mechanism {name} comes from the package {told} by the certificate, and from "
-                f"{here} here: verify it where {told} brings the mechanism"
+                f"the certificate has the mechanism {name} from the package {package}, but here it "
+                f"is from {here}: verify it where {package} provides the mechanism"
             )
 
-    if said is not None or not _is_own(name):
+    if stated is not None or not _is_own(name):
         yield _found("the mechanism's package", faults)
 
 
 def _is_own(mechanism: str) -> bool:
-    """Whether nobody but this package has a mechanism of that name here."""
+    """Return whether no other installed package has a mechanism of that name."""
     try:
         return mechanism not in MECHANISMS or MECHANISMS[mechanism].own
     except SpecificationError:
@@ -154,7 +153,7 @@ def _is_own(mechanism: str) -> bool:
 
 
 def _paid(held: Held, ledger: Ledger | None) -> Iterator[Finding]:
-    """Check the charges; research, which says that it is, has none."""
+    """Check the charges; research has none."""
     certificate = held.certificate
     if certificate.standing is None and certificate.noise != "exact" and ledger is None:
         return
@@ -172,12 +171,12 @@ def _paid(held: Held, ledger: Ledger | None) -> Iterator[Finding]:
 
 
 def _found(
-    name: str, faults: Callable[[], Iterator[str]], said: Callable[[], str] = lambda: "as it says"
+    name: str, faults: Callable[[], Iterator[str]], sound: Callable[[], str] = lambda: "as stated"
 ) -> Finding:
-    """Run one check; what cannot even be read has failed it."""
+    """Run one check; an unreadable file fails it."""
     try:
         wrong = list(faults())
-        return Finding(name, not wrong, "; ".join(wrong) if wrong else said())
+        return Finding(name, not wrong, "; ".join(wrong) if wrong else sound())
     except JamError as error:
         return Finding(name, False, str(error))
     except UNREADABLE as error:
@@ -189,18 +188,18 @@ def _not_checked(name: str, why: str) -> Finding:
 
 
 def _refitted(held: Held) -> Finding:
-    """Check the model, unless that takes a public table that is not there."""
+    """Check the model, unless that needs a public table that was not given."""
     name = "the model, refitted"
 
     def faults() -> Iterator[str]:
         if held.refit is not None and not held.refit.closest[0] <= held.tolerance:
             yield (
-                f"the stored model is not the one that the transcript gives: {said()}"
+                f"the stored model is not the one that the transcript gives: {summary()}"
                 if math.isfinite(held.refit.closest[0])
                 else "the stored model is over other marginals than the transcript's"
             )
 
-    def said() -> str:
+    def summary() -> str:
         if held.refit is None:
             return ""
         apart, processor = held.refit.closest
@@ -212,14 +211,14 @@ def _refitted(held: Held) -> Finding:
             f"{tolerance:g} allowed{here}{'' if processor else other}"
         )
 
-    found = _found(name, faults, said)
+    found = _found(name, faults, summary)
     if not found.passed or found.message:
         return found
-    return _not_checked(name, "the model is made of public data; verify with --public TABLE")
+    return _not_checked(name, "the model needs public data; verify with --public TABLE")
 
 
 def _public(held: Held) -> Finding:
-    """Check what was measured in public tables, where these were given."""
+    """Check the measurements of public tables, if these were given."""
     name = "the public measurements"
     rounds = [0]
 
@@ -237,7 +236,7 @@ def _public(held: Held) -> Finding:
 
 
 def _issued(certificate: Certificate, ledger: Ledger) -> Finding:
-    """Check that the ledger was told of this very certificate when it was issued."""
+    """Check that the ledger journalled this very certificate when it was issued."""
     name = "the certificate, in the ledger"
     known: list[bool | None] = []
 
@@ -249,7 +248,7 @@ def _issued(certificate: Certificate, ledger: Ledger) -> Finding:
     found = _found(name, faults, lambda: "the ledger has its digest")
     if not found.passed or known[0]:
         return found
-    return _not_checked(name, "the ledger was told of no certificate of this release")
+    return _not_checked(name, "the ledger has no certificate of this release")
 
 
 def _signed(
@@ -258,7 +257,7 @@ def _signed(
     ledger: Ledger | None,
     keys: Collection[str],
 ) -> Finding:
-    """Check who signed the certificate, as far as the reader can know the key."""
+    """Check the signature, by the reader's trusted keys or the ledger."""
     name = "the signature"
     signature = certificate.signature
     if signature is None:
@@ -266,13 +265,13 @@ def _signed(
             return Finding(name, False, "NOT SIGNED, and it should be by the given key")
         if ledger is not None:
             return Finding(name, True, "NOT SIGNED; the ledger is what vouches for it")
-        return _not_checked(name, "NOT SIGNED: nothing tells who made it but the ledger")
+        return _not_checked(name, "NOT SIGNED: only the ledger can show who issued it")
 
     def faults() -> Iterator[str]:
         if not signature_holds(document, signature):
-            yield "it is not that of its key on this certificate"
+            yield "the signature is not valid for its key on this certificate"
         elif keys and signature.key not in keys:
-            yield "it is of another key than the given one"
+            yield "the signature is by another key than the given one"
         elif ledger is not None:
             yield from key_faults(certificate, signature.key, ledger)
 
@@ -281,27 +280,29 @@ def _signed(
         return found
     return _not_checked(
         name,
-        f"it is of the key {fingerprint_of(signature.key)}, whoever has that: verify with --key "
+        f"it is by the unverified key {fingerprint_of(signature.key)}: verify with --key "
         "PUBLIC.pem or --ledger",
     )
 
 
 def _outcomes(held: Held) -> Finding:
-    """Check the outcomes of the draws against the digests that the ledger took of them."""
+    """Check the outcomes of the draws against their digests in the ledger."""
     name = "the outcomes"
     found: list[Outcomes] = []
 
     def faults() -> Iterator[str]:
-        said = held.certificate
-        found.append(compare_outcomes(said.draws, said.entries, held.transcript, held.errors))
+        certificate = held.certificate
+        found.append(
+            compare_outcomes(certificate.draws, certificate.entries, held.transcript, held.errors)
+        )
         yield from found[0].faults
 
-    def said() -> str:
-        gone = f"; {found[0].gone} were stored, and are given as lost" if found[0].gone else ""
+    def summary() -> str:
+        gone = f"; {found[0].gone} were stored, and are listed as lost" if found[0].gone else ""
         return f"{found[0].compared} as they were stored{gone}"
 
-    finding = _found(name, faults, said)
-    if not finding.passed or not (found[0].unknown or found[0].untold):
+    finding = _found(name, faults, summary)
+    if not finding.passed or not (found[0].unknown or found[0].unnamed):
         return finding
     why = []
     if found[0].unknown:
@@ -309,7 +310,7 @@ def _outcomes(held: Held) -> Finding:
             f"{found[0].unknown} were drawn before ledgers kept digests of outcomes, and could "
             "have been changed since"
         )
-    if found[0].untold:
+    if found[0].unnamed:
         why.append("the errors' file is not in the certificate")
     if found[0].compared:
         why.append(f"{found[0].compared} are as they were stored")
@@ -318,11 +319,11 @@ def _outcomes(held: Held) -> Finding:
 
 def _seal_faults(document: dict[str, Any], certificate: Certificate) -> Iterator[str]:
     if document.get("seal") != seal_of(document):
-        yield "its seal does not fit what it says: it was altered"
+        yield "its seal does not fit its content: it was altered"
     follows = certificate.to_dict()
     for name in sorted(document.keys() | follows.keys() - {"seal"}):
         if name != "seal" and document.get(name) != follows.get(name):
-            yield f"what it says under {name!r} does not follow from the rest"
+            yield f"its part {name!r} does not follow from the rest"
 
 
 def _file_check(held: Held, name: str) -> Callable[[], Iterator[str]]:
@@ -330,44 +331,44 @@ def _file_check(held: Held, name: str) -> Callable[[], Iterator[str]]:
 
 
 def _domain_faults(held: Held) -> Iterator[str]:
-    said, found = held.certificate.domain, held.domain
-    if found.digest != said.digest:
+    stated, found = held.certificate.domain, held.domain
+    if found.digest != stated.digest:
         yield "the domain file holds another domain"
-    if found.identified_from != said.identified_from:
-        yield "the domain comes from elsewhere than the certificate says"
-    if len(found.names) != said.attributes:
+    if found.identified_from != stated.identified_from:
+        yield "the domain has another origin than the certificate states"
+    if len(found.names) != stated.attributes:
         yield "the domain has another number of attributes"
 
 
 def _transcript_faults(held: Held) -> Iterator[str]:
-    said, found = held.certificate, held.transcript
+    stated, found = held.certificate, held.transcript
     same = {
-        "mechanism": (said.mechanism, found.mechanism),
-        "settings": (dict(said.parameters), dict(found.parameters)),
-        "domain": (said.domain.digest, found.domain_digest),
-        "number of records": (said.records, found.records),
-        "neighbours": (said.neighbours, found.neighbours),
-        "noise": (said.noise, found.noise),
+        "mechanism": (stated.mechanism, found.mechanism),
+        "settings": (dict(stated.parameters), dict(found.parameters)),
+        "domain": (stated.domain.digest, found.domain_digest),
+        "number of records": (stated.records, found.records),
+        "neighbours": (stated.neighbours, found.neighbours),
+        "noise": (stated.noise, found.noise),
         "list of draws": (
-            [one.call for one in said.draws if one.share == MECHANISM_SHARE],
+            [one.call for one in stated.draws if one.share == MECHANISM_SHARE],
             list(found.calls),
         ),
-        "measurements": (said.sampling.measurements, measurements_hash(found).hexdigest()),
-        "number of rows": (said.sampling.rows, found.records),
+        "measurements": (stated.sampling.measurements, measurements_hash(found).hexdigest()),
+        "number of rows": (stated.sampling.rows, found.records),
     }
     if found.workload_digest:
-        workload = Workload.specified(held.domain, said.specification["workload"])
+        workload = Workload.specified(held.domain, stated.specification["workload"])
         same["workload"] = (workload.digest, found.workload_digest)
     for name, (one, other) in same.items():
         if one != other:
             yield f"the {name} of the transcript and of the certificate differ"
     paid = sum(call.rho for call in found.calls)
     if not math.isclose(found.rho_spent, paid, rel_tol=1e-9, abs_tol=1e-15):
-        yield "the transcript has spent another amount than its draws cost"
-    if not math.isclose(found.rho_budget, said.asked.shares[MECHANISM_SHARE], rel_tol=1e-9):
+        yield "the transcript has spent another amount than the price of its draws"
+    if not math.isclose(found.rho_budget, stated.asked.shares[MECHANISM_SHARE], rel_tol=1e-9):
         yield "the transcript had another budget than the mechanism's share"
     if found.releasable != (found.noise == "exact"):
-        yield "the transcript says something else of its noise than the noise's name"
+        yield "the transcript's `releasable` contradicts the name of its noise"
 
 
 def _budget_faults(certificate: Certificate) -> Iterator[str]:
@@ -378,7 +379,7 @@ def _budget_faults(certificate: Certificate) -> Iterator[str]:
     spent: dict[str, float] = dict.fromkeys(asked.shares, 0.0)
     for draw in certificate.draws:
         if draw.share not in spent:
-            yield f"{draw.call.step} was paid from a share that was not asked for"
+            yield f"{draw.call.step} was paid from a share that was not requested"
         else:
             spent[draw.share] += draw.call.rho
     for share, rho in spent.items():

@@ -1,4 +1,4 @@
-"""What a certificate and its verification say of a withdrawal."""
+"""Withdrawals in certificates and their verification."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def withdrawal_in(ledger: Ledger, key: ReleaseKey) -> Withdrawal | None:
-    """Return how a ledger withdrew the certificates of a release, or None."""
+    """Return a ledger's withdrawal of a release's certificates, or None."""
     from jam_dagster.privacy.ledger.withdrawal import withdrawal_of
 
     found = withdrawal_of(ledger.events(key.dataset), key)
@@ -21,7 +21,7 @@ def withdrawal_in(ledger: Ledger, key: ReleaseKey) -> Withdrawal | None:
 
 
 def withdrawal_faults(certificate: Certificate, ledger: Ledger) -> Iterator[str]:
-    """Yield that the ledger withdrew the certificate, with the officer's reason."""
+    """Yield the ledger's withdrawal of the certificate, with the officer's reason."""
     found = withdrawal_in(ledger, certificate.key)
     if found is not None:
-        yield found.told
+        yield found.sentence

@@ -1,4 +1,4 @@
-"""What a certificate says in words: the guarantee, and the conditions of a release."""
+"""Texts of a certificate: the guarantee, and the conditions of a release."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ORIGINS = {
 
 @dataclass(frozen=True)
 class Condition:
-    """Something that has to hold for a table to leave, whether it does, and why."""
+    """A condition for releasing a table, whether it holds, and why."""
 
     condition: str
     met: bool
@@ -32,7 +32,7 @@ class Condition:
 
 
 def conditions_of(certificate: ReleaseFacts, faults: Sequence[str]) -> tuple[Condition, ...]:
-    """Return all conditions of a release, given what is wrong with its charges."""
+    """Return all conditions of a release, given the faults of its charges."""
     exact = certificate.noise == "exact"
     domain = certificate.domain.identified_from
     restriction = certificate.source_restriction
@@ -64,7 +64,7 @@ def conditions_of(certificate: ReleaseFacts, faults: Sequence[str]) -> tuple[Con
             restriction is None,
             "Its source carries no restriction." if restriction is None else f"{restriction}.",
         ),
-        # A mechanism of jam-dagster says nothing of its package.
+        # A mechanism of jam-dagster records no package.
         *([_trusted(certificate.package)] if certificate.package is not None else []),
         Condition(
             "Every draw was charged",
@@ -73,9 +73,9 @@ def conditions_of(certificate: ReleaseFacts, faults: Sequence[str]) -> tuple[Con
             if not faults
             else f"The charges do not add up: {faults[0]}.",
         ),
-        # One that was never withdrawn says nothing of it.
+        # A certificate without a withdrawal has no such condition.
         *(
-            [Condition("The certificate stands", False, certificate.withdrawn.told)]
+            [Condition("The certificate stands", False, certificate.withdrawn.sentence)]
             if certificate.withdrawn is not None
             else []
         ),
@@ -92,7 +92,7 @@ def _trusted(package: MechanismPackage) -> Condition:
 
 
 def setting_fault(certificate: ReleaseFacts) -> str | None:
-    """Return where the settings differ from the specification that the release was reserved by."""
+    """Return the differences between the settings and the reserved specification."""
     said = certificate.specification
     if canonical_digest(said) != certificate.key.specification:
         return "The specification is not the one that the release was reserved by."
@@ -115,7 +115,7 @@ def setting_fault(certificate: ReleaseFacts) -> str | None:
 
 
 def guarantee_of(certificate: ReleaseFacts, *, releasable: bool) -> tuple[str, ...]:
-    """Return the guarantee in sentences; that there is none, where the table may not leave."""
+    """Return the guarantee in sentences; without one, if the table must not be released."""
     if not releasable:
         return (
             "This run makes no promise: what is named below does not hold, and neither its table "
@@ -149,7 +149,7 @@ def guarantee_of(certificate: ReleaseFacts, *, releasable: bool) -> tuple[str, .
 
 
 def _counted(totals: Mapping[str, Any]) -> list[str]:
-    """Return what the policy of the dataset's budget means for the guarantee, if anything."""
+    """Return the effect of the budget's policy on the guarantee; empty if it has none."""
     policy = totals["policy"]
     said = []
     if policy["period"] != "lifetime":
@@ -168,7 +168,7 @@ def _counted(totals: Mapping[str, Any]) -> list[str]:
 
 
 def _replaced(neighbours: Neighbours) -> str:
-    """Return the comparison that the guarantee is about, as the beginning of a sentence."""
+    """Return the compared neighbours, as the beginning of a sentence."""
     k = neighbours.max_rows
     rows = "the record" if k == 1 else f"all rows, at most {k}, "
     if neighbours.relation == "replace_one":

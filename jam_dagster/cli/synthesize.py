@@ -160,7 +160,7 @@ def _run(request: SynthesisRequest) -> Synthesis:
 
 def _print_summary(made: Synthesis, spec: ReleaseSpec) -> None:
     from jam_dagster.privacy import describe_rho
-    from jam_dagster.reports.mechanism_text import told_picks
+    from jam_dagster.reports.mechanism_text import picks_text
 
     lines = {"Synthetic table": f"{made.output / 'synthetic.csv'} ({made.rows:,} rows)"}
     if made.report is not None:
@@ -169,7 +169,7 @@ def _print_summary(made: Synthesis, spec: ReleaseSpec) -> None:
         lines["Certificate"] = str(made.certificate)
     lines["Privacy budget"] = describe_rho(made.rho_budget, spec.privacy.delta)
     lines["Privacy spent"] = describe_rho(made.rho_spent, spec.privacy.delta)
-    lines["Rounds"] = told_picks(spec.mechanism.name, made.picks)
+    lines["Rounds"] = picks_text(spec.mechanism.name, made.picks)
     errors = made.errors
     if errors.restricted:
         lines["Errors"] = "restricted: exact statistics of private data"

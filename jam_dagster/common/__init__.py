@@ -1,1 +1,1 @@
-"""What knows nothing of releases: files, YAML, pages, redaction of errors."""
+"""Tools that are independent of releases: files, YAML, pages, redaction of errors."""

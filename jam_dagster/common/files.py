@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 
 
 OWNER_ONLY = 0o600
-"""The mode of a file of private values or exact statistics of them: its owner's alone."""
+"""The mode of a file with private values or their exact statistics: readable by its owner only."""
 
 
 def check_folder(folder: Path) -> None:
-    """Check that files can be made in a folder, or that it can be made; leave no trace.
+    """Check that a folder can be written or created, without leaving a trace.
 
-    It tries: permissions alone do not tell of read-only disks, nor bind a superuser.
+    It writes a test file: permissions alone do not show read-only disks, and do not bind a
+    superuser.
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ def check_folder(folder: Path) -> None:
     Raises
     ------
     OSError
-        If it cannot, with the folder that refuses.
+        If it cannot, with the folder that failed.
     """
     while not folder.exists():
         folder = folder.parent
@@ -41,15 +42,15 @@ def check_folder(folder: Path) -> None:
 
 
 def write_once(path: Path | UPath, content: bytes, *, mode: int = 0o666) -> None:
-    """Write a file whole, as `write_whole` does, unless somebody else was first.
+    """Write a file whole, as `write_whole` does, unless it exists already.
 
     Parameters
     ----------
     path
-        The file, in a folder that exists. Of two writers at once to an object store the last one
-        stays.
+        The file, in a folder that exists. If two processes write to an object store at once, the
+        last one wins.
     content
-        All that the file is to hold.
+        The whole content.
     mode
         As for `write_whole`.
     """
@@ -69,17 +70,17 @@ def write_once(path: Path | UPath, content: bytes, *, mode: int = 0o666) -> None
 
 
 def write_whole(path: Path | UPath, content: bytes, *, mode: int = 0o666) -> None:
-    """Write a file so that a crash leaves the whole of it, synced to the disk, or none of it.
+    """Write a file so that a crash leaves either the whole file, synced to disk, or none.
 
     Parameters
     ----------
     path
-        The file, in a folder that exists. Object stores write an object whole or not at all
-        anyway.
+        The file, in a folder that exists. Object stores always write an object whole or not at
+        all.
     content
-        All that the file is to hold.
+        The whole content.
     mode
-        Of the file, less what the process's mask takes away; object stores know none.
+        Mode of the file, before the process's umask; object stores have none.
     """
     if not isinstance(path, Path):
         path.write_bytes(content)
@@ -92,7 +93,7 @@ def write_whole(path: Path | UPath, content: bytes, *, mode: int = 0o666) -> Non
             os.fsync(file.fileno())
         partial.replace(path)
     except BaseException:
-        # On a full disk, what was begun would take the room that is left.
+        # On a full disk, an unfinished draft would take the remaining room.
         partial.unlink(missing_ok=True)
         raise
     folder = os.open(path.parent, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""How pages are rendered: one look, one way to write numbers, and no network."""
+"""The rendering of pages: a common style, one format of numbers, and no network."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def environment(package: str = "jam_dagster.common") -> Environment:
-    """Return the templates of a package, and with them those that all pages share.
+    """Return the templates of a package, with those that all pages share.
 
-    What a template is given is escaped, and unseen characters in it are shown. Importing jinja2
-    takes a moment, which those who only name a page do not need.
+    Values are escaped, and their invisible characters are shown. jinja2 is slow to import, so only
+    rendering imports it.
     """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
@@ -38,7 +38,7 @@ def environment(package: str = "jam_dagster.common") -> Environment:
 
 
 def _seen(value: object) -> object:
-    """Show what is unseen in a text; what is markup already was made by this package."""
+    """Show invisible characters in a text; markup comes from this package and stays unchanged."""
     return visible(value) if type(value) is str else value
 
 
@@ -48,15 +48,14 @@ def script_text(name: str) -> str:
 
 
 def figures(number: float, digits: int = 4) -> str:
-    """Format a number with so many significant digits, as people write it: 1e-9, not 1e-09."""
+    """Format a number with some significant digits in the usual form: 1e-9, not 1e-09."""
     return re.sub(r"e([+-])0*", r"e\1", f"{number:.{digits}g}").replace("e+", "e")
 
 
 def content_policy(script: str) -> str:
     """Return the Content-Security-Policy of a page that runs one script, or none.
 
-    Nothing is fetched, whatever the page holds, and no other script runs: the browser knows this
-    one by its SHA-256.
+    The page fetches nothing, and no other script runs: the policy has the script's SHA-256.
     """
     policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
     if not script:

@@ -1,6 +1,6 @@
-"""How objects show themselves in a notebook: a small card of HTML, without style sheets or colours.
+"""Cards of objects in a notebook: small pieces of HTML, without style sheets or colours.
 
-Colours come from the notebook, light or dark: lines and labels are drawn in the current one.
+Colours come from the notebook, light or dark: lines and labels use its current colour.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ def card(
     columns: Sequence[str] = (),
     rows: Iterable[Sequence[object]] = (),
 ) -> str:
-    """Return a card: what it is, facts by name, and a table. All texts are escaped.
+    """Return a card with a title, facts by name, and a table. All texts are escaped.
 
     Parameters
     ----------
     title
-        What it is.
+        Title of the card.
     facts
-        Names and what is said of each; empty texts are left out.
+        Facts by name; empty texts are left out.
     label
-        A warning that stands beside the title, such as ``restricted``.
+        A warning beside the title, such as ``restricted``.
     columns, rows
         The table, cut after a hundred rows.
     """

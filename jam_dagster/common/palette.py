@@ -1,4 +1,4 @@
-"""Colours of plots and report: told apart by people who do not see all of them, light and dark."""
+"""Colours of plots and reports: distinct under colour blindness, on light and dark backgrounds."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Colour:
-    """A colour with one meaning, on light and on dark ground.
+    """A colour with one meaning, on light and dark backgrounds.
 
     Parameters
     ----------
     light, dark
-        Six hexadecimal digits behind ``#``. No two colours share the light one: it is how a page
-        finds what to change on dark ground.
+        Six hexadecimal digits after ``#``. The light one is unique: a page finds by it the marks to
+        change on a dark background.
     """
 
     light: str
     dark: str
 
 
-# Blue, vermilion and sky blue of Okabe and Ito, whose hues keep apart under every common form of
-# colour blindness; shapes and positions carry the same meaning once more.
+# Blue, vermilion and sky blue of Okabe and Ito, which stay distinct under every common form of
+# colour blindness; shapes and positions repeat the same meaning.
 SYNTHETIC = Colour("#0072b2", "#4aa3df")
 PUBLIC = Colour("#d55e00", "#f08a3c")
 RELEASED = Colour("#20262d", "#f2f4f7")

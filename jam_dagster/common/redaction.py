@@ -1,6 +1,6 @@
 """Errors from code that holds private values, without those values.
 
-What is withheld goes to whoever may read it, where `keeping_details` says how.
+`keeping_details` decides where the withheld details go.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ _keep: ContextVar[Callable[[str], None] | None] = ContextVar("keep", default=Non
 _OF_THE_DISK = frozenset(
     (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
 )
-"""Faults of the disk or its permissions: no value of a table brings them about."""
+"""Faults of the disk or its permissions, which are independent of a table's values."""
 
 
 class redacted(ContextDecorator):  # noqa: N801 - read as a statement: with redacted("encoding"):
     """Context manager: an unexpected error inside becomes one that cannot hold a private value.
 
-    What libraries raise often quotes the value they stumbled over, and ends in logs that many
-    people read; its type and its place can depend on that value, too. Such an exception is
-    replaced by a `PrivateStepError` that names `what` alone, without cause or context; see
-    `keeping_details` for the rest. Errors of this package keep their message, which never holds
-    private values, and lose cause and context; so do interrupts. Of a `PrivateValuesError` the
-    traceback begins here, so that the line that raised it is no answer. Of a full disk, or one
-    that may not be written to, the system's own words are given, and not the file's name.
+    Exceptions of libraries often quote the faulty value, and end in logs that many people read;
+    their type and place can depend on that value, too. Such an exception is replaced by a
+    `PrivateStepError` that names `what` alone, without cause or context; see `keeping_details` for
+    the rest. Errors of this package keep their message, which never holds private values, and lose
+    cause and context; so do interrupts. The traceback of a `PrivateValuesError` begins here, so
+    that it does not reveal the line that raised it. For a full or read-only disk, the message
+    includes the system's own words, but not the file's name.
 
     Parameters
     ----------
     what
-        What is being done, such as ``"reading the private table"``; no attribute, and nothing
-        else that values decide.
+        The current step, such as ``"reading the private table"``; no attribute, and nothing else
+        that depends on values.
 
     Raises
     ------
@@ -51,7 +51,7 @@ class redacted(ContextDecorator):  # noqa: N801 - read as a statement: with reda
         self.what = what
 
     def __enter__(self) -> None:
-        """Do nothing: what matters happens on the way out."""
+        """Do nothing: the work is done on exit."""
 
     def __exit__(
         self,
@@ -71,7 +71,7 @@ class redacted(ContextDecorator):  # noqa: N801 - read as a statement: with reda
         else:
             _keep_details(self.what, error)
             substitute = PrivateStepError(
-                f"{self.what} failed; how is withheld, because that may depend on private values. "
+                f"{self.what} failed; the cause is withheld, as it may depend on private values. "
                 f"{DETAILS_LIE}{_remedy(error)}"
             )
         # Debuggers and log handlers print locals of the frames of a traceback.
@@ -79,18 +79,18 @@ class redacted(ContextDecorator):  # noqa: N801 - read as a statement: with reda
         try:
             raise substitute
         except JamError:
-            # Python made the original error its context; a bare raise leaves the chain alone.
+            # Python set the original error as context; a bare raise keeps the chain.
             substitute.__context__ = None
             raise
 
 
 class private_values(ContextDecorator):  # noqa: N801 - as `redacted`
-    """Context manager: whatever fails inside depends on values of a private table.
+    """Context manager: every failure inside depends on values of a private table.
 
     Any exception but an interrupt is replaced by a `PrivateValuesError`, which is the same for
-    all of them: neither its message nor its traceback tells which value, attribute, combination
-    or number of rows was wrong. What does not depend on values, such as a missing column, is to
-    be found before.
+    all of them: neither its message nor its traceback reveals the faulty value, attribute,
+    combination or number of rows. Check for faults that do not depend on values, such as a missing
+    column, before entering.
 
     Raises
     ------
@@ -99,7 +99,7 @@ class private_values(ContextDecorator):  # noqa: N801 - as `redacted`
     """
 
     def __enter__(self) -> None:
-        """Do nothing: what matters happens on the way out."""
+        """Do nothing: the work is done on exit."""
 
     def __exit__(
         self,
@@ -126,13 +126,13 @@ class private_values(ContextDecorator):  # noqa: N801 - as `redacted`
 
 @contextmanager
 def keeping_details(keep: Callable[[str], None]) -> Iterator[None]:
-    """Hand on what errors inside withhold, for the owner of the private data alone.
+    """Pass the withheld details of errors inside to the owner of the private data.
 
     Parameters
     ----------
     keep
-        Gets a text that quotes private values; it must write it where nobody else reads. What it
-        raises is passed over: an error that cannot be explained is still the error.
+        Receives a text that quotes private values, and must write it where only their owner can
+        read. Its own exceptions are ignored, so that the original error is still raised.
     """
     before = _keep.set(keep)
     try:
@@ -145,9 +145,9 @@ def _keep_details(what: str, error: BaseException) -> None:
     keep = _keep.get()
     if keep is None:
         return
-    # What fails while it is kept has nowhere to be explained.
+    # A failure of `keep` itself has no place to be recorded.
     before = _keep.set(None)
-    # A value that cannot be printed must not hide where it was met.
+    # A value that cannot be printed must not hide its place.
     with suppress(Exception):
         keep(f"{what}\n\n{''.join(traceback.format_exception(error))}")
     _keep.reset(before)

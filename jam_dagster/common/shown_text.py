@@ -1,8 +1,8 @@
-r"""Texts of others, such as names and values of a table, as they are shown on a page or a terminal.
+r"""Safe display of foreign texts, such as names and values of a table, on pages and terminals.
 
-A name may hold characters that nobody sees and that change what is seen: terminals obey escape
-sequences, a line break forges a line of a log, and marks of direction turn round what follows.
-They are shown as the escapes that Python and JSON write, such as ``\x1b`` and ``\u202e``.
+A name may hold invisible characters that change the display: terminals obey escape sequences, a
+line break forges a line of a log, and direction marks reverse the following text. They are shown as
+the escapes of Python and JSON, such as ``\x1b`` and ``\u202e``.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
-# Scripts need joiners and marks of direction that reach no further than their own character.
+# Some scripts need joiners, and direction marks that affect only their own character.
 _NEEDED = "\u200c\u200d\u200e\u200f\u061c"
 _KEPT = "\n\t" + _NEEDED
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-# Most texts have none of these, and need no look at every character.
+# Most texts have none of these, so not every character needs a check.
 _SUSPECT = re.compile(r"[^\n\t\x20-\x7e\xa1-\xac\xae-\u05ff]")
 
 
 def visible(text: str) -> str:
-    """Return a text with what is unseen in it shown as escapes; line breaks and tabs are kept."""
+    """Return a text with invisible characters as escapes; line breaks and tabs are kept."""
     if not _SUSPECT.search(text):
         return text
     return "".join(map(_shown, text))
 
 
 def one_line(text: str) -> str:
-    """Return a text as `visible` does, with line breaks and tabs as escapes too."""
+    """Return a text as `visible` does, also with line breaks and tabs as escapes."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def shown(value: Any) -> Any:
-    """Return plain data, lists and mappings, in which each text is shown as `one_line` does."""
+    """Return plain data, lists and mappings, with each text as `one_line` shows it."""
     if isinstance(value, str):
         return one_line(value)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Small checks of what people write in configuration files."""
+"""Small checks of values in configuration files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_keys(what: str, entry: Mapping[Any, Any], allowed: Iterable[str]) -> None:
-    """Raise SpecificationError that names the first unknown key, and those allowed."""
+    """Raise SpecificationError with the first unknown key and the allowed keys."""
     allowed = tuple(allowed)
     for key in entry:
         if key not in allowed:
@@ -62,7 +62,7 @@ def as_integer(what: str, key: str, content: object) -> int:
 
 
 def is_integer(content: object) -> TypeGuard[int]:
-    """Tell whether it is an integer; booleans are not."""
+    """Return whether a value is an integer; booleans are not."""
     return isinstance(content, int) and not isinstance(content, bool)
 
 

@@ -1,4 +1,4 @@
-"""Places that name environment variables, and messages that keep to the names."""
+"""Places that name environment variables, and messages that show only the names."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from jam_dagster.errors import SpecificationError
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
-# Shorter values stand in messages by themselves, and are no secrets.
+# Shorter values also occur by chance in messages, and are no secrets.
 _SHORTEST = 3
 
 
 def names_variables(text: str) -> bool:
-    """Whether a text names an environment variable that is set, as ``${NAME}`` or ``$NAME``."""
+    """Return whether a text names a set environment variable, as ``${NAME}`` or ``$NAME``."""
     return any(True for _ in _known(text))
 
 
@@ -25,37 +25,37 @@ def expanded(place: str, what: str, *, note: str = "") -> str:
     Parameters
     ----------
     place
-        As it is configured.
+        The place in the configuration.
     what
-        What it is the place of, for the error.
+        The owner of the place, for the error.
     note
-        A sentence that the error ends with.
+        The last sentence of the error.
 
     Raises
     ------
     SpecificationError
-        If a variable is not set: what it stands for would lie somewhere else, under its name.
+        If a variable is not set: its literal name would be another place.
     """
     for match in re.finditer(r"\$\{(\w+)\}", place):
         if match[1] not in os.environ:
             raise SpecificationError(
                 f"{what} names {match.group()}, which is not set in the environment of this"
-                f" process: set it, or write the place out.{' ' * bool(note)}{note}"
+                f" process: set it, or write the place in full.{' ' * bool(note)}{note}"
             )
     return os.path.expanduser(os.path.expandvars(place))
 
 
 def with_names(message: str, place: str) -> str:
-    """Return a message with the variables' names in place of what a place expands to.
+    """Return a message with the names of variables in place of their values.
 
-    What stands in a URL that a variable holds, such as a user, a host or a token, is masked too.
+    The parts of a URL in a variable, such as a user, a host or a token, are masked, too.
 
     Parameters
     ----------
     message
-        What a library says, which may quote the expanded place.
+        A library's message, which may quote the expanded place.
     place
-        The place as it is configured. Without variables the message stays as it is.
+        The place in the configuration. Without variables the message stays unchanged.
     """
     shown = dict(_known(place))
     if not shown:
@@ -70,20 +70,20 @@ def with_names(message: str, place: str) -> str:
     known = sorted((value for value in hidden if len(value) >= _SHORTEST), key=len, reverse=True)
     if not known:
         return message
-    # All at once: a name that was put in is not looked at again.
+    # In one pass, so that an inserted name is not replaced again.
     pattern = "|".join(_as_a_word(value) for value in known)
     return re.sub(pattern, lambda found: hidden[found.group()], message)
 
 
 def _as_a_word(value: str) -> str:
-    """Return the pattern of a value where it is no part of a longer word."""
+    """Return the pattern of a value that is not part of a longer word."""
     before = r"(?<!\w)" if value[0].isalnum() else ""
     after = r"(?!\w)" if value[-1].isalnum() else ""
     return f"{before}{re.escape(value)}{after}"
 
 
 def _known(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the variables of a text that are set, as they are written, with their values."""
+    """Yield the set variables of a text, as they are written, with their values."""
     for match in _VARIABLE.finditer(text):
         value = os.environ.get(match[1] or match[2])
         if value is not None:
@@ -91,7 +91,7 @@ def _known(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _parts(url: str) -> Iterator[str]:
-    """Yield what a URL is made of, the scheme and the port apart; nothing for a path."""
+    """Yield the parts of a URL except scheme and port; nothing for a path."""
     if "://" not in url:
         return
     try:

@@ -1,4 +1,4 @@
-"""YAML as people expect it: version 1.2's core, where ``no`` and ``12:30`` are texts."""
+"""YAML by the core schema of version 1.2, where ``no`` and ``12:30`` are texts."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def parse_yaml(text: str) -> Any:
 
 
 def yaml_place(error: yaml.YAMLError) -> str:
-    """Return where a text is no YAML, such as ``"at line 3, column 7"``; quote nothing of it.
+    """Return the place of a YAML error, such as ``"at line 3, column 7"``, without its text.
 
-    What the parser says shows the line, and a line may hold the password of a URL.
+    The parser's message shows the line, which may hold the password of a URL.
     """
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     return f"at line {mark.line + 1}, column {mark.column + 1}" if mark else "in a character"
 
 
 def write_yaml(content: Any) -> str:
-    """Write plain content so that every version of YAML reads the same back."""
+    """Write plain content that every version of YAML reads back unchanged."""
     return yaml.dump(
         content,
         Dumper=_Dumper,
@@ -46,19 +46,19 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Hashable] = set()
-        # A tag such as !!set may claim that anything is a mapping, which PyYAML refuses below.
+        # A tag such as !!set may declare any node a mapping; PyYAML refuses that below.
         for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable) or key in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"key {key!r} occurs twice or is no text", key_node.start_mark
+                    None, None, f"key {key!r} occurs twice or is not a text", key_node.start_mark
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes every text that YAML 1.1 or 1.2 would read as something else."""
+    """Quotes every text that YAML 1.1 or 1.2 would read as another type."""
 
     yaml_implicit_resolvers = {
         first: list(known) for first, known in yaml.SafeDumper.yaml_implicit_resolvers.items()

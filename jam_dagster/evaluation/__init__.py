@@ -1,7 +1,6 @@
 """Workload error, expectations of a synthetic table, plots and the release report.
 
-Nothing heavy is imported here: `expectations` imports Great Expectations, `plots` altair and
-`report` jinja2, each when it is called.
+This package imports nothing heavy: `expectations` imports Great Expectations on first use.
 """
 
 from jam_dagster.evaluation.best_mixture import (

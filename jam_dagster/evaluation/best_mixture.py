@@ -1,8 +1,8 @@
-"""Best mixture error: the least error that any weights of a public table's records can have.
+"""Best mixture error: the least error of any weights on a public table's records.
 
-Liu, Vietri, Steinke, Ullman, Wu 2021a, Section 4 and Appendix A. It tells how good a mechanism that
-weighs public records, such as PMW^Pub, can become with any budget. Computing it reads the private
-table, so it is either exact, and restricted, or released with noise and charged for.
+Liu, Vietri, Steinke, Ullman, Wu 2021a, Section 4 and Appendix A. It bounds the quality of a
+mechanism that weights public records, such as PMW^Pub, for any budget. Computing it reads the
+private table, so it is either exact and restricted, or released with noise for a charge.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ ErrorMeasure = Literal["mean", "largest cell"]
 _Vector = npt.NDArray[np.float64]
 
 _LOOK_EVERY = 20
-"""Steps between two looks at the gap, which takes as long as a step."""
+"""Steps between two checks of the gap, each of which takes as long as a step."""
 
 LEAST_TOLERANCE = 1e-7
-"""What sums of floats allow to ask for."""
+"""The least tolerance that floating-point sums support."""
 
 
 @dataclass(frozen=True, eq=False)
 class BestMixture:
-    """The best weights of public records, and how wrong they are; restricted.
+    """The best weights of public records, and their error; restricted.
 
-    Its `repr` tells none of it, for that may stand in a log.
+    Its `repr` shows none of it, since logs may contain the `repr`.
 
     Attributes
     ----------
     error
-        Of these weights, a fraction of the records.
+        Error of these weights, a fraction of the records.
     least
-        What no weights can fall below: a certificate, from the dual problem.
+        Lower bound for the error of any weights, from the dual problem.
     model
-        The weights, with the private table's number of records. They follow private data exactly,
-        so the model is marked as restricted, and stays so where it is stored. Records sampled from
-        it are as restricted as it is.
+        The weights, with the private table's number of records. They are exact results of private
+        data, so the model is marked as restricted, also when it is stored. Records sampled from it
+        are restricted, too.
     """
 
     error: float
@@ -83,10 +83,10 @@ def best_mixture(
         ``||q(D) - q(A)||_1 / n``; ``largest cell``: the largest error of a single cell, as the
         paper's maximum over counting queries (weights have no part in it).
     tolerance
-        How far above the least error the result may be, a fraction of the records. The search
-        ends when a lower bound shows it to be as close.
+        Largest distance of the result above the least error, a fraction of the records. The search
+        ends when a lower bound proves this distance.
     records
-        n, where the true number is private.
+        Measured n, if the true number is private.
 
     Raises
     ------
@@ -95,18 +95,17 @@ def best_mixture(
     DomainError
         If the tables are not over one domain, or there are no public records to weigh.
     InputError
-        If the private table is empty and `records` is not given: where the true number is private,
-        so is whether there are any.
+        If the private table is empty and `records` is not given.
 
     Notes
     -----
     A linear program, solved as a saddle point ``min_w max_u <u, A w - d>`` by the primal-dual
     hybrid gradient method with restarts (Chambolle and Pock 2011; Applegate et al. 2021). It always
-    ends: the gap of its averages falls with the number of steps.
+    terminates: the gap of its averages falls with the number of steps.
     """
     if measure not in get_args(ErrorMeasure):
         raise SpecificationError(
-            f"The measure must be one of {', '.join(get_args(ErrorMeasure))}, got {measure!r}."
+            f"The measure must be {' or '.join(get_args(ErrorMeasure))}, got {measure!r}."
         )
     if not LEAST_TOLERANCE <= tolerance < 2:
         raise SpecificationError(
@@ -138,27 +137,27 @@ def release_best_mixture(
     tolerance: float | None = None,
     records: int | None = None,
 ) -> tuple[float, float]:
-    """Release the best mixture error with noise, before a mechanism that could not beat it is paid.
+    """Release the best mixture error with noise, before paying for a mechanism that it bounds.
 
-    How long the search takes depends on the private table: do not let it be timed.
+    The duration of the search depends on the private table: do not publish it.
 
     Parameters
     ----------
     private, public, workload, measure
         See `best_mixture`.
     tolerance
-        See `best_mixture`. What the search may miss moves the released number, so the tolerance is
-        part of the sensitivity (see `Neighbours.best_mixture_error`). None takes half of what a
-        person moves the least error by, so that there is half as much noise again as there must
-        be; a larger one is found faster, and released with more noise.
+        See `best_mixture`. The search's gap changes the released number, so the tolerance is part
+        of the sensitivity (see `Neighbours.best_mixture_error`). None means half of one person's
+        change of the least error, which makes the noise 1.5 times as large as without a gap; a
+        larger tolerance is faster and has more noise.
     draws
-        What pays: an account of its own, for no certified release makes such a draw. The same
-        question is answered once; another one, of another public table, workload, measure or
-        tolerance, is paid anew.
+        The draws that pay, from a separate account: no certified release makes this draw. A
+        repeated question is charged once; another public table, workload, measure or tolerance
+        is another question.
     rho
-        How much.
+        The price.
     records
-        n as it was measured, where the number of private records is not public.
+        Measured n, if the number of private records is not public.
 
     Returns
     -------
@@ -177,8 +176,8 @@ def release_best_mixture(
         records = None
     elif records is None:
         raise SpecificationError(
-            "the number of private records is not public here: give the number that the release "
-            "measured (its transcript has it)."
+            "the number of private records is not public here: give the measured number from the "
+            "release's transcript."
         )
     single = measure == "largest cell"
     if tolerance is None:
@@ -188,7 +187,7 @@ def release_best_mixture(
     found = best_mixture(
         private, public, workload, measure=measure, tolerance=tolerance, records=records
     )
-    # A stored answer must not be taken for that to another question. None of this is private.
+    # A stored answer must belong to the same question. None of this is private.
     question = canonical_digest(
         {
             "domain": private.domain.digest,
@@ -210,9 +209,9 @@ def release_best_mixture(
 
 
 class _Program:
-    """``min_w max_u <u, A w - d>``: w weighs records, u has a number for each occupied cell.
+    """``min_w max_u <u, A w - d>``: w weights records, u has a number for each occupied cell.
 
-    Cells in which no public record lies cannot be changed; they are a constant.
+    Cells without public records contribute a constant.
     """
 
     def __init__(
@@ -227,7 +226,7 @@ class _Program:
         self.caps = caps
         self.outside = outside
         self.size = places.shape[1]
-        # The rows of one marginal count disjoint records, so its norm is its fullest cell's.
+        # The rows of one marginal count disjoint records, so its norm is that of its fullest cell.
         counts = np.bincount(places.ravel(), minlength=len(wanted))
         fullest = [counts[row.min() : row.max() + 1].max() for row in places]
         self.norm = math.sqrt(float(sum(fullest)))
@@ -277,12 +276,12 @@ class _Program:
         return float(self.caps @ apart) + self.outside
 
     def bound(self, prices: _Vector) -> float:
-        """Return what no weights can fall below, as these prices show."""
+        """Return the lower bound on the error of any weights, from these prices."""
         least = float(self.pulls(prices).min() - prices @ self.wanted)
         return max(least, self.outside) if self.caps is None else least + self.outside
 
     def allowed(self, prices: _Vector) -> _Vector:
-        """Return the nearest prices that are allowed."""
+        """Return the nearest feasible prices."""
         if self.caps is not None:
             return np.clip(prices, -self.caps, self.caps)
         if np.abs(prices).sum() <= 1.0:
@@ -326,7 +325,7 @@ class _Program:
 def _rebalanced(
     balance: float, before: tuple[_Vector, _Vector], now: tuple[_Vector, _Vector]
 ) -> float:
-    """Return the ratio of the two step sizes after which both sides move alike."""
+    """Return the ratio of the two step sizes that balances the moves of both sides."""
     moved, repriced = (float(np.linalg.norm(b - a)) for a, b in zip(before, now, strict=True))
     if moved <= 1e-12 or repriced <= 1e-12:
         return balance
@@ -334,7 +333,7 @@ def _rebalanced(
 
 
 def on_simplex(vector: _Vector) -> _Vector:
-    """Return the nearest vector that is nowhere negative and sums to one."""
+    """Return the nearest non-negative vector that sums to one."""
     ordered = np.sort(vector)[::-1]
     excess = (np.cumsum(ordered) - 1.0) / np.arange(1, len(vector) + 1)
     last = np.flatnonzero(ordered > excess)[-1]

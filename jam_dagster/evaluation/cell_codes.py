@@ -1,4 +1,4 @@
-"""The cell that each value of a decoded table falls in, told without trusting the table."""
+"""The codes of a decoded table's values, without trust in the table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OUTSIDE = -1
 
 
 def cell_codes(column: pd.Series, attribute: Attribute) -> npt.NDArray[np.int64]:
-    """Return the code of each value, `OUTSIDE` for one that the attribute does not have.
+    """Return the code of each value, `OUTSIDE` for a value that the attribute does not list.
 
     Discretization sends unlisted values to a declared `other` and clips to bounds; a check of a
     synthetic table must not, or it could not find them.
@@ -28,7 +28,7 @@ def cell_codes(column: pd.Series, attribute: Attribute) -> npt.NDArray[np.int64]
     column
         Values, shape ``(rows,)``, of any dtype.
     attribute
-        What they should be.
+        The attribute of the values.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def _categories(
     code_of = {text_of(value): code for code, value in enumerate(attribute.values)}
     places, values = pd.factorize(column)
     codes = [code_of.get(text_of(value), OUTSIDE) for value in values]
-    # Nulls have place -1, so their code goes last.
+    # Nulls have index -1, so their code comes last.
     return np.array([*codes, null_code], dtype=np.int64)[places]
 
 

@@ -1,4 +1,4 @@
-"""What Great Expectations found, in a sentence and in numbers."""
+"""Findings of Great Expectations, in a sentence and in numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EXAMPLES = 5
 
 @dataclass(frozen=True)
 class Finding:
-    """What an expectation found.
+    """The finding of an expectation.
 
     Parameters
     ----------
@@ -27,10 +27,10 @@ class Finding:
     metadata
         The numbers behind it, JSON-serializable.
     expected
-        What the table should hold, in a few words.
+        The expected content, in a few words.
     checked, unexpected
-        The rows or cells that were looked at, and those of them that fail; None for an expectation
-        of the table as a whole.
+        The number of checked rows or cells, and of those that fail; None for an expectation of the
+        table as a whole.
     """
 
     message: str
@@ -41,7 +41,7 @@ class Finding:
 
 
 def describe_expected(spec: ExpectationSpec, domain: Domain, records: int) -> str:
-    """Return what an expectation wants, in a few words.
+    """Return the expected content, in a few words.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def describe_result(
     Returns
     -------
     Finding
-        What was found.
+        The finding.
     """
     expected = describe_expected(spec, domain, records)
     raised = _raised(outcome.get("exception_info") or {})
@@ -155,12 +155,12 @@ def describe_agreement(
     level
         The false-alarm level of all marginals together.
     expected
-        What `describe_expected` says of it.
+        Result of `describe_expected`.
 
     Returns
     -------
     Finding
-        What was found.
+        The finding.
     """
     use = agreement.use_of_tolerance
     worst = int(use.argmax())
@@ -192,7 +192,7 @@ def describe_agreement(
     elif agreement.misfit > 0:
         message += (
             f"; the model itself departs by up to {agreement.misfit:.2%} of the records in a cell "
-            "more than noise explains, pulled by other measurements"
+            "more than noise explains, because of other measurements"
         )
     return Finding(message, metadata, expected, int(use.size), beyond)
 

@@ -1,4 +1,4 @@
-"""What is expected of a synthetic table, named from its domain before any data exist."""
+"""The expectations of a synthetic table, named from its domain before any data exist."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class ExpectationSpec:
     Parameters
     ----------
     name
-        Letters, digits and underscores: it serves as the name of an asset check.
+        Letters, digits and underscores: it is also the name of an asset check.
     description
-        What is expected, for people.
+        The expectation in words.
     blocking
-        Whether a consumer of the table would break where it fails.
+        Whether a failure breaks consumers of the table.
     kind
-        What is looked at.
+        The checked property.
     subject
         The attribute, or the position of the impossible combination in the domain; None for the
         table as a whole.
@@ -45,13 +45,13 @@ class ExpectationSpec:
 
     @property
     def severity(self) -> Severity:
-        """``"ERROR"`` where blocking, else ``"WARN"``."""
+        """``"ERROR"`` if blocking, else ``"WARN"``."""
         return "ERROR" if self.blocking else "WARN"
 
 
 @dataclass(frozen=True)
 class ExpectationResult:
-    """What became of one expectation.
+    """The result of one expectation.
 
     Parameters
     ----------
@@ -67,10 +67,10 @@ class ExpectationResult:
         Numbers and examples behind it, JSON-serializable; of the synthetic table and of released
         measurements only.
     expected
-        What the table should hold, in a few words.
+        The expected content, in a few words.
     checked, unexpected
-        The rows, or cells of a marginal, that were looked at, and those of them that fail; None
-        where the table as a whole is.
+        The number of checked rows or cells, and of those that fail; None for an expectation of the
+        table as a whole.
     """
 
     name: str
@@ -84,7 +84,7 @@ class ExpectationResult:
 
     @property
     def measured(self) -> bool:
-        """Whether there was something to compare: some marginals no private measurement covers."""
+        """Whether it was compared: no private measurement covers some marginals."""
         return bool(self.metadata.get("measured", True))
 
 
@@ -100,8 +100,8 @@ def expectation_names(domain: Domain) -> list[ExpectationSpec]:
     -------
     list of ExpectationSpec
         Table-wide expectations first, then those of each attribute in domain order. Names are
-        unique, and attributes whose names differ only in characters that a check's name cannot
-        hold are told apart by a number.
+        unique: a number distinguishes attributes with names that differ only in characters that a
+        check's name cannot hold.
     """
     specs = [
         ExpectationSpec(

@@ -1,7 +1,7 @@
-"""Great Expectations on a synthetic table: is it whole, and does it hold what was measured.
+"""Great Expectations on a synthetic table: its form, and its agreement with the measurements.
 
 Nothing here reads private data. Shape, types, values and bounds are compared with the domain, and
-one-way distributions with the measurements that the release made and published anyway.
+one-way distributions with the release's published measurements.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ __all__ = [
 ]
 
 FALSE_ALARM_LEVEL = 0.001
-"""How often, at most, any one-way marginal of a good table is reported, all of them together."""
+"""The false-alarm level of all one-way marginals together."""
 
-# What differs from run to run, and paths of this machine: of its results they are left out.
+# Facts that differ from run to run, and local paths: they are left out of the results.
 _OF_THE_RUN = (
     "batch_markers",
     "checkpoint_id",
@@ -63,18 +63,18 @@ _OF_THE_RUN = (
 
 @dataclass(frozen=True)
 class TableChecks:
-    """How the expectations of a synthetic table came out.
+    """The results of a synthetic table's expectations.
 
     Parameters
     ----------
     specs
-        What was expected, in the order of `expectation_names`.
+        The expectations, in the order of `expectation_names`.
     results
-        One result for each. An attribute that no private measurement covers passes with the message
+        A result for each. An attribute that no private measurement covers passes with the message
         "not measured".
     validations
-        What Great Expectations itself reports, one validation result a suite; the same for the same
-        table.
+        The reports of Great Expectations itself, a validation result for each suite; the same for
+        the same table.
     """
 
     specs: list[ExpectationSpec]
@@ -88,7 +88,7 @@ class TableChecks:
 
 @dataclass
 class _Batch:
-    """A frame and what is expected of it."""
+    """A frame and its expectations."""
 
     frame: pd.DataFrame
     expectations: list[tuple[ExpectationSpec, Any]] = field(default_factory=list)
@@ -109,18 +109,18 @@ def validate(
     synthetic
         The decoded table.
     domain
-        What it should look like.
+        The domain of the table.
     records
-        n, the number of rows that it should have.
+        n, the expected number of rows.
     transcript
-        The measurements that its one-way distributions are compared with.
+        The measurements to compare its one-way distributions with.
     model
         The fitted model that it was sampled from.
 
     Returns
     -------
     TableChecks
-        What was found; `render_checks` makes a page of it.
+        The results; `render_checks` renders them as a page.
     """
     specs = expectation_names(domain)
     agreements = _agreements(synthetic, domain, transcript, model, records)
@@ -169,7 +169,7 @@ def _agreements(
     model: MarginalSource,
     records: int,
 ) -> dict[str, Agreement]:
-    """Compare every one-way marginal that was measured; the level is shared between them."""
+    """Compare every measured one-way marginal; they share the false-alarm level."""
     once = _columns_found_once(synthetic)
     agreements = {}
     for attribute in domain.attributes:
@@ -196,10 +196,10 @@ def _batches(
     records: int,
     agreements: Mapping[str, Agreement],
 ) -> dict[str, _Batch]:
-    """Put every expectation beside the frame that it is checked on.
+    """Pair every expectation with the frame that it is checked on.
 
-    What Great Expectations has no expectation for on pandas (nullable dtypes, impossible
-    combinations, tolerances) is laid out as a frame of its own on which it has.
+    Great Expectations lacks some expectations on pandas (nullable dtypes, impossible combinations,
+    tolerances). These are prepared as separate frames that it can check.
     """
     batches = {
         "synthetic_records": _Batch(synthetic),
@@ -269,7 +269,7 @@ def _columns_found_once(synthetic: pd.DataFrame) -> set[str]:
 
 
 def _column_types(synthetic: pd.DataFrame) -> pd.DataFrame:
-    """Return one row that holds the name of every column's dtype."""
+    """Return one row with the name of every column's dtype."""
     return pd.DataFrame([{name: str(dtype) for name, dtype in synthetic.dtypes.items()}])
 
 
@@ -278,8 +278,8 @@ def _impossible_rows(
 ) -> pd.DataFrame:
     """Return, for every row and impossible combination, whether the row holds it.
 
-    A combination over a column that is not there has no column here either, so that its
-    expectation fails instead of passing unseen.
+    A combination over a missing column has no column here either, so that its expectation fails
+    instead of passing unnoticed.
     """
     once = _columns_found_once(synthetic)
     holds = {}
@@ -299,7 +299,7 @@ def _impossible_rows(
 
 
 def _measured_cells(domain: Domain, agreements: Mapping[str, Agreement]) -> pd.DataFrame:
-    """Return one row for every cell of every one-way marginal that was measured."""
+    """Return one row for every cell of every measured one-way marginal."""
     frames = [
         pd.DataFrame(
             {
@@ -345,7 +345,7 @@ def _run_great_expectations(batches: Mapping[str, _Batch]) -> list[dict[str, Any
         for result in run.run_results.values():
             validation = _without_the_run(result.to_json_dict())
             outcomes = _by_name(validation)
-            # The order of results is not the suite's.
+            # The order of results differs from the suite's.
             validation["results"] = [outcomes[spec.name] for spec, _ in batch.expectations]
             validations.append(validation)
     return validations
@@ -357,7 +357,7 @@ def _by_name(validation: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _without_the_run(value: Any) -> Any:
-    """Return what Great Expectations reports without what only tells of its run."""
+    """Return the report of Great Expectations without the facts of its run."""
     if isinstance(value, dict):
         return {
             name: _without_the_run(inner)
@@ -368,7 +368,7 @@ def _without_the_run(value: Any) -> Any:
 
 
 def _context() -> Any:
-    """Return a context in memory: no site, no progress bars, nothing sent anywhere."""
+    """Return a context in memory: no site, no progress bars, no telemetry."""
     import great_expectations as gx
     from great_expectations.data_context.types.base import (
         DataContextConfig,
@@ -376,8 +376,8 @@ def _context() -> Any:
         ProgressBarsConfig,
     )
 
-    # Its Data Docs quote names as they are, scripts among them, and load scripts from elsewhere.
-    # A bare ephemeral context would make a site in a temporary folder of its own.
+    # Its Data Docs quote names without escaping, and load scripts from elsewhere.
+    # A bare ephemeral context would write a site to a temporary folder.
     defaults = InMemoryStoreBackendDefaults(init_temp_docs_sites=False)
     return gx.get_context(
         mode="ephemeral",

@@ -1,4 +1,4 @@
-"""What a transcript says about a marginal, and whether a synthetic table agrees with it.
+"""Released estimates of marginals from a transcript, and their agreement with a synthetic table.
 
 Only released measurements are read here, never the private table: comparing a synthetic table with
 them is post-processing and costs no privacy.
@@ -32,7 +32,7 @@ class ReleasedMarginal:
     sigma
         Standard deviation of the noise in each cell, in records.
     rounds
-        The rounds, counted from 0, whose measurements went into it.
+        The rounds, counted from 0, with a measurement in the average.
     """
 
     clique: Clique
@@ -78,7 +78,7 @@ def released_marginal(transcript: Transcript, clique: Clique) -> ReleasedMargina
 
 
 def covers(measurement: Measurement, clique: Clique) -> bool:
-    """Return whether a private measurement tells a whole marginal; a single cell tells none."""
+    """Return whether a private measurement covers a whole marginal; a single cell does not."""
     whole = measurement.source == "private" and measurement.cell is None
     return whole and set(clique) <= set(measurement.clique)
 
@@ -100,9 +100,10 @@ class Agreement:
     model
         Counts of the fitted model.
     noise_allowance
-        How far noise alone takes a cell of the released estimate from the truth.
+        Largest distance of a released count from the truth by noise alone.
     tolerance
-        How far the synthetic count may lie from the released one; see `one_way_agreement`.
+        Largest allowed distance of a synthetic count from the released one; see
+        `one_way_agreement`.
     records
         n.
     """
@@ -128,11 +129,11 @@ class Agreement:
 
     @property
     def misfit(self) -> float:
-        """How far the model departs from the measurement, beyond what its noise explains.
+        """The model's distance from the measurement, beyond its noise.
 
         The largest cell's ``|model - released|`` less the noise allowance, a fraction of the
-        records, 0 if noise explains it all. It grows where other measurements, public ones mostly,
-        pull the model elsewhere.
+        records, 0 if noise explains it all. It grows if other measurements, mostly public ones,
+        contradict this one.
         """
         beyond = np.abs(self.model - self.released.counts) - self.noise_allowance
         return float(max(0.0, beyond.max()) / self.records)
@@ -164,18 +165,17 @@ def one_way_agreement(
     Returns
     -------
     Agreement
-        With a tolerance, cell by cell, of ``max(z sigma, |model - released|) + t``: what the noise
-        of the measurement explains, or else what the fit left (the residual), plus what drawing m
-        rows from the model adds.
+        With a tolerance, cell by cell, of ``max(z sigma, |model - released|) + t``: the noise of
+        the measurement or the residual of the fit, plus the error of sampling m rows.
 
     Notes
     -----
     Here ``z`` is the normal quantile at ``level / (2 k)``, and t is Bernstein's bound at the same
     level for the count of a cell with probability p among m independent rows, scaled to n: with
     ``L = log(2 k / level)``, ``t = (L / 3 + sqrt(L^2 / 9 + 2 L m p (1 - p)) + 1) n / m``. The one
-    more row covers samplers that round. By the triangle inequality a table of rows drawn from the
-    model exceeds the tolerance in some cell with probability at most `level`, whatever the data,
-    the noise and the fit were.
+    more row covers rounding samplers. By the triangle inequality a table of rows drawn from the
+    model exceeds the tolerance in some cell with probability at most `level`, for any data, noise
+    and fit.
     """
     cells = released.counts.size
     rows = float(synthetic.sum())

@@ -1,10 +1,10 @@
-"""How many private records a random sample would need to be as good as a synthetic table.
+"""The equivalent sample size of a synthetic table: private records with the same expected error.
 
 McKenna, Mullins, Sheldon, Miklau: "AIM", VLDB 2022, Appendix C, which approximates the expected
 error of a sample drawn with replacement by ``sqrt(2/pi) sqrt(p (1-p) / K)`` a cell. That overstates
-the error of cells that a sample of K hardly ever meets, which most cells of large marginals are.
-Here the sample is drawn without replacement, so that K is at most the number of records, and the
-expectation is exact.
+the error of cells that are rare in a sample of K, as are most cells of large marginals. Here the
+sample is drawn without replacement, so K is at most the number of records, and the expectation is
+exact.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 
 class SampleErrors:
-    """What random samples of a table's records would err on a workload.
+    """The expected workload errors of random samples of a table's records.
 
     Parameters
     ----------
     table
-        The records that are sampled from, or a table that stands in for them.
+        The sampled records, or a table in their place.
     workload
         The marginals and their weights.
     records
-        n, the number of records that are sampled from; by default the table's own. The counts of a
-        table of another size are scaled to it.
+        n, the number of records to sample from; by default the table's own. The counts of a table
+        of another size are scaled to it.
 
     Notes
     -----
-    The counts of a table are statistics of it: where `table` is private, so is all that follows.
+    The counts of a table are statistics of it: if `table` is private, so are all results.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class SampleErrors:
         weights = dict(zip(workload.cliques, workload.weights, strict=True))
         whole = sum(workload.weights)
         cells: dict[int, float] = defaultdict(float)
-        # A table of nobody has no counts to scale.
+        # An empty table has no counts to scale.
         scale = self.records / max(1, table.records)
         for block in marginal_blocks(table, workload.cliques):
             for clique, counts in block.items():
@@ -56,7 +56,7 @@ class SampleErrors:
                 found, often = np.unique(scaled, return_counts=True)
                 for count, times in zip(found.tolist(), often.tolist(), strict=True):
                     cells[count] += times * weights[clique] / whole
-        # A cell that is empty, or holds everybody, is right in every sample.
+        # A cell with no records, or with all of them, is exact in every sample.
         kept = sorted(count for count in cells if 0 < count < self.records)
         self._counts = np.array(kept, dtype=np.int64)
         self._often = np.array([cells[count] for count in kept])
@@ -67,7 +67,7 @@ class SampleErrors:
         Parameters
         ----------
         rows
-            K, how many of the n records are drawn without replacement, from 1 to n.
+            K, the number of records drawn without replacement, from 1 to n.
 
         Raises
         ------
@@ -97,21 +97,20 @@ class SampleErrors:
         return float(self._often[possible] @ deviation) / rows
 
     def equivalent(self, error: float) -> int:
-        """Return the largest sample whose expected error is at least `error`.
+        """Return the largest sample with an expected error of at least `error`.
 
         Parameters
         ----------
         error
-            A mean workload error, a fraction of the records; below 0 where it was released with
-            noise that hides it.
+            A mean workload error, a fraction of the records; noise may make it negative.
 
         Returns
         -------
         int
-            K: a table with this error is as good as K records or better, and not as good as K + 1.
-            0 where a single record would be expected to err less; n where nothing errs.
+            K: a table with this error is at least as accurate as K records, and less accurate than
+                K + 1. 0 if a single record has a smaller expected error; n for no error.
         """
-        # The expected error falls with every record more.
+        # The expected error falls with every further record.
         low, high = 0, self.records
         while low < high:
             middle = (low + high + 1) // 2

@@ -1,16 +1,16 @@
-"""Workload error (Definition 2.8 of the JAM paper): how far answers are from the truth.
+"""Workload error (Definition 2.8 of the JAM paper): the distance of answers from the truth.
 
 For a workload ``W`` of weighted marginals, a private table ``D`` of n records and a table ``S``::
 
     error(S) = sum_q w_q ||q(D) - q(S) n / |S| ||_1 / n  /  sum_q w_q
 
-Errors are fractions of the records: 0 is a perfect answer, 2 the worst that there is. Computing
+Errors are fractions of the records: 0 is a perfect answer, 2 the worst possible one. Computing
 them reads the private table, so there are three modes: ``"private"`` releases the two means with
 Gaussian noise and charges for them, ``"exact"`` computes everything and is restricted to readers
-who may see statistics of the private table, ``"off"`` does not look.
+who may see statistics of the private table, ``"off"`` computes nothing.
 
-Where n is private, mode ``"private"`` scales S to the measured n' and divides by it. The worst is
-``(n + n') / n'`` then: far above 2 where n' is far too small.
+If n is private, mode ``"private"`` scales S to the measured n' and divides by it. The worst error
+is then ``(n + n') / n'``: far above 2 if n' is far too small.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class TableErrors:
     mean
         Weighted mean over the workload, a fraction of the records.
     maximum
-        The worst marginal's error; None where only the mean was released.
+        The worst marginal's error; None if only the mean was released.
     per_marginal
-        The error of every marginal of the workload; None where only the mean was released.
+        The error of every marginal of the workload; None if only the mean was released.
     """
 
     mean: float
@@ -66,28 +66,28 @@ class TableErrors:
 
 @dataclass(frozen=True)
 class WorkloadErrors:
-    """The workload errors of a release: of its synthetic table and of what it is compared with.
+    """The workload errors of a release's synthetic table and of the tables to compare it with.
 
     Parameters
     ----------
     mode
-        How the private table was read.
+        The evaluation mode.
     synthetic, public
         The errors of the synthetic table and of the public table; None in mode ``"off"``.
     independent
-        The error of the product of the private one-way marginals, the table of somebody who knew
-        every attribute exactly and no relation; only in mode ``"exact"``.
+        The error of the product of the private one-way marginals, with every attribute exact and
+        no relation between them; only in mode ``"exact"``.
     sigma
-        Standard deviation of the noise in each mean, a fraction of the records; 0 where exact.
+        Standard deviation of the noise in each mean, a fraction of the records; 0 if exact.
     rho
-        What was charged for the means.
+        The charge for the means.
     call
-        The draw that was charged, lost or not; None where nothing was.
+        The charged draw, lost or not; None without a charge.
     sample_equivalent
-        K, where a random sample of K private records would be expected to err as much as the
-        synthetic table; see `SampleErrors`. In mode ``"private"`` it follows from what was
-        released: the noisy mean, and the synthetic table in place of the private one. None where
-        the mean is not known.
+        K, the size of a random sample of private records with the same expected error as the
+        synthetic table; see `SampleErrors`. In mode ``"private"`` it follows from released results:
+        the noisy mean, and the synthetic table in place of the private one. None if the mean is
+        not known.
     """
 
     mode: EvaluationMode
@@ -101,13 +101,13 @@ class WorkloadErrors:
 
     @classmethod
     def unknown(cls, draws: Draws | None) -> WorkloadErrors:
-        """Return that the errors were not learned, with what was charged for them all the same."""
+        """Return a result without errors, for a lost draw with its charge."""
         calls = () if draws is None else draws.calls
         return cls("off", rho=sum(call.rho for call in calls), call=calls[-1] if calls else None)
 
     @property
     def restricted(self) -> bool:
-        """Whether these are exact statistics of private data, which must not leave."""
+        """Whether these are exact statistics of private data, which must not be released."""
         return self.mode == "exact"
 
     def to_dict(self) -> dict[str, dict[str, float | None] | None]:
@@ -126,7 +126,7 @@ class WorkloadErrors:
         -------
         DataFrame
             Columns ``marginal`` (names joined by " x "), ``synthetic``, ``public`` and
-            ``independent``: fractions of the records. Empty where only means were released.
+            ``independent``: fractions of the records. Empty if only means were released.
         """
         import pandas as pd
 
@@ -153,19 +153,18 @@ class WorkloadErrors:
 
 @dataclass(frozen=True)
 class PublicComparison:
-    """Whether a synthetic table is worse than the public one that anybody had before.
+    """The comparison of a synthetic table's error with the public table's.
 
     Parameters
     ----------
     worse
-        Whether it is, beyond what the noise explains.
+        Whether the synthetic table is worse, beyond the noise.
     difference
         Error of the synthetic minus error of the public table, a fraction of the records.
     threshold
-        The difference from which on the synthetic table counts as worse.
+        The least difference at which the synthetic table counts as worse.
     level
-        How often, at most, two equally good tables would be reported as worse; 0 where the errors
-        are exact.
+        The false-alarm level for two equally good tables; 0 if the errors are exact.
     description
         The finding in a sentence.
     """
@@ -187,7 +186,7 @@ def workload_error(
     draws: Draws | None = None,
     records: int | None = None,
 ) -> WorkloadErrors:
-    """Measure how well a synthetic and a public table answer a workload.
+    """Measure the workload error of a synthetic and a public table.
 
     Parameters
     ----------
@@ -204,27 +203,28 @@ def workload_error(
         maxima, every marginal and an independent baseline; the result is restricted. ``"off"``
         reads nothing.
     draws
-        What pays for mode ``"private"``: the evaluation's own account, all of which is spent.
+        The draws that pay for mode ``"private"``: the evaluation's own account, which is spent as
+        a whole.
     records
-        n as the release measured it; needed in mode ``"private"`` where the number of private
-        records is not public. The error is then a fraction of this n, as in mode ``"exact"`` is
-        that of an empty private table, which has no records to be a fraction of.
+        The release's measured n; needed in mode ``"private"`` if the number of private records is
+        not public. The error is then a fraction of this n. In mode ``"exact"`` it is used for an
+        empty private table.
 
     Returns
     -------
     WorkloadErrors
-        Noisy means are reported as they were drawn; with little budget they can fall below 0.
+        Noisy means are not clipped; with little budget they can be negative.
 
     Raises
     ------
     SpecificationError
-        If the mode is unknown, or is ``"private"`` and there are no draws to pay with, or the
-        number of records is private and was not measured.
+        If the mode is unknown, or is ``"private"`` without draws, or if the number of records is
+        private and was not measured.
     DomainError
         If the tables are not over one domain.
     InputError
-        If a table has no records, or the workload names an attribute that the domain lacks. A
-        private table may have none where their number is private.
+        If a table has no records, or the workload names an attribute that the domain lacks. An
+        empty private table is allowed if the number of records is private.
     BudgetExceededError, LostDrawError
         As for `Draws.means`.
     """
@@ -259,16 +259,16 @@ def workload_error(
         )
     if draws is None:
         raise SpecificationError(
-            "evaluation in mode 'private' is charged like every other draw: give it the draws of "
-            "the evaluation's account, or choose mode 'off'."
+            "evaluation in mode 'private' needs a charge: give it the draws of the evaluation's "
+            "account, or choose mode 'off'."
         )
     if draws.neighbours.records_public:
         _check_records("private", private)
         records = private.records
     elif records is None:
         raise SpecificationError(
-            "the number of private records is not public here: give the number that the release "
-            "measured (its transcript has it)."
+            "the number of private records is not public here: give the measured number from the "
+            "release's transcript."
         )
     errors = _marginal_errors(private, tuple(judged.values()), workload.cliques, records)
     rho = draws.total
@@ -279,7 +279,7 @@ def workload_error(
         rho=rho,
     )
     noisy = {name: TableErrors(float(mean)) for name, mean in zip(judged, means, strict=True)}
-    # Of what is released only: the synthetic table stands in for the private one.
+    # Uses released results only: the synthetic table replaces the private one.
     sampled = SampleErrors(synthetic, workload, records=records).equivalent(noisy["synthetic"].mean)
     return WorkloadErrors(
         mode,
@@ -293,7 +293,7 @@ def workload_error(
 
 
 def compare_with_public(error: WorkloadErrors, *, level: float = 0.05) -> PublicComparison | None:
-    """Say whether the synthetic table is worse than the public one, beyond what noise explains.
+    """Compare the synthetic table's error with the public one's, beyond the noise.
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ def compare_with_public(error: WorkloadErrors, *, level: float = 0.05) -> Public
     level
         False-alarm level of the one-sided test in mode ``"private"``: the difference of the two
         noisy means has standard deviation sigma sqrt 2, so the table is called worse when the
-        difference exceeds ``z_(1 - level) sigma sqrt 2``. Exact errors are compared as they are.
+        difference exceeds ``z_(1 - level) sigma sqrt 2``. Exact errors are compared directly.
 
     Returns
     -------
@@ -343,7 +343,7 @@ def compare_with_public(error: WorkloadErrors, *, level: float = 0.05) -> Public
 def marginal_errors(
     private: MarginalSource, table: MarginalSource, cliques: Iterable[Clique]
 ) -> dict[Clique, float]:
-    """Return ``||q(D) - q(S) n / |S| ||_1 / n`` for every marginal: exact, so restricted.
+    """Return the exact ``||q(D) - q(S) n / |S| ||_1 / n`` of every marginal; restricted.
 
     Parameters
     ----------
@@ -369,16 +369,16 @@ def table_errors(
     tables: Sequence[MarginalSource | IndependentTable],
     workload: Workload,
 ) -> list[TableErrors]:
-    """Return the exact errors of several tables or models, which are restricted.
+    """Return the exact errors of several tables or models; restricted.
 
-    The private counts are taken once for all of them.
+    The private counts are computed once for all of them.
 
     Parameters
     ----------
     private
         The private table.
     tables
-        What to judge, over the same domain; their counts are scaled to the private records.
+        The tables or models, over the same domain; their counts are scaled to the private records.
     workload
         The marginals and their weights.
 
@@ -398,14 +398,14 @@ def table_errors(
 
 @dataclass(frozen=True)
 class IndependentTable:
-    """The product of one-way marginals: each attribute right, and no relation between any two.
+    """The product of one-way marginals: each attribute exact, and no relation between any two.
 
     Parameters
     ----------
     domain
         The domain.
     records
-        The number of records that the answers are scaled to.
+        The number of records for scaling the answers.
     one_way
         The counts of every attribute, shape ``(size,)`` each.
     """
@@ -416,7 +416,7 @@ class IndependentTable:
 
     @classmethod
     def of(cls, table: MarginalSource) -> IndependentTable:
-        """Take the one-way marginals of a table."""
+        """Build the product from the one-way marginals of a table."""
         counts = table.marginals([(name,) for name in table.domain.names])
         return cls(table.domain, table.records, {name: c for (name,), c in counts.items()})
 
@@ -446,10 +446,10 @@ def _marginal_errors(
         for row, table in enumerate(tables):
             answers = table.marginals(truth)
             for clique, counts in truth.items():
-                # Only the table of nobody's attributes has no records, and answers none.
+                # Only an empty product has no records; its answers are zero.
                 answer = answers[clique] * (n / max(1, table.records))
                 errors[row, columns[clique]] = np.abs(counts - answer).sum() / n
-            # Not held while the next table's are counted.
+            # Freed before the next table's answers are counted.
             del answers
     return errors
 
@@ -488,4 +488,4 @@ def _check_tables(
 
 def _check_records(name: str, table: MarginalSource | IndependentTable) -> None:
     if table.records <= 0:
-        raise InputError(f"the {name} table has no records, so it answers nothing.")
+        raise InputError(f"the {name} table has no records: give a table with at least one record.")

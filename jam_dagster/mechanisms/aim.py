@@ -51,14 +51,14 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.draws import Draws
 
 ROUNDS_AN_ATTRIBUTE = 16
-"""T = 16 d (Section 4.1): the first rounds are cheap, and annealing makes the later ones dearer."""
+"""T = 16 d (Section 4.1): the first rounds are cheap, and annealing raises later prices."""
 
 ANNEALED = 4.0
 """Half the sigma and twice the epsilon (Algorithm 4) cost four times the rho, in either part."""
 
 
 def weights_of(workload: Workload, closure: Sequence[Clique]) -> np.ndarray:
-    """Weigh candidates by what they have to do with the workload (Section 3.1).
+    """Weight candidates by their overlap with the workload (Section 3.1).
 
     Returns
     -------
@@ -85,7 +85,7 @@ def _candidates(workload: Workload) -> tuple[Sequence[Clique], np.ndarray]:
 
 
 def _expected_noise(transcript: Transcript, done: Round) -> float:
-    """Return what a measurement was expected to err by in each cell, in counts."""
+    """Return the expected error of a measurement in each cell, in counts."""
     sigma = gaussian_sigma(transcript.neighbours.marginal_l2, done.rho_measure)
     return MEAN_ABSOLUTE_NORMAL * sigma
 
@@ -97,16 +97,16 @@ class Aim(OrdinaryMechanism):
     Attributes
     ----------
     rounds
-        T: a round begins with a T-th of the budget, and gets more where that was too little to
-        learn anything. None: 16 for each attribute of the domain.
+        T: the first rounds cost a T-th of the budget each; the price rises when a round improves
+        the model too little. None: 16 for each attribute of the domain.
     alpha
         Share of a round's budget that goes to measuring; the rest selects. In (0, 1).
     size_limit_mb
         Largest junction tree, in megabytes of 8 bytes a cell. It is released in proportion to the
         budget spent.
     estimator, iterations, tolerance
-        How the model is fitted; see `jam_dagster.models.graphical.mirror_descent.make_estimator`.
-        Measurements are weighed by their noise, which differs between rounds.
+        The fit of the model; see `jam_dagster.models.graphical.mirror_descent.make_estimator`.
+        Measurements are weighted by their noise, which differs between rounds.
 
     Raises
     ------
@@ -117,7 +117,7 @@ class Aim(OrdinaryMechanism):
     -----
     The paper's neighbours differ by a record added or removed, and a measurement costs
     ``1 / (2 sigma^2)``. Here it is ``Delta^2 / (2 sigma^2)`` with the L2 sensitivity of the
-    neighbours that are chosen: ``1 / sigma^2`` for replace-one. Likewise a score of weight w moves
+    chosen neighbours: ``1 / sigma^2`` for replace-one. Likewise a score of weight w moves
     by ``w`` times the L1 sensitivity of a marginal: ``2 w`` for replace-one.
     """
 
@@ -133,7 +133,7 @@ class Aim(OrdinaryMechanism):
     name: ClassVar[str] = "aim"
     title: ClassVar[str] = "AIM"
     summary: ClassVar[str] = (
-        "no public data; spends where it learns, and tells how wrong each marginal can be"
+        "no public data; spends where it learns, and bounds the error of each marginal"
     )
     rank: ClassVar[int] = 20
     page: ClassVar[str] = "aim.md"
@@ -200,12 +200,12 @@ class Aim(OrdinaryMechanism):
         private
             The table to protect.
         public
-            Not learned from: AIM knows no public data.
+            Ignored: AIM uses no public data.
         workload
             The marginals that matter; candidates are their weighted downward closure.
         draws
-            Charges, draws and stores. Outcomes that it already holds are used again, free, so a
-            run that stopped goes on where it was.
+            Charges, draws and stores. Stored outcomes are reused without a charge, so an
+            interrupted run resumes.
         on_round
             Called after every round.
 
@@ -219,9 +219,9 @@ class Aim(OrdinaryMechanism):
         DomainError
             If the private table is empty.
         BudgetExceededError
-            If the account does not hold what `draws` says it holds.
+            If the account holds less than `draws` states.
         ReleaseClosedError
-            If the account was closed before anything was measured; later that ends the run.
+            If the account was closed before the first measurement; a later closure ends the run.
         """
         self.check(private.domain, workload, draws.total)
         run = _Run(self, private, workload, draws)
@@ -236,10 +236,9 @@ class Aim(OrdinaryMechanism):
     def sensitivities(
         cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
     ) -> Iterator[float]:
-        """Yield what the sensitivity of each selection must be: the round's heaviest candidate's.
+        """Yield the required sensitivity of each selection: that of the round's heaviest candidate.
 
-        A round that chose nothing is the last, and stands for itself: what it chose from follows
-        from what it would have cost.
+        A round without a choice is the last one; its candidates follow from its price.
         """
         closure = workload.downward_closure()
         weights, fits = weights_of(workload, closure), TractabilityFilter(domain, closure)
@@ -248,7 +247,7 @@ class Aim(OrdinaryMechanism):
         measured: list[Clique] = []
         for index, limit in enumerate(limits):
             candidates = fits.fitting(measured, limit)
-            # The first rounds choose nothing, and may have no candidate.
+            # The first rounds make no choice, and may have no candidate.
             heaviest = max((float(weights[number]) for number in candidates), default=0.0)
             yield neighbours.error_score(heaviest)
             if index < len(transcript.rounds):
@@ -264,7 +263,7 @@ class Aim(OrdinaryMechanism):
 
 
 def _limit_of_a_lost_round(transcript: Transcript) -> list[float]:
-    """Return the size limit of the round that came after those that a transcript tells, if any."""
+    """Return the size limit of the round after those in a transcript, if any."""
     settings, rounds = transcript.parameters, transcript.rounds
     step = step_of(len(rounds), "select")
     for call in transcript.calls:
@@ -276,7 +275,7 @@ def _limit_of_a_lost_round(transcript: Transcript) -> list[float]:
 
 
 class _Run(GraphicalRun):
-    """The run of AIM: the budget of its next round, which annealing raises."""
+    """The run of AIM, with the budget of its next round, which annealing raises."""
 
     def __init__(
         self, mechanism: Aim, private: MarginalSource, workload: Workload, draws: Draws
@@ -286,11 +285,11 @@ class _Run(GraphicalRun):
         self.mechanism = mechanism
         self.weights = weights_of(workload, closure)
         self.first = [clique for clique in closure if len(clique) == 1]
-        # Of what is left once the number of records is known, where that is private.
+        # A share of the rho that remains after measuring a private number of records.
         self.share = draws.remaining / mechanism.shares(self.domain)
 
     def round(self, index: int) -> Round | str:
-        """Measure once, and refit; or say why the run ends here."""
+        """Measure once, and refit; or return why the run ends here."""
         return self._first(index) if index < len(self.first) else self._adaptive(index)
 
     def _first(self, index: int) -> Round | str:
@@ -315,7 +314,7 @@ class _Run(GraphicalRun):
         limit = self._size_limit_mb(self._next())
         fitting = self.fitting(limit)
         if not fitting:
-            # Whatever was measured fits always; here all first measurements were lost.
+            # A measured marginal always fits, so all first measurements were lost here.
             return "no candidate fits"
         current_error = self.errors(fitting)
         weights, cells = self.weights[fitting], self.cells[fitting]
@@ -355,15 +354,15 @@ class _Run(GraphicalRun):
         if (measurement := done.measurement) is not None:
             moved = l1_distance(self.estimator.model.marginal(clique), before)
             if moved <= MEAN_ABSOLUTE_NORMAL * measurement.sigma * self.cells[self.number[clique]]:
-                # Less than noise alone: the next round is worth more (Algorithm 4).
+                # The model changed by less than the noise: the next round costs more (Algorithm 4).
                 self.share *= ANNEALED
         return done
 
     def _next(self) -> float:
-        """Return the next round's rho: all that is left where that is not enough for two."""
+        """Return the next round's rho: all of the rest if that is too little for two rounds."""
         left = self.draws.remaining
         return left if left <= 2 * self.share else self.share
 
     def _size_limit_mb(self, rho: float) -> float:
-        """Return the limit of a round that costs `rho`: the share of the whole earned with it."""
+        """Return the size limit of a round that costs `rho`: proportional to the spent budget."""
         return self.mechanism.size_limit_mb * (self.draws.spent + rho) / self.draws.total

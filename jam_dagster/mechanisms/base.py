@@ -1,4 +1,4 @@
-"""What every mechanism offers, so that pipelines, ledgers and benchmarks treat them alike."""
+"""The protocol of mechanisms for pipelines, ledgers and benchmarks."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ Shape = Literal[
 
 
 class LineStyle(NamedTuple):
-    """How a mechanism's line looks in the figures of a benchmark.
+    """The style of a mechanism's line in the figures of a benchmark.
 
     Attributes
     ----------
     colour
-        Of the line and its markers, as ``#rrggbb``; no other mechanism has it. Its contrast is 3 or
-        more on white and on the dark ground of pages.
+        Colour of the line and its markers, as ``#rrggbb``, unique among mechanisms. Its contrast is
+        3 or more on white and on the dark background of pages.
     shape
-        Of the markers. No other mechanism of the same `Mechanism.uses_public` has it, so that lines
-        are told apart without any colour, too.
+        Shape of the markers, unique among mechanisms with the same `Mechanism.uses_public`, so that
+        lines differ without colour.
     """
 
     colour: str
@@ -55,7 +55,7 @@ class MechanismResult:
     Attributes
     ----------
     model, transcript
-        What was released.
+        The released results.
     seconds
         Wall-clock time of each stage of the run.
     """
@@ -66,18 +66,18 @@ class MechanismResult:
 
 
 class Described(Protocol):
-    """A mechanism as transcripts tell it."""
+    """The part of a mechanism that transcripts record."""
 
     @property
     def name(self) -> str:
-        """The name by which configuration selects the mechanism."""
+        """The mechanism's name in configuration."""
 
     def parameters(self) -> dict[str, Any]:
         """Return the settings that influence the outcome, as plain values."""
 
 
 class OrdinaryMechanism:
-    """What holds for a mechanism whose class does not say otherwise; see `Mechanism`."""
+    """Defaults of a mechanism's class attributes; see `Mechanism`."""
 
     chooses_source: ClassVar[bool] = False
     takes_named_public: ClassVar[bool] = True
@@ -88,50 +88,49 @@ class Mechanism(Described, Protocol):
     """A differentially private way to a model of the private table.
 
     A mechanism is a frozen dataclass of settings (`jam_dagster.mechanisms.loops.settings`).
-    `jam_dagster.mechanisms.make_mechanism` makes it by its name. What people read about it stands
-    on its class.
+    `jam_dagster.mechanisms.make_mechanism` makes it by its name. Its class attributes are shown to
+    readers.
     """
 
     uses_public: ClassVar[bool]
-    """Whether the mechanism learns from a public table, and needs one."""
+    """Whether the mechanism learns from a public table and requires one."""
 
     samples: ClassVar[bool]
-    """Whether its model samples rows; without, there are answers and no synthetic table."""
+    """Whether its model samples rows; otherwise it gives answers and no synthetic table."""
 
     title: ClassVar[str]
-    """What it is called where people read, as its paper calls it."""
+    """Its name for readers, from its paper."""
 
     summary: ClassVar[str]
-    """What is particular about it, in a few words."""
+    """Its particular feature, in a few words."""
 
     rank: ClassVar[int]
     """Its place in lists and legends, the lowest first; those of other packages come last."""
 
     page: ClassVar[str]
-    """Its page in the documentation, from ``docs/mechanisms``, such as ``aim.md``; one of several
-    on a page has an anchor besides: ``without_public_data.md#mst``. A mechanism of another package
-    gives an address."""
+    """Its page in the documentation, from ``docs/mechanisms``, such as ``aim.md``, with an anchor
+    on a shared page: ``without_public_data.md#mst``. A mechanism of another package gives a URL."""
 
     line_style: ClassVar[LineStyle]
-    """How its line looks in the figures of a benchmark."""
+    """The style of its line in the figures of a benchmark."""
 
     chooses_source: ClassVar[bool]
     """Whether a round may choose to take a marginal from the public table, for free, in place of
     measuring it on the private one."""
 
     takes_named_public: ClassVar[bool]
-    """Whether public tables may be given by name, each of which may lack attributes. What weighs
-    the records of one whole table can do nothing with such."""
+    """Whether it accepts public tables by name, each of which may lack attributes. A mechanism
+    that weights the records of one whole table does not."""
 
     selection_rule: ClassVar[SelectionRule | None]
-    """How its rounds select, where they do so by weighted L1 errors, from which bounds on the
-    errors of a release follow; None: in another way."""
+    """The selections of its rounds if they use weighted L1 errors, from which bounds on a
+    release's errors follow; None: another way."""
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int | None:
-        """Return how many rounds a run takes at most; None where that is not known before."""
+        """Return the maximal number of rounds; None if it is not known before the run."""
 
     def check_budget(self, rho: float) -> None:
-        """Raise SpecificationError if `rho` is too little, as far as settings alone can tell."""
+        """Raise SpecificationError if `rho` is too little for the settings alone."""
 
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Raise if the mechanism cannot start with `rho`, before anything is reserved."""
@@ -151,12 +150,12 @@ class Mechanism(Described, Protocol):
     def sensitivities(
         cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
     ) -> Iterable[float]:
-        """Return what the sensitivity of each round's selection must be, from the first round on.
+        """Return the required sensitivity of each round's selection, from the first round on.
 
-        A certificate holds every selection to it: that of round t, as `run.step_of` numbers it, to
-        the element t - 1. It may be endless, where all rounds select alike. What a measurement
-        must be follows from the transcript: `Neighbours.marginal_l2` of a marginal, and
-        `Neighbours.cell` of a single cell.
+        The verification of a certificate checks every selection against it: that of round t, by
+        the numbers of `run.step_of`, against the element t - 1. The iterator may be endless. The
+        sensitivity of a measurement follows from the transcript: `Neighbours.marginal_l2` for a
+        marginal, and `Neighbours.cell` for a single cell.
         """
 
     @classmethod

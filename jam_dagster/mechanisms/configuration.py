@@ -1,4 +1,4 @@
-"""Mechanisms as configuration gives them: a name, or a name with settings, in YAML or as texts."""
+"""Mechanisms from configuration: a name, or a name with settings, in YAML or as texts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from jam_dagster.mechanisms.base import Mechanism
 
 KEY = "mechanism"
-"""The section of a release's file, by which its messages name it."""
+"""The section's name in a release's file and in messages."""
 
 
 def synthesizing() -> list[str]:
-    """Return the mechanisms that a release can have: those whose models sample rows."""
+    """Return the mechanisms that a release can use: those that sample rows."""
     return [name for name, one in known_classes().items() if one.samples]
 
 
@@ -39,7 +39,7 @@ def read_mechanism(given: object) -> tuple[str, dict[str, Any]]:
     Raises
     ------
     SpecificationError
-        If there is none of that name, or what is given is neither.
+        If there is no mechanism of that name, or `given` is neither.
     """
     if given is None:
         return DEFAULT_MECHANISM, {}
@@ -60,8 +60,8 @@ def read_mechanism(given: object) -> tuple[str, dict[str, Any]]:
 def read_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings as the mechanism of that name declares them; see `Setting.read`.
 
-    What is no setting, or cannot be read as one, stays as it is, for the mechanism to refuse. One
-    that is None and must not be is left out.
+    Unknown settings and unreadable values stay unchanged, for the mechanism to refuse. None is left
+    out where a setting does not allow it.
     """
     known = settings_of(mechanism_class(name))
     return {
@@ -72,23 +72,23 @@ def read_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def configured_mechanism(name: str, given: Mapping[str, Any], where: str = "") -> Mechanism:
-    """Return a mechanism that is to make a synthetic table.
+    """Return a mechanism for a synthetic table.
 
     Parameters
     ----------
     name
-        One of `MECHANISMS`.
+        A name in `MECHANISMS`.
     given
-        Settings, which may be texts; see `Setting.read`. One that is None and must not be is as if
-        it were not there.
+        Settings, which may be texts; see `Setting.read`. None is left out where a setting does not
+        allow it.
     where
-        What messages name before a setting.
+        The prefix of a setting in messages.
 
     Raises
     ------
     SpecificationError
-        If there is none of that name, it has no such setting, a value is out of range, or it makes
-        no synthetic table.
+        If there is no mechanism of that name, it lacks a setting, a value is out of range, or it
+        makes no synthetic table.
     """
     _check_name(name, where.rstrip(".") or "The mechanism")
     settings = read_settings(name, given)
@@ -105,27 +105,27 @@ def configured_mechanism(name: str, given: Mapping[str, Any], where: str = "") -
 
 
 def check_public(mechanism: Mechanism, public: object, *, declared: bool) -> None:
-    """Refuse public sources that a release could not be made with, before anything is opened.
+    """Raise if a release cannot use its public sources, before anything is opened.
 
     Parameters
     ----------
     mechanism
         The mechanism.
     public
-        A source, or `PublicSources`; None: there is none.
+        A source, or `PublicSources`; None without one.
     declared
         Whether the domain is declared.
 
     Raises
     ------
     SpecificationError
-        If there is none, and the mechanism learns from one, or the domain would be identified from
-        it; or the mechanism weighs the records of one whole table, and this is another form.
+        If there is no source, but the mechanism learns from one or the domain is identified from
+        it; or if the mechanism weights the records of one whole table, and this is another form.
     """
     if public is None and mechanism.uses_public:
         raise SpecificationError(
             f"{mechanism.name} learns from a public table, and there is none: give public, or "
-            "choose a mechanism that does without, such as aim."
+            "choose a mechanism without one, such as aim."
         )
     if public is None and not declared:
         raise SpecificationError(
@@ -134,9 +134,9 @@ def check_public(mechanism: Mechanism, public: object, *, declared: bool) -> Non
         )
     if isinstance(public, PublicSources) and not mechanism.takes_named_public:
         raise SpecificationError(
-            f"{mechanism.name} weighs the records of one public table with all attributes, and "
-            "takes none by name, of which there may be several and each may lack attributes: give "
-            "one table without a name, or choose jam_pgm or gem_pub."
+            f"{mechanism.name} weights the records of one public table with all attributes, and "
+            "accepts no named tables, which may lack attributes: give one table without a name, or "
+            "choose jam_pgm or gem_pub."
         )
 
 

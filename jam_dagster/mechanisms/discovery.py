@@ -1,4 +1,4 @@
-"""Where mechanisms are found: in modules of this folder, and in other packages' entry points."""
+"""Discovery of mechanisms in modules of this folder and in other packages' entry points."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms.base import Mechanism
 
 GROUP = "jam_dagster.mechanisms"
-"""The group of entry points by which other packages bring mechanisms."""
+"""The group of entry points for mechanisms of other packages."""
 
 OWN_PACKAGE = "jam-dagster"
 
@@ -27,18 +27,18 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True)
 class Registration:
-    """A mechanism that was found: its name, and where it comes from.
+    """A discovered mechanism: its name and its origin.
 
     Attributes
     ----------
     name
-        By which configuration selects it.
+        Its name in configuration.
     place
         Module and class, as ``jam_dagster.mechanisms.aim:Aim``.
     package, version
-        The distribution that brings it.
+        The distribution that provides it.
     own
-        Whether that is this package.
+        Whether that is jam-dagster.
     """
 
     name: str
@@ -59,19 +59,20 @@ class Registration:
         Raises
         ------
         SpecificationError
-            If it is another package's, and cannot be imported or is no mechanism of that name.
+            If another package provides it, and it cannot be imported or is not a mechanism of that
+        name.
         """
         try:
             found = self._load()
         except Exception as error:
             raise SpecificationError(
                 f"{self.described} cannot be loaded from {self.place} "
-                f"({type(error).__name__}: {error}): mend or uninstall {self.package}, or choose "
+                f"({type(error).__name__}: {error}): repair or uninstall {self.package}, or choose "
                 "another mechanism."
             ) from error
         if fault := None if self.own else _fault(found, self.name):
             raise SpecificationError(
-                f"{self.described} is no mechanism: {self.place} {fault}. Mend or uninstall "
+                f"{self.described} is not a mechanism: {self.place} {fault}. Repair or uninstall "
                 f"{self.package}, or choose another mechanism."
             )
         made: type[Mechanism] = found
@@ -79,7 +80,7 @@ class Registration:
 
 
 def found_mechanisms() -> list[Registration]:
-    """Return all mechanisms: this package's by their rank, then those of others by name."""
+    """Return all mechanisms: those of jam-dagster by rank, then others by name."""
     return [*_own(), *sorted(_others(), key=lambda one: (one.name, one.package))]
 
 
@@ -107,7 +108,7 @@ def _itself(made: type[Any]) -> type[Any]:
 
 
 def _declares(one: object, module: str) -> bool:
-    """Whether a module defines a class that declares a mechanism's name."""
+    """Return whether a module defines a class with a mechanism's name."""
     return (
         isinstance(one, type)
         and one.__module__ == module
@@ -132,15 +133,15 @@ def _registration(point: EntryPoint) -> Registration:
 
 
 def _fault(found: object, name: str) -> str | None:
-    """Return what another package's class lacks of a mechanism of that name, if anything."""
+    """Return the fault of another package's class as a mechanism of that name, if any."""
     if not isinstance(found, type) or not dataclasses.is_dataclass(found):
-        return "is no dataclass of settings"
+        return "is not a dataclass of settings"
     if _NAME.fullmatch(name) is None:
-        return "has a name of other characters than small letters, digits and '_'"
+        return "has a name with characters other than small letters, digits and '_'"
     if vars(found).get("name") != name:
         return f"has the name {getattr(found, 'name', None)!r}"
     needed = {one for one in dir(Mechanism) if not one.startswith("_")}
-    # The place among this package's mechanisms says nothing of another's.
+    # The rank orders mechanisms of jam-dagster only.
     needed |= Mechanism.__annotations__.keys() - {"rank"}
     lacks = sorted(one for one in needed if not hasattr(found, one))
     return f"lacks {', '.join(lacks)}" if lacks else None

@@ -1,4 +1,4 @@
-"""Gaussian: every marginal of the workload is measured once, and that is the answer.
+"""Gaussian: every marginal of the workload is measured once, without a model.
 
 The baseline of Section 6 of McKenna, Mullins, Sheldon, Miklau: "AIM: An Adaptive and Iterative
 Mechanism for Differentially Private Synthetic Data", VLDB 2022.
@@ -46,14 +46,13 @@ class Gaussian(OrdinaryMechanism):
 
     Notes
     -----
-    Nothing is selected. A marginal of weight c and n cells that can hold anybody gets a share of
-    the budget in proportion to ``(c n)^(2/3)``: of all ways to divide rho, that makes the expected
-    workload error of the noise, ``sum_r c_r n_r sqrt(2/pi) sigma_r``, least. Where weights and
-    sizes are alike, so are shares.
+    There is no selection. A marginal of weight c and n possible cells gets a share of the budget in
+    proportion to ``(c n)^(2/3)``, which minimises the expected workload error of the noise,
+    ``sum_r c_r n_r sqrt(2/pi) sigma_r``. Equal weights and sizes give equal shares.
 
-    The answers are the measured tables without negative counts and with the sum n, which is nearer
-    to the truth than what was measured; that stands in the transcript. There is no table from which
-    all of them follow, so no rows are sampled.
+    The answers are the measured tables without negative counts and with the sum n, which are more
+    accurate than the raw measurements in the transcript. They need not be consistent with any
+    table, so no rows are sampled.
     """
 
     name: ClassVar[str] = "gaussian"
@@ -74,7 +73,7 @@ class Gaussian(OrdinaryMechanism):
         return len(workload)
 
     def check_budget(self, rho: float) -> None:
-        """Raise SpecificationError if `rho` is worth no measurement."""
+        """Raise SpecificationError if `rho` is too little for a measurement."""
         check_share(rho, 1, remedy="use a smaller workload")
 
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
@@ -83,8 +82,7 @@ class Gaussian(OrdinaryMechanism):
         Raises
         ------
         SpecificationError
-            If `rho` leaves a marginal less than is worth its noise, or one is too large to be
-            counted.
+            If `rho` is too little for a marginal, or a marginal is too large to be counted.
         """
         check_countable(domain, workload.cliques)
         parts = shares_of(domain, workload) * rho
@@ -115,9 +113,9 @@ class Gaussian(OrdinaryMechanism):
         SpecificationError
             As `check` does; nothing is charged then.
         BudgetExceededError
-            If the account does not hold what `draws` says it holds.
+            If the account holds less than `draws` states.
         ReleaseClosedError
-            If the account was closed before anything was measured; later that ends the run.
+            If the account was closed before the first measurement; a later closure ends the run.
         """
         self.check(private.domain, workload, draws.total)
         shares = shares_of(private.domain, workload)
@@ -138,7 +136,7 @@ class Gaussian(OrdinaryMechanism):
     def sensitivities(
         cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
     ) -> Iterable[float]:
-        """Return nothing: this mechanism selects nothing."""
+        """Return no sensitivity: this mechanism makes no selection."""
         return ()
 
     @classmethod
@@ -152,10 +150,10 @@ class Gaussian(OrdinaryMechanism):
 def shares_of(domain: Domain, workload: Workload) -> np.ndarray:
     """Return the share of the budget of each marginal of the workload; they sum to one.
 
-    ``sum_r c_r n_r rho_r^(-1/2)`` with the sum of all rho_r given is least where its derivatives
-    ``c_r n_r rho_r^(-3/2)`` are alike.
+    ``sum_r c_r n_r rho_r^(-1/2)`` for a given sum of all rho_r is least where its derivatives
+    ``c_r n_r rho_r^(-3/2)`` are equal.
     """
-    # An answer has nothing in impossible cells, whatever was measured there.
+    # Answers are zero in impossible cells, so only possible cells count.
     cells = possible_sizes(domain, workload.cliques)
     parts: np.ndarray = (np.array(workload.weights) * cells) ** (2 / 3)
     parts /= parts.sum()
@@ -163,7 +161,7 @@ def shares_of(domain: Domain, workload: Workload) -> np.ndarray:
 
 
 class _Run(MechanismRun):
-    """The run of Gaussian: what it measures, it keeps."""
+    """The run of Gaussian, which keeps its measurements as answers."""
 
     @cached_property
     def model(self) -> MeasuredAnswers:
@@ -171,6 +169,6 @@ class _Run(MechanismRun):
         return MeasuredAnswers(self.domain, self.records)
 
     def fit(self, measurement: Measurement) -> Convergence:
-        """Keep a measurement: nothing is fitted."""
+        """Keep a measurement without a fit."""
         self.model.add(measurement)
         return Convergence(0, 0.0)

@@ -35,8 +35,8 @@ class Gem(MixtureMechanism):
         runs have 512, which takes twenty times as long; 128 is the default of the authors' code.
     averaging_beta
         Beta of the moving average of weights over the second half of the rounds, which is released
-        (Section 5 of the paper). The authors' 0.9 is for a hundred rounds: of five it would leave
-        two thirds to the first.
+        (Section 5 of the paper). The authors' 0.9 is for a hundred rounds: over five, the first
+        would keep two thirds of the weight.
 
     Raises
     ------
@@ -78,12 +78,12 @@ class GemPub(Gem):
     Attributes
     ----------
     threshold
-        gamma is 3 by default, where GEM has 2: what the network begins with is worth keeping, and
-        of ten measurements of a few cells one is likely to lie two deviations out by noise alone.
+        gamma is 3 by default, while GEM has 2: the pretrained network is worth keeping, and among
+        ten measurements of a few cells, noise alone likely moves one by two deviations.
     pretraining_degree
-        The network is first trained on all public marginals of so many attributes: of those that
-        the public tables have, where they lack some. They need not be the workload's, which a
-        transcript does not tell.
+        The network is first trained on all public marginals of so many attributes, as far as the
+        public tables have them. They need not be the workload's, which a transcript does not
+        record.
     pretraining_iterations, pretraining_rate, pretraining_tolerance
         See `pretraining.pretrain`.
 
@@ -123,7 +123,7 @@ class GemPub(Gem):
         return PublicTables.of(domain, public_of(self, public))
 
     def trainer(self, domain: Domain, public: PublicTables | None) -> MixtureTrainer:
-        """Return a network that was trained on the public tables."""
+        """Return a network pretrained on the public tables."""
         trainer = super().trainer(domain, None)
         if public is not None:
             pretrain(

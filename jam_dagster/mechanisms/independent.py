@@ -1,4 +1,4 @@
-"""Independent: every attribute is measured by itself, and nothing holds them together.
+"""Independent: every attribute is measured by itself, without relations between attributes.
 
 The baseline of Section 6 of McKenna, Mullins, Sheldon, Miklau: "AIM: An Adaptive and Iterative
 Mechanism for Differentially Private Synthetic Data", VLDB 2022.
@@ -42,7 +42,7 @@ class Independent(OrdinaryMechanism):
     Attributes
     ----------
     estimator, iterations, tolerance
-        How the model is fitted; see `jam_dagster.models.graphical.mirror_descent.make_estimator`.
+        The fit of the model; see `jam_dagster.models.graphical.mirror_descent.make_estimator`.
 
     Raises
     ------
@@ -51,9 +51,9 @@ class Independent(OrdinaryMechanism):
 
     Notes
     -----
-    Nothing is selected. The budget is shared alike by the attributes that the workload names; one
-    that it does not name is left uniform, as AIM leaves it. The model is the product of the fitted
-    one-way marginals, but for the impossible combinations that a domain declares.
+    There is no selection. The attributes of the workload share the budget equally; all others stay
+    uniform, as in AIM. The model is the product of the fitted one-way marginals, except for the
+    impossible combinations of the domain.
     """
 
     estimator: str = estimator_setting()
@@ -62,7 +62,7 @@ class Independent(OrdinaryMechanism):
 
     name: ClassVar[str] = "independent"
     title: ClassVar[str] = "Independent"
-    summary: ClassVar[str] = "each attribute, and nothing that holds them together"
+    summary: ClassVar[str] = "each attribute by itself, without relations"
     rank: ClassVar[int] = 50
     page: ClassVar[str] = "without_public_data.md#independent"
     line_style: ClassVar[LineStyle] = LineStyle("#6b7785", "cross")
@@ -81,11 +81,11 @@ class Independent(OrdinaryMechanism):
         return len(attributes_of(workload))
 
     def check_budget(self, rho: float) -> None:
-        """Raise SpecificationError if `rho` is worth no measurement."""
+        """Raise SpecificationError if `rho` is too little for a measurement."""
         check_share(rho, 1, remedy="use fewer attributes")
 
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
-        """Raise SpecificationError if `rho` leaves nothing worth its noise to an attribute."""
+        """Raise SpecificationError if `rho` is too little for an attribute."""
         check_share(rho, len(attributes_of(workload)), remedy="use fewer attributes")
 
     def run(
@@ -106,9 +106,9 @@ class Independent(OrdinaryMechanism):
         SpecificationError
             If the budget is too little.
         BudgetExceededError
-            If the account does not hold what `draws` says it holds.
+            If the account holds less than `draws` states.
         ReleaseClosedError
-            If the account was closed before anything was measured; later that ends the run.
+            If the account was closed before the first measurement; a later closure ends the run.
         """
         self.check(private.domain, workload, draws.total)
         singles = [(name,) for name in attributes_of(workload)]
@@ -130,7 +130,7 @@ class Independent(OrdinaryMechanism):
     def sensitivities(
         cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
     ) -> Iterable[float]:
-        """Return nothing: this mechanism selects nothing."""
+        """Return no sensitivity: this mechanism makes no selection."""
         return ()
 
     @classmethod

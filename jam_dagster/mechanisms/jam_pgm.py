@@ -70,12 +70,12 @@ class JamPgm(OrdinaryMechanism):
         Largest junction tree, in megabytes of 8 bytes a cell. It is released in proportion to the
         budget spent.
     estimator
-        How the model is fitted: ``accelerated``, ``mirror_descent`` or ``mbi``, see
+        The fit of the model: ``accelerated``, ``mirror_descent`` or ``mbi``, see
         `jam_dagster.models.graphical.mirror_descent.make_estimator`.
     iterations
         Most steps of a fit.
     tolerance
-        Trades error for time: a fit of the accelerated estimator ends when its loss fell by less
+        Trades error for time: a fit of the accelerated estimator ends when its loss falls by less
         than this share over 15 steps. The others take all `iterations`.
 
     Raises
@@ -116,7 +116,7 @@ class JamPgm(OrdinaryMechanism):
         return self.rounds
 
     def check_budget(self, rho: float) -> None:
-        """Raise SpecificationError if `rho` leaves nothing worth its noise to a round."""
+        """Raise SpecificationError if `rho` is too little for a round."""
         check_share(rho, self.rounds)
 
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
@@ -125,8 +125,8 @@ class JamPgm(OrdinaryMechanism):
         Raises
         ------
         SpecificationError
-            If `rho` leaves nothing worth its noise to a round, or a marginal of the workload is
-            too large to be counted.
+            If `rho` is too little for a round, or a marginal of the workload is too large to be
+            counted.
         EmptyCandidateSetError
             If no marginal of the workload's downward closure fits the first round's size limit.
         """
@@ -151,14 +151,14 @@ class JamPgm(OrdinaryMechanism):
         private
             The table to protect.
         public
-            A related table over the same domain, or over a projection of it where it lacks
-            attributes, or `PublicTables`; rows are not protected. The candidates then have one
-            copy for each public table that has their attributes.
+            A related table over the same domain, or over a projection of it if it lacks
+            attributes, or `PublicTables`; rows are not protected. Each candidate occurs once for
+            every public table that has its attributes.
         workload
             The marginals that matter; candidates are their downward closure.
         draws
-            Charges, draws and stores. Outcomes that it already holds are used again, free, so a
-            run that stopped goes on where it was.
+            Charges, draws and stores. Stored outcomes are reused without a charge, so an
+            interrupted run resumes.
         on_round
             Called after every round.
 
@@ -174,9 +174,9 @@ class JamPgm(OrdinaryMechanism):
         EmptyCandidateSetError
             If no marginal fits the size limit in the first round; nothing is charged then.
         BudgetExceededError
-            If the account does not hold what `draws` says it holds.
+            If the account holds less than `draws` states.
         ReleaseClosedError
-            If the account was closed before anything was measured; later that ends the run.
+            If the account was closed before the first measurement; a later closure ends the run.
         """
         tables = PublicTables.of(private.domain, public_of(self, public))
         self.check(private.domain, workload, draws.total)
@@ -187,7 +187,7 @@ class JamPgm(OrdinaryMechanism):
     def sensitivities(
         cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
     ) -> Iterable[float]:
-        """Return what the sensitivity of each selection must be: the score's, in every round."""
+        """Return the required sensitivity of each selection: the score's, in every round."""
         return repeat(neighbours.jam_score)
 
     @classmethod
@@ -199,7 +199,7 @@ class JamPgm(OrdinaryMechanism):
 
 
 class _Run(GraphicalRun):
-    """The run of JAM-PGM: it has public tables besides, and how far they are from the private."""
+    """The run of JAM-PGM, with the public tables and their distance from the private one."""
 
     def __init__(
         self,
@@ -223,9 +223,9 @@ class _Run(GraphicalRun):
                         error[self.number[clique]] = l1_distance(held[clique], values * scale)
 
     def size_limit_mb(self, index: int) -> float:
-        """Return this round's limit: the share of the whole that the budget spent has earned.
+        """Return this round's size limit, in proportion to the spent budget.
 
-        In the first round nothing is spent, and the limit is that of an even share.
+        In the first round, before any charge, it is an even share of the limit.
         """
         whole = self.mechanism.size_limit_mb
         if index == 0:
@@ -233,7 +233,7 @@ class _Run(GraphicalRun):
         return whole * self.draws.spent / self.draws.total
 
     def round(self, index: int) -> Round | str:
-        """Select, measure and refit once; or say why the run ends here."""
+        """Select, measure and refit once; or return why the run ends here."""
         started = time.monotonic()
         limit = self.size_limit_mb(index)
         fitting = self.fitting(limit)
@@ -246,7 +246,7 @@ class _Run(GraphicalRun):
             return candidate_scores(current_error, public_error, self.cells[fitting], sigma)
 
         split = self.evenly(self.mechanism.rounds - index, self.mechanism.alpha)
-        # Scores of public candidates follow those of the private, table by table.
+        # Scores of public candidates come after the private ones, table by table.
         copies = np.argwhere(~np.isnan(public_error))
 
         def candidate(place: int) -> tuple[Clique, int | None]:

@@ -1,4 +1,4 @@
-"""MST: all attributes by themselves, then a maximum spanning tree of pairs.
+"""MST: single attributes, then a maximum spanning tree of pairs.
 
 McKenna, Miklau, Sheldon: "Winning the NIST Contest: A scalable and general approach to
 differentially private synthetic data", Journal of Privacy and Confidentiality 11 (3), 2021:
@@ -35,7 +35,7 @@ from jam_dagster.mechanisms.loops.graphical import (
     refit_graphical,
     tolerance_setting,
 )
-from jam_dagster.mechanisms.loops.settings import check_settings, setting, told_settings
+from jam_dagster.mechanisms.loops.settings import check_settings, recorded_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
 from jam_dagster.models.graphical.estimator import Convergence, Weighting
 from jam_dagster.models.graphical.model import FittedModel, possible_cells
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.draws import Draws
 
 RARE = 3.0
-"""Sigmas below which a noisy count is that of a rare value."""
+"""Number of sigmas below which a noisy count marks a rare value."""
 
 PARTS = 3
 """Single attributes, choosing the tree and measuring it have a third of the budget each."""
@@ -60,10 +60,10 @@ class Mst(OrdinaryMechanism):
     Attributes
     ----------
     merge_rare
-        Whether values of an attribute whose noisy count is below three sigma are taken together.
+        Whether values of an attribute with a noisy count below three sigma are merged.
     estimator, iterations, tolerance
-        How the model is fitted; see `jam_dagster.models.graphical.mirror_descent.make_estimator`.
-        Measurements are weighed by their noise.
+        The fit of the model; see `jam_dagster.models.graphical.mirror_descent.make_estimator`.
+        Measurements are weighted by their noise.
 
     Raises
     ------
@@ -72,22 +72,22 @@ class Mst(OrdinaryMechanism):
 
     Notes
     -----
-    - The workload only says which attributes there are: the tree spans those that it names.
+    - The workload only names the attributes: the tree spans those.
     - A pair is scored by the L1 distance of its counts from the model of the single attributes.
-      That moves by 2 where a record is replaced (published code is for records that come and go,
-      and has 1), and by k times as much for k rows a person: what counts move by in L2 is no bound.
+      Replacing a record moves that by 2 (published code, for records added or removed, has 1), and
+      k rows a person by k times as much; the L2 sensitivity of counts is no bound.
     - An edge is measured when it is chosen, and the next is chosen by the same scores. The paper
       chooses all first; the draws are the same.
-    - Of two attributes there is one pair, which is not chosen; its measurement gets that third.
+    - Two attributes have only one pair, without a choice; its measurement gets that third.
     - The paper merges rare values into one before it chooses the tree, and spreads records evenly
-      over them in the end. Here pairs are scored with rare values merged, and measured as they
-      are; in the fit a block of rare values has the mean of what was measured in it, so that the
-      model is even within it. That keeps to the marginals of the domain, on which transcripts,
-      certificates and impossible combinations rest, and comes to the same error.
+      over them in the end. Here pairs are scored with rare values merged, and measured unmerged. In
+      the fit each block of rare values gets the mean of its measured counts, so that the model is
+      uniform within it. This keeps the marginals of the domain, which transcripts, certificates and
+      impossible combinations refer to, and gives the same error.
     """
 
     merge_rare: bool = setting(
-        True, "whether values whose noisy count is below three sigma are taken together"
+        True, "whether values with a noisy count below three sigma are merged"
     )
     estimator: str = estimator_setting()
     iterations: int = iterations_setting()
@@ -115,7 +115,7 @@ class Mst(OrdinaryMechanism):
         return 2 * len(attributes_of(workload)) - 1
 
     def check_budget(self, rho: float) -> None:
-        """Raise SpecificationError if `rho` is worth no draw."""
+        """Raise SpecificationError if `rho` is too little for a draw."""
         check_share(rho, PARTS, remedy="use fewer attributes")
 
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
@@ -124,17 +124,16 @@ class Mst(OrdinaryMechanism):
         Raises
         ------
         SpecificationError
-            If `rho` leaves nothing worth its noise to a draw, or a pair of attributes is too large
-            to be counted.
+            If `rho` is too little for a draw, or a pair of attributes is too large to be counted.
         """
         names = attributes_of(workload)
         check_share(rho, PARTS * len(names), remedy="use fewer attributes")
         check_countable(
             domain,
             candidates_of(names),
-            whose="MST measures pairs of attributes, whatever the workload's degree:",
-            remedy="Give the attributes fewer values, or choose a mechanism that measures no more "
-            "than the workload asks, such as independent or aim.",
+            prefix="MST measures pairs of attributes, whatever the workload's degree:",
+            remedy="Give the attributes fewer values, or choose a mechanism that measures only "
+            "marginals of the workload, such as independent or aim.",
         )
 
     def run(
@@ -155,9 +154,9 @@ class Mst(OrdinaryMechanism):
         SpecificationError
             If the budget is too little, or a pair too large; nothing is charged then.
         BudgetExceededError
-            If the account does not hold what `draws` says it holds.
+            If the account holds less than `draws` states.
         ReleaseClosedError
-            If the account was closed before anything was measured; later that ends the run.
+            If the account was closed before the first measurement; a later closure ends the run.
         """
         self.check(private.domain, workload, draws.total)
         run = _Run(self, private, attributes_of(workload), draws)
@@ -168,7 +167,7 @@ class Mst(OrdinaryMechanism):
     def sensitivities(
         cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
     ) -> Iterable[float]:
-        """Return what the sensitivity of each selection must be: a marginal's, in L1."""
+        """Return the required sensitivity of each selection: a marginal's, in L1."""
         return repeat(neighbours.error_score())
 
     @classmethod
@@ -177,13 +176,13 @@ class Mst(OrdinaryMechanism):
     ) -> FittedModel:
         """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
         prepared = transcript.measurements
-        if told_settings(cls, transcript)["merge_rare"]:
+        if recorded_settings(cls, transcript)["merge_rare"]:
             prepared = tuple(map(RareValues(domain).merged, prepared))
         return refit_graphical(transcript, domain, prepared)
 
 
 class RareValues:
-    """Which values of attributes are rare, as their measurements tell.
+    """The rare values of attributes, from their measurements.
 
     Parameters
     ----------
@@ -193,14 +192,14 @@ class RareValues:
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
-        # For each attribute that was measured the group of each value: rare ones share one.
+        # The group of each value, for each measured attribute: rare values share one.
         self._groups: dict[str, np.ndarray] = {}
 
     def merged(self, measurement: Measurement) -> Measurement:
         """Return a measurement with the mean of each block of rare values in its cells.
 
-        A single attribute's tells from then on which of its values are rare. Impossible cells have
-        no part in a mean, and keep what was measured.
+        A single attribute's measurement then determines its rare values. Impossible cells do not
+        enter a mean, and keep their measured counts.
         """
         clique, values = measurement.clique, measurement.values
         if len(clique) == 1:
@@ -237,7 +236,7 @@ def candidates_of(names: Sequence[str]) -> list[Clique]:
 
 
 class _Run(GraphicalRun):
-    """The run of MST: the tree so far, and how wrong independent attributes are about each pair."""
+    """The run of MST, with the tree so far and the independent model's error on each pair."""
 
     def __init__(
         self, mechanism: Mst, private: MarginalSource, names: Sequence[str], draws: Draws
@@ -246,16 +245,16 @@ class _Run(GraphicalRun):
             mechanism, private, candidates_of(names), draws, weighting=mechanism.weighting
         )
         self.singles = len(names)
-        # Of what is left once the number of records is known, where that is private.
-        # A single attribute has no tree, and takes it all.
+        # A share of the rho that remains after measuring a private number of records.
+        # A single attribute has no tree, and takes all of it.
         self.share = draws.remaining / (PARTS if len(names) > 1 else 1) / self.singles
-        # The names that the tree holds together so far, for each name.
+        # The connected component of each name in the tree so far.
         self.part = {name: frozenset([name]) for name in names}
         self.pair_errors = np.empty(0)
         self.rare = RareValues(self.domain) if mechanism.merge_rare else None
 
     def fit(self, measurement: Measurement) -> Convergence:
-        """Refit the model with one measurement more."""
+        """Refit the model with a further measurement."""
         return super().fit(measurement if self.rare is None else self.rare.merged(measurement))
 
     def errors(self, numbers: Sequence[int]) -> np.ndarray:
@@ -308,7 +307,7 @@ class _Run(GraphicalRun):
     def _edge(self, index: int, joining: Sequence[int]) -> Choice | str:
         """Choose among the pairs that join two parts of the tree (Algorithm 2)."""
         if len(joining) == 1:
-            # There is nothing to choose; what all edges share is this one's.
+            # There is no choice; the single edge gets the share of all edges.
             return Choice(0, 0.0, self.draws.remaining)
         scores = self.pair_errors[np.array(joining) - self.singles]
         sensitivity = self.draws.neighbours.error_score()

@@ -23,19 +23,19 @@ from jam_dagster.models.weighted.support import Support
 class Mwem(HistogramMechanism):
     """The mechanism and its settings.
 
-    The model weighs every possible record of the domain, alike in the beginning; a domain of too
-    many cells is refused.
+    The model weights every possible record of the domain, initially equally; a domain with too many
+    cells is refused.
 
     Attributes
     ----------
     rounds, alpha, queries, selection
-        See `HistogramMechanism`. The paper draws from the Laplace distribution; here it is the
-        discrete Gaussian, as in all mechanisms of zCDP.
+        See `HistogramMechanism`. The paper uses Laplace noise; here it is discrete Gaussian, as in
+        all mechanisms of zCDP.
     passes
-        How often the measurements so far are gone through after each new one, as Section 2.3.1 of
-        the paper advises.
+        Number of passes over all measurements after each new one, as Section 2.3.1 of the paper
+        advises.
     iterate
-        Which weights are released: Figure 1 averages; in practice the last are better.
+        The released weights: Figure 1 averages; in practice the last ones are better.
 
     Raises
     ------

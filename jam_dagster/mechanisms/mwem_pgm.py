@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 
 
 def _candidates(workload: Workload) -> tuple[Sequence[Clique], np.ndarray]:
-    """Return the marginals of a workload, which rounds weigh alike."""
+    """Return the marginals of a workload, with equal weights."""
     return workload.cliques, np.ones(len(workload.cliques))
 
 
 def _one_record(transcript: Transcript, done: Round) -> float:
-    """Return what the score takes for each cell, whatever the noise is: one record."""
+    """Return the score's penalty for each cell, independent of the noise: one record."""
     return 1.0
 
 
@@ -74,8 +74,8 @@ class MwemPgm(OrdinaryMechanism):
         Largest junction tree, in megabytes of 8 bytes a cell: in round t of T at most ``t / T`` of
         it, as in the authors' code. 80, which AIM's comparison grants to all that fit a model.
     estimator, iterations, tolerance
-        How the model is fitted; see `jam_dagster.models.graphical.mirror_descent.make_estimator`.
-        Measurements are weighed alike, for rounds are.
+        The fit of the model; see `jam_dagster.models.graphical.mirror_descent.make_estimator`.
+        Measurements have equal weights, as rounds have equal budgets.
 
     Raises
     ------
@@ -84,10 +84,10 @@ class MwemPgm(OrdinaryMechanism):
 
     Notes
     -----
-    Candidates are the marginals of the workload themselves, not what lies within them, and all
-    alike whatever they weigh. The score takes n_r, the cells of a marginal, from its error,
-    whatever the noise will be: that is what noise of about one record a cell adds (AIM's own
-    score takes the noise there is). A marginal may be measured again.
+    Candidates are the marginals of the workload itself, not their subsets, with equal weights. The
+    score is a marginal's error less its number of cells n_r, whatever the noise: this is the error
+    of noise of about one record a cell (AIM's score uses the actual noise). A marginal may be
+    measured again.
     """
 
     rounds: int | None = setting(
@@ -102,7 +102,7 @@ class MwemPgm(OrdinaryMechanism):
     name: ClassVar[str] = "mwem_pgm"
     title: ClassVar[str] = "MWEM+PGM"
     summary: ClassVar[str] = (
-        "measures what the model answers worst, a marginal of the workload a round"
+        "measures the marginal of the workload with the model's largest error, one a round"
     )
     rank: ClassVar[int] = 30
     page: ClassVar[str] = "without_public_data.md#mwempgm"
@@ -123,7 +123,7 @@ class MwemPgm(OrdinaryMechanism):
         return self.rounds or len(domain.names)
 
     def check_budget(self, rho: float) -> None:
-        """Raise SpecificationError if `rho` leaves nothing worth its noise to a round."""
+        """Raise SpecificationError if `rho` is too little for a round."""
         check_share(rho, self.rounds or 1)
 
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
@@ -132,8 +132,8 @@ class MwemPgm(OrdinaryMechanism):
         Raises
         ------
         SpecificationError
-            If `rho` leaves nothing worth its noise to a round, or a marginal of the workload is
-            too large to be counted.
+            If `rho` is too little for a round, or a marginal of the workload is too large to be
+            counted.
         EmptyCandidateSetError
             If no marginal of the workload fits the first round's size limit.
         """
@@ -160,9 +160,9 @@ class MwemPgm(OrdinaryMechanism):
         SpecificationError, EmptyCandidateSetError
             As `check` does; nothing is charged then.
         BudgetExceededError
-            If the account does not hold what `draws` says it holds.
+            If the account holds less than `draws` states.
         ReleaseClosedError
-            If the account was closed before anything was measured; later that ends the run.
+            If the account was closed before the first measurement; a later closure ends the run.
         """
         self.check(private.domain, workload, draws.total)
         run = _Run(self, private, workload, draws)
@@ -172,7 +172,7 @@ class MwemPgm(OrdinaryMechanism):
     def sensitivities(
         cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
     ) -> Iterable[float]:
-        """Return what the sensitivity of each selection must be: a marginal's, in L1."""
+        """Return the required sensitivity of each selection: a marginal's, in L1."""
         return repeat(neighbours.error_score())
 
     @classmethod
@@ -184,7 +184,7 @@ class MwemPgm(OrdinaryMechanism):
 
 
 class _Run(GraphicalRun):
-    """The run of MWEM+PGM: its candidates are the workload."""
+    """The run of MWEM+PGM, with the workload as its candidates."""
 
     def __init__(
         self, mechanism: MwemPgm, private: MarginalSource, workload: Workload, draws: Draws
@@ -194,10 +194,10 @@ class _Run(GraphicalRun):
         self.rounds_planned = mechanism.expected_rounds(self.domain, workload)
 
     def round(self, index: int) -> Round | str:
-        """Select, measure and refit once; or say why the run ends here."""
+        """Select, measure and refit once; or return why the run ends here."""
         started = time.monotonic()
         limit = self.mechanism.size_limit_mb * (index + 1) / self.rounds_planned
-        # Some candidate fitted the first limit, and what was measured fits every limit.
+        # Some candidate fitted the first limit, and a measured marginal fits every limit.
         fitting = self.fitting(limit)
         current_error = self.errors(fitting)
 

@@ -23,17 +23,17 @@ from jam_dagster.models.weighted.support import Support
 class Pep(HistogramMechanism):
     """Private entropy projection over the full domain.
 
-    The model weighs every possible record of the domain, alike in the beginning; a domain of too
-    many cells is refused.
+    The model weights every possible record of the domain, initially equally; a domain with too many
+    cells is refused.
 
     Attributes
     ----------
     rounds, alpha, queries, selection
         See `HistogramMechanism`.
     gamma
-        How far an answer may be from what was measured, in standard deviations of its noise. With
-        0, as in the authors' code, all noise is fitted; beyond three only one answer in 370 is
-        off by noise alone.
+        Allowed distance of an answer from its measurement, in standard deviations of the noise.
+        With 0, as in the authors' code, all noise is fitted; noise alone exceeds three in only
+        one answer in 370.
     iterations
         Most steps of a projection; 100 in the authors' code.
 
@@ -70,7 +70,7 @@ class Pep(HistogramMechanism):
 class PepPub(Pep):
     """Private entropy projection over the records of a public table.
 
-    It projects from the public frequencies where `Pep` projects from the even distribution; the
+    It projects from the public frequencies, while `Pep` projects from the uniform distribution; the
     settings are the same.
     """
 

@@ -20,7 +20,7 @@ from jam_dagster.models.weighted.support import Support
 
 
 def passes_setting(default: int) -> int:
-    """Return the setting of how often measurements are gone through."""
+    """Return the setting of the number of passes over the measurements."""
     passes: int = setting(
         default,
         "how often the measurements so far are gone through after each new one",
@@ -30,7 +30,7 @@ def passes_setting(default: int) -> int:
 
 
 def iterate_setting(default: str) -> str:
-    """Return the setting of which weights are released."""
+    """Return the setting of the released weights."""
     iterate: str = setting(
         default,
         "which weights are released: the last ones, or the average of those after each round",
@@ -43,19 +43,19 @@ def iterate_setting(default: str) -> str:
 class PmwPub(HistogramMechanism):
     """The mechanism and its settings.
 
-    The model weighs the distinct records of the public table; in the beginning, by how often each
-    occurs there. It can be no better than the best weights for these records (see
-    `jam_dagster.evaluation.best_mixture`), however large the budget.
+    The model weights the distinct records of the public table, initially by their frequency. For
+    any budget, it cannot be better than the best weights of these records (see
+    `jam_dagster.evaluation.best_mixture`).
 
     Attributes
     ----------
     rounds, alpha, queries, selection
         See `HistogramMechanism`.
     passes
-        How often the measurements so far are gone through after each new one (Appendix C.3 of the
-        paper reuses them once); see `MultiplicativeWeights`.
+        Number of passes over all measurements after each new one (Appendix C.3 of the paper has
+        one); see `MultiplicativeWeights`.
     iterate
-        Which weights are released. Algorithm 1 averages, which its theorem needs.
+        The released weights. Algorithm 1 averages, which its theorem needs.
 
     Raises
     ------

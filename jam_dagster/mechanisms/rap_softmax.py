@@ -1,4 +1,4 @@
-"""RAP^softmax: synthetic rows whose attributes are distributions, trained by themselves.
+"""RAP^softmax: synthetic rows of independent distributions, trained directly.
 
 Liu, Vietri, Wu: "Iterative Methods for Private Synthetic Data: Unifying Framework and New Methods",
 NeurIPS 2021, Appendix B.2, after the relaxed adaptive projection of Aydore et al. (ICML 2021).

@@ -1,4 +1,4 @@
-"""Mechanisms and models by name: what configuration, transcripts and stored models refer to."""
+"""Mechanisms and models by their names in configuration, transcripts and stored models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Registry(Mapping[str, Registration]):
-    """Every mechanism by its name; they are looked for when somebody first asks."""
+    """Every mechanism by its name; discovery runs on first use."""
 
     @cached_property
     def _found(self) -> dict[str, list[Registration]]:
@@ -37,14 +37,14 @@ class _Registry(Mapping[str, Registration]):
         if others:
             (other, *_) = others
             raise SpecificationError(
-                f"The mechanism {name} is one of the package {first.package} ({first.place}) and "
-                f"one of the package {other.package} ({other.place}): uninstall {other.package}, "
-                "or have it name its mechanism otherwise."
+                f"Two packages provide the mechanism {name}: {first.package} ({first.place}) and "
+                f"{other.package} ({other.place}). Uninstall {other.package}, or rename its "
+                "mechanism."
             )
         return first
 
     def __contains__(self, name: object) -> bool:
-        # What a damaged document holds may be no name at all.
+        # A damaged document may hold a value that is no name.
         return isinstance(name, str) and name in self._found
 
     def __iter__(self) -> Iterator[str]:
@@ -55,9 +55,9 @@ class _Registry(Mapping[str, Registration]):
 
 
 MECHANISMS: Mapping[str, Registration] = _Registry()
-"""Every mechanism by name, and where it comes from: those of this package by their rank, then those
-that other packages bring as entry points of the group ``jam_dagster.mechanisms``. To ask for a name
-that two packages give raises SpecificationError."""
+"""Every mechanism by name, with its origin: those of jam-dagster by rank, then those of other
+packages from entry points of the group ``jam_dagster.mechanisms``. Looking up a name that two
+packages provide raises SpecificationError."""
 
 MODELS: Mapping[str, str] = {
     "graphical": "graphical.model.FittedModel",
@@ -76,12 +76,12 @@ def mechanism_class(name: str) -> type[Mechanism]:
     Raises
     ------
     SpecificationError
-        If there is none of that name, two packages have one, or it cannot be loaded.
+        If there is no mechanism of that name, two packages provide it, or it cannot be loaded.
     """
     if name not in MECHANISMS:
         raise SpecificationError(
-            f"The mechanism must be one of {', '.join(MECHANISMS)}, got {name!r}. One that another "
-            "package brings is known once that is installed."
+            f"The mechanism must be one of {', '.join(MECHANISMS)}, got {name!r}. For a mechanism "
+            "of another package, install the package."
         )
     return MECHANISMS[name].load()
 
@@ -89,13 +89,13 @@ def mechanism_class(name: str) -> type[Mechanism]:
 def known_classes() -> dict[str, type[Mechanism]]:
     """Return the classes of all mechanisms by name, in their order.
 
-    One that cannot be loaded, or whose name is taken, is left out: see `unusable_mechanisms`.
+    Mechanisms that cannot be loaded, or with a taken name, are left out: see `unusable_mechanisms`.
     """
     return dict(_loaded()[0])
 
 
 def unusable_mechanisms() -> dict[str, str]:
-    """Return why mechanisms cannot be used that packages bring, by name: what naming one raises."""
+    """Return the errors of unusable mechanisms of other packages, by name."""
     return dict(_loaded()[1])
 
 
@@ -111,7 +111,7 @@ def _loaded() -> tuple[dict[str, type[Mechanism]], dict[str, str]]:
 
 
 def title_of(name: str) -> str:
-    """Return what a mechanism is called; one that is not registered by its own name."""
+    """Return a mechanism's title; an unregistered name is its own title."""
     found = known_classes().get(name)
     return name if found is None else found.title
 
@@ -122,14 +122,14 @@ def make_mechanism(name: str = DEFAULT_MECHANISM, **settings: Any) -> Mechanism:
     Parameters
     ----------
     name
-        One of `MECHANISMS`.
+        A name in `MECHANISMS`.
     settings
-        What differs from the mechanism's defaults.
+        The settings that differ from the mechanism's defaults.
 
     Raises
     ------
     SpecificationError
-        If there is none of that name, it has no such setting, or a value is out of range.
+        If there is no mechanism of that name, it lacks a setting, or a value is out of range.
     """
     found = mechanism_class(name)
     known = settings_of(found)
@@ -151,7 +151,7 @@ def refit(transcript: Transcript, domain: Domain, public: MarginalSource | None 
     domain
         The domain that it refers to.
     public
-        The public table of the run, for mechanisms whose model is made of its records.
+        The public table of the run, for models that consist of its records.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def refit(transcript: Transcript, domain: Domain, public: MarginalSource | None 
     DomainError
         If `domain` is not the transcript's, or a public table is needed and not given.
     InputError
-        If the transcript does not say how the model was fitted.
+        If the transcript lacks the settings of the fit.
     """
     if domain.digest != transcript.domain_digest:
         raise DomainError(
@@ -175,7 +175,7 @@ def refit(transcript: Transcript, domain: Domain, public: MarginalSource | None 
 
 
 def load_model(directory: Path | UPath) -> Model:
-    """Read a model that its `save` wrote, whichever kind it is.
+    """Read a stored model of any kind.
 
     Raises
     ------
@@ -184,13 +184,13 @@ def load_model(directory: Path | UPath) -> Model:
     """
     path = directory / "model.json"
     if not path.exists():
-        raise InputError(f"{directory} holds no model.json; give a folder that save() wrote.")
+        raise InputError(f"{directory} holds no model.json; give a folder from save().")
     try:
         kind = json.loads(path.read_text()).get("kind", "graphical")
         place = MODELS[kind]
     except (ValueError, KeyError, AttributeError) as damaged:
         raise InputError(
-            f"The model in {directory} is damaged, or of a kind that this version does not know; "
+            f"The model in {directory} is damaged, or of an unknown kind; "
             "refit it from its transcript, or restore the folder."
         ) from damaged
     module, _, kept = place.rpartition(".")

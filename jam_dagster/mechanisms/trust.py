@@ -1,4 +1,4 @@
-"""Whether what a mechanism makes may leave: one of another package has to be trusted by name."""
+"""Trust in mechanisms: a release may use a third-party mechanism only from a trusted package."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from jam_dagster.mechanisms.registry import MECHANISMS
 
 
 def distrust(mechanism: str, trusted: Collection[str]) -> str | None:
-    """Return why nothing that a mechanism makes may leave; None where it may.
+    """Return why a mechanism's results must not be released; None if they may be.
 
     Parameters
     ----------
     mechanism
         Its name.
     trusted
-        The packages that a release trusts, by name. Names of packages are alike that differ in
-        case, and in hyphens, dots and underscores only.
+        The names of the packages that a release trusts. Case does not matter in a package's name;
+        hyphens, dots and underscores are the same.
     """
     found = MECHANISMS[mechanism]
     if found.own or any(same_package(found.package, one) for one in trusted):
@@ -35,7 +35,7 @@ def read_trusted(given: object, where: str) -> tuple[str, ...]:
     Raises
     ------
     SpecificationError
-        If they are no list of names.
+        If `given` is not a list of names.
     """
     if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
         raise SpecificationError(f"{where} must be a list of names of packages, got {given!r}.")
@@ -43,7 +43,7 @@ def read_trusted(given: object, where: str) -> tuple[str, ...]:
 
 
 def same_package(one: str, other: str) -> bool:
-    """Whether two names are of one package."""
+    """Return whether two names denote the same package."""
     return _plain(one) == _plain(other)
 
 

@@ -1,1 +1,1 @@
-"""Models that are fitted to measurements, stored, and asked for marginals and rows."""
+"""Models: they are fitted to measurements and stored, and answer marginals and sample rows."""

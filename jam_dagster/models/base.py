@@ -1,4 +1,4 @@
-"""What every model offers: marginals, rows, and a folder to be stored in."""
+"""The protocol of models: marginals, sampled rows, and storage in a folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Model(Protocol):
-    """What a run fits: it answers marginals, samples rows, and is stored; a `MarginalSource`."""
+    """A fitted model, which answers marginals, samples rows, and is stored; a `MarginalSource`."""
 
     @property
     def domain(self) -> Domain:
@@ -23,7 +23,7 @@ class Model(Protocol):
 
     @property
     def total(self) -> float:
-        """The number of records that the model stands for; marginals sum to it."""
+        """The number of records of the model; marginals sum to it."""
 
     @property
     def records(self) -> int:
@@ -50,7 +50,7 @@ class Model(Protocol):
         """Return many marginals, which share the work; see `marginal`."""
 
     def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
-        """Draw a table whose marginals follow the model's as closely as whole rows can.
+        """Sample a table with marginals as close to the model's as whole rows allow.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The model of a mechanism that only answers: the tables that were measured, made consistent."""
+"""The model of a mechanism that only answers: the measured tables, made consistent."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ARRAYS = "answers.npz"
 """The file beside ``model.json``."""
 
 LARGEST_VALUE = 2.0**24
-"""Largest value, in totals, that is projected as it is: beside larger ones sums lose the total."""
+"""Largest value, in totals, to project unchanged: larger ones make sums lose the total."""
 
 
 class MeasuredAnswers:
-    """Marginals that were measured, and those within them; it samples no rows.
+    """Measured marginals and their margins; it samples no rows.
 
     Parameters
     ----------
@@ -39,10 +39,9 @@ class MeasuredAnswers:
 
     Notes
     -----
-    An answer is the mean of what all measured marginals that hold it say, each weighted by one over
-    the variance of its sum, and of that the nearest table (in L2) without negative counts, that
-    sums to the total and has nothing in impossible cells. Answers that share attributes need not
-    agree on them.
+    An answer is the mean over all measured marginals that contain it, each weighted by one over the
+    variance of its sum, projected (in L2) to the tables without negative counts that sum to the
+    total and are zero in impossible cells. Answers that share attributes need not agree on them.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class MeasuredAnswers:
         return f"MeasuredAnswers({len(self._measured)} measured marginals over {self.domain!r})"
 
     def add(self, measurement: Measurement) -> None:
-        """Take one more measurement."""
+        """Add a measurement."""
         self._keep(measurement.clique, measurement.values, measurement.sigma)
 
     def _keep(self, clique: Clique, values: np.ndarray, sigma: float) -> None:
@@ -134,10 +133,10 @@ class MeasuredAnswers:
         return holding
 
     def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
-        """Raise InputError: answers that were measured one by one are no table."""
+        """Raise InputError: separately measured answers do not determine a table."""
         raise InputError(
-            "This mechanism answers the marginals of its workload and makes no synthetic table: "
-            "its place is the library and the benchmark. Choose a mechanism that fits a model, "
+            "This mechanism answers the marginals of its workload and makes no synthetic table, "
+            "for use in Python and in the benchmark. Choose a mechanism that fits a model, "
             "such as aim, to sample rows."
         )
 
@@ -179,8 +178,8 @@ def _nearest(values: np.ndarray, possible: np.ndarray, total: float) -> np.ndarr
     """Return the table nearest to `values` in L2 that is not negative and sums to `total`.
 
     It is ``max(values - t, 0)`` in the possible cells, with the t that makes it sum to the total.
-    What is added to all values alike changes t and nothing else, so values beside which floats
-    lose the total are brought down first.
+    A constant added to all values changes only t, so values that are too large for floats are
+    lowered first.
     """
     if np.abs(values[possible]).max() > LARGEST_VALUE * total:
         values = values - values[possible].max()

@@ -1,4 +1,4 @@
-"""A measurement: what a model is fitted to."""
+"""A measurement, the input of a model's fit."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Origin = Literal["private", "public"]
 
 
 LARGEST_MARGINAL_CELLS = 2**27
-"""A gibibyte of counts: no table counts, and no model answers, a larger marginal."""
+"""A gibibyte of counts, the limit of a marginal in tables and models."""
 
 MEAN_ABSOLUTE_NORMAL = math.sqrt(2 / math.pi)
-"""E|z| of a standard normal z: what noise of sigma 1 adds to the L1 error of a cell."""
+"""E|z| of a standard normal z: the expected L1 error of a cell under noise of sigma 1."""
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """A marginal that was measured.
+    """A measured marginal.
 
     Attributes
     ----------
@@ -37,8 +37,8 @@ class Measurement:
     round
         The round that measured it, from 0.
     cell
-        Where only one cell of the marginal was measured, its place in the flattened marginal; then
-        `values` has shape ``(1,)``.
+        If only one cell was measured, its index in the flattened marginal; then `values` has shape
+        ``(1,)``.
     """
 
     clique: Clique

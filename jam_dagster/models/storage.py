@@ -1,4 +1,4 @@
-"""How models are stored: ``model.json`` and an archive of arrays beside it."""
+"""The storage of models: ``model.json`` and an archive of arrays beside it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What comes of reading bytes that are no archive, no arrays or no model any more."""
+"""Exceptions from reading a damaged archive, array or model."""
 
 
 def write_model(

@@ -1,7 +1,7 @@
 """Privacy accounting, sensitivities, noise and the budget ledger.
 
-The ledger's classes are imported when they are first asked for: with them comes SQLAlchemy, and
-who accounts, draws or experiments without a ledger should not wait for it.
+The ledger's classes are imported on first use: they bring SQLAlchemy, and code that accounts,
+draws or experiments without a ledger should not wait for it.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What pays for draws: the protocol of accounts, and the account that no ledger keeps."""
+"""Accounts that pay for draws: the protocol, and an account in memory without a ledger."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Account(Protocol):
         ...
 
     def charge(self, step: str, rho: float) -> None:
-        """Charge `rho` for `step`; on return the charge will not be forgotten.
+        """Charge `rho` for `step`; the charge is durable on return.
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class Account(Protocol):
         ...
 
     def confirm(self, step: str, digest: str) -> None:
-        """Note that the outcome of `step` is stored, once; on return it will not be forgotten.
+        """Note that the outcome of `step` is stored, once; the note is durable on return.
 
         Parameters
         ----------
@@ -94,12 +94,12 @@ class Account(Protocol):
         ...
 
     def close(self, reason: str = "") -> float:
-        """End the account and return the rho that it did not spend; 0.0 if it had ended."""
+        """Close the account and return the rho that it did not spend; 0.0 if it was closed."""
         ...
 
 
 class UnledgeredAccount:
-    """An account in memory, for research with seeded noise: it limits, but nothing is recorded.
+    """An account in memory, for research with seeded noise: it has a limit and records nothing.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class UnledgeredAccount:
         self._charges[step] = units
 
     def confirm(self, step: str, digest: str) -> None:
-        """Do nothing: what nobody vouches for need not be noted."""
+        """Do nothing: no ledger vouches for research."""
 
     def close(self, reason: str = "") -> float:
         """End the account; see `Account.close`."""
@@ -211,8 +211,8 @@ def check_charge(
         )
     if already:
         raise BudgetError(
-            f"{account} has already paid for step {step!r}; its outcome must come from the store "
-            "of outcomes, a second draw would need a step of its own"
+            f"{account} has already paid for step {step!r}: read its outcome from the store of "
+            "outcomes, or draw again under a step of its own"
         )
     if units > left:
         raise BudgetExceededError(
@@ -221,13 +221,13 @@ def check_charge(
         )
 
 
-def shortfall(asked: int, left: int, delta: float | None) -> str:
+def shortfall(units: int, left: int, delta: float | None) -> str:
     """Return "asks for ..., has left ..., short of ..." for amounts in units of 1e-15 rho.
 
-    The difference in epsilon is that of the two epsilons shown: rho adds up, epsilon does not.
+    The gap in epsilon is the difference of the two shown epsilons: rho adds up, epsilon does not.
     """
-    requested, remaining = rho_within(asked), rho_within(max(left, 0))
-    missing = rho_within(asked - max(left, 0))
+    requested, remaining = rho_within(units), rho_within(max(left, 0))
+    missing = rho_within(units - max(left, 0))
     if delta is None:
         return (
             f"asks for rho {requested:.6g}, but only rho {remaining:.6g} is left, "

@@ -1,6 +1,6 @@
 """Zero-concentrated differential privacy (zCDP): conversions and exact amounts.
 
-People speak (epsilon, delta); mechanisms compose in rho, because the rho of zCDP simply adds up
+People state (epsilon, delta); mechanisms compose in rho, because the rho of zCDP simply adds up
 (Bun and Steinke 2016, Lemma 1.7). The conversion between the two is the tight one of Canonne,
 Kamath and Steinke (*The Discrete Gaussian for Differential Privacy*, 2020, Proposition 12 and
 Corollary 13): for every order ``alpha > 1``, a rho-zCDP mechanism is (epsilon, delta)-DP with
@@ -145,12 +145,12 @@ def rho_from_epsilon(epsilon: float, delta: float) -> float:
     >>> round(rho_from_epsilon(1.0, 1e-9), 10)
     0.0149730577
     """
-    # As floats: NumPy's numbers are taken too, and Decimal knows none of them.
+    # Converted to floats: NumPy's numbers are accepted, and Decimal takes none of them.
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     log_inverse_delta = -math.log(delta)
     too_large = SpecificationError(
-        f"epsilon {epsilon!r} at delta {delta!r} is more than {MAX_RHO:g} rho, which protects "
-        "nobody; lower epsilon"
+        f"epsilon {epsilon!r} at delta {delta!r} is more than {MAX_RHO:g} rho, which gives no "
+        "protection; lower epsilon"
     )
     # The simpler bound (Bun and Steinke 2016, Proposition 1.3) is never below the tight one. Far
     # beyond it the best order is too close to 1 for floats to search.
@@ -186,7 +186,7 @@ def units_down(rho: float) -> int:
 
 
 def rho_within(units: int) -> float:
-    """Return units as a float: the largest whose charge fits, ``units_up(rho_within(u)) <= u``.
+    """Return the largest float with a charge within `units`: ``units_up(rho_within(u)) <= u``.
 
     It is never less than an amount that was charged as `units`, since that fits too.
     """
@@ -319,7 +319,7 @@ def _number(value: float, name: str) -> float:
     try:
         return float(value)
     except OverflowError:
-        # An integer that no float is as large as.
+        # The integer is larger than any float.
         raise SpecificationError(f"{name} must be a finite number, got {value!r}") from None
 
 
@@ -353,7 +353,7 @@ def _best_order(slope: Callable[[float], float]) -> Decimal:
 
 
 def _intercept(order: Decimal, delta: Decimal) -> Decimal:
-    """Return the bound's terms that do not hold rho; the context gives the precision."""
+    """Return the terms of the bound that do not contain rho, in the context's precision."""
     excess = order - 1
     return (-delta.ln() - order * order.ln()) / excess + excess.ln()
 

@@ -1,8 +1,8 @@
 """Draws that are charged before they are made and stored before they are used.
 
-A mechanism never holds a noise generator. It holds `Draws`, and through it every random draw on
-private data goes the same way: charge the account, draw, store the outcome, journal its digest. A
-draw whose outcome is stored is post-processing and is handed out again for nothing.
+A mechanism never holds a noise generator. It holds `Draws`, by which every random draw on private
+data takes the same steps: charge the account, draw, store the outcome, journal its digest. A
+stored outcome is returned again without a charge: reading it is post-processing.
 """
 
 from __future__ import annotations
@@ -115,11 +115,10 @@ class DirectoryStore:
 
 
 def uncharged(files: Collection[str], steps: Iterable[str]) -> frozenset[str]:
-    """Return which files of a `DirectoryStore` hold the outcome of no step that was charged.
+    """Return the files of a `DirectoryStore` that hold the outcome of an uncharged step.
 
-    Where there is one, the ledger is not the one that paid, or has forgotten: an older copy of it
-    was put in its place. List the files before the ledger is read: a run that goes on meanwhile
-    charges first and stores then.
+    Such a file means that the ledger is another one, or an older copy of the one that paid. List
+    the files before reading the ledger: a concurrent run charges first and stores afterwards.
     """
     return frozenset(files) - {_file_of(step) for step in steps}
 
@@ -140,8 +139,7 @@ class Draws:
     store
         Where outcomes are kept. A draw found here is returned without a charge.
     neighbours
-        Which tables the release must not be able to tell apart: it decides how much noise every
-        draw has.
+        The neighbouring relation that the release protects; it decides the noise of every draw.
     records_share
         The part of the account that measures the number of rows, where that is private.
 
@@ -152,13 +150,13 @@ class Draws:
 
     Notes
     -----
-    `spent` counts the draws that this object was asked for, paid now or by an earlier run of the
-    same release. A run that finds its first draws stored therefore divides its budget just as the
-    run that made them did.
+    `spent` counts the draws requested from this object, paid now or by an earlier run of the same
+    release. A run that finds its first draws stored therefore divides its budget just as the run
+    that made them did.
 
-    A draw that was charged but never stored is lost, and stays charged: exact noise would draw
-    something else, and whoever saw both would have seen more than was paid for. Noise that is
-    `Noise.repeatable` gives what was paid for once more, without a charge.
+    A draw that was charged but never stored is lost, and stays charged: exact noise would give
+    another outcome, and both together reveal more than was paid for. Noise that is
+    `Noise.repeatable` repeats the paid draw without a charge.
     """
 
     def __init__(
@@ -184,7 +182,7 @@ class Draws:
 
     @property
     def calls(self) -> tuple[NoiseCall, ...]:
-        """What was asked of the noise so far, in order, lost draws included."""
+        """The draws requested so far, in order, lost ones included."""
         return tuple(self._calls.values())
 
     @property
@@ -194,7 +192,7 @@ class Draws:
 
     @property
     def releasable(self) -> bool:
-        """Whether the noise is exact and unseeded, so that outcomes may leave."""
+        """Whether the noise is exact and unseeded, so that outcomes may be released."""
         return self._noise.releasable
 
     @property
@@ -204,7 +202,7 @@ class Draws:
 
     @property
     def spent(self) -> float:
-        """The rho of all draws asked for so far, lost ones included."""
+        """The rho of all draws requested so far, lost ones included."""
         return self._units / UNITS_PER_RHO
 
     @property
@@ -257,11 +255,11 @@ class Draws:
             If the draw was charged by an earlier run that never stored it, unless the noise
             repeats it.
         LedgerIntegrityError
-            If the stored outcome is not the one that the ledger has the digest of.
+            If the stored outcome does not match the digest in the ledger.
         ReleaseClosedError
-            If the account is closed, or was before the outcome was journalled.
+            If the account is closed, or was closed before the outcome was journalled.
         """
-        # What cannot be drawn from must fail before it is charged.
+        # Invalid scores must fail before the charge.
         scores = check_values(scores, name="scores")
         check_sensitivity(sensitivity)
         flips = kind == "permute-and-flip"
@@ -274,7 +272,7 @@ class Draws:
         chosen = int(stored["index"])
         if not 0 <= chosen < scores.size:
             raise LedgerIntegrityError(
-                f"the stored outcome of {step} chooses a candidate that there is not: it was "
+                f"the stored outcome of {step} chooses a candidate that does not exist: it was "
                 "changed after it was drawn. Restore the stored outcomes from a copy"
             )
         self._account.confirm(step, choice_digest(named(chosen), float(stored["rho"])))
@@ -346,19 +344,19 @@ class Draws:
         Parameters
         ----------
         records
-            n, as it is.
+            The exact n.
 
         Returns
         -------
         int
             n where it is public; else n with discrete Gaussian noise of ``sigma = k / sqrt(2 rho)``
-            for k rows a person, at least 1, with rho the `records_share` of what is left. A
-            measurement that was lost is made again, from what is left then.
+            for k rows a person, at least 1, with rho the `records_share` of the remaining rho. A
+            lost measurement is repeated with the rho that remains then.
 
         Raises
         ------
         BudgetExceededError
-            If the account does not hold what it says.
+            If the account cannot pay for the measurement.
         LedgerIntegrityError, ReleaseClosedError
             As for `select`.
         """
@@ -390,7 +388,7 @@ class Draws:
             values, sigma = self._noise.gaussian_counts(counts, l2_sensitivity, rho, step)
             stored = {"values": values, "sigma": float(sigma), "rho": rho}
             self._store.put(step, stored)
-        # The digest is of what leaves.
+        # The digest covers the released values.
         released = np.maximum(np.asarray(stored["values"], dtype=np.float64), least)
         sigma = float(stored["sigma"])
         self._confirm(step, released, sigma, stored, subject)
@@ -455,7 +453,7 @@ class Draws:
         else:
             paid = rho if charged is None or repeats else charged
         if stored is None and charged is None:
-            # What is refused here was no draw.
+            # A refused charge is no draw.
             self._account.charge(step, rho)
         self._calls[step] = NoiseCall(step, kind, paid, sensitivity, None, cells, lost=True)
         if stored is not None:
@@ -472,9 +470,9 @@ class Draws:
         return None
 
     def _repeats(self, charged: float, rho: float) -> bool:
-        """Return whether a draw would give once more what was paid for, and nothing besides.
+        """Return whether repeating a draw gives exactly the outcome that was paid for.
 
-        At another price it would be another draw: the same noise at another scale, added to the
-        same counts, gives these away.
+        Another price makes another draw: the same noise at another scale, added to the same
+        counts, reveals the counts.
         """
         return self._noise.repeatable and rho_within(units_up(rho)) == charged

@@ -1,7 +1,7 @@
-"""What the ledger keeps of an outcome once it is stored: a digest that a verifier recomputes.
+"""Digests of stored outcomes in the ledger, which a verifier recomputes.
 
-Outcomes are differentially private, so their digests may leave. Each covers what the outcome is
-of, its price and its noise, all of which the transcript of the release holds.
+Outcomes are differentially private, so their digests may be released. Each digest covers the
+subject of the outcome, its price and its noise, all of which the release's transcript holds.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ def choice_digest(chosen: str, rho: float) -> str:
     Parameters
     ----------
     chosen : str
-        What was chosen; its name among the candidates, not its place.
+        Name of the chosen candidate, not its index.
     rho : float
-        What the choice cost.
+        Price of the choice.
     """
     return canonical_digest({"chosen": chosen, "rho": float(rho)})
 
@@ -32,13 +32,13 @@ def values_digest(values: np.ndarray, sigma: float, rho: float, subject: str = "
     Parameters
     ----------
     values : ndarray
-        What was drawn, of any shape; hashed as float64, little-endian, in C order.
+        The drawn values, of any shape; hashed as float64, little-endian, in C order.
     sigma : float
         Standard deviation of the noise, in the unit of the values.
     rho : float
-        What the draw cost.
+        Price of the draw.
     subject : str
-        What was measured.
+        The measured marginal.
     """
     packed = np.ascontiguousarray(values, dtype="<f8").tobytes()
     return canonical_digest(

@@ -1,7 +1,8 @@
-"""Private copies: what of private tables lies in a store, whose it is, and when it may go.
+"""Private copies in a store: their release, and when they may be removed.
 
-A copy is known by what its own release wrote into it, never by its name alone; what is not known
-is listed and never removed. No record is read: a Parquet file says in its footer whose it is.
+A copy is identified by a mark that its own release wrote into it, never by its name alone.
+Unidentified files are listed and never removed. No record is read: the footer of a Parquet file
+names its release.
 """
 
 from __future__ import annotations
@@ -24,29 +25,29 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.ledger.ledger import Ledger
 
 INGESTION_ATTRIBUTE = "jam_dagster.ingested"
-"""The attribute of a private table's data frame that says for which release it was read."""
+"""The attribute of a private table's data frame that names its release."""
 
 FAILURES = "failures"
-"""The folder of why attempts to open private data failed, in the private store of a release."""
+"""The folder of the causes of failed attempts to open private data, in a private store."""
 
 CopyKind = Literal["table", "statistics", "failure", "unfinished", "other"]
 
 _FAILURE = b"jam_dagster.failure "
 _FAILURE_LINE = 4096
-"""Of what explains a failure no more is read than the line that says whose it is."""
+"""Bytes read of the cause of a failure: only the line that names its release."""
 
 _PARTIAL = re.compile(r"\..+\.[0-9a-f]{32}")
 _PARTIAL_AGE = timedelta(days=1)
-"""A file that is still being written is younger."""
+"""A file that is still being written is younger than this."""
 
-_WHOSE = ("dataset", "release", "partition", "edition")
+_RELEASE_FIELDS = ("dataset", "release", "partition", "edition")
 
 _STATISTICS = ("errors.json", "report.html")
 
 
 @dataclass(frozen=True)
 class PrivateCopy:
-    """One file of a store that only those may see who may see the private table.
+    """One file of a private store, for readers of the private table only.
 
     Parameters
     ----------
@@ -55,20 +56,20 @@ class PrivateCopy:
     name
         Its path below the store's root.
     kind
-        ``table``: records or codes of a private table. ``statistics``: exact statistics of one.
-        ``failure``: why an attempt to open one failed, which quotes its values.
-        ``unfinished``: what a run left that was killed while it wrote. ``other``: anything else,
-        such as the keys that choose rows; it is never removed.
+        ``table``: records or codes of a private table. ``statistics``: its exact statistics.
+        ``failure``: the cause of a failed attempt to open it, which quotes values.
+        ``unfinished``: the remains of a run that was killed while it wrote. ``other``: anything
+        else, such as the keys that choose rows; it is never removed.
     size
         In bytes.
     written
-        When.
+        When it was written.
     dataset, release, partition, edition
-        Whose it is; empty where the file does not say so.
+        Its release; empty if the file does not name it.
     retention_days
         How many days its release keeps it; None: until somebody removes it.
     research
-        Whether it was made for seeded noise, which no ledger knows and nothing resumes.
+        Whether it belongs to research with seeded noise, which has no ledger and never resumes.
     """
 
     path: Path | UPath
@@ -86,18 +87,18 @@ class PrivateCopy:
 
 @dataclass(frozen=True)
 class Judged:
-    """A private copy, and whether it may go.
+    """A private copy, and whether it may be removed.
 
     Parameters
     ----------
     copy
-        Which.
+        The copy.
     ended
-        When its release ended; None while it has not, or nobody knows.
+        When its release ended; None while it is open, or if that is unknown.
     due
-        When it is to go by what its release says; None: never by itself.
+        When its release's retention ends; None: never.
     kept_because
-        Why it must not be removed; empty where it may be.
+        Why it must not be removed; empty if it may be.
     """
 
     copy: PrivateCopy
@@ -106,11 +107,11 @@ class Judged:
     kept_because: str
 
     def is_due(self, now: datetime) -> bool:
-        """Whether it may go, and its time has passed."""
+        """Whether it may be removed and its retention has ended."""
         return not self.kept_because and self.due is not None and self.due <= now
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as ``private list --json`` prints them."""
+        """Return plain values for ``private list --json``."""
         one = self.copy
         return {
             "path": str(one.path),
@@ -130,24 +131,24 @@ class Judged:
 
 
 def failure_of(key: Mapping[str, str], retention_days: int | None, *, research: bool) -> bytes:
-    """Return the line that says whose failure a file explains, with which it begins.
+    """Return the first line of a failure's file, which names the release.
 
     Parameters
     ----------
     key
-        The release, as `ReleaseKey` names its fields.
+        The release, by the field names of `ReleaseKey`.
     retention_days
         How many days its release keeps private copies.
     research
         Whether it was made for seeded noise.
     """
-    said = {name: key[name] for name in _WHOSE if name in key}
-    content = {**said, "retention_days": retention_days, "research": research}
+    fields = {name: key[name] for name in _RELEASE_FIELDS if name in key}
+    content = {**fields, "retention_days": retention_days, "research": research}
     return _FAILURE + json.dumps(content).encode() + b"\n\n"
 
 
 def copies_in_store(root: Path | UPath) -> list[PrivateCopy]:
-    """Return what lies in a private store of Dagster, in the order of its paths.
+    """Return the copies in a private store of Dagster, in the order of their paths.
 
     Links are not followed.
 
@@ -159,7 +160,7 @@ def copies_in_store(root: Path | UPath) -> list[PrivateCopy]:
     Raises
     ------
     InputError
-        If there is no folder.
+        If there is no such folder.
     """
     if not root.is_dir():
         raise InputError(f"{root} is no folder: name the root of the private store.")
@@ -167,32 +168,32 @@ def copies_in_store(root: Path | UPath) -> list[PrivateCopy]:
 
 
 def copies_in_folder(folder: Path) -> list[PrivateCopy]:
-    """Return what is restricted in the folder of a release that the command line made.
+    """Return the restricted copies in the release folder of a command-line run.
 
     Parameters
     ----------
     folder
-        What ``--out`` named.
+        The folder that ``--out`` named.
 
     Raises
     ------
     InputError
-        If it holds no release.
+        If the folder holds no release.
     """
     restricted = folder / "restricted"
     try:
         described = json.loads((folder / "release.json").read_text())
         key, days = described["key"] or {}, described.get("retention_days")
-        said = {name: str(key.get(name, "")) for name in ("dataset", "release", "edition")}
+        fields = {name: str(key.get(name, "")) for name in ("dataset", "release", "edition")}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        # A release whose private table never fitted has left why, and nothing else.
+        # A release that never read its private table has left the cause, and nothing else.
         if not (restricted / FAILURES).is_dir():
             raise InputError(
                 f"{folder} holds no release.json that can be read: name the --out of a release."
             ) from None
         return [_copy(path, f"{restricted.name}/{name}") for path, name in _files(restricted)]
     if not key:
-        said["release"] = folder.name
+        fields["release"] = folder.name
     found = []
     for path, name in _files(restricted) if restricted.is_dir() else ():
         one = _copy(path, f"{restricted.name}/{name}")
@@ -203,7 +204,7 @@ def copies_in_folder(folder: Path) -> list[PrivateCopy]:
                 "statistics",
                 one.size,
                 one.written,
-                **said,
+                **fields,
                 retention_days=days if isinstance(days, int) else None,
                 research=not key,
             )
@@ -220,7 +221,7 @@ def _files(root: Path | UPath) -> Iterator[tuple[Path | UPath, str]]:
                 path = Path(folder) / name
                 yield path, path.relative_to(root).as_posix()
         return
-    # What another process has written or removed since must be seen.
+    # The listing must include the latest changes of other processes.
     root.fs.invalidate_cache()
     within = root.fs._strip_protocol(root.path).strip("/")
     for found in sorted(root.fs.find(root.path)):
@@ -239,30 +240,30 @@ def _copy(path: Path | UPath, name: str) -> PrivateCopy:
     else:
         size, written = int(path.fs.size(path.path) or 0), _modified(path)
     if _is_link(path):
-        # What it leads to lies elsewhere, and may be another's.
+        # The target of a link lies elsewhere, and may belong to another owner.
         return PrivateCopy(path, name, "other", size, written)
     if _PARTIAL.fullmatch(path.name):
         return PrivateCopy(path, name, "unfinished", size, written, release=name.split("/")[0])
     if path.name.endswith(".txt"):
         return _failure(path, name, size, written)
-    said = _said_in(path) if path.name.endswith(".parquet") else {}
+    fields = _stored_attributes(path) if path.name.endswith(".parquet") else {}
     # A reference to a source holds no record.
-    if not said or said.get("handle"):
+    if not fields or fields.get("handle"):
         return PrivateCopy(path, name, "other", size, written)
-    days = said.get("retention_days")
+    days = fields.get("retention_days")
     return PrivateCopy(
         path,
         name,
         "table",
         size,
         written,
-        dataset=str(said.get("dataset", "")),
-        # Before there was more, a table said its edition and partition: its folder is its release.
-        release=str(said.get("release", "") or name.split("/")[0]),
-        partition=str(said.get("partition", "")),
-        edition=str(said.get("edition", "")),
+        dataset=str(fields.get("dataset", "")),
+        # Tables of earlier versions name only edition and partition: the folder names the release.
+        release=str(fields.get("release", "") or name.split("/")[0]),
+        partition=str(fields.get("partition", "")),
+        edition=str(fields.get("edition", "")),
         retention_days=days if isinstance(days, int) else None,
-        research=said.get("noise") == "numpy",
+        research=fields.get("noise") == "numpy",
     )
 
 
@@ -270,61 +271,61 @@ def _failure(path: Path | UPath, name: str, size: int, written: datetime) -> Pri
     try:
         with path.open("rb") as file:
             line = file.readline(_FAILURE_LINE)
-        said = json.loads(line.removeprefix(_FAILURE)) if line.startswith(_FAILURE) else None
+        fields = json.loads(line.removeprefix(_FAILURE)) if line.startswith(_FAILURE) else None
     except (OSError, ValueError):
-        said = None
-    if not isinstance(said, Mapping):
+        fields = None
+    if not isinstance(fields, Mapping):
         return PrivateCopy(path, name, "other", size, written)
-    days = said.get("retention_days")
+    days = fields.get("retention_days")
     return PrivateCopy(
         path,
         name,
         "failure",
         size,
         written,
-        **{field: str(said.get(field, "")) for field in _WHOSE},
+        **{field: str(fields.get(field, "")) for field in _RELEASE_FIELDS},
         retention_days=days if isinstance(days, int) else None,
-        research=bool(said.get("research")),
+        research=bool(fields.get("research")),
     )
 
 
 def _modified(path: UPath) -> datetime:
     found: datetime = path.fs.modified(path.path)
-    # Some file systems give it without a zone, in UTC.
+    # Some file systems return it without a zone, in UTC.
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _said_in(path: Path | UPath) -> Mapping[str, Any]:
-    """Return for which release a Parquet file was read; nothing where it does not say so."""
+def _stored_attributes(path: Path | UPath) -> Mapping[str, Any]:
+    """Return the release that a Parquet file names; empty if it names none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with path.open("rb") as file:
             metadata = pq.read_schema(file).metadata or {}
-        said = json.loads(metadata[b"pandas"])["attributes"][INGESTION_ATTRIBUTE]
+        fields = json.loads(metadata[b"pandas"])["attributes"][INGESTION_ATTRIBUTE]
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError):
         return {}
-    return said if isinstance(said, Mapping) else {}
+    return fields if isinstance(fields, Mapping) else {}
 
 
 def judged(copies: Iterable[PrivateCopy], ledger: Ledger | None, now: datetime) -> list[Judged]:
-    """Return of each copy whether it may go.
+    """Return for each copy whether it may be removed.
 
     Parameters
     ----------
     copies
-        As they were found.
+        The copies.
     ledger
-        The ledger that its releases are charged to; without one nothing that a release may still
+        The ledger that their releases are charged to; without it, no copy that a release may still
         need is removable.
     now
-        The time.
+        The current time.
 
     Raises
     ------
     BudgetError
-        If there is no ledger, or it has moved: what is still needed is known where it goes on.
+        If there is no ledger, or it has moved: only the moved ledger knows which copies are needed.
     """
     ends = {} if ledger is None else _ends(ledger)
     return [_judge(one, None if ledger is None else ends, now) for one in copies]
@@ -337,8 +338,8 @@ def _ends(ledger: Ledger) -> dict[_Which, datetime | None]:
     """Return when each release ended, under all its specifications; None while one is open."""
     if place := ledger.moved_to:
         raise BudgetError(
-            f"the ledger {ledger.location} has moved to {place}: name that one, which knows what "
-            "is still needed"
+            f"the ledger {ledger.location} has moved to {place}: name that one, which knows "
+            "which copies are still needed"
         )
     from jam_dagster.privacy.ledger.journal import Kind
     from jam_dagster.privacy.ledger.reservation import states_of
@@ -368,7 +369,7 @@ def _judge(
         kept = "" if old_enough <= now else "it may be being written"
         return Judged(copy, None, old_enough, kept)
     ended: datetime | None = copy.written
-    # No release goes on from why it failed.
+    # No release resumes from the cause of a failure.
     if not copy.research and copy.kind != "failure":
         if ends is None:
             return Judged(copy, None, None, "only its ledger knows whether it is still needed")
@@ -383,21 +384,21 @@ def _judge(
         known = [end for end in found if end is not None]
         ended = max(known) if len(known) == len(found) else None
     if ended is None:
-        return Judged(copy, None, None, "its release has not ended, and needs it to go on")
+        return Judged(copy, None, None, "its release has not ended, and needs it to resume")
     due: datetime | None = None
     if copy.retention_days is not None:
-        # One that was written since, for a repeat, is kept as long.
+        # A copy that was written later, for a repeat, is kept as long.
         due = max(ended, copy.written) + timedelta(days=copy.retention_days)
     return Judged(copy, ended, due, "")
 
 
 def remove(one: Judged) -> bool:
-    """Remove a copy; return whether it was removed, and not written once more meanwhile.
+    """Remove a copy unless it was written again meanwhile; return whether it was removed.
 
     Raises
     ------
     InputError
-        If it may not go.
+        If it must be kept.
     """
     if one.kept_because:
         raise InputError(f"{one.copy.path} is kept: {one.kept_because}.")

@@ -1,4 +1,4 @@
-"""The private store of the command line: a folder of secrets that is its owner's alone."""
+"""The private store of the command line: a folder of secrets that only its owner may read."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from jam_dagster.common.files import OWNER_ONLY, write_once, write_whole
 from jam_dagster.errors import SpecificationError
 
 SOURCE_KEY_FILE = "source.key"
-"""The name of the secret of a private store, by which sources are bound."""
+"""The file name of a private store's secret, which keys the bindings of sources."""
 
 RECORDS_FOLDER = "records"
-"""The folder, in a private store, of how many private records each release began with."""
+"""The folder, in a private store, of the number of private records of each release."""
 
 CONTENTS_FOLDER = "contents"
-"""The folder, in a private store, of keyed digests of the records that releases began with."""
+"""The folder, in a private store, of keyed digests of the private records of each release."""
 
 _KEPT_FOLDERS = (RECORDS_FOLDER, CONTENTS_FOLDER)
 
@@ -28,20 +28,20 @@ PRIVATE_STORE_VARIABLE = "JAM_PRIVATE"
 
 
 def stored_secret(folder: Path, *, make: bool) -> bytes:
-    """Return the secret that lies in a folder on a local disk, its owner's alone.
+    """Return the secret in a private store on a local disk.
 
     Parameters
     ----------
     folder : Path
         The private store; it need not exist.
     make : bool
-        Whether to make the secret, once, where there is none. Otherwise one that fits nothing
-        stands for it, and no file is made.
+        Whether to create a missing secret. Otherwise a random one is returned, which matches no
+        binding, and no file is written.
 
     Raises
     ------
     SpecificationError
-        If the file there is none, or cannot be made or read.
+        If the file is not a secret, or cannot be created or read.
     """
     path = folder / SOURCE_KEY_FILE
     try:
@@ -59,26 +59,26 @@ def stored_secret(folder: Path, *, make: bool) -> bytes:
     if len(secret) != _SECRET_BYTES:
         raise SpecificationError(
             f"{path} is not the secret that sources are bound with: restore it from a backup, or "
-            "remove it and let the sources be bound once more (`jam-dagster ledger rebind`)"
+            "remove it and bind the sources again (`jam-dagster ledger rebind`)"
         )
     return secret
 
 
 def keyed_contents(secret: bytes, contents: str) -> str:
-    """Return the keyed digest of a digest of private records, which tells nothing without the key.
+    """Return the keyed digest of a digest of private records; it reveals nothing without the key.
 
     Parameters
     ----------
     secret : bytes
-        Of the private store.
+        Secret of the private store.
     contents : str
-        What `jam_dagster.tables.codes.table.contents_digest` returned.
+        Result of `jam_dagster.tables.codes.table.contents_digest`.
     """
     return hmac.new(secret, b"jam contents\0" + contents.encode(), "sha256").hexdigest()
 
 
 def default_private_store(file: Path | None, place: str) -> Path:
-    """Return the command line's private store of a ledger, where none is named.
+    """Return the command line's default private store for a ledger.
 
     It lies beside the ledger's file; for a ledger on a server, in the user's own data folder.
 
@@ -87,20 +87,20 @@ def default_private_store(file: Path | None, place: str) -> Path:
     file : Path or None
         The ledger's file; None for a ledger on a server.
     place : str
-        Where the ledger lies, without a password.
+        The ledger's location, without a password.
     """
     if file is None:
         from platformdirs import user_data_path
 
         name = hashlib.sha256(place.encode()).hexdigest()[:16]
         return user_data_path("jam_dagster", appauthor=False) / "private" / name
-    # Beside the file itself: whoever comes by a link must find the same store.
+    # Beside the file itself: a link must lead to the same store.
     real = file.resolve()
     return real.with_name(f"{real.name}-private")
 
 
 def carry_private_store(origin: Path, destination: Path) -> bool:
-    """Copy a private store to the place that goes with a ledger's new one.
+    """Copy a private store to the place that belongs to a moved ledger.
 
     Parameters
     ----------
@@ -110,12 +110,12 @@ def carry_private_store(origin: Path, destination: Path) -> bool:
     Returns
     -------
     bool
-        Whether the destination has what the origin has; False where another secret lies there.
+        Whether the destination holds the origin's secret; False if it holds another one.
 
     Raises
     ------
     SpecificationError
-        If a file is not a secret, or cannot be made or read.
+        If a file is not a secret, or cannot be created or read.
     """
     if origin == destination or not (origin / SOURCE_KEY_FILE).exists():
         return True

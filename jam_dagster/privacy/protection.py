@@ -1,4 +1,4 @@
-"""Whom a release protects: the neighbours, the privacy unit, and what measuring n may cost."""
+"""The protection of a release: neighbours, privacy unit, and the budget for measuring n."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 LARGEST_RECORDS_SIGMA = 1e6
 """The most noise, in rows, with which the number of rows is measured.
 
-With more, the whole budget would go into a table of one row, or of so many that it fits nowhere.
+More noise could give a table of one row, or of too many rows to store, for the whole budget.
 """
 
 
 @dataclass(frozen=True)
 class Protection:
-    """Whom a release protects; by default single records that are replaced.
+    """The protection of a release; by default single records under replace-one neighbours.
 
     Parameters
     ----------
     relation
-        Whether neighbours differ by a person replaced, or by a person who is there or not.
+        Whether neighbours differ by replacing a person, or by adding or removing one.
     unit
-        Who a person is, and how many rows of one are kept; None: every record is a person.
+        The privacy unit, with the number of rows kept for each; None: every record is a person.
     records_share
         The share of the mechanism's rho that measures the number of rows, where it is private.
 
@@ -52,21 +52,21 @@ class Protection:
 
     @property
     def neighbours(self) -> Neighbours:
-        """Which tables the release must not let anybody tell apart."""
+        """The neighbouring relation that the release protects."""
         return Neighbours(self.relation, 1 if self.unit is None else self.unit.max_rows)
 
     def check(self, rho: float) -> None:
-        """Check that a budget can tell how many rows there are, if it must.
+        """Check that a budget can measure the number of rows, where that is private.
 
         Parameters
         ----------
         rho
-            Of the mechanism's share.
+            Rho of the mechanism's share.
 
         Raises
         ------
         SpecificationError
-            If they would be measured with noise of more than `LARGEST_RECORDS_SIGMA`.
+            If the noise would exceed `LARGEST_RECORDS_SIGMA`.
         """
         share = self.records_share * rho
         if self.neighbours.records_public or share <= 0:
@@ -80,10 +80,10 @@ class Protection:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what differs from the default, for the digest of a specification.
+        """Return the settings that differ from the default, for the digest of a specification.
 
-        Nothing where single records are protected, so that such a release keeps the digest, and
-        with it the draws, that it had before there was a choice.
+        Empty where single records are protected: such a release keeps the digest, and with it the
+        draws, of versions without these settings.
         """
         found: dict[str, Any] = {}
         if self.relation != "replace_one":

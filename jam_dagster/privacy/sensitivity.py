@@ -1,9 +1,9 @@
-"""Sensitivities: the one place where they are stated.
+"""Sensitivities of all statistics that are released with noise.
 
 By default two tables are neighbours if they have the same number of records n and differ in one
-record (replace-one, bounded differential privacy), so n is public. The constants below are those
-of this relation: D and D' are neighbours that differ in the record x of D and x' of D'; q(D) is
-the vector of counts of one marginal. `Neighbours` has them for the other relations.
+record (replace-one, bounded differential privacy), so n is public. The constants below hold for
+this relation: D and D' are neighbours that differ in the record x of D and x' of D'; q(D) is the
+vector of counts of one marginal. `Neighbours` has the sensitivities for the other relations.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ The score of marginal q is ``||q(D) - q(M)||_1 - predicted``, in counts, with M 
 By the triangle inequality the first term moves by at most ``MARGINAL_L1 = 2``. For a private
 candidate, ``predicted = sqrt(2 / pi) sigma cells`` does not depend on D. For a public candidate,
 ``predicted = ||q(D) - q(D_pub) n / n_pub||_1`` moves by at most 2 as well, in the other direction
-where the model and the public counts lie on opposite sides of q(D) in the two cells. Sum: 4, and
-it is reached.
+where the model and the public counts lie on opposite sides of q(D) in the two cells. The sum is 4,
+which is attained.
 """
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Which two tables a release must not be able to tell apart, and what follows from it.
+    """The neighbouring relation that a release protects, and the sensitivities under it.
 
     Parameters
     ----------
     relation : {"replace_one", "add_remove"}
-        Whether neighbours differ in the rows of one person replaced by another's, or in the rows
-        of one person who is in one table only.
+        Whether neighbours differ by replacing one person's rows by another's, or by adding or
+        removing one person's rows.
     max_rows : int
-        k, the most rows that one person has.
+        k, the most rows of one person.
 
     Raises
     ------
@@ -71,8 +71,8 @@ class Neighbours:
     number of rows         k (0 if k = 1) k
     =====================  =============  ==========
 
-    All k rows may lie in one cell, so the L2 norm grows with k and not with its root. Where a
-    person has exactly one row and is replaced, the number of rows stays what it is.
+    All k rows may lie in one cell, so the L2 norm grows with k and not with its root. Replacing a
+    person with exactly one row does not change the number of rows.
     """
 
     relation: Relation = "replace_one"
@@ -81,8 +81,7 @@ class Neighbours:
     def __post_init__(self) -> None:
         if self.relation not in get_args(Relation):
             raise SpecificationError(
-                f"the neighbours must be one of {', '.join(get_args(Relation))}, "
-                f"got {self.relation!r}"
+                f"the neighbours must be {' or '.join(get_args(Relation))}, got {self.relation!r}"
             )
         whole = isinstance(self.max_rows, int) and not isinstance(self.max_rows, bool)
         if not whole or self.max_rows < 1:
@@ -120,19 +119,19 @@ class Neighbours:
     def cell(self) -> float:
         """Sensitivity of one cell of a marginal, in counts, and of its distance from an answer.
 
-        All rows of a person may leave it or come into it: k, whichever the relation.
+        All rows of a person may leave or enter the cell: k under either relation.
         """
         return float(self.max_rows)
 
     def error_score(self, weight: float = 1.0) -> float:
         """Sensitivity of a score ``w (||q(D) - q(M)||_1 - predicted)``, in weighted counts.
 
-        Neither w nor what is predicted depends on D, so it is w times that of the marginal in L1.
+        Neither w nor the prediction depends on D, so it is w times that of the marginal in L1.
 
         Parameters
         ----------
         weight : float
-            w, the largest of the candidates that are chosen from.
+            w, the largest weight among the candidates.
         """
         return self.marginal_l1 * weight
 
@@ -145,8 +144,8 @@ class Neighbours:
         """Sensitivity of a mean workload error, as a fraction.
 
         Definition 2.8: ``sum_q w_q ||q(D) - q(S) n / |S|||_1 / n`` with weights that add up to 1.
-        By the triangle inequality each norm moves by at most `marginal_l1` counts. n is public or,
-        where it is not, a measured number that both neighbours are divided by.
+        By the triangle inequality each norm moves by at most `marginal_l1` counts. n is public, or
+        a measured number that divides both neighbours.
 
         Parameters
         ----------
@@ -185,21 +184,21 @@ class Neighbours:
         return self.mean_error(records) * math.sqrt(means)
 
     def best_mixture_error(self, records: int, gap: float, *, single: bool = False) -> float:
-        """Sensitivity of a best mixture error that was searched for, as a fraction.
+        """Sensitivity of a best mixture error that a search found, as a fraction.
 
-        The error of fixed weights moves by at most `mean_error`, or where it is the largest error
-        of a single cell by `cell` counts; so does the least over all weights, for the weights that
-        are best for one table are no worse than that for its neighbour (Liu et al. 2021a,
-        Appendix A). A search that may end up to `gap` above the least adds as much.
+        The error of fixed weights moves by at most `mean_error`; the largest error of a single
+        cell moves by `cell` counts. The least error over all weights moves no further, since the
+        best weights for one table bound the least error of its neighbour (Liu et al. 2021a,
+        Appendix A). A search that may end up to `gap` above the least adds `gap`.
 
         Parameters
         ----------
         records : int
             n, the number of private records, or its measured value.
         gap : float
-            How far above the least error the search may end, a fraction.
+            Largest distance between the search's error and the least error, a fraction.
         single : bool
-            Whether the error is that of a single cell.
+            Whether the error is the largest of a single cell.
 
         Raises
         ------
@@ -210,16 +209,14 @@ class Neighbours:
         return (self.cell / records if single else whole) + gap
 
     def describe(self) -> str:
-        """Return the relation in words, as certificates and reports tell it."""
-        whose = (
-            "one record" if self.max_rows == 1 else f"one person's rows, at most {self.max_rows}"
-        )
+        """Return the relation in words, for certificates and reports."""
+        rows = "one record" if self.max_rows == 1 else f"one person's rows, at most {self.max_rows}"
         how = "replaced" if self.relation == "replace_one" else "added or removed"
-        return f"{whose}, {how}"
+        return f"{rows}, {how}"
 
     @property
     def code(self) -> str:
-        """The relation as the ledger writes it: empty for `REPLACE_ONE`, which it was always."""
+        """The relation in ledger entries: empty for `REPLACE_ONE`, as in entries of version 0.1."""
         return "" if self == REPLACE_ONE else f"{self.relation} {self.max_rows}"
 
     def to_dict(self) -> dict[str, Any]:

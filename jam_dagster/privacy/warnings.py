@@ -1,4 +1,4 @@
-"""What about a release's configuration is allowed and yet deserves a second look."""
+"""Warnings about settings of a release that are allowed but unusual."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ _LARGE_EPSILON = 10.0
 
 
 def configuration_warnings(epsilon: float, delta: float, records: int) -> tuple[str, ...]:
-    """Return what a release should warn of, in sentences; none where nothing stands out.
+    """Return warnings about a release's settings, in sentences.
 
     Parameters
     ----------
     epsilon, delta : float
         The guarantee.
     records : int
-        The number of private records as the release tells it: n where it is public, else as it
-        was measured.
+        The number of private records: n where it is public, else its measured value.
 
     Returns
     -------
     tuple of str
-        Each names the setting and what to do.
+        Each names the setting and the remedy.
 
     Examples
     --------
@@ -49,7 +48,7 @@ def configuration_warnings(epsilon: float, delta: float, records: int) -> tuple[
 
 
 def _power_of(delta: float, records: int) -> str | None:
-    """Return which power of n a delta is the inverse of, in words, or None."""
+    """Return in words the power of n that a delta is the inverse of, or None."""
     if records < 2:
         return None
     # Powers of ten are what people choose, whatever n is.

@@ -400,7 +400,7 @@ class _Whole:
         if certificate.withdrawn is not None:
             self.progress.notify(
                 "Warning: the certificate of this release stands no longer. "
-                f"{certificate.withdrawn.told}"
+                f"{certificate.withdrawn.sentence}"
             )
         # Rendering brings jinja2, for which research need not wait.
         page = self.spec.exact or self.request.with_report

@@ -1,4 +1,4 @@
-"""What a run's rho was spent on, a lost draw told as lost and not as what it was to be."""
+"""The use of a run's rho by purpose; lost draws are a purpose of their own."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Spending:
-    """Rho by what it was spent on; the parts add up to all that was spent.
+    """Spent rho by purpose; the parts add up to the total.
 
     Parameters
     ----------
     counting
-        On the number of records, where that is private.
+        For the number of records, where that is private.
     selecting, measuring
-        On marginals.
+        For selections and measurements of marginals.
     lost
-        On draws that were charged and lost to a crash.
+        For draws that were charged and lost to a crash.
     """
 
     counting: float
@@ -32,7 +32,7 @@ class Spending:
 
     @classmethod
     def of(cls, transcript: Transcript) -> Spending:
-        """Return what a whole run was spent on."""
+        """Return the spent rho of a whole run by purpose."""
         return cls._split(
             transcript,
             _counting(transcript),
@@ -43,7 +43,7 @@ class Spending:
 
     @classmethod
     def by_round(cls, transcript: Transcript) -> Iterator[Spending]:
-        """Yield for each round what had been spent after it."""
+        """Yield the spent rho after each round."""
         counting, selecting, measuring = _counting(transcript), 0.0, 0.0
         for one in transcript.rounds:
             selecting += one.rho_select
@@ -60,13 +60,13 @@ class Spending:
         spent: float,
     ) -> Spending:
         lost = spent - counting - selecting - measuring
-        # Charges are rounded up; what is less than a rounding error of the whole is none.
+        # Charges are rounded up; a part below the rounding error of the whole counts as zero.
         real = lost > 1e-9 * transcript.rho_budget
         return cls(counting, selecting, measuring, lost if real else 0.0)
 
 
 def _counting(transcript: Transcript) -> float:
-    """Return what the measured number of records cost."""
+    """Return the price of the measured number of records."""
     return math.fsum(
         call.rho for call in transcript.calls if call.step.startswith("records") and not call.lost
     )

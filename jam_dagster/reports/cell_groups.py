@@ -1,4 +1,4 @@
-"""Which cells of an attribute a plot shows: as they are, or gathered where they are many."""
+"""Groups of an attribute's cells for plots: single cells, or several where there are many."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class CellGroup:
     Parameters
     ----------
     label
-        What they are called.
+        Name of the group.
     codes
         The cells.
     start
-        What an axis calls the place where they begin: for bins their lowest value.
+        Label of the group's beginning on an axis: for bins their lowest value.
     """
 
     label: str
@@ -38,9 +38,9 @@ def cell_groups(attribute: Attribute, weights: np.ndarray, limit: int) -> list[C
     attribute
         The attribute.
     weights
-        How much each cell matters, shape ``(size,)``: the lightest categories are gathered.
+        Weight of each cell, shape ``(size,)``: the lightest categories are gathered.
     limit
-        How many groups there is room for; the null cell keeps one of its own beside them.
+        Number of groups, not counting the null cell, which always has its own.
 
     Returns
     -------

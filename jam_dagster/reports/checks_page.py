@@ -1,4 +1,4 @@
-"""The checks of a synthetic table as a page: what Great Expectations found, failures first."""
+"""The page of a synthetic table's checks by Great Expectations, failures first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KINDS: dict[Kind, str] = {
     "marginal": "Distributions against their measurements",
 }
 _WHOLE_TABLE = "whole table"
-# What earlier versions had Great Expectations write into their folder, and nothing of the user's.
+# Files of Great Expectations from earlier versions; none of them is the user's.
 _DATA_DOCS = ("expectations", "validations", "static", "index.html")
 
 
@@ -47,20 +47,20 @@ def render_checks(
     partition: str = "",
     not_releasable_because: Sequence[str] = (),
 ) -> str:
-    """Render the checks as one HTML page that needs nothing else: no network, and no script.
+    """Render the checks as one HTML page without network; it works without scripts.
 
-    Where scripts run, its own sorts the table.
+    If scripts run, the page's own script sorts the table.
 
     Parameters
     ----------
     checks
-        What was found.
+        Results of the checks.
     release, partition
-        Which table it was found in.
+        The release of the table.
     domain
         The domain of the table.
     not_releasable_because
-        Why neither table nor page may leave; empty where they may.
+        Why neither table nor page may be released; empty if they may be.
     """
     from jam_dagster import __version__
     from jam_dagster.common.html_pages import environment, script_text
@@ -91,10 +91,9 @@ def render_checks(
 
 
 def remove_data_docs(folder: Path) -> None:
-    """Remove the Data Docs that an earlier version wrote into a folder, and it where that was all.
+    """Remove the Data Docs of an earlier version from a folder, and the folder if it is then empty.
 
-    Names and values stood in them as they are, scripts among them, and their scripts and styles
-    came from elsewhere.
+    They contained names and values without escaping, and loaded scripts and styles from elsewhere.
 
     Parameters
     ----------
@@ -112,7 +111,7 @@ def remove_data_docs(folder: Path) -> None:
 
 
 def _column(spec: ExpectationSpec, domain: Domain) -> str:
-    """Return the column that an expectation is about, or the columns."""
+    """Return the column or columns of an expectation."""
     if spec.kind == "impossible":
         return " \N{MULTIPLICATION SIGN} ".join(
             domain.impossible[int(spec.subject or 0)].attributes
@@ -121,12 +120,12 @@ def _column(spec: ExpectationSpec, domain: Domain) -> str:
 
 
 def _worst_first(row: _Row) -> tuple[bool, bool, bool]:
-    """Order failures that block before those that warn, and what was not measured last."""
+    """Order blocking failures before warnings, and unmeasured marginals last."""
     return row.result.passed, row.result.severity == "WARN", not row.result.measured
 
 
 def _kinds(rows: Sequence[_Row]) -> list[dict[str, Any]]:
-    """Count, kind by kind, in the order in which they are checked."""
+    """Count the checks by kind, in the order of checking."""
     counted = []
     for kind, title in _KINDS.items():
         results = [row.result for row in rows if row.spec.kind == kind]

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from jam_dagster.reports.plot_style import Chart
     from jam_dagster.tables.domain.domain import Attribute, Domain
 
-# Marks of the other tables are drawn over the bars and have to stand out.
+# Marks of the other tables are drawn over the bars and must be visible there.
 _BAR_OPACITY = 0.75
-# An empty cell can still be seen.
+# Keeps an empty cell visible.
 _SHADES = [0.03, 1]
 
 
@@ -35,7 +35,7 @@ def one_way_comparison(
     records: int,
     legend: bool = True,
 ) -> Chart:
-    """Plot an attribute's distribution in the synthetic and the public table, and as measured.
+    """Plot an attribute's distribution in the synthetic, the public and the released counts.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ def one_way_comparison(
     synthetic, public
         Counts, shape ``(k,)``, of any number of records; no public ones: None.
     released
-        The released estimate, drawn with bars of two standard deviations and cut off at zero.
+        The released estimate, drawn with bars of two standard deviations, clipped at zero.
     records
-        n, the number of records that released counts sum to.
+        n, the sum of released counts.
     legend
         Whether the chart has a legend of its own.
     """
@@ -75,7 +75,7 @@ def two_way_panels(
 
     cells = pair_cells(domain, pair, tables)
     down, across, gathered = cells.down, cells.across, cells.shares
-    # The root shows rare combinations beside frequent ones.
+    # The square root makes rare combinations visible beside frequent ones.
     largest = max(float(share.max()) for share in gathered.values()) ** 0.5 or 1.0
     panels: dict[str, Chart] = {}
     for title, share in gathered.items():
@@ -104,13 +104,13 @@ def two_way_panels(
 def live_pair() -> Chart:
     """Return the chart of any pair, for a page's script to fill with rows named ``cells``.
 
-    A row is a cell of a table: ``table``, ``down`` and ``across`` (labels), ``strength`` (what the
-    shade shows), and as text ``cell`` and each table's share.
+    A row is a cell of a table: ``table``, ``down`` and ``across`` (labels), ``strength`` (the
+    shade), and as text ``cell`` and each table's share.
     """
     import altair as alt
 
     tables = ["synthetic", "public", "released"]
-    # A tooltip's field named title is its heading.
+    # Vega shows a tooltip's field named title as its heading.
     tooltip = [alt.Tooltip("cell:N", title="title"), *(alt.Tooltip(f"{one}:N") for one in tables)]
     look: dict[str, Any] = {"labelLimit": 110, "domain": False, "ticks": False, "grid": False}
     chart = (
@@ -131,7 +131,7 @@ def live_pair() -> Chart:
 
 
 def _rows(cells: Sequence[CellShares]) -> list[dict[str, Any]]:
-    """Return a row for each table and place; noise can take shares below zero, bars cannot."""
+    """Return a row for each table and place; negative noisy shares are clipped at zero."""
     rows: list[dict[str, Any]] = [
         {"table": table, "place": place, "share": getattr(cell, table)}
         for table in ("synthetic", "public")
@@ -193,7 +193,7 @@ def _histogram(name: str, cells: Sequence[CellShares], legend: Any) -> Any:
     width, height = 300, 170
     bars = len(cells)
     rows = _rows(cells)
-    # A place more at the end closes the last step of the line.
+    # An extra place at the end closes the last step of the line.
     ends = [row | {"place": row["place"] + 1} for row in rows if row["table"] == "public"][-1:]
     base = chart_of(rows + ends).encode(color=_table_colour(legend))
     scale = alt.Scale(domain=[0, bars], nice=False)
@@ -240,7 +240,7 @@ def _histogram(name: str, cells: Sequence[CellShares], legend: Any) -> Any:
 
 
 def _hover(name: str, cells: Sequence[CellShares], **mark: Any) -> Any:
-    """Lay over the marks of each place one that nobody sees, and that tells its numbers."""
+    """Add an invisible mark over each place, with its numbers as a tooltip."""
     import altair as alt
 
     rows: list[dict[str, Any]] = []
@@ -252,9 +252,9 @@ def _hover(name: str, cells: Sequence[CellShares], **mark: Any) -> Any:
         if cell.released is not None:
             row["released"] = f"{cell.released.share:.2%} ± {cell.released.half:.2%}"
         rows.append(row)
-    told = [table for table in ("synthetic", "public", "released") if table in rows[0]]
-    # A tooltip's field named title is its heading.
-    tooltip = [alt.Tooltip("cell:N", title="title"), *(alt.Tooltip(f"{one}:N") for one in told)]
+    shown = [table for table in ("synthetic", "public", "released") if table in rows[0]]
+    # Vega shows a tooltip's field named title as its heading.
+    tooltip = [alt.Tooltip("cell:N", title="title"), *(alt.Tooltip(f"{one}:N") for one in shown)]
     return (
         chart_of(rows).mark_bar(color=palette.INK.light, opacity=0, **mark).encode(tooltip=tooltip)
     )
@@ -283,7 +283,7 @@ def _legend(cell: CellShares) -> Any:
 
 
 def _cell_axis(groups: Sequence[CellGroup], *, vertical: bool) -> Any:
-    """Label the places of groups, but no more of them than can be read."""
+    """Label the places of groups, at most as many as are legible."""
     import altair as alt
 
     every = max(1, -(-len(groups) // (16 if vertical else 12)))

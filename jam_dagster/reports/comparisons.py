@@ -1,4 +1,4 @@
-"""The numbers behind plots that compare tables: shares of cells, gathered where they are many."""
+"""The numbers of plots that compare tables: shares of cells or of groups of cells."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ INTERVAL_SIGMAS = 2.0
 
 @dataclass(frozen=True)
 class Released:
-    """A released share with what its noise leaves open.
+    """A released share with the interval of its noise.
 
     Parameters
     ----------
     share
-        Of the records; noise can take it below zero.
+        Share of the records; noise can make it negative.
     half
         Half-width of the interval of two standard deviations.
     """
@@ -37,16 +37,16 @@ class Released:
 
 @dataclass(frozen=True)
 class CellShares:
-    """What part of each table lies in a group of cells.
+    """The share of each table in a group of cells.
 
     Parameters
     ----------
     group
         The cells.
     synthetic, public
-        Shares of the records; None where there is no public table.
+        Shares of the records; None without a public table.
     released
-        The released estimate; None where none covers the attribute.
+        The released estimate; None if none covers the attribute.
     """
 
     group: CellGroup
@@ -63,7 +63,7 @@ def one_way_shares(
     released: ReleasedMarginal | None,
     records: int,
 ) -> list[CellShares]:
-    """Return an attribute's distribution in the synthetic and the public table, and as measured.
+    """Return an attribute's distribution in the synthetic, the public and the released counts.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def one_way_shares(
     released
         The released estimate.
     records
-        n, the number of records that released counts sum to.
+        n, the sum of released counts.
     """
     limit = 48 if isinstance(attribute, NumericAttribute) else 14
     both = shares(synthetic) if public is None else shares(synthetic) + shares(public)
@@ -95,7 +95,7 @@ def one_way_shares(
 
 @dataclass(frozen=True, eq=False)
 class PairCells:
-    """A two-way marginal of several tables, in groups of cells that all of them share.
+    """A two-way marginal of several tables, in common groups of cells.
 
     Parameters
     ----------
@@ -114,14 +114,14 @@ class PairCells:
 
     @property
     def shares(self) -> dict[str, np.ndarray]:
-        """Shares of the records; what noise took below zero is none."""
+        """Shares of the records, with negative noisy counts clipped at zero."""
         return {title: shares(np.maximum(counts, 0.0)) for title, counts in self.counts.items()}
 
 
 def pair_cells(
     domain: Domain, pair: tuple[str, str], tables: Mapping[str, np.ndarray]
 ) -> PairCells:
-    """Gather a two-way marginal of several tables into cells that can be seen.
+    """Gather a two-way marginal of several tables into visible cells.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def pair_cells(
 
 
 def shares(counts: np.ndarray) -> np.ndarray:
-    """Return counts as fractions of their sum; zeros where that is not above zero."""
+    """Return counts as fractions of their sum; zeros unless the sum is positive."""
     total = counts.sum()
     fractions: np.ndarray = counts / total if total > 0 else np.zeros(counts.shape)
     return fractions

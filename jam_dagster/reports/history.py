@@ -1,7 +1,7 @@
-"""What the releases of earlier partitions spent their budget on, beside that of this one.
+"""The use of the budget by the releases of earlier partitions and of this one.
 
-It is all read from transcripts, which were paid for: where a partition measured on the private
-table, its public one could not say what the people had become.
+All of it comes from transcripts, which are paid for. A partition measures on the private table
+where its public table no longer describes the population.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _SOURCES = {
 
 @dataclass(frozen=True)
 class PartitionRelease:
-    """The release of one partition, as far as it may be told.
+    """The public facts of one partition's release.
 
     Parameters
     ----------
     partition, edition
-        Which.
+        Partition and edition of the release.
     transcript
-        What its mechanism did.
+        Transcript of its mechanism.
     """
 
     partition: str
@@ -64,7 +64,7 @@ class PartitionRelease:
 
     @property
     def uses(self) -> dict[str, float]:
-        """What share of the mechanism's rho went where; the shares add up to one."""
+        """The mechanism's rho by purpose, in shares that add up to one."""
         spent = Spending.of(self.transcript)
         shares = [
             self._share(rho)
@@ -92,28 +92,28 @@ def history_figures(history: Sequence[PartitionRelease]) -> dict[str, Figure]:
     Parameters
     ----------
     history
-        In the order of the partitions; nothing is drawn of fewer than two.
+        In the order of the partitions; fewer than two give no charts.
 
     Raises
     ------
     PrivacyLabelError
-        If one that may not leave is among others that may.
+        If it mixes a release that must not leave with others.
     """
     if len(history) < 2:
         return {}
     if len({one.transcript.releasable for one in history}) > 1:
         raise PrivacyLabelError(
-            "a history was given a release with seeded noise among others: leave it out."
+            "a history contains a release with seeded noise among others: leave it out."
         )
     last = history[-1]
     taken = " and which they took from public data" if len(_sources_of(history)) > 1 else ""
-    told = "; ".join(f"{one.partition} {one.measured:.0%}" for one in history[-6:])
+    recent = "; ".join(f"{one.partition} {one.measured:.0%}" for one in history[-6:])
     return {
         "budget": Figure(
             "Budget over partitions",
             live_chart(
                 budget_over_partitions(history),
-                f"Bar chart: share of the budget measured on the private table, {told}.",
+                f"Bar chart: share of the budget measured on the private table, {recent}.",
             ),
         ),
         "marginals": Figure(
@@ -129,7 +129,7 @@ def history_figures(history: Sequence[PartitionRelease]) -> dict[str, Figure]:
 
 
 def budget_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
-    """Plot what share of each partition's budget measured, selected, was lost, and was left."""
+    """Plot the shares of each partition's budget: measuring, selecting, lost, and not spent."""
     import altair as alt
 
     rows: list[dict[str, Any]] = []
@@ -167,13 +167,13 @@ def budget_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
 
 
 def _sources_of(history: Sequence[PartitionRelease]) -> dict[str, tuple[str, palette.Colour, str]]:
-    """Return where rounds may have measured, with what a plot shows for it."""
+    """Return the possible sources of measurements, with their marks in a plot."""
     chosen = any(chooses_source(one.transcript.mechanism) for one in history)
     return {source: shown for source, shown in _SOURCES.items() if chosen or source == "private"}
 
 
 def marginals_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
-    """Plot which marginals each partition measured, and where."""
+    """Plot the measured marginals of each partition, with their sources."""
     import altair as alt
 
     rows = [
@@ -183,7 +183,7 @@ def marginals_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
         for round_ in one.transcript.measurements
         if round_.source == source
     ]
-    # What was measured on private data most often comes first.
+    # Marginals with the most private measurements come first.
     private = _SOURCES["private"][0]
     counts: dict[str, list[int]] = {}
     for row in rows:

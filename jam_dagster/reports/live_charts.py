@@ -1,7 +1,7 @@
-"""Charts on pages: pictures that need no script, which a script on the page makes answer.
+"""Charts on pages: pictures without scripts, which the page's script makes interactive.
 
-The picture of a chart is an SVG in the page. Its description lies beside it as data; where scripts
-run, Vega-Lite, embedded once a page, draws it again with tooltips. Nothing is fetched, and Vega's
+The picture of a chart is an SVG in the page, with its specification as data. If scripts run,
+Vega-Lite, embedded once a page, draws it again with tooltips. The page fetches nothing, and Vega's
 expressions are interpreted, so the page's policy need not allow `eval`.
 """
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def live_chart(chart: Chart, alternative: str) -> Markup:
-    """Return a chart for a page, with what it shows for those who cannot see it.
+    """Return a chart for a page, with a text alternative.
 
     Parameters
     ----------
     chart
         The chart.
     alternative
-        What it shows, with its numbers.
+        The text alternative, with the chart's numbers.
     """
     from markupsafe import Markup
 
@@ -39,7 +39,7 @@ def live_chart(chart: Chart, alternative: str) -> Markup:
 
 
 def picture(chart: Chart, alternative: str) -> Markup:
-    """Return a chart for a page as a picture alone."""
+    """Return a chart for a page as a static picture."""
     from markupsafe import Markup
 
     text = svg(chart)
@@ -49,17 +49,17 @@ def picture(chart: Chart, alternative: str) -> Markup:
 
 
 def description(chart: Chart) -> dict[str, Any]:
-    """Return what a page's script draws a chart from, without the address of its grammar."""
+    """Return the specification of a chart for the page's script, without the schema's address."""
     spec = specification(chart)
     del spec["$schema"]
     return spec
 
 
 def data_block(value: object, name: str) -> Markup:
-    """Return data for the page's script; no browser runs it."""
+    """Return data for the page's script, in an element that browsers do not run."""
     from markupsafe import Markup
 
-    # Names in it are found again by what the page shows of them.
+    # The script finds names by their shown form.
     text = json.dumps(shown(value), separators=(",", ":"), sort_keys=True)
     # Data may hold "</script>".
     for character in "<>&":
@@ -69,7 +69,7 @@ def data_block(value: object, name: str) -> Markup:
 
 @functools.cache
 def page_script(*names: str) -> str:
-    """Return the one script of a page: Vega-Lite and what draws charts with it, then others.
+    """Return the script of a page: Vega-Lite, the code that draws charts, then other scripts.
 
     Parameters
     ----------
@@ -84,6 +84,6 @@ def page_script(*names: str) -> str:
     import vl_convert
 
     own = [script_text(name) for name in ("charts.js", *names)]
-    # Bundled as a module whose names are its own; here a function keeps them so.
+    # The bundle is a module with a scope of its own; a function keeps that scope here.
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return "\n".join([f"(() => {{{bundle}}})();", *own])

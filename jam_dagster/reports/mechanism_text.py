@@ -1,4 +1,4 @@
-"""What a mechanism did, in the words of a report."""
+"""Sentences of a report about a mechanism's run."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 
 
 def chooses_source(mechanism: str) -> bool:
-    """Whether a mechanism chooses to measure on the public table in place of the private one."""
+    """Return whether a mechanism chooses between the public and the private table."""
     found = known_classes().get(mechanism)
     return found is not None and found.chooses_source
 
 
-def told_picks(mechanism: str, picks: Mapping[str, int]) -> str:
-    """Tell how many rounds measured where; only how many, where they cannot choose."""
-    told = {origin: f"{number} {origin}" for origin, number in picks.items()}
+def picks_text(mechanism: str, picks: Mapping[str, int]) -> str:
+    """Return the number of rounds by source; only the total if the mechanism has no choice."""
+    numbers = {origin: f"{number} {origin}" for origin, number in picks.items()}
     if not chooses_source(mechanism):
-        told = {**told, "private": str(picks["private"])}
-        del told["public"]
-    *first, last = told.values()
+        numbers = {**numbers, "private": str(picks["private"])}
+        del numbers["public"]
+    *first, last = numbers.values()
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def told_rounds(transcript: Transcript) -> str:
-    """Tell what a round was, and why the last one was the last."""
+def rounds_text(transcript: Transcript) -> str:
+    """Describe the rounds, and why the run ended."""
     title = title_of(transcript.mechanism)
     ended = f"It ended with: {transcript.ended}."
     if chooses_source(transcript.mechanism):
@@ -39,49 +39,48 @@ def told_rounds(transcript: Transcript) -> str:
             f"refitted the model. {ended}"
         )
     chosen = (
-        " Where choosing it cost something, it was chosen with noise, as one about which the model "
-        "was wrong."
+        " Where the choice was charged, the mechanism chose with noise a marginal with a large "
+        "error of the model."
         if any(one.rho_select > 0 for one in transcript.rounds)
         else ""
     )
     public = (
-        " It learned from the public table besides, which costs nothing but may be biased."
+        " It also learned from the public table, which costs nothing but may be biased."
         if make_mechanism(transcript.mechanism).uses_public
         else ""
     )
     return (
         f"In each round the mechanism ({title}) measured a marginal of the private table, or a "
-        f"part of one, with noise, and fitted its model anew.{chosen}{public} {ended}"
+        f"part of one, with noise, and refitted its model.{chosen}{public} {ended}"
     )
 
 
-def told_unmeasured(mechanism: str) -> str:
-    """Tell what the model says of an attribute that was not measured on the private table."""
+def unmeasured_text(mechanism: str) -> str:
+    """Describe the model's answer for an attribute that was not measured on the private table."""
     if chooses_source(mechanism):
         return (
-            "Where an attribute was taken from the public table, the model follows that, or what "
-            "it knows of related attributes; of one that no round chose it knows nothing, and "
-            "spreads it evenly."
+            "If an attribute was taken from the public table, the model follows that table or "
+            "related attributes. If no round chose an attribute, the model spreads it evenly."
         )
     if make_mechanism(mechanism).uses_public:
         return (
-            "Where an attribute was not measured, the model says what the public table does, as "
-            "far as measurements of other attributes did not move it."
+            "If an attribute was not measured, the model follows the public table, as far as "
+            "measurements of other attributes did not move it."
         )
-    return "Of an attribute that was not measured the model knows nothing, and spreads it evenly."
+    return "If an attribute was not measured, the model spreads it evenly."
 
 
 def learned_from(transcript: Transcript, *, released: bool) -> str:
-    """Tell what a model was fitted to.
+    """Describe the inputs of a model's fit.
 
     Parameters
     ----------
     transcript
-        Of the run.
+        Transcript of the run.
     released
-        Whether what stands as the public table was released from the same dataset before.
+        Whether the public table is an earlier release of the same dataset.
     """
     if not make_mechanism(transcript.mechanism).uses_public:
         return "noisy answers from the private table"
-    public = "what had been released before" if released else "public data"
+    public = "an earlier release" if released else "public data"
     return f"noisy answers from the private table and to {public}"

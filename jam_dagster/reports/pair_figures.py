@@ -1,4 +1,4 @@
-"""Pairs of attributes on a report: heat maps of telling ones, numbers of all there is room for."""
+"""Pairs of attributes on a report: heat maps of the most informative ones, numbers of many."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 Pair = tuple[str, str]
 PairTables = Mapping[Pair, Mapping[str, np.ndarray]]
 
-# A pair of more cells than this is too fine to be read as a heat map.
+# A heat map of more cells is too fine to read.
 _LARGEST_PAIR = 4096
 _PAIRS_SHOWN = 4
-# Numbers of pairs that a page has room for: at most about 600 kB.
+# The most numbers of pairs on a page: at most about 600 kB.
 _NUMBERS_EMBEDDED = 150_000
 
 
@@ -41,13 +41,13 @@ class PairFigure:
     title
         The attributes.
     panels
-        One a table.
+        One panel a table.
     alternative
-        What they show together, for those who cannot see it.
+        The text alternative of all panels.
     caption
-        What to read from them.
+        The caption.
     place
-        Where the pair's numbers stand in `pair_numbers`; None where they are not on the page.
+        Index of the pair in `pair_numbers`; None if its numbers are not on the page.
     """
 
     title: str
@@ -63,17 +63,17 @@ def ranked_pairs(
     synthetic: MarginalSource,
     public: MarginalSource | None,
 ) -> dict[Pair, dict[str, np.ndarray]]:
-    """Return the two-way marginals of all tables, the pairs that tell most first.
+    """Return the two-way marginals of all tables, the most informative pairs first.
 
-    Pairs that were measured privately come first, since there the page can show all three tables;
-    among them, and among the others, those in which the synthetic and the public table differ most,
-    or without a public table those whose attributes hang together most.
+    Privately measured pairs come first, since the page can show all three tables for them. Within
+    both groups, pairs are ordered by the difference between the synthetic and the public table, or
+    without a public table by the dependence of the two attributes.
 
     Returns
     -------
     dict
-        By pair, counts by table: ``synthetic``, ``public`` where there is one, and ``released``
-        where it was measured.
+        By pair, counts by table: ``synthetic``, ``public`` if there is one, and ``released`` if it
+        was measured.
     """
     candidates = [
         pair
@@ -103,7 +103,7 @@ def ranked_pairs(
 
 
 def telling_pairs(pairs: Iterable[Pair]) -> list[Pair]:
-    """Choose the first pairs, no attribute more than twice."""
+    """Choose the first pairs, each attribute at most twice."""
     chosen: list[Pair] = []
     for pair in pairs:
         uses = [name for one in chosen for name in one]
@@ -117,7 +117,7 @@ def telling_pairs(pairs: Iterable[Pair]) -> list[Pair]:
 def two_way_figures(
     domain: Domain, transcript: Transcript, pairs: PairTables, embedded: Mapping[Pair, int]
 ) -> Iterator[PairFigure]:
-    """Draw the pairs that tell most.
+    """Draw the most informative pairs.
 
     Parameters
     ----------
@@ -126,9 +126,9 @@ def two_way_figures(
     transcript
         The released measurements.
     pairs
-        As `ranked_pairs` returns them.
+        Result of `ranked_pairs`.
     embedded
-        Where the numbers of pairs stand on the page.
+        Indices of the pairs with numbers on the page.
     """
     for pair in telling_pairs(pairs):
         tables = pairs[pair]
@@ -137,7 +137,7 @@ def two_way_figures(
             " with ".join(one)
             for one in itertools.product(*(domain.attribute(name).labels for name in pair))
         ]
-        told = {
+        frequent = {
             title: f"most frequent {most_frequent(np.maximum(counts, 0).ravel(), labels)}"
             for title, counts in tables.items()
         }
@@ -145,11 +145,11 @@ def two_way_figures(
         yield PairFigure(
             names,
             tuple(
-                Figure(title, picture(chart, f"Heat map of {names}, {title}: {told[title]}."))
+                Figure(title, picture(chart, f"Heat map of {names}, {title}: {frequent[title]}."))
                 for title, chart in panels.items()
             ),
             f"Heat maps of {names}. "
-            + "; ".join(f"{title}: {text}" for title, text in told.items())
+            + "; ".join(f"{title}: {text}" for title, text in frequent.items())
             + ".",
             distances(tables, released_marginal(transcript, pair), transcript.records),
             embedded.get(pair),
@@ -157,7 +157,7 @@ def two_way_figures(
 
 
 def pair_numbers(domain: Domain, transcript: Transcript, pairs: PairTables) -> dict[str, Any]:
-    """Return the numbers of as many pairs as a page has room for, the telling ones first.
+    """Return the numbers of as many pairs as a page has room for, the most informative first.
 
     Parameters
     ----------
@@ -166,22 +166,22 @@ def pair_numbers(domain: Domain, transcript: Transcript, pairs: PairTables) -> d
     transcript
         The released measurements.
     pairs
-        As `ranked_pairs` returns them.
+        Result of `ranked_pairs`.
 
     Returns
     -------
     dict
-        ``pairs`` has a list of names, their places in the domain, counts by table (row by row, of
-        gathered cells), what to read from them (``caption``), and for a released marginal the
+        ``pairs`` has a list of names, their indices in the domain, counts by table (row by row, of
+        gathered cells), the ``caption``, and for a released marginal the
         standard deviation of its noise in
-        one cell (``sigma``). ``axes`` are what pairs refer to by number: labels, and how many cells
-        each of them gathers. ``records`` is what the counts of each table are fractions of.
+        one cell (``sigma``). ``axes``, which pairs refer to by number, have labels and the number
+        of cells of each label. ``records`` is the total of each table's counts.
     """
     axes: dict[tuple[tuple[str, int], ...], int] = {}
-    told: list[dict[str, Any]] = []
+    described: list[dict[str, Any]] = []
     records: dict[str, float] = {"released": transcript.records}
     room = _NUMBERS_EMBEDDED
-    # Telling pairs are drawn with their numbers whatever is left for others.
+    # Drawn pairs always have their numbers, whatever room is left for others.
     order = dict.fromkeys([*telling_pairs(pairs), *pairs])
     for pair in order:
         cells = pair_cells(domain, pair, pairs[pair])
@@ -195,18 +195,18 @@ def pair_numbers(domain: Domain, transcript: Transcript, pairs: PairTables) -> d
             if title != "released"
         }
         places = [domain.positions[name] for name in pair]
-        told.append({"places": places, **_told(cells, axes, transcript, pairs[pair])})
+        described.append({"places": places, **_pair_record(cells, axes, transcript, pairs[pair])})
     return {
         "axes": [
             {"labels": [label for label, _ in axis], "sizes": [size for _, size in axis]}
             for axis in axes
         ],
         "records": records,
-        "pairs": told,
+        "pairs": described,
     }
 
 
-def _told(
+def _pair_record(
     cells: PairCells,
     axes: dict[tuple[tuple[str, int], ...], int],
     transcript: Transcript,
@@ -229,6 +229,6 @@ def _axis(groups: list[CellGroup]) -> tuple[tuple[str, int], ...]:
 
 
 def _plain(counts: np.ndarray) -> list[float]:
-    """Return counts row by row, whole ones as integers: they are shorter."""
+    """Return counts row by row, whole ones as integers, which are shorter."""
     rounded = [round(float(count), 1) for count in counts.ravel()]
     return [int(count) if count.is_integer() else count for count in rounded]

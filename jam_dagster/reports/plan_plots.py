@@ -20,7 +20,7 @@ class ErrorAtEpsilon:
     Parameters
     ----------
     epsilon
-        Of the whole release.
+        Epsilon of the whole release.
     error, standard_error
         The mean workload error over seeds, and the standard error of that mean.
     """
@@ -33,7 +33,7 @@ class ErrorAtEpsilon:
 def error_against_epsilon(
     points: Sequence[ErrorAtEpsilon], public_error: float, asked: float
 ) -> Chart:
-    """Plot the error of synthetic tables against epsilon, with the public half's own to beat.
+    """Plot the error of synthetic tables against epsilon, with the public half's own error.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def error_against_epsilon(
     public_error
         The mean error of the half that plays the public table.
     asked
-        The epsilon that the release asks for.
+        The requested epsilon of the release.
     """
     import altair as alt
 
@@ -76,7 +76,7 @@ def error_against_epsilon(
     )
     level = chart_of([{"error": public_error}]).encode(y=y)
     rule = level.mark_rule(strokeDash=[6, 4], size=1.5, color=palette.PUBLIC.light)
-    # Below the line at the left, where the noise is largest and no curve comes.
+    # Below the line at the left, where noise is largest and keeps the curve away.
     label = level.mark_text(
         align="left", baseline="top", dx=4, dy=4, color=palette.INK.light
     ).encode(x=alt.value(0), text=alt.value(f"public half itself: {public_error:.3g}"))
@@ -87,8 +87,8 @@ def error_against_epsilon(
             title=alt.Title(
                 "Simulated error against epsilon",
                 subtitle=[
-                    "the public table split in two plays both parts: its real bias is not in it",
-                    "bars: one standard error over seeds; ring: the epsilon asked for",
+                    "two halves of the public table play both parts: its real bias is not shown",
+                    "bars: one standard error over seeds; ring: the requested epsilon",
                 ],
                 subtitleColor=palette.MUTED.light,
             ),

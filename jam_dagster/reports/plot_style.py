@@ -1,4 +1,4 @@
-"""How plots look, and how they are rendered without a browser or a network."""
+"""The style of plots, and their rendering without a browser or a network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif
 
 
 def svg(chart: Chart, *, background: str = "transparent") -> str:
-    """Render a chart as one ``<svg>`` element; a file of its own needs a background."""
+    """Render a chart as one ``<svg>`` element; a separate file needs a background."""
     import vl_convert
 
     made: str = vl_convert.vegalite_to_svg(specification(chart, background), _grammar())
@@ -25,9 +25,9 @@ def svg(chart: Chart, *, background: str = "transparent") -> str:
 
 
 def png(chart: Chart) -> bytes:
-    """Render a chart as PNG on white ground, larger than it is for sharp displays.
+    """Render a chart as PNG on a white background, enlarged for sharp displays.
 
-    Not twice as large: a window of Dagster's UI would cut it off.
+    The factor is below two: a window of Dagster's UI would crop a larger picture.
     """
     import vl_convert
 
@@ -36,30 +36,30 @@ def png(chart: Chart) -> bytes:
 
 
 def specification(chart: Chart, background: str = "transparent") -> dict[str, Any]:
-    """Return the Vega-Lite specification of a chart, with what is unseen in its texts shown.
+    """Return the Vega-Lite specification of a chart, with visible control characters in its texts.
 
-    A control character in a text ends the whole process of who draws it.
+    A raw control character in a text crashes the process that draws it.
     """
     spec: dict[str, Any] = shown(chart.properties(background=background).to_dict())
     return spec
 
 
 def _grammar() -> str:
-    """Return the version of Vega-Lite that charts are made for, as its renderer names it."""
+    """Return the version of Vega-Lite in the renderer's form."""
     import altair as alt
 
     return ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
 
 def chart_of(rows: Sequence[dict[str, Any]]) -> alt.Chart:
-    """Start a chart of rows that are already what it shows."""
+    """Start a chart of prepared rows."""
     import altair as alt
 
     return alt.Chart(alt.InlineData(values=list(rows)))
 
 
 def styled(chart: Any) -> Chart:
-    """Give a chart the look that all of them share."""
+    """Apply the common style to a chart."""
     ink, muted, grid = palette.INK.light, palette.MUTED.light, palette.GRID.light
     look: Chart = (
         chart.configure(font=_FONT, padding=4, aria=False)

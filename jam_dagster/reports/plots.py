@@ -1,7 +1,7 @@
 """Plots of a release, as Vega-Lite charts; `svg` and `png` render them.
 
-Charts show public tables, synthetic tables and released measurements, so they may leave. Only
-`error_by_marginal` shows exact statistics of private data and may not.
+Charts show public tables, synthetic tables and released measurements, so they may be released. Only
+`error_by_marginal` shows exact statistics of private data, and must not be.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ KIND_NAMES = {
     "unsupported": "not measured",
     "none": "never a candidate or part of one",
 }
-"""What a bound on a marginal's error rests on, in words."""
+"""The basis of a bound on a marginal's error, in words."""
 
 _KIND_LOOKS = {
     "supported": (palette.SYNTHETIC, "circle"),
@@ -66,7 +66,7 @@ _USES = {
 
 
 def budget_over_rounds(transcript: Transcript) -> Chart:
-    """Plot what was spent up to each round, and on what, under the budget.
+    """Plot the rho spent up to each round by purpose, under the budget.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def budget_over_rounds(transcript: Transcript) -> Chart:
 
 
 def choices_per_round(transcript: Transcript) -> Chart:
-    """Plot which marginal each round chose, and where it was measured or that it was lost.
+    """Plot each round's marginal, with its source or its loss.
 
     Parameters
     ----------
@@ -168,8 +168,8 @@ def choices_per_round(transcript: Transcript) -> Chart:
 def error_by_marginal(error: WorkloadErrors) -> Chart:
     """Plot every marginal's error in the synthetic against that in the public table.
 
-    Where there is no public table, against that of independent attributes. Restricted: the errors
-    are exact statistics of private data.
+    Without a public table, independent attributes take its place. Restricted: the errors are exact
+    statistics of private data.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def error_by_marginal(error: WorkloadErrors) -> Chart:
 
 
 def bound_by_marginal(bounds: ErrorBounds) -> Chart:
-    """Plot how wrong each marginal can be, the tightest bound first.
+    """Plot the error bound of each marginal, the tightest first.
 
     Parameters
     ----------

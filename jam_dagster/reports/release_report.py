@@ -1,4 +1,4 @@
-"""The release report: one page that says what was made, what it cost and how good it is."""
+"""The release report: one page on a release's result, cost and quality."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from jam_dagster.reports.budget_over_rounds import Spending
 from jam_dagster.reports.mechanism_text import (
     chooses_source,
     learned_from,
-    told_rounds,
-    told_unmeasured,
+    rounds_text,
+    unmeasured_text,
 )
 from jam_dagster.tables.codes.public import PublicTables
 from jam_dagster.tables.domain.attributes import NumericAttribute
@@ -38,34 +38,34 @@ _VALUES_SHOWN = 12
 
 @dataclass(frozen=True)
 class ReleaseFacts:
-    """What a report needs to know beside the data.
+    """The facts of a report other than the data.
 
     Parameters
     ----------
     release
         The release's name.
     dataset
-        The protected dataset whose budget pays, as people know it.
+        The protected dataset that pays, by its name for readers.
     epsilon, delta
         The guarantee of the whole release.
     reserved
         Rho by share, such as ``{"mechanism": 0.014, "evaluation": 0.0007}``.
     partition, edition
-        Which of the release's tables this is.
+        Partition and edition of the table.
     public_source
-        Where the public table came from, without credentials. Where the private one lies is no
-        reader's business.
+        Origin of the public table, without credentials. The place of the private table is not
+        shown.
     public_released
-        Whether what stands as the public table was released from the same dataset before.
+        Whether the public table is an earlier release of the same dataset.
     made
-        When.
+        When the release was made.
     remaining_epsilon
-        What the dataset's budget can still grant after this release, as epsilon at the budget's
-        delta; None where no ledger keeps it.
+        The remaining budget of the dataset after this release, as epsilon at the budget's delta;
+        None without a ledger.
     remarks
-        Warnings about how the release was configured.
+        Warnings about the release's configuration.
     run
-        Digest of the mechanism's run, by which the page is known to be of it; may be empty.
+        Digest of the mechanism's run, which identifies the page; may be empty.
     """
 
     release: str
@@ -86,8 +86,8 @@ class ReleaseFacts:
 _RUN = re.compile(r'<meta name="jam-run" content="([0-9a-f]*)">')
 
 
-def run_told(page: str) -> str | None:
-    """Return the `ReleaseFacts.run` of a page that `render_report` made; None where it has none."""
+def run_of_page(page: str) -> str | None:
+    """Return the `ReleaseFacts.run` of a page of `render_report`, or None."""
     found = _RUN.search(page)
     return found[1] if found else None
 
@@ -105,10 +105,9 @@ def render_report(
     history: Sequence[PartitionRelease] = (),
     restricted: bool = False,
 ) -> str:
-    """Render the report as one HTML page that needs nothing else: no network, and no script.
+    """Render the report as one HTML page without network; it works without scripts.
 
-    Where scripts run, its own makes charts answer to the pointer and lets readers choose what to
-    compare.
+    If scripts run, the page's own script adds tooltips and lets readers choose pairs to compare.
 
     Parameters
     ----------
@@ -117,20 +116,20 @@ def render_report(
     domain
         The domain of all tables.
     transcript
-        What the mechanism did.
+        The mechanism's transcript.
     synthetic, public
-        The tables to compare, encoded; None where there is no public one.
+        The tables to compare, encoded; None without a public one.
     checks
-        Results of the expectations, and of any other check worth telling.
+        Results of the expectations, and of any other check to show.
     error
-        The workload error; None where it was not measured or must not be told here.
+        The workload error; None if it was not measured or must not be shown here.
     bounds
-        How wrong the synthetic table can be, marginal by marginal, by what was released; None
-        where the mechanism does not tell.
+        Error bounds of the synthetic table by marginal, from released results; None if the
+        mechanism gives none.
     history
         The releases of earlier partitions and of this one, in their order.
     restricted
-        Whether to make the restricted edition, which tells exact errors marginal by marginal.
+        Whether to render the restricted edition, with exact errors by marginal.
 
     Returns
     -------
@@ -140,20 +139,20 @@ def render_report(
     Raises
     ------
     PrivacyLabelError
-        If the edition that may leave is given exact errors.
+        If the releasable edition receives exact errors.
     InputError
-        If the restricted edition is given none.
+        If the restricted edition receives none.
     """
     if error is not None and error.restricted and not restricted:
         raise PrivacyLabelError(
-            "the report that may leave was given exact errors of private data: leave the error "
-            "out, or render the restricted edition."
+            "the releasable report received exact errors of private data: leave the error out, or "
+            "render the restricted edition."
         )
     if restricted and (error is None or not error.restricted):
         raise InputError(
-            "the restricted edition tells exact errors: evaluate in mode 'exact' to have them."
+            "the restricted edition needs exact errors: evaluate in mode 'exact' to get them."
         )
-    # Rendering needs altair's and jinja2's imports, which those who only name a report do not.
+    # Only rendering needs altair and jinja2.
     from jam_dagster import __version__
     from jam_dagster.reports import history as release_history
     from jam_dagster.reports import pair_figures, plots, report_figures
@@ -182,13 +181,13 @@ def render_report(
         attributes=[_described(attribute) for attribute in domain.attributes],
         impossible=[one.describe(domain) for one in domain.impossible],
         rounds=report_figures.round_figures(transcript),
-        told_rounds=told_rounds(transcript),
-        told_unmeasured=told_unmeasured(transcript.mechanism),
+        rounds_text=rounds_text(transcript),
+        unmeasured_text=unmeasured_text(transcript.mechanism),
         learned_from=learned_from(transcript, released=facts.public_released),
         chooses_source=chooses_source(transcript.mechanism),
         history=history,
         history_figures=history_figures,
-        # What the page takes from other releases, the guarantee of this one does not cover.
+        # The guarantee of this release does not cover content from other releases.
         earlier=bool(history_figures) or facts.public_released,
         one_way=list(report_figures.one_way_figures(domain, transcript, synthetic, public)),
         two_way=list(pair_figures.two_way_figures(domain, transcript, pairs, embedded)),
@@ -203,53 +202,53 @@ def render_report(
         bounds=bounds,
         bound_rows=_bound_rows(bounds) if bounds else [],
         bound_figure=report_figures.bound_figure(bounds) if bounds else None,
-        public_records=None if public is None else _told_records(public),
+        public_records=None if public is None else _records_text(public),
         synthetic_records=synthetic.records,
         script=page_script("compare.js", "sorting.js"),
     )
 
 
 def _banners(domain: Domain, transcript: Transcript, *, restricted: bool) -> list[tuple[str, str]]:
-    """Return title and text of what the reader has to know first."""
+    """Return title and text of the warning at the top of the page."""
     banners = []
     if restricted:
         banners.append(
             (
                 "Restricted: exact statistics of private data",
                 "The errors on this page were computed from the private table without noise. "
-                "Nobody may see them who may not see statistics of that table.",
+                "Only readers who may see statistics of that table may see them.",
             )
         )
     if not transcript.releasable:
         banners.append(
             (
                 "Not releasable: made with seeded noise",
-                f"The noise ({transcript.noise}) is that of research: whoever knows or guesses its "
-                "seed can take it off again. Neither the table nor this page may leave.",
+                f"The noise ({transcript.noise}) is for research: anyone who knows or guesses its "
+                "seed can remove it. Neither the table nor this page may be released.",
             )
         )
     if domain.restricted:
         banners.append(
             (
                 "Not releasable: the domain was read from the private table",
-                "Its values and bounds are exact facts about private records, which no budget "
-                "paid for. Declare the domain, or draft it from public data.",
+                "Its values and bounds are exact facts about private records, without a "
+                "charge. Declare the domain, or draft it from public data.",
             )
         )
     return banners
 
 
 def _guarantee(facts: ReleaseFacts, neighbours: Neighbours) -> dict[str, Any]:
-    """Put (epsilon, delta) and whom it protects into words and numbers that people can weigh."""
+    """Explain (epsilon, delta) and the protected unit in words and intuitive numbers."""
     factor = math.exp(min(facts.epsilon, 700.0))
     rows = neighbours.max_rows
-    whose = "the record of any one person" if rows == 1 else "all rows of any one person"
+    its_rows = "the record of any one person" if rows == 1 else "all rows of any one person"
     if neighbours.relation == "replace_one":
         by = "any other" if rows == 1 else "those of any other person"
-        change = f"Replace {whose} in the private table by {by}"
+        change = f"Replace {its_rows} in the private table by {by}"
         knows = "takes two versions of what this person has there to be equally likely"
     else:
-        change = f"Take {whose} out of the private table, or add another person's"
+        change = f"Take {its_rows} out of the private table, or add another person's"
         knows = "takes it to be as likely that this person is in the table as not"
     return {
         "change": change,
@@ -263,7 +262,7 @@ def _guarantee(facts: ReleaseFacts, neighbours: Neighbours) -> dict[str, Any]:
 def _budget(
     facts: ReleaseFacts, transcript: Transcript, error: WorkloadErrors | None
 ) -> dict[str, Any]:
-    """Tell where the release's rho went; the parts add up to what was reserved."""
+    """Return the use of the release's rho; the parts add up to the reservation."""
     reserved = math.fsum(facts.reserved.values())
     of_run = Spending.of(transcript)
     evaluating = 0.0 if error is None else error.rho
@@ -276,7 +275,7 @@ def _budget(
     ]
     spent = transcript.rho_spent + evaluating
     parts.append(("Not spent, returned to the budget", max(0.0, reserved - spent), "returned"))
-    # What is less than a rounding error of the whole is none.
+    # A part below the rounding error of the whole counts as zero.
     shown = [(name, rho, kind) for name, rho, kind in parts if rho > 1e-9 * reserved]
     return {
         "reserved": reserved,
@@ -294,12 +293,12 @@ def _budget(
     }
 
 
-def _told_records(public: MarginalSource) -> str:
-    """Tell how many records the public table has, or each of several."""
+def _records_text(public: MarginalSource) -> str:
+    """Return the number of records of the public table, or of each of several, in words."""
     if not isinstance(public, PublicTables):
         return f"{public.records:,} records"
-    told = (f"{name} {table.records:,}".strip() for name, table in public.tables.items())
-    return f"{', '.join(told)} records"
+    numbers = (f"{name} {table.records:,}".strip() for name, table in public.tables.items())
+    return f"{', '.join(numbers)} records"
 
 
 def _bound_rows(bounds: ErrorBounds) -> list[dict[str, Any]]:

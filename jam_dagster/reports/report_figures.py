@@ -35,11 +35,11 @@ class Figure:
     Parameters
     ----------
     title
-        What it shows.
+        Title of the figure.
     chart
-        The chart, made by `live_chart` or `picture`.
+        The chart, from `live_chart` or `picture`.
     caption
-        What to read from it.
+        The caption.
     """
 
     title: str
@@ -54,19 +54,19 @@ class DistributionFigure(Figure):
     Parameters
     ----------
     cells
-        The numbers that the chart shows.
+        The numbers in the chart.
     """
 
     cells: Sequence[CellShares] = ()
 
 
 def round_figures(transcript: Transcript) -> dict[str, Figure]:
-    """Draw what was spent (``budget``) and what was chosen (``choices``), round by round."""
+    """Draw the spent rho (``budget``) and the choices (``choices``) by round."""
     if not transcript.rounds:
         return {}
     picks = transcript.picks
     taken = f", {picks['public']} took public data" if chooses_source(transcript.mechanism) else ""
-    taken += f", {picks['lost']} lost what they had paid for" if "lost" in picks else ""
+    taken += f", {picks['lost']} lost a paid draw" if "lost" in picks else ""
     return {
         "budget": Figure(
             "Budget over rounds",
@@ -106,17 +106,17 @@ def error_figure(error: WorkloadErrors) -> Figure:
 
 
 def bound_figure(bounds: ErrorBounds) -> Figure:
-    """Draw how wrong each marginal can be."""
+    """Draw the error bound of each marginal."""
     fractions = bounds.fractions()
     of_kind: dict[str, list[float]] = {}
     for one in bounds.bounds:
         of_kind.setdefault(plots.KIND_NAMES[one.kind], []).append(fractions[one.clique])
-    told = "; ".join(
+    kinds = "; ".join(
         f"{len(of_kind[name])} {name}, the middle one wrong by at most {median(of_kind[name]):.3f}"
         for name in plots.KIND_NAMES.values()
         if name in of_kind
     )
-    caption = f"Marginals: {told}."
+    caption = f"Marginals: {kinds}."
     return Figure(
         "How wrong each marginal can be",
         live_chart(plots.bound_by_marginal(bounds), f"Scatter plot. {caption}"),
@@ -157,21 +157,25 @@ def one_way_figures(
 def distances(
     tables: Mapping[str, np.ndarray], released: ReleasedMarginal | None, records: int
 ) -> str:
-    """Tell how far the synthetic table is from the others."""
-    told = []
+    """Return the distances of the synthetic table from the others, in words."""
+    distances = []
     if "public" in tables:
-        told.append(f"{l1_distance(tables['synthetic'], tables['public']):.3f} to public")
+        distances.append(f"{l1_distance(tables['synthetic'], tables['public']):.3f} to public")
     caption = "L1 distance of the synthetic table: "
     if released is None:
-        return f"{caption}{told[0]}; not measured privately." if told else "Not measured privately."
+        return (
+            f"{caption}{distances[0]}; not measured privately."
+            if distances
+            else "Not measured privately."
+        )
     synthetic = tables["synthetic"]
     to_released = np.abs(synthetic / synthetic.sum() - released.counts / records).sum()
     rounds = ", ".join(str(one + 1) for one in released.rounds)
-    told.append(
+    distances.append(
         f"{to_released:.3f} to released (round {rounds}, noise of {released.sigma:,.0f} records a "
         "cell)"
     )
-    return f"{caption}{', '.join(told)}."
+    return f"{caption}{', '.join(distances)}."
 
 
 def l1_distance(first: np.ndarray, second: np.ndarray) -> float:
@@ -180,7 +184,7 @@ def l1_distance(first: np.ndarray, second: np.ndarray) -> float:
 
 
 def most_frequent(counts: np.ndarray, labels: Sequence[str]) -> str:
-    """Name the cells that hold most, with their shares."""
+    """Name the most frequent cells, with their shares."""
     shares = counts / max(1, counts.sum())
     order = np.argsort(-shares, kind="stable")[:_NAMED_IN_ALT]
     return ", ".join(f"{labels[code]} ({shares[code]:.0%})" for code in order)

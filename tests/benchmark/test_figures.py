@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from jam_dagster.benchmark import figures, read_frame, write_figures
-from jam_dagster.benchmark.line_styles import Look
+from jam_dagster.benchmark.line_styles import LineStyles
 from jam_dagster.benchmark.measures import main_runs, means, sweep
 from jam_dagster.benchmark.page import failures
 from jam_dagster.benchmark.public_figures import (
@@ -186,7 +186,7 @@ def test_what_no_mixture_reaches_is_seen_in_every_panel(bound: float) -> None:
     runs = peers({("s", "pmw_pub"): 0.376, ("s", "aim"): 1.7, ("s", "best_mixture"): bound})
     frame = pd.DataFrame(runs)
 
-    figure = best_mixture_figure(frame, Look.of([("PMW^Pub", "pmw_pub"), ("AIM", "aim")]))
+    figure = best_mixture_figure(frame, LineStyles.of([("PMW^Pub", "pmw_pub"), ("AIM", "aim")]))
 
     assert figure is not None
     scales = axes(figure.chart.to_dict(), "y", {"bound", "error_mean"})
@@ -237,9 +237,9 @@ SHARED = {
 def test_error_by_public_table_has_the_splits_of_one_private_table() -> None:
     other = {("other", name): error for (split, name), error in SHARED.items() if split == "bad"}
     frame = pd.DataFrame(peers({**SHARED, **other, ("other", "true_one_ways"): 0.35}))
-    look = Look.of([("AIM", "aim"), ("JAM-PGM", "jam_pgm")])
+    styles = LineStyles.of([("AIM", "aim"), ("JAM-PGM", "jam_pgm")])
 
-    figure = public_table_figure(frame, look)
+    figure = public_table_figure(frame, styles)
 
     assert sharing(frame) == [["good", "bad"]]
     assert figure is not None
@@ -278,7 +278,9 @@ def test_splits_that_differ_in_more_than_the_public_table_are_not_joined(
     frame = pd.DataFrame(rows)
 
     assert sharing(frame) == []
-    assert public_table_figure(frame, Look.of([("AIM", "aim"), ("JAM-PGM", "jam_pgm")])) is None
+    assert (
+        public_table_figure(frame, LineStyles.of([("AIM", "aim"), ("JAM-PGM", "jam_pgm")])) is None
+    )
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from jam_dagster.benchmark.line_styles import Line, Look
+from jam_dagster.benchmark.line_styles import Line, LineStyles
 from jam_dagster.common import palette
 from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.mechanisms.registry import title_of
@@ -17,7 +17,7 @@ GROUNDS = ("#ffffff", "#14181d")
 
 
 def looks(*more: tuple[str, str]) -> dict[str, Line]:
-    return {one.title: one for one in Look.of([*PLAIN, *more]).lines}
+    return {one.title: one for one in LineStyles.of([*PLAIN, *more]).lines}
 
 
 def linear(colour: str) -> list[float]:
@@ -57,7 +57,7 @@ def test_labels_look_like_no_other_line() -> None:
     held = looks(*more)
 
     assert len({(one.colour, one.shape, one.public) for one in held.values()}) == len(held)
-    # What mechanisms look like under their own names stays, and their labels have their colours.
+    # What mechanisms styles like under their own names stays, and their labels have their colours.
     assert {title: held[title] for title, _ in PLAIN} == looks()
     assert held["aim 0"].colour == held["AIM"].colour
 
@@ -73,7 +73,7 @@ def test_colours_are_seen_on_both_grounds(ground: str) -> None:
 
 
 def test_a_look_is_the_same_whoever_else_is_there() -> None:
-    (alone,) = Look.of([("AIM", "aim")]).lines
+    (alone,) = LineStyles.of([("AIM", "aim")]).lines
 
     assert alone == looks(("small", "aim"))["AIM"]
-    assert Look.of([*PLAIN]).of_titles(["AIM"]).lines == (alone,)
+    assert LineStyles.of([*PLAIN]).of_titles(["AIM"]).lines == (alone,)

@@ -139,7 +139,7 @@ def test_a_run_waits_for_memory(runner: Runner, monkeypatch: pytest.MonkeyPatch)
 
 def test_what_was_killed_runs_alone(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "available_memory_mb", lambda: 1e6)
-    killed = "its process was killed by signal 9, for which want of memory is the usual reason"
+    killed = "its process was killed by signal 9, usually for lack of memory"
     runner.results.add({**ROW, "status": "failed", "message": killed, "peak_memory_mb": 700.0})
 
     assert runner._fits(JAM, [under_way(JAM, 1000.0)])

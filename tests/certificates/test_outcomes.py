@@ -292,7 +292,7 @@ def test_a_choice_that_there_is_not_is_refused(
     made.move_in(monkeypatch)
     again = run_cli(*synthesize(*RELEASE, *NOISY, *MWEM))
     assert again.exit_code != 0
-    assert "chooses a candidate that there is not" in again.output
+    assert "chooses a candidate that does not exist" in again.output
 
 
 def test_a_changed_transcript_is_not_certified(
@@ -304,7 +304,7 @@ def test_a_changed_transcript_is_not_certified(
     made.move_in(monkeypatch)
     again = run_cli(*synthesize(*RELEASE, *NOISY, *MWEM))
     assert isinstance(again.exception, SystemExit | LedgerIntegrityError)
-    assert "nothing is certified" in " ".join(again.output.split())
+    assert "no certificate was issued" in " ".join(again.output.split())
     assert [one for one in made.ledger.events() if one.kind == Kind.CERTIFIED] == [
         one for one in before if one.kind == Kind.CERTIFIED
     ]

@@ -144,7 +144,7 @@ def test_a_changed_byte_in_a_file_is_noticed(made: Released, name: str) -> None:
 def test_a_missing_file_is_named(made: Released) -> None:
     (made.folder / "model" / "potentials.npz").unlink()
     found = {one.name: one for one in verify(made.folder)}
-    assert "bring it back" in found["file: potentials"].message
+    assert "restore it, or give its new place" in found["file: potentials"].message
     assert not found["the model, refitted"].passed
     assert found["the draws"].passed
 

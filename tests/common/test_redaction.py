@@ -35,7 +35,7 @@ def test_an_unexpected_error_loses_its_message_and_its_chain():
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
     # Which error it was, and where, can depend on a value as well.
-    assert str(caught.value).startswith("reading the table failed; how is withheld")
+    assert str(caught.value).startswith("reading the table failed; the cause is withheld")
     assert "ValueError" not in str(caught.value)
     assert __file__ not in str(caught.value)
 

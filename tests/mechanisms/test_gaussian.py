@@ -158,7 +158,7 @@ def test_what_was_not_measured_is_not_answered(domain, private):
 def test_it_samples_nothing_and_says_where_its_place_is(private, workload):
     assert not Gaussian.samples
     model = run(private, workload, 1.0, SeededNoise(0))[0].model
-    with pytest.raises(InputError, match=r"no synthetic table.*library and the benchmark"):
+    with pytest.raises(InputError, match=r"no synthetic table.*Python and in the benchmark"):
         model.sample(10, np.random.default_rng(0))
 
 

@@ -85,7 +85,7 @@ def test_a_name_that_is_taken_is_refused_with_both_packages(tmp_path: Path) -> N
         assert make_mechanism("mst").name == "mst"
         listed = run_cli("mechanisms")
         assert listed.exit_code == 0
-        assert "Left out: The mechanism aim is one of the package jam-dagster" in listed.stderr
+        assert "Left out: Two packages provide the mechanism aim: jam-dagster" in listed.stderr
     assert make_mechanism("aim").name == "aim"
 
 
@@ -104,7 +104,7 @@ def test_two_other_packages_may_not_share_a_name_either(tmp_path: Path) -> None:
         ("import nothing_of_that_name", "ModuleNotFoundError: No module named 'nothing_of_that"),
         ("raise SystemError('broken')", "SystemError: broken"),
         ("", "AttributeError: module .* has no attribute 'Halves'"),
-        ("Halves = 3", "is no dataclass of settings"),
+        ("Halves = 3", "is not a dataclass of settings"),
         (HALVES.replace('"halves"', '"thirds"'), "has the name 'thirds'"),
         (HALVES.replace("    page: ClassVar", "    leaf: ClassVar").replace(
             "(Independent)", ""), "lacks .*page.*uses_public"),
@@ -137,7 +137,7 @@ def test_a_name_must_do_for_assets_and_files(tmp_path: Path) -> None:
 
 
 def test_an_unknown_mechanism_may_be_one_that_is_not_installed() -> None:
-    with pytest.raises(SpecificationError, match="another package brings is known once that is"):
+    with pytest.raises(SpecificationError, match="of another package, install the package"):
         make_mechanism("halves")
 
 

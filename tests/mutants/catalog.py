@@ -15,7 +15,8 @@ HELD = "jam_dagster/certificates/held.py"
 IDENTITY = "jam_dagster/pipeline/storage/identity.py"
 INGESTION = "jam_dagster/pipeline/assets/ingestion.py"
 LEDGER_FILE = "jam_dagster/privacy/ledger/sqlite.py"
-LEDGER = "jam_dagster/privacy/ledger/ledger.py"
+LEDGER_OFFICER = "jam_dagster/privacy/ledger/officer.py"
+LEDGER_RUNS = "jam_dagster/privacy/ledger/runs.py"
 LEDGER_POLICY = "tests/privacy/ledger/test_policy.py"
 LEDGER_FAILURES = "tests/privacy/ledger/test_failures.py"
 LEDGER_NAMES = "tests/privacy/ledger/test_names.py"
@@ -551,15 +552,15 @@ MUTANTS = (
         "refund-of-what-was-spent",
         "closing returns the whole reservation",
         RELEASE,
-        "write(connection, Kind.RETURNED, key, share, state, units=state.left, **said)",
-        "write(connection, Kind.RETURNED, key, share, state, units=state.reserved, **said)",
+        "write(connection, Kind.RETURNED, key, share, state, units=state.left, **details)",
+        "write(connection, Kind.RETURNED, key, share, state, units=state.reserved, **details)",
         ("tests/privacy/ledger/test_ledger.py",),
     ),
     Mutant(
         "shares-in-one-purse",
         "the mechanism can spend the evaluation's share",
         RELEASE,
-        "reserved=said[0].units,",
+        "reserved=lines[0].units,",
         "reserved=sum(one[0].units for one in by_share.values()),",
         ("tests/privacy/ledger/test_ledger.py",),
     ),
@@ -575,7 +576,7 @@ MUTANTS = (
         "budget-not-checked",
         "a release is reserved beyond what its dataset has left",
         RESERVATIONS,
-        "    if asked <= left:\n",
+        "    if requested <= left:\n",
         "    if True:\n",
         ("tests/privacy/ledger/test_ledger.py",),
     ),
@@ -703,8 +704,8 @@ MUTANTS = (
         "preview-of-private-rows",
         "rows of the private table in the event log",
         INGESTION,
-        'metadata: dict[str, Any] = {"source": source.describe()}',
-        'metadata = {"source": source.describe(), "preview": preview(table)}',
+        "_records_metadata(graph, source, domain))\n        return table",
+        '{"preview": preview(table)})\n        return table',
         ("tests/pipeline/test_leak_canary.py::test_failure_leaks_nothing", *QUICK),
     ),
     Mutant(
@@ -719,9 +720,10 @@ MUTANTS = (
         "private-row-count",
         "the number of rows in the event log before a draw is paid",
         INGESTION,
-        '        metadata: dict[str, Any] = {"source": source.describe()}\n        if domain',
-        '        metadata = {"source": source.describe(), "dagster/row_count": len(table)}\n'
-        "        if domain",
+        "        context.add_output_metadata(metadata)\n        return encoded\n\n"
+        "    return private_discretized",
+        '        context.add_output_metadata({"dagster/row_count": encoded.records})\n'
+        "        return encoded\n\n    return private_discretized",
         (f"{OPENING}::test_no_number_of_rows_is_shown_before_a_draw_is_paid",),
     ),
     Mutant(
@@ -784,8 +786,8 @@ MUTANTS = (
         "period-as-told",
         "a certificate may name any period, in which nothing was spent",
         "jam_dagster/certificates/ledger_faults.py",
-        "period = said if said in possible else possible[0]",
-        "period = said",
+        "period = stated if stated in possible else possible[0]",
+        "period = stated",
         ("tests/certificates/test_policies.py", *QUICK),
     ),
     Mutant(
@@ -1028,7 +1030,7 @@ MUTANTS = (
     Mutant(
         "clock-taken-at-its-word",
         "a clock that is set back finds the budget of an earlier period",
-        LEDGER,
+        LEDGER_RUNS,
         "if late and not opening.there:",
         "if False:",
         (f"{LEDGER_POLICY}::test_a_clock_set_back_finds_no_budget_of_an_earlier_period",),
@@ -1044,7 +1046,7 @@ MUTANTS = (
     Mutant(
         "time-put-right-by-a-machine",
         "a configured budget's first grant sets the ledger's time back",
-        LEDGER,
+        LEDGER_OFFICER,
         "put_right = bool(late and reason and before is not None)",
         "put_right = bool(late and reason)",
         (f"{LEDGER_POLICY}::test_a_grant_without_a_reason_does_not_put_the_time_right",),
@@ -1513,8 +1515,8 @@ MUTANTS = (
         "public-measurements-as-told",
         "private counts pass for counts of the public table",
         "jam_dagster/certificates/public_faults.py",
-        "told = done.measurement.values",
-        "told = counts",
+        "recorded = done.measurement.values",
+        "recorded = counts",
         (INVENTED, "-k", "public"),
     ),
     Mutant(
@@ -1569,8 +1571,8 @@ MUTANTS = (
         "fault-told-by-its-type",
         "an unexpected error is named by its type, which depends on values",
         "jam_dagster/common/redaction.py",
-        'f"{self.what} failed; how',
-        'f"{self.what} failed with {type(error)}; how',
+        'f"{self.what} failed; the cause',
+        'f"{self.what} failed with {type(error)}; the cause',
         ("tests/common/test_redaction.py",),
     ),
     Mutant(
@@ -1592,7 +1594,7 @@ MUTANTS = (
     Mutant(
         "failures-that-end-well",
         "an attempt ends well whether it failed or not",
-        LEDGER,
+        LEDGER_RUNS,
         "        yield attempt.attempt\n"
         "        with self._backend.writing() as connection:\n"
         "            end_attempt(connection, attempt, at=ledger_time(connection, self._clock))\n",
@@ -1664,8 +1666,8 @@ MUTANTS = (
         "nothing-in-place-of-what-does-not-fit",
         "a release goes on without the rows of a table that does not fit",
         "jam_dagster/pipeline/assets/opening.py",
-        "    check_fits(codes)\n    return codes",
-        "    return codes",
+        "    check_fits(codes)\n",
+        "",
         (f"{OPENING}::test_a_step_that_is_not_paid_for_answers_nothing_by_ending_well",),
     ),
     Mutant(
@@ -1774,7 +1776,7 @@ MUTANTS = (
         "mechanism-of-another-package",
         "a certificate verifies whose mechanism comes from another package here",
         "jam_dagster/certificates/verification.py",
-        "elif not same_package(told, here := MECHANISMS[name].package):",
+        "elif not same_package(package, here := MECHANISMS[name].package):",
         "elif not (here := MECHANISMS[name].package):",
         (f"{OTHER_PACKAGES}::test_a_release_by_a_trusted_package_names_it",),
     ),

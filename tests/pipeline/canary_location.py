@@ -35,7 +35,11 @@ numbers: a search would take one for the other. Weighted by roots, it equals not
 def _persons(neighbours: Any, **privacy: Any) -> dict[str, Any]:
     return {
         "privacy": PrivacySpec(
-            epsilon=2.0, neighbours=neighbours, unit=UnitSpec("who", 2), **privacy
+            epsilon=2.0,
+            neighbours=neighbours,
+            unit=UnitSpec("who", 2),
+            keep_records=True,
+            **privacy,
         ),
         "evaluation": EvaluationSpec(mode="private", share=0.2),
     }

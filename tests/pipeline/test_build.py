@@ -122,7 +122,7 @@ def test_private_assets_tell_nothing_not_even_their_number_of_rows(bench: Bench)
     result = bench.run(UP_TO_SYNTHETIC[:-2])
     raw, coded = metadata(result, "private_records"), metadata(result, "private_discretized")
     harmless = {"dagster/column_schema", "path"}
-    assert set(raw) == harmless | {"source"}
+    assert set(raw) == harmless | {"source", "kept"}
     assert set(coded) == harmless | {"dagster/column_lineage"}
     # The schema is the declared one: nothing in it was seen in the table.
     assert raw["dagster/column_schema"] == column_schema(DOMAIN)

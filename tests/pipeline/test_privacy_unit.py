@@ -166,7 +166,7 @@ def test_an_attribute_identifies_nobody() -> None:
 def test_a_split_table_protects_records_only() -> None:
     split = SplitSource(source_from_config("a.csv"), "sex", "F", 0.5, 0.1)
     for privacy in ({"unit": UnitSpec("who")}, {"neighbours": "add_remove"}):
-        with pytest.raises(SpecificationError, match="a split table protects single records"):
+        with pytest.raises(SpecificationError, match="a split table protects only single records"):
             ReleaseSpec(
                 "people",
                 "people",
@@ -182,7 +182,7 @@ def test_a_split_table_protects_records_only() -> None:
 
 @RELATIONS
 def test_a_release_of_persons(unit_bench: Bench, neighbours: str) -> None:
-    result = unit_bench.run(**protects(2, neighbours))
+    result = unit_bench.run(**protects(2, neighbours, keep_records=True))
     assert result.success, failure(result)
     kept = kept_of(many_rows(), 2)
     records = pd.read_parquet(unit_bench.closed / "people" / "private_records.parquet")
@@ -236,7 +236,7 @@ def test_the_key_lies_closed_in_the_private_store(unit_bench: Bench) -> None:
 
 def test_seeded_noise_chooses_rows_by_its_seed(unit_bench: Bench) -> None:
     def kept(seed: int) -> pd.DataFrame:
-        given = protects(2, noise="numpy", seed=seed)
+        given = protects(2, noise="numpy", seed=seed, keep_records=True)
         assert unit_bench.run(["private_records"], **given).success
         return pd.read_parquet(unit_bench.closed / "people" / "private_records.parquet")
 

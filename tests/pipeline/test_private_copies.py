@@ -12,7 +12,7 @@ from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from tests.moved import bind_again
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
 
-KEPT = PrivacySpec(epsilon=2.0, retention_days=30)
+KEPT = PrivacySpec(epsilon=2.0, retention_days=30, keep_records=True)
 COPIES = ["people/private_discretized.codes.parquet", "people/private_records.parquet"]
 
 

@@ -74,7 +74,9 @@ def test_columns_that_the_release_does_not_use_are_not_copied(
     columns = list(table.columns)
     table.insert(0, "name", [f"person {number}" for number in range(len(table))])
     table[["name", *reversed(columns)]].to_csv(bench.private, index=False)
-    result = bench.run(INGESTION, evaluation=EvaluationSpec(mode="off"), **changes)
+    keeping = PrivacySpec(epsilon=2.0, keep_records=True)
+    off = EvaluationSpec(mode="off")
+    result = bench.run(INGESTION, privacy=keeping, evaluation=off, **changes)
     assert result.success, failure(result)
     kept = pd.read_parquet(bench.closed / "people" / "private_records.parquet")
     assert list(kept.columns) == columns

@@ -133,6 +133,6 @@ def test_one_table_may_lack_attributes(bench: Bench, several: PublicSources) -> 
 def test_what_weighs_records_is_refused_several_at_once(
     bench: Bench, several: PublicSources, name: str
 ) -> None:
-    with pytest.raises(SpecificationError, match=f"{name} weighs the records of one public table"):
+    with pytest.raises(SpecificationError, match=f"{name} weights the records of one public table"):
         bench.definitions(public=several, mechanism=MechanismSpec(name))
     assert bench.definitions(public=several, mechanism=MechanismSpec("gem_pub"))

@@ -24,7 +24,7 @@ from jam_dagster.mechanisms import Aim
 from jam_dagster.privacy import Draws, Neighbours, NoiseCall, SeededNoise, UnledgeredAccount
 from jam_dagster.reports.history import PartitionRelease
 from jam_dagster.reports.live_charts import page_script
-from jam_dagster.reports.mechanism_text import told_picks
+from jam_dagster.reports.mechanism_text import picks_text
 from jam_dagster.reports.pair_figures import pair_numbers, ranked_pairs, telling_pairs
 from jam_dagster.reports.release_report import ReleaseFacts, render_report
 from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, Workload
@@ -253,11 +253,11 @@ def test_a_lost_measurement_is_told_as_lost(tiny: SmallRelease) -> None:
 
 
 def test_rounds_are_counted_by_what_came_of_them() -> None:
-    assert told_picks("jam_pgm", {"private": 2, "public": 1}) == "2 private and 1 public"
+    assert picks_text("jam_pgm", {"private": 2, "public": 1}) == "2 private and 1 public"
     some = {"private": 2, "public": 1, "lost": 1}
-    assert told_picks("jam_pgm", some) == "2 private, 1 public and 1 lost"
-    assert told_picks("aim", {"private": 2, "public": 0}) == "2"
-    assert told_picks("aim", {"private": 2, "public": 0, "lost": 1}) == "2 and 1 lost"
+    assert picks_text("jam_pgm", some) == "2 private, 1 public and 1 lost"
+    assert picks_text("aim", {"private": 2, "public": 0}) == "2"
+    assert picks_text("aim", {"private": 2, "public": 0, "lost": 1}) == "2 and 1 lost"
 
 
 def test_two_is_the_worst_error_only_where_the_number_of_records_is_public(
@@ -316,7 +316,7 @@ def test_what_comes_from_other_releases_is_not_under_this_one_s_guarantee(
     history = [earlier, replace(earlier, partition="2026-02")]
     words = Page(render(tiny, history=history)).words()
     assert "whole release becomes" in words
-    assert "This page tells of the releases of earlier partitions. They paid for" in words
+    assert "This page shows the releases of earlier partitions. They paid for" in words
     assert "The public table is not protected at all" in words
     assert "Lost picks" not in words
     # What was lost is neither, and told where there is any.
@@ -329,7 +329,7 @@ def test_a_public_table_that_was_released_before_is_called_so(tiny: SmallRelease
     facts = replace(FACTS, public_source="synthetic table of January", public_released=True)
     words = Page(render(tiny, facts=facts)).words()
     assert "and to what had been released before." in words
-    assert "this one was drawn on the last of them" in words
+    assert "this one used the last of them" in words
     assert "is a release of the same dataset: synthetic table of January." in words
     assert "this page included" not in words
 
@@ -360,7 +360,7 @@ def test_exact_errors_never_enter_the_page_that_leaves(
     assert exact.synthetic is not None
     for digits in (4, 5):
         assert f"{exact.synthetic.mean:.{digits}f}" not in without
-    assert "The error against the private table is not told on this page" in without
+    assert "The error against the private table is not shown on this page" in without
     assert "Restricted" not in without
 
 
@@ -519,7 +519,7 @@ def test_a_release_of_aim_tells_how_wrong_each_marginal_can_be(
         name = " \u00d7 ".join(one.clique)
         assert re.search(rf"{name} [a-z, ]+ {one.bound / RECORDS:.4f}", words)
     assert "with a probability of 95%" in words
-    assert "Of an attribute that was not measured the model knows nothing" in words
+    assert "If an attribute was not measured, the model spreads it evenly" in words
     assert "was taken from the public table" not in words
     for name in ("measured, or part of one that was", "not measured"):
         assert f"{name}, the middle one wrong by at most" in words
@@ -550,7 +550,7 @@ def test_a_page_without_a_public_table_does_not_speak_of_one(release: SmallRelea
     words = Page(html).words()
     for said in ("public table", "Public", "to public", "in the public one"):
         assert said not in words, said
-    assert "whose attributes hang together most" in words
+    assert "with the most dependent attributes" in words
     assert "closer to the private one than independent attributes are" in words
     assert "Not measured privately." in words
     noisy = WorkloadErrors("private", TableErrors(0.1), sigma=0.01, rho=1e-3)

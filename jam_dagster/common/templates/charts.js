@@ -22,14 +22,14 @@ const charts = (() => {
       await window.vegaEmbed(live, narrower(spec, over), options);
     }
     live.className = "live";
-    // What it shows is told once, not mark by mark.
+    // A screen reader announces the chart once, not mark by mark.
     live.querySelector("svg").setAttribute("aria-hidden", "true");
     live.setAttribute("role", "img");
     live.setAttribute("aria-label", alternative);
     holder.replaceChildren(live);
   };
 
-  // Charts that nobody scrolls to need not be drawn.
+  // A chart is drawn only when a reader scrolls near it.
   const whenNear = (element, drawIt) => {
     const watch = new IntersectionObserver((seen) => {
       if (!seen.some((one) => one.isIntersecting)) return;

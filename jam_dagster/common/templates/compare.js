@@ -19,14 +19,14 @@
     const cells = [];
     down.labels.forEach((row, y) => across.labels.forEach((column, x) => {
       const place = y * across.labels.length + x;
-      const cell = { down: row, across: column, counts: {}, told: {} };
+      const cell = { down: row, across: column, counts: {}, shares: {} };
       for (const title of titles.filter((one) => pair.counts[one])) {
         const count = pair.counts[title][place];
         cell.counts[title] = count;
-        cell.told[title] = percent(count / records[title]);
+        cell.shares[title] = percent(count / records[title]);
         if (title === "released") {
           const noise = pair.sigma * Math.sqrt(down.sizes[y] * across.sizes[x]);
-          cell.told[title] += ` ± ${percent(2 * noise / records[title])}`;
+          cell.shares[title] += ` ± ${percent(2 * noise / records[title])}`;
         }
       }
       cells.push(cell);
@@ -40,7 +40,7 @@
     const rows = shown.flatMap((table) => {
       const total = cells.reduce((sum, cell) => sum + Math.max(0, cell.counts[table]), 0) || 1;
       return cells.map((cell) => ({
-        table, down: cell.down, across: cell.across, ...cell.told,
+        table, down: cell.down, across: cell.across, ...cell.shares,
         cell: `${pair.names[0]}: ${cell.down}; ${pair.names[1]}: ${cell.across}`,
         // The root shows rare combinations beside frequent ones.
         strength: Math.sqrt(Math.max(0, cell.counts[table]) / total),
@@ -87,7 +87,7 @@
     for (const one of cellsOf(pair)) {
       const row = body.insertRow();
       row.append(cell("th", one.down, "row"), cell("th", one.across, "row"));
-      row.append(...shown.map((title) => cell("td", one.told[title])));
+      row.append(...shown.map((title) => cell("td", one.shares[title])));
     }
     return table;
   };

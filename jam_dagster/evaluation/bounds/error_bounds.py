@@ -1,7 +1,7 @@
-"""How wrong a release can be, marginal by marginal, told from what was released.
+"""Bounds on a release's error by marginal, from released results.
 
 McKenna, Mullins, Sheldon, Miklau: "AIM", VLDB 2022, Section 5 (Theorems 2 to 4, Corollaries 1, 2).
-Nothing private is read and nothing is paid: bounds follow from a transcript.
+Bounds follow from a transcript, so they read no private data and cost nothing.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from jam_dagster.privacy.accounting import exponential_epsilon, gaussian_sigma
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
 
 HELD_CELLS = 2**26
-"""Half a gibibyte of released counts; more are asked for again in every round."""
+"""Half a gibibyte of released counts; with more, every round computes them again."""
 
 SHARES = {"selections": 0.45, "measurements": 0.45, "records": 0.1}
-"""How the probability of failing is divided; where n is public, the last part is not used."""
+"""The division of the failure probability; the last part is unused if n is public."""
 
 
 def known_bounds(
     transcript: Transcript, domain: Domain, workload: Workload, *, released: MarginalSource
 ) -> ErrorBounds | None:
-    """Return the `error_bounds` of a release; None where its mechanism does not tell."""
+    """Return the `error_bounds` of a release; None if its mechanism gives none."""
     if _rule_of(transcript) is None:
         return None
     return error_bounds(transcript, domain, workload, released=released)
@@ -57,17 +57,17 @@ def error_bounds(
     transcript
         A whole transcript of a mechanism that selects by weighted L1 errors, such as AIM.
     domain, workload
-        Those of the run.
+        Domain and workload of the run.
     confidence
         The probability with which each bound holds.
     released
-        The model or table whose answers are bounded; scaled to n. By default the run's model.
+        The model or table with the bounded answers; scaled to n. By default the run's model.
 
     Returns
     -------
     ErrorBounds
-        For each marginal separately the bound holds with at least that probability, over the noise
-        of the run. The bounds that come from selections hold all at once.
+        Each bound holds separately with at least that probability, over the noise of the run. The
+        bounds from selections hold simultaneously.
 
     Raises
     ------
@@ -80,9 +80,9 @@ def error_bounds(
 
     Notes
     -----
-    D is the private table, q_r a marginal of n_r cells, D' what is released. There are two ways to
-    a bound, and the smaller counts. Of the probability of failing that `confidence` leaves, each
-    may take 0.45, and the bound on a private n the other 0.1 (`SHARES`).
+    D is the private table, q_r a marginal of n_r cells, D' the released model or table. There are
+    two bounds, and the smaller counts. Each may use 0.45 of the failure probability that
+    `confidence` leaves; the bound on a private n uses the other 0.1 (`SHARES`).
 
     *By measurements* (Theorems 2, 3, Corollary 1). Every measurement ``y_i`` of a marginal that has
     r within it answers r too, with noise of variance ``(n_i / n_r) sigma_i^2`` a cell. Let y be
@@ -90,7 +90,7 @@ def error_bounds(
 
         ||q_r(D) - q_r(D')||_1  <=  ||q_r(D') - y||_1 + ||q_r(D) - y||_1
 
-    whose first part is known, and `summed_noise` bounds the second.
+    The first part is known, and `summed_noise` bounds the second.
 
     *By selections* (Theorem 4, Corollary 2). In round t a score ``w_r (e_r - p_r)`` was computed of
     each candidate r, where ``e_r = ||q_r(D) - q_r(M)||_1`` for the model M of that time. It chose
@@ -99,7 +99,7 @@ def error_bounds(
         w_r (e_r - p_r)  <=  w_s (e_s - p_s) + chosen_score
                     e_s  <=  ||q_s(M) - y||_1 + aligned_noise
 
-    whose first line holds for all candidates at once. Solved for e_r, it bounds the error of D' by
+    The first line holds for all candidates at once. Solved for e_r, it bounds the error of D' by
     ``e_r + ||q_r(M) - q_r(D')||_1``. The sensitivity in `chosen_score` is the one that the run
     selected with: `Neighbours.error_score` of the round's heaviest candidate.
 
@@ -116,8 +116,8 @@ def error_bounds(
     at once. Bounds by measurements do not: each may fail with the whole share by itself, and the
     least of several with more. They are not handed on; r is answered by the same measurements.
 
-    Cells that can hold nobody, by the domain's impossible combinations, hold nobody in D: what was
-    measured there is noise, and left out.
+    The cells of the domain's impossible combinations are empty in D: their measured counts are
+    noise, and are left out.
 
     Where n is private, the number of records of D is at most the measured one plus
     ``sigma sqrt(2 log(1 / failure))``; without any other bound the error is the sum of both
@@ -132,15 +132,15 @@ def error_bounds(
     if transcript.workload_digest not in ("", workload.digest):
         raise InputError(
             "This transcript belongs to a run of another workload "
-            f"(digest {transcript.workload_digest[:12]}, given {workload.digest[:12]}), whose "
-            "marginals or weights differ; give the run's workload."
+            f"(digest {transcript.workload_digest[:12]}, given {workload.digest[:12]}) with other "
+            "marginals or weights; give the run's workload."
         )
     rule = _rule_of(transcript)
     if rule is None:
         known = [name for name, one in known_classes().items() if one.selection_rule is not None]
         raise SpecificationError(
-            f"Error bounds are known for {', '.join(known)}, whose rounds select by weighted "
-            f"L1 errors; this transcript is of {transcript.mechanism}."
+            f"Error bounds need rounds that select by weighted L1 errors, as those of "
+            f"{', '.join(known)}; this transcript is of {transcript.mechanism}."
         )
     if not 0.0 < confidence < 1.0:
         raise SpecificationError(
@@ -156,14 +156,14 @@ def error_bounds(
     worth = bounds.copy()
     for whole, part in pairs:
         worth[whole] = max(worth[whole], worth[part])
-    selected, rounds, asked = _bound_by_selections(
+    selected, rounds, was_candidate = _bound_by_selections(
         rule, transcript, domain, workload, closure, answers, failure["selections"], worth
     )
     for whole, part in reversed(pairs):
-        asked[part] |= asked[whole]
+        was_candidate[part] |= was_candidate[whole]
         if selected[whole] < selected[part]:
             selected[part], rounds[part] = selected[whole], rounds[whole]
-    told = tuple(
+    found = tuple(
         ErrorBound(
             clique,
             "supported" if held else "unsupported" if within else "none",
@@ -173,27 +173,27 @@ def error_bounds(
         for clique, held, within, bound, by_choice, done in zip(
             closure,
             np.isfinite(measured),
-            asked,
+            was_candidate,
             bounds.tolist(),
             selected.tolist(),
             rounds,
             strict=True,
         )
     )
-    return ErrorBounds(told, confidence, transcript.records)
+    return ErrorBounds(found, confidence, transcript.records)
 
 
 def _rule_of(transcript: Transcript) -> SelectionRule | None:
-    """Return how the rounds of a transcript selected; None where its mechanism does not tell."""
+    """Return the selections of a transcript's rounds; None if its mechanism gives none."""
     found = known_classes().get(transcript.mechanism)
     return None if found is None else found.selection_rule
 
 
 def _pairs(closure: Sequence[Clique]) -> list[tuple[int, int]]:
-    """Return each marginal with all that lack one attribute of it, by number, smaller ones first.
+    """Return each marginal with all its subsets that lack one attribute, by number, smaller first.
 
-    Steps of one attribute lead from any marginal of a downward closure to all within it, and there
-    are far fewer of them than pairs of marginals.
+    Removing one attribute after another leads from any marginal of a downward closure to all its
+    subsets, with far fewer steps than there are pairs of marginals.
     """
     number_of = {clique: number for number, clique in enumerate(closure)}
     return [
@@ -216,7 +216,7 @@ def _bound_by_measurements(
     for one in transcript.measurements:
         if one.source == "private" and one.cell is None:
             held.setdefault(one.clique, []).append(one)
-    # What all of the budget would buy, if all of it went into one marginal.
+    # The precision of one marginal that takes the whole budget.
     most = 1 / gaussian_sigma(transcript.neighbours.marginal_l2, transcript.rho_budget) ** 2
     bounds = np.full(len(closure), np.inf)
     for number, clique in enumerate(closure):
@@ -237,7 +237,7 @@ def _bound_by_measurements(
 
 
 def _summed(measurement: Measurement, clique: Clique) -> np.ndarray:
-    """Return what a measurement says of a marginal within it."""
+    """Return a measurement's answer to a marginal within it."""
     away = tuple(i for i, name in enumerate(measurement.clique) if name not in clique)
     summed: np.ndarray = measurement.values.sum(axis=away)
     return summed
@@ -253,14 +253,14 @@ def _bound_by_selections(
     failure: float,
     worth: np.ndarray,
 ) -> tuple[np.ndarray, list[int | None], np.ndarray]:
-    """Bound candidates by the rounds' selections; return by which, and who was ever a candidate.
+    """Bound candidates by the rounds' selections; also return the round, and all ever candidates.
 
-    A bound that is not below `worth`, shape ``(m,)``, may be left at infinity: it helps nobody.
+    A bound that is not below `worth`, shape ``(m,)``, is useless and may stay infinite.
     """
     number_of = {clique: number for number, clique in enumerate(closure)}
     bounds = np.full(len(closure), np.inf)
     rounds: list[int | None] = [None] * len(closure)
-    asked = np.zeros(len(closure), dtype=bool)
+    was_candidate = np.zeros(len(closure), dtype=bool)
     estimator = estimator_of(transcript, domain)
     selections = rule.selections(transcript, domain, workload)
     for done, selection in zip(transcript.rounds, selections, strict=True):
@@ -271,7 +271,7 @@ def _bound_by_selections(
                 "workload."
             )
         numbers = [number_of[clique] for clique in selection.cliques] if selection else []
-        asked[numbers] = True
+        was_candidate[numbers] = True
         if done.measurement is None:
             continue
         if selection is not None:
@@ -280,7 +280,7 @@ def _bound_by_selections(
             possible = possible_cells(domain, done.clique)
             seen = _error_seen(done.measurement, possible, estimator.model, part / 2)
             now = _errors_then(transcript, done, selection, chosen, seen, part / 2)
-            # The rest only adds to it: no need to answer what is no better already.
+            # The other terms only add to it: a bound that is no better already is skipped.
             better = now < np.minimum(bounds, worth)[numbers]
             wanted = {
                 clique: error
@@ -297,7 +297,7 @@ def _bound_by_selections(
                     if bound < bounds[number]:
                         bounds[number], rounds[number] = bound, done.index
         estimator.add(done.measurement)
-    return bounds, rounds, asked
+    return bounds, rounds, was_candidate
 
 
 def _error_seen(
@@ -320,7 +320,7 @@ def _errors_then(
     weights, penalties = selection.weights, selection.penalties
     sensitivity = transcript.neighbours.error_score(float(weights.max()))
     epsilon = exponential_epsilon(done.rho_select)
-    # What the run chose from is never below that.
+    # The run's candidates never have a smaller error.
     best = max(weights[chosen] * (seen - penalties[chosen]), lowest_score(sensitivity))
     best += chosen_score(len(weights), sensitivity, epsilon, failure)
     errors: np.ndarray = np.maximum(0.0, penalties + best / weights)
@@ -328,7 +328,7 @@ def _errors_then(
 
 
 class _Released:
-    """What is released, its counts scaled to n records."""
+    """The released model or table, with counts scaled to n records."""
 
     def __init__(self, source: MarginalSource, records: int, closure: Sequence[Clique]) -> None:
         self._source = source
@@ -346,7 +346,7 @@ class _Released:
 
 
 def _without_anything(transcript: Transcript, failure: float) -> float:
-    """Bound the distance of two tables of which nothing is known but how many records they have."""
+    """Bound the distance of two tables by their numbers of records alone."""
     most = float(transcript.records)
     if not transcript.neighbours.records_public:
         sigma = [

@@ -15,7 +15,7 @@ Kind = Literal["supported", "unsupported", "none"]
 
 @dataclass(frozen=True)
 class ErrorBound:
-    """How wrong one marginal can be.
+    """The error bound of one marginal.
 
     Attributes
     ----------
@@ -23,12 +23,12 @@ class ErrorBound:
         The marginal.
     kind
         ``supported``: it lies within a measured one. ``unsupported``: it lies within a candidate
-        only. ``none``: neither, so nothing better is known than that counts are not below 0.
+        only. ``none``: neither, so the bound follows only from counts being non-negative.
     bound
         Bound on ``||q(D) - q(released)||_1``, in counts.
     round
-        The round, from 0, whose selection gives the bound, its own or that of a marginal that has
-        it within; None where measurements do, or nothing.
+        The round, from 0, with the selection that gives the bound of this marginal or of one that
+        contains it; None if the bound does not come from a selection.
     """
 
     clique: Clique
@@ -44,7 +44,7 @@ class ErrorBounds:
     Attributes
     ----------
     bounds
-        One for each marginal of the downward closure, in its order.
+        A bound for each marginal of the downward closure, in its order.
     confidence
         The probability, over the noise of the run, with which each bound holds.
     records
@@ -56,7 +56,7 @@ class ErrorBounds:
     records: int
 
     def fractions(self) -> dict[Clique, float]:
-        """Return the bounds as fractions of the records, as workload errors are told."""
+        """Return the bounds as fractions of the records, like workload errors."""
         return {one.clique: one.bound / self.records for one in self.bounds}
 
     def to_frame(self) -> pd.DataFrame:

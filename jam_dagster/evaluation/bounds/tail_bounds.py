@@ -1,9 +1,9 @@
-"""How far draws stray, with which probability: what uncertainty bounds are made of.
+"""Tail bounds of draws, from which error bounds are composed.
 
-All of it holds for the discrete Gaussian as for the continuous one: both are subgaussian,
+All of them hold for the discrete and the continuous Gaussian: both are subgaussian,
 ``E exp(t z) <= exp(t^2 sigma^2 / 2)`` for every t (Canonne, Kamath and Steinke 2020, for the
-discrete one), and so are sums of independent ones. Every `failure` is the probability with which a
-bound may be exceeded.
+discrete one), and so are sums of independent ones. Every `failure` is the probability that a bound
+is exceeded.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import math
 import numpy as np
 
 _TILTS = np.geomspace(0.02, 20.0, 400)
-"""Where the exponent of `summed_noise` is sought; any of them gives a valid bound."""
+"""The tried exponents of `summed_noise`; each gives a valid bound."""
 
 
 def aligned_noise(cells: int, sigma: float, failure: float) -> float:
-    """Bound how much less a noisy marginal can differ from an answer than the true one does.
+    """Bound the excess of the true marginal's distance from an answer over the noisy one's.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def aligned_noise(cells: int, sigma: float, failure: float) -> float:
 
 
 def chosen_score(candidates: int, sensitivity: float, epsilon: float, failure: float) -> float:
-    """Bound how far the score that the exponential mechanism chose lies below the best.
+    """Bound the distance of the exponential mechanism's chosen score below the best score.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def chosen_score(candidates: int, sensitivity: float, epsilon: float, failure: f
 
 
 def summed_noise(cells: int, precision: float, most: float, failure: float) -> float:
-    """Bound the L1 norm of the noise of a marginal that several measurements were averaged into.
+    """Bound the L1 norm of the noise of a marginal that averages several measurements.
 
     Parameters
     ----------

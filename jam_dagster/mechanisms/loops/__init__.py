@@ -1,1 +1,1 @@
-"""What the rounds of several mechanisms share."""
+"""The loops of mechanisms: shared settings, scores, rounds and transcripts."""

@@ -1,4 +1,4 @@
-"""What every run of a mechanism has in common: counts, draws, rounds, transcript."""
+"""The base of a mechanism's run: counts, draws, rounds, transcript."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.noise.calls import SelectionKind
 
 SMALLEST_RHO = 1e-12
-"""Below this a round is not worth its noise, and the ledger's units would be felt."""
+"""The least rho of a draw: below it the noise hides everything, and ledger units matter."""
 
 LARGEST_QUERIES = 2**24
-"""Cells of a workload that are chosen from one by one: exact noise takes 100 bytes for each."""
+"""The most cells to choose from one by one: exact noise takes 100 bytes for each."""
 
 HELD_CELLS = 2**29
-"""Two gibibytes of counts: private marginals of more cells are counted anew in every round."""
+"""Two gibibytes of counts: with more, private marginals are counted again in every round."""
 
 
 def check_countable(
     domain: Domain,
     cliques: Iterable[Clique],
     *,
-    whose: str = "The workload's marginal",
+    prefix: str = "The workload's marginal",
     remedy: str = "Lower the workload's degree, or give the attributes fewer values.",
 ) -> None:
     """Raise SpecificationError if a marginal is too large to be counted.
@@ -50,17 +50,17 @@ def check_countable(
     Parameters
     ----------
     domain
-        Of the marginals.
+        Domain of the marginals.
     cliques
-        What a run may have to count.
-    whose, remedy
-        Words of the error: what comes before the marginal's name, and what helps.
+        The marginals that a run may have to count.
+    prefix, remedy
+        Parts of the error: the words before the marginal's name, and the remedy.
     """
     sizes = {q: domain.size(q) for q in cliques}
     largest = max(sizes, key=sizes.__getitem__)
     if sizes[largest] > LARGEST_MARGINAL_CELLS:
         raise SpecificationError(
-            f"{whose} {' x '.join(largest)} has {sizes[largest]:,} cells; at most "
+            f"{prefix} {' x '.join(largest)} has {sizes[largest]:,} cells; at most "
             f"{LARGEST_MARGINAL_CELLS:,} can be counted. {remedy}"
         )
 
@@ -77,16 +77,16 @@ def check_queries(domain: Domain, workload: Workload) -> None:
 
 
 def check_share(rho: float, rounds: int, *, remedy: str = "lower rounds") -> None:
-    """Raise SpecificationError if `rho` leaves nothing worth its noise to each of `rounds`."""
+    """Raise SpecificationError if `rho` is too little for `rounds` draws."""
     if rho / rounds < SMALLEST_RHO:
         raise SpecificationError(
             f"A budget of rho = {rho:.3g} leaves {rounds} draws {rho / rounds:.3g} each, less "
-            f"than the {SMALLEST_RHO:.0e} that is worth its noise. Raise epsilon, or {remedy}."
+            f"than the minimum of {SMALLEST_RHO:.0e}. Raise epsilon, or {remedy}."
         )
 
 
 def public_of(mechanism: Described, public: MarginalSource | None) -> MarginalSource:
-    """Return the public table of a mechanism that cannot do without, or raise DomainError."""
+    """Return the public table of a mechanism that needs one, or raise DomainError."""
     if public is None:
         raise DomainError(
             f"{mechanism.name} needs a public table: give one, or choose a mechanism that needs "
@@ -104,14 +104,14 @@ def attributes_of(workload: Workload) -> Clique:
 def in_rounds(
     rounds: int, one_round: Callable[[int], Round | str], on_round: OnRound | None
 ) -> str:
-    """Make so many rounds; return why the run ended.
+    """Run the rounds; return why the run ended.
 
     Parameters
     ----------
     rounds
-        How many.
+        Number of rounds.
     one_round
-        Makes the round of an index, or says why the run ends there.
+        Runs the round of an index, or returns why the run ends there.
     on_round
         Called after every round.
     """
@@ -132,14 +132,14 @@ def step_of(index: int, action: str, attempt: int = 1) -> str:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, and at what price.
+    """A choice and its price.
 
     Attributes
     ----------
     index
-        Of the scores.
+        Index of the chosen score.
     rho_select, rho_measure
-        What the choice cost, and what its measurement may.
+        The price of the choice, and the budget of its measurement.
     """
 
     index: int
@@ -153,7 +153,7 @@ class MechanismRun(ABC):
     Parameters
     ----------
     mechanism
-        Whose run it is.
+        The mechanism of the run.
     private
         The table to protect.
     closure
@@ -164,7 +164,7 @@ class MechanismRun(ABC):
     Raises
     ------
     DomainError
-        If the table is empty, where the number of records is public.
+        If the table is empty and the number of records is public.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class MechanismRun(ABC):
         closure: Sequence[Clique],
         draws: Draws,
     ) -> None:
-        # Where the number of records is private, so is whether there are any.
+        # If the number of records is private, emptiness is private, too.
         if draws.neighbours.records_public and private.records < 1:
             raise DomainError("The private table is empty; it needs at least one record.")
         self.described = mechanism
@@ -184,7 +184,7 @@ class MechanismRun(ABC):
         self.draws = draws
         self.private = private
         self.seconds = dict.fromkeys(("count", "filter", "answer", "select", "measure", "fit"), 0.0)
-        # Noise in cells that can hold nobody does not reach the model.
+        # Noise in impossible cells does not reach the model.
         self.cells = possible_sizes(self.domain, self.closure)
         self.number = {q: number for number, q in enumerate(self.closure)}
         self.counts: Mapping[Clique, np.ndarray] | None = None
@@ -201,7 +201,7 @@ class MechanismRun(ABC):
 
     @abstractmethod
     def fit(self, measurement: Measurement) -> Convergence:
-        """Take a measurement into the model."""
+        """Fit the model to a further measurement."""
 
     @property
     def released(self) -> Model:
@@ -210,7 +210,7 @@ class MechanismRun(ABC):
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Take the time of a stage of the run."""
+        """Record the duration of a stage of the run."""
         started = time.monotonic()
         yield
         self.seconds[name] += time.monotonic() - started
@@ -233,7 +233,7 @@ class MechanismRun(ABC):
                     yield clique, block[clique], answer
 
     def blocks(self, cliques: Sequence[Clique]) -> Iterator[Mapping[Clique, np.ndarray]]:
-        """Yield the private marginals, all at once where they are held, else block by block."""
+        """Yield the private marginals, all at once if they are in memory, else block by block."""
         if self.counts is not None:
             yield (
                 self.counts
@@ -244,14 +244,14 @@ class MechanismRun(ABC):
             yield from marginal_blocks(self.private, cliques)
 
     def evenly(self, rounds_left: int, alpha: float) -> Callable[[], tuple[float, float] | None]:
-        """Return the `split` of a round that gets as much of what is left as each one to come.
+        """Return the `split` of a round with an equal share of the remaining budget.
 
         Parameters
         ----------
         rounds_left
             This round and those to come.
         alpha
-            The part of it that measures.
+            The share for the measurement.
         """
 
         def split() -> tuple[float, float] | None:
@@ -273,23 +273,22 @@ class MechanismRun(ABC):
         named: Callable[[int], str],
         kind: SelectionKind = "exponential mechanism",
     ) -> Choice | str:
-        """Choose a candidate in one draw, once more where it was lost.
+        """Choose a candidate in one draw; a lost draw is repeated with a new charge.
 
         Parameters
         ----------
         index
             The round.
         split
-            Returns what selecting and measuring may cost now; None where nothing is left.
+            Returns the current budgets of selecting and measuring; None if nothing is left.
         score
-            Returns the scores, given the sigma that the measurement of a marginal would have, in
-            counts.
+            Returns the scores, given the sigma of a marginal's measurement in counts.
         sensitivity
-            Of a score, in counts.
+            Sensitivity of a score, in counts.
         named
             Returns the `subject_of` the candidate at an index.
         kind
-            By which mechanism.
+            The selection mechanism.
 
         Returns
         -------
@@ -299,7 +298,7 @@ class MechanismRun(ABC):
         Raises
         ------
         ReleaseClosedError
-            If the account was closed before anything was measured; later that ends the run.
+            If the account was closed before the first measurement; a later closure ends the run.
         """
         for attempt in count(1):
             rho = split()
@@ -319,12 +318,12 @@ class MechanismRun(ABC):
                         named=named,
                     )
             except LostDrawError:
-                # It counts as spent; this round starts again with what is left.
+                # The lost draw counts as spent; this round starts again with the rest.
                 continue
             except ReleaseClosedError:
                 if not self.measured:
                     raise
-                # An operator ended the release; what it had paid for by then is one.
+                # An operator closed the release; its paid rounds are still a release.
                 return "closed"
             return Choice(chosen, selecting, measuring)
         raise AssertionError("unreachable")
@@ -332,7 +331,7 @@ class MechanismRun(ABC):
     def measure(
         self, index: int, clique: Clique, rho: float, cell: int | None = None
     ) -> Measurement | None:
-        """Measure a private marginal, or one cell of it; None if it was charged before, and lost.
+        """Measure a private marginal, or one cell of it; None for a lost draw.
 
         Raises
         ------
@@ -340,7 +339,7 @@ class MechanismRun(ABC):
             If the account was closed.
         """
         counts = self.private.marginal(clique) if self.counts is None else self.counts[clique]
-        # The charge for the selection was rounded up: the last round may be a unit short.
+        # The charge of the selection was rounded up: the last round may be a unit short.
         rho = min(rho, self.draws.remaining)
         step, subject = step_of(index, "measure"), subject_of(clique, cell=cell)
         try:
@@ -352,7 +351,7 @@ class MechanismRun(ABC):
                         step, counts.ravel()[cell], rho=rho, subject=subject
                     )
         except LostDrawError:
-            # Charged and gone: the round closes without a measurement.
+            # The draw was charged and lost: the round ends without a measurement.
             return None
         return Measurement(clique, "private", noisy, sigma, index, cell)
 
@@ -368,14 +367,14 @@ class MechanismRun(ABC):
         size_limit_mb: float | None = None,
         cell: int | None = None,
     ) -> Round | str:
-        """Measure a private marginal, refit and keep the round; or say why the run ends here.
+        """Measure a private marginal, refit and keep the round; or return why the run ends here.
 
         See `finish` for the parameters, and `measure` for `cell`.
 
         Raises
         ------
         ReleaseClosedError
-            If the account was closed before anything was measured; later that ends the run.
+            If the account was closed before the first measurement; a later closure ends the run.
         """
         try:
             measurement = self.measure(index, clique, rho_measure, cell)
@@ -417,7 +416,7 @@ class MechanismRun(ABC):
         index, clique, source, candidates, rho_select, rho_measure, size_limit_mb, table
             See `Round`.
         measurement
-            What was measured; None if it was lost.
+            The measurement; None if it was lost.
         """
         convergence = Convergence(0, math.nan)
         if measurement is not None:
@@ -454,7 +453,7 @@ class MechanismRun(ABC):
         return l1_distance(fitted, measurement.values) / self.records
 
     def result(self, ended: str, workload: Workload) -> MechanismResult:
-        """Return what the run released, why it ended, and what it was to serve."""
+        """Return the result of the run with its transcript."""
         transcript = Transcript(
             mechanism=self.described.name,
             parameters=self.described.parameters(),

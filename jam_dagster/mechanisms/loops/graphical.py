@@ -1,4 +1,4 @@
-"""What mechanisms that fit a graphical model have in common: the filter, the fits, the refit."""
+"""The base of mechanisms with a graphical model: the filter, the fits, the refit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class GraphicalMechanism(Described, Protocol):
 
     @property
     def estimator(self) -> str:
-        """How the model is fitted."""
+        """The estimator of the fit."""
 
     @property
     def iterations(self) -> int:
@@ -39,7 +39,7 @@ class GraphicalMechanism(Described, Protocol):
 
     @property
     def tolerance(self) -> float:
-        """When a fit ends."""
+        """The tolerance that ends a fit."""
 
 
 def alpha_setting(default: float) -> float:
@@ -57,7 +57,7 @@ def size_limit_setting() -> float:
 
 
 def estimator_setting() -> str:
-    """Return the setting of how the model is fitted."""
+    """Return the setting of the estimator."""
     name: str = setting(
         "accelerated",
         "how the model is fitted: accelerated, mirror_descent (plain, to verify with) or mbi"
@@ -74,7 +74,7 @@ def iterations_setting() -> int:
 
 
 def tolerance_setting() -> float:
-    """Return the setting of when a fit ends."""
+    """Return the setting of the tolerance that ends a fit."""
     tolerance: float = setting(
         0.1,
         "trades error for time: an accelerated fit ends when 15 steps lowered its loss by less"
@@ -93,7 +93,7 @@ def check_first_candidates(
     Raises
     ------
     EmptyCandidateSetError
-        If none takes less than an even share of the limit.
+        If no candidate fits an even share of the limit.
     """
     limit = size_limit_mb / rounds
     if not TractabilityFilter(domain, candidates).fitting([], limit):
@@ -112,7 +112,7 @@ class GraphicalRun(MechanismRun):
     Parameters
     ----------
     mechanism
-        Whose run it is.
+        The mechanism of the run.
     private
         The table to protect.
     closure
@@ -120,7 +120,7 @@ class GraphicalRun(MechanismRun):
     draws
         Charges, draws and stores.
     weighting
-        How the fits weigh measurements; see `make_estimator`.
+        The weighting of measurements in the fits; see `make_estimator`.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class GraphicalRun(MechanismRun):
         return self.estimator.model
 
     def fit(self, measurement: Measurement) -> Convergence:
-        """Refit the model with one measurement more."""
+        """Refit the model with a further measurement."""
         return self.estimator.add(measurement)
 
     @property
@@ -184,13 +184,13 @@ def estimator_of(transcript: Transcript, domain: Domain) -> Estimator:
     Raises
     ------
     InputError
-        If the transcript does not say how the model was fitted.
+        If the transcript lacks the settings of the fit.
     """
     settings = transcript.parameters
     missing = [name for name in ("estimator", "iterations", "tolerance") if name not in settings]
     if missing:
         raise InputError(
-            f"This transcript does not say with which {missing[0]} its model was fitted: it comes "
+            f"This transcript does not record the {missing[0]} of its model's fit: it comes "
             "from an earlier version. Load the model that was stored beside it instead."
         )
     return make_estimator(
@@ -215,12 +215,12 @@ def refit_graphical(
     domain
         The domain that it refers to.
     measurements
-        What the fits were given, where it is not the transcript's measurements as they are.
+        The inputs of the fits, if they differ from the transcript's measurements.
 
     Raises
     ------
     InputError
-        If the transcript does not say how the model was fitted.
+        If the transcript lacks the settings of the fit.
     """
     estimator = estimator_of(transcript, domain)
     for measurement in transcript.measurements if measurements is None else measurements:

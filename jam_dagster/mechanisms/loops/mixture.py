@@ -1,4 +1,4 @@
-"""What GEM, GEM^Pub and RAP^softmax have in common: settings, rounds, refit.
+"""The base of GEM, GEM^Pub and RAP^softmax: settings, rounds, refit.
 
 Liu, Vietri, Wu: "Iterative Methods for Private Synthetic Data: Unifying Framework and New Methods",
 NeurIPS 2021, Algorithm 3.
@@ -15,7 +15,7 @@ import numpy as np
 from jam_dagster.mechanisms.base import MechanismResult, OnRound
 from jam_dagster.mechanisms.loops.base import in_rounds
 from jam_dagster.mechanisms.loops.queries import QueryMechanism, QueryRun
-from jam_dagster.mechanisms.loops.settings import setting, told_settings
+from jam_dagster.mechanisms.loops.settings import recorded_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.measurement import Measurement
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def threshold_setting(default: float) -> float:
-    """Return the setting of what counts in training."""
+    """Return the setting of the training threshold."""
     gamma: float = setting(
         default,
         "gamma: a measurement counts in training while its error is more than gamma standard"
@@ -49,17 +49,17 @@ class MixtureMechanism(QueryMechanism):
     components
         K, the number of products in the mixture.
     loss
-        What a measurement adds: ``l1``, the sum of absolute errors of its cells, or ``l2``, of
+        The loss of a measurement: ``l1``, the sum of absolute errors of its cells, or ``l2``, of
         squared ones.
     learning_rate
-        Of Adam in the first step of a round; it falls to zero along a cosine.
+        Adam's rate in the first step of a round; it falls to zero along a cosine.
     iterations
         Most steps of a round.
     threshold
-        gamma: a measurement counts while its error is above what its noise explains, the mean and
-        gamma standard deviations; a round's training ends where none does.
+        gamma: a measurement counts while its error is above the expected error of its noise plus
+        gamma standard deviations; a round's training ends when none counts.
     generator_seed
-        Of the initial weights. Private data have no part in it.
+        Seed of the initial weights, independent of private data.
 
     Raises
     ------
@@ -68,17 +68,17 @@ class MixtureMechanism(QueryMechanism):
 
     Notes
     -----
-    Where the paper leaves room, or whole marginals ask for something else:
+    Choices where the paper is silent or whole marginals need another method:
 
-    - What was measured may be chosen again.
-    - T is tuned in the paper, from 30 to 200 single queries; a marginal holds many, so that 10 are
-      enough here, on small budgets and large.
+    - A measured query may be chosen again.
+    - T is tuned in the paper, from 30 to 200 single queries; a marginal holds many, so 10 are
+      enough here for small and large budgets.
     - Measured values are not clipped to [0, 1]: squared errors from a distribution gain nothing by
-      it, and it would favour cells whose noise is positive.
+      it, and it would favour cells with positive noise.
     - The paper lowers the absolute errors that are above half of their recent maximum. Here the
       threshold follows from the noise, and errors are squared: training on noise, which absolute
       errors invite where a cell holds less than its noise, made the model worse than it began.
-    - Adam starts anew in each round, as in the authors' code.
+    - Adam restarts in each round, as in the authors' code.
     """
 
     components: int = setting(500, "K, the number of products in the mixture", minimum=1)
@@ -98,8 +98,8 @@ class MixtureMechanism(QueryMechanism):
         Raises
         ------
         SpecificationError
-            If `rho` leaves nothing worth its noise to a round, or a marginal of the workload is
-            too large to be counted.
+            If `rho` is too little for a round, or a marginal of the workload is too large to be
+            counted.
         DomainError
             If the domain has impossible combinations.
         """
@@ -108,14 +108,14 @@ class MixtureMechanism(QueryMechanism):
 
     @abstractmethod
     def trainer(self, domain: Domain, public: PublicTables | None) -> MixtureTrainer:
-        """Return what is trained, as it is before the first round."""
+        """Return the untrained generator."""
 
     def averaging(self) -> float | None:
-        """Return beta of the moving average over rounds whose weights are released; None: none."""
+        """Return beta of the released moving average over rounds; None without one."""
         return None
 
     def public_tables(self, domain: Domain, public: MarginalSource | None) -> PublicTables | None:
-        """Return the public tables that are learned from, or raise DomainError."""
+        """Return the public tables for training, or raise DomainError."""
         return None
 
     def run(
@@ -135,12 +135,12 @@ class MixtureMechanism(QueryMechanism):
             The table to protect.
         public
             A related table over some or all of the attributes, or `PublicTables`; rows are not
-            protected. Learned from only where `uses_public` says so.
+            protected. Used only if `uses_public` is True.
         workload
             The marginals that matter; they are the candidates.
         draws
-            Charges, draws and stores. Outcomes that it already holds are used again, free, so a
-            run that stopped goes on where it was.
+            Charges, draws and stores. Stored outcomes are reused without a charge, so an
+            interrupted run resumes.
         on_round
             Called after every round.
 
@@ -152,12 +152,12 @@ class MixtureMechanism(QueryMechanism):
         Raises
         ------
         DomainError
-            If a table that is needed is missing or empty, the public one's attributes are not the
-            private one's, or the domain has impossible combinations.
+            If a required table is missing or empty, the public table's attributes do not fit the
+            private domain, or the domain has impossible combinations.
         BudgetExceededError
-            If the account does not hold what `draws` says it holds.
+            If the account holds less than `draws` states.
         ReleaseClosedError
-            If the account was closed before anything was measured; later that ends the run.
+            If the account was closed before the first measurement; a later closure ends the run.
         """
         tables = self.public_tables(private.domain, public)
         self.check(private.domain, workload, draws.total)
@@ -169,7 +169,7 @@ class MixtureMechanism(QueryMechanism):
         cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
     ) -> ProductMixture:
         """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
-        mechanism = cls(**told_settings(cls, transcript))
+        mechanism = cls(**recorded_settings(cls, transcript))
         tables = mechanism.public_tables(domain, public)
         training = Training(mechanism, domain, tables, transcript.records)
         for measurement in transcript.measurements:
@@ -183,11 +183,11 @@ class Training:
     Parameters
     ----------
     mechanism
-        Whose settings hold.
+        The mechanism with its settings.
     domain
         The attributes.
     public
-        What is trained on first, where the mechanism does.
+        The tables for pretraining, if the mechanism has it.
     records
         n.
     """
@@ -208,7 +208,7 @@ class Training:
         self.model = self._mixture(self.trainer.tables())
 
     def add(self, measurement: Measurement) -> Convergence:
-        """Train on all measurements so far and one more."""
+        """Train on all measurements so far and a further one."""
         mechanism = self.mechanism
         self.targets.append(Target.measured(measurement, self.records))
         convergence = self.trainer.train(
@@ -226,7 +226,7 @@ class Training:
 
     @property
     def released(self) -> ProductMixture:
-        """The mixture of the averaged weights, where they are averaged; else the last."""
+        """The mixture of the averaged weights, or of the last ones without averaging."""
         if self.averaged is None:
             return self.model
         return self._mixture(self.trainer.tables(self.averaged))
@@ -262,5 +262,5 @@ class _Run(QueryRun):
         return self.training.released
 
     def fit(self, measurement: Measurement) -> Convergence:
-        """Train with one measurement more."""
+        """Train with a further measurement."""
         return self.training.add(measurement)

@@ -1,4 +1,4 @@
-"""What mechanisms share that choose queries by error: whole marginals, or single cells of them."""
+"""The base of mechanisms that choose queries by error: whole marginals, or single cells."""
 
 from __future__ import annotations
 
@@ -52,12 +52,11 @@ class QueryMechanism(OrdinaryMechanism, ABC):
     Notes
     -----
     - Whole marginals are chosen from the downward closure of the workload by
-      ``||q(D) - q(model)||_1 - sqrt(2/pi) sigma n_q``, as AIM and JAM-PGM choose: a marginal whose
-      noise would be larger than its error teaches nothing. n_q counts the cells that can hold
-      anybody.
-    - Single cells, whose noise is alike, are chosen from the workload's marginals by
+      ``||q(D) - q(model)||_1 - sqrt(2/pi) sigma n_q``, as in AIM and JAM-PGM: a marginal with more
+      noise than error gives no information. n_q counts the possible cells.
+    - Single cells, which all have the same noise, are chosen from the workload's marginals by
       ``|q(D) - q(model)|``, as in the papers.
-    - T rounds with equal parts of what is left; the last one spends all of it.
+    - T rounds take equal parts of the remaining budget; the last one spends all of it.
     """
 
     rounds: int = setting(10, "T, the number of rounds", minimum=1)
@@ -84,7 +83,7 @@ class QueryMechanism(OrdinaryMechanism, ABC):
         return self.rounds
 
     def check_budget(self, rho: float) -> None:
-        """Raise SpecificationError if `rho` leaves nothing worth its noise to a round."""
+        """Raise SpecificationError if `rho` is too little for a round."""
         check_share(rho, self.rounds)
 
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
@@ -93,8 +92,8 @@ class QueryMechanism(OrdinaryMechanism, ABC):
         Raises
         ------
         SpecificationError
-            If `rho` leaves nothing worth its noise to a round, or the workload has a marginal that
-            is too large to be counted, or too many cells to be chosen from.
+            If `rho` is too little for a round, or the workload has a marginal that is too large to
+            be counted, or too many cells to choose from.
         """
         self.check_budget(rho)
         check_countable(domain, workload.cliques)
@@ -105,7 +104,7 @@ class QueryMechanism(OrdinaryMechanism, ABC):
     def sensitivities(
         cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
     ) -> Iterable[float]:
-        """Return what the sensitivity of each selection must be, the same in every round."""
+        """Return the required sensitivity of each selection, the same in every round."""
         single = transcript.parameters.get("queries") == "cell"
         return repeat(_sensitivity(neighbours, single=single))
 
@@ -115,14 +114,14 @@ def _sensitivity(neighbours: Neighbours, *, single: bool) -> float:
 
 
 class QueryRun(MechanismRun):
-    """A run that chooses queries, numbered through: marginals, or the cells of all marginals.
+    """A run that chooses queries by number: marginals, or the cells of all marginals.
 
     Attributes
     ----------
     kind
-        By which mechanism it chooses.
+        The selection mechanism.
     times
-        How often each query was measured.
+        Number of measurements of each query.
     """
 
     kind: SelectionKind = "exponential mechanism"
@@ -143,18 +142,18 @@ class QueryRun(MechanismRun):
         self.times = np.zeros(self.starts[-1] if self.single else len(cliques), dtype=np.int64)
 
     def queries(self) -> npt.NDArray[np.intp]:
-        """Return the numbers of the queries that may be chosen now: all of them."""
+        """Return the numbers of the current candidates: all queries."""
         return np.arange(len(self.times))
 
     def query_of(self, number: int) -> tuple[Clique, int | None]:
-        """Return the marginal of a query, and its cell where it is one."""
+        """Return the marginal of a query, and its cell if it is a single one."""
         if not self.single:
             return self.closure[number], None
         marginal = int(np.searchsorted(self.starts, number, side="right")) - 1
         return self.closure[marginal], number - int(self.starts[marginal])
 
     def query_errors(self, numbers: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
-        """Return how wrong the model is about queries, in counts, shape ``(m,)``."""
+        """Return the model's errors on queries, in counts, shape ``(m,)``."""
         if not self.single:
             return self.errors(numbers.tolist())
         errors = np.empty(int(self.starts[-1]))
@@ -166,7 +165,7 @@ class QueryRun(MechanismRun):
         return errors[numbers]
 
     def round(self, index: int) -> Round | str:
-        """Select, measure and fit once; or say why the run ends here."""
+        """Select, measure and fit once; or return why the run ends here."""
         started = time.monotonic()
         numbers = self.queries()
         if not len(numbers):

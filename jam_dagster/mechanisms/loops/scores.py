@@ -1,4 +1,4 @@
-"""The scores by which mechanisms choose what to measure."""
+"""The selection scores of mechanisms."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import numpy as np
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
 
 LOWEST = 2.0**29
-"""Sensitivities below zero that a score may lie."""
+"""The most sensitivities that a score may lie below zero."""
 
 
 def representable(scores: np.ndarray, sensitivity: float) -> np.ndarray:
-    """Return scores, those raised that lie too low for floats to tell how far they move.
+    """Return scores, with a lower limit that keeps their float rounding below the sensitivity.
 
-    What a measurement is expected to err by grows with the noise and the cells. Where that is 2^45,
-    floats are a hundredth apart, and neighbours' weighted scores, rounded, may be further apart
-    than their sensitivity. Raised to the same lowest number scores move
-    no further than before, and those above it are exact to a part in 2^22 of the sensitivity.
-    Nobody chooses a candidate so far below the others.
+    The expected error of a measurement grows with the noise and the cells. At 2^45 floats are a
+    hundredth apart, and neighbours' rounded scores may differ by more than their sensitivity.
+    Clipping at a common lower limit does not increase differences, and scores above it are exact to
+    a part in 2^22 of the sensitivity. A candidate so far below the others is never chosen in
+    practice.
     """
     raised: np.ndarray = np.maximum(scores, lowest_score(sensitivity))
     return raised
@@ -36,25 +36,25 @@ def l1_distance(a: np.ndarray, b: np.ndarray) -> float:
 def candidate_scores(
     current_error: np.ndarray, public_error: np.ndarray, cells: np.ndarray, sigma: float
 ) -> np.ndarray:
-    """Score every marginal twice, on private data and on public: JAM-PGM, Algorithm 2, lines 7, 8.
+    """Score every marginal on private and on public data: JAM-PGM, Algorithm 2, lines 7, 8.
 
     Parameters
     ----------
     current_error
         ``||q(D) - q(model)||_1`` in counts, shape ``(m,)``.
     public_error
-        ``||q(D) - q(D_pub) n / n_pub||_1`` in counts, shape ``(m,)``; of several public tables,
-        shape ``(k, m)``. NaN where a table lacks attributes of the marginal.
+        ``||q(D) - q(D_pub) n / n_pub||_1`` in counts, shape ``(m,)``; for several public tables,
+        shape ``(k, m)``. NaN if a table lacks attributes of the marginal.
     cells
-        n_tau, the number of cells of each marginal that can hold anybody, shape ``(m,)``.
+        n_tau, the number of possible cells of each marginal, shape ``(m,)``.
     sigma
-        Noise that a private measurement would carry this round, in counts.
+        Noise of a private measurement in this round, in counts.
 
     Returns
     -------
     ndarray
-        The m private candidates, then those of the public table that it can measure (of each
-        table in turn): shape ``(2 m,)`` where one has them all. Each is the error now less the
+        The m private candidates, then those that each public table can measure: shape ``(2 m,)``
+        for one table with all attributes. Each is the current error less the
         error expected after the measurement, ``current - sqrt(2/pi) sigma n_tau`` and
         ``current - public``.
 
@@ -72,16 +72,16 @@ def candidate_scores(
 def weighted_scores(
     current_error: np.ndarray, cells: np.ndarray, sigma: float, weights: np.ndarray
 ) -> np.ndarray:
-    """Score every marginal by how much it would improve: AIM, Algorithm 2, line 12.
+    """Score every marginal by its expected improvement: AIM, Algorithm 2, line 12.
 
     Parameters
     ----------
     current_error
         ``||q(D) - q(model)||_1`` in counts, shape ``(m,)``.
     cells
-        n_r, the number of cells of each marginal that can hold anybody, shape ``(m,)``.
+        n_r, the number of possible cells of each marginal, shape ``(m,)``.
     sigma
-        Noise that a measurement would carry this round, in counts.
+        Noise of a measurement in this round, in counts.
     weights
         w_r of each marginal, shape ``(m,)``.
 
@@ -107,7 +107,7 @@ def penalized_scores(current_error: np.ndarray, cells: np.ndarray) -> np.ndarray
     current_error
         ``||q(D) - q(model)||_1`` in counts, shape ``(m,)``.
     cells
-        n_r, the number of cells of each marginal that can hold anybody, shape ``(m,)``.
+        n_r, the number of possible cells of each marginal, shape ``(m,)``.
 
     Returns
     -------

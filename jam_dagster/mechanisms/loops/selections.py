@@ -1,4 +1,4 @@
-"""What rounds that select by weighted L1 errors chose from, told by a transcript."""
+"""The candidates of rounds that select by weighted L1 errors, from a transcript."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from jam_dagster.tables import Clique, Domain, Workload
 
 @dataclass(frozen=True)
 class Selection:
-    """What a round chose from: scores ``w_r (||q_r(D) - q_r(model)||_1 - p_r)``.
+    """The candidates of a round, with scores ``w_r (||q_r(D) - q_r(model)||_1 - p_r)``.
 
     Attributes
     ----------
     cliques
         The candidates.
     weights, penalties
-        w and p of each, shape ``(m,)``, the second in counts.
+        w and p of each candidate, shape ``(m,)``; p in counts.
     """
 
     cliques: Sequence[Clique]
@@ -32,14 +32,14 @@ class Selection:
 
 @dataclass(frozen=True)
 class SelectionRule:
-    """How the rounds of a mechanism select, once each, by weighted L1 errors.
+    """The selections of a mechanism's rounds, one a round, by weighted L1 errors.
 
     Attributes
     ----------
     candidates
-        Returns the marginals that rounds choose from, as far as they fit, and the weight of each.
+        Returns the marginals of all rounds before the size limit, and the weight of each.
     penalty
-        Returns what a round takes from the error of a candidate for each of its cells, in counts.
+        Returns the penalty of a round for each cell of a candidate, in counts.
     """
 
     candidates: Callable[[Workload], tuple[Sequence[Clique], np.ndarray]]
@@ -48,7 +48,7 @@ class SelectionRule:
     def selections(
         self, transcript: Transcript, domain: Domain, workload: Workload
     ) -> Iterator[Selection | None]:
-        """Yield what each round of a transcript chose from; None for one that chose nothing."""
+        """Yield the candidates of each round of a transcript; None for a round without a choice."""
         cliques, weights = self.candidates(workload)
         cells = possible_sizes(domain, cliques)
         fits = TractabilityFilter(domain, cliques)

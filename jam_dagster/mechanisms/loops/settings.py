@@ -1,7 +1,7 @@
-"""Settings of mechanisms: each stated once, with what it means and what it may be.
+"""Settings of mechanisms, each declared once with its meaning and range.
 
-A mechanism is a frozen dataclass whose fields are made by `setting`. What is said there checks the
-values, and is read by the YAML schema, the command line and the documentation.
+A mechanism is a frozen dataclass with fields from `setting`. The declaration checks the values, and
+feeds the YAML schema, the command line and the documentation.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ class Setting:
     Attributes
     ----------
     name
-        As configuration gives it.
+        Its name in configuration.
     kind
         ``int``, ``float``, ``str`` or ``bool``.
     default
-        The value without configuration; None where it follows from the domain.
+        The value without configuration; None if it follows from the domain.
     text
-        What it means, in one line.
+        Its meaning, in one line.
     optional
         Whether None is a value.
     minimum, above, maximum, below
         Bounds of a number, the second and the last excluded. None: no bound.
     choices
-        The texts that it may be; empty: any.
+        The allowed texts; empty: any.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Setting:
 
     @property
     def allowed(self) -> str:
-        """What the setting may be, in words."""
+        """The allowed values, in words."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         bounds = [
@@ -77,10 +77,10 @@ class Setting:
         return ", ".join([_KINDS[self.kind], " and ".join(bounds)]) if bounds else _KINDS[self.kind]
 
     def read(self, value: object) -> Any:
-        """Return a value as its kind, as far as it can be read as one; what cannot stays as it is.
+        """Convert a value to the setting's kind; return it unchanged if that fails.
 
-        A text may stand for a number: YAML 1.1 reads ``1e-9`` as a text, a template yields one, and
-        so does a command line, where true and false are texts besides.
+        A text may be a number: YAML 1.1 reads ``1e-9`` as a text, and templates and the command
+        line give texts, also for true and false.
         """
         if isinstance(value, bool) or self.kind is str or value is None:
             return value
@@ -99,7 +99,7 @@ class Setting:
         return number
 
     def accepts(self, value: object) -> bool:
-        """Whether `value` is of the kind and within the bounds."""
+        """Return whether `value` is of the kind and within the bounds."""
         if value is None:
             return self.optional
         if isinstance(value, bool) or self.kind is bool:
@@ -107,7 +107,7 @@ class Setting:
         if self.kind is str:
             return isinstance(value, str) and (not self.choices or value in self.choices)
         number = int if self.kind is int else int | float
-        # Integers beyond floats cannot be asked whether they are finite.
+        # math.isfinite fails for integers beyond the range of floats.
         if not isinstance(value, number) or not abs(value) <= sys.float_info.max:
             return False
         return (
@@ -129,7 +129,7 @@ def setting(
     choices: tuple[str, ...] = (),
 ) -> Any:
     """Return the dataclass field of a setting; see `Setting` for the parameters."""
-    told = {
+    declared = {
         "text": text,
         "minimum": minimum,
         "above": above,
@@ -137,7 +137,7 @@ def setting(
         "below": below,
         "choices": choices,
     }
-    return dataclasses.field(default=default, metadata={_KEY: told})
+    return dataclasses.field(default=default, metadata={_KEY: declared})
 
 
 def settings_of(mechanism: type) -> dict[str, Setting]:
@@ -151,7 +151,7 @@ def _settings_of(mechanism: type) -> dict[str, Setting]:
     found = {}
     for one in dataclasses.fields(mechanism):
         kinds = get_args(hints[one.name]) or (hints[one.name],)
-        # A Literal's arguments are its texts.
+        # The arguments of a Literal are its texts.
         kind = next((k for k in kinds if isinstance(k, type) and k is not NoneType), str)
         found[one.name] = Setting(
             one.name, kind, one.default, optional=NoneType in kinds, **one.metadata[_KEY]
@@ -160,26 +160,26 @@ def _settings_of(mechanism: type) -> dict[str, Setting]:
 
 
 def check_settings(mechanism: Any) -> None:
-    """Raise SpecificationError, naming setting and remedy, unless all values are allowed."""
+    """Raise SpecificationError with setting and remedy unless all values are allowed."""
     for name, one in settings_of(type(mechanism)).items():
         value = getattr(mechanism, name)
         if not one.accepts(value):
             raise SpecificationError(f"{name} must be {one.allowed}, got {value!r}.")
 
 
-def told_settings(mechanism: type, transcript: Transcript) -> dict[str, Any]:
-    """Return the settings of a mechanism's class as a transcript tells them.
+def recorded_settings(mechanism: type, transcript: Transcript) -> dict[str, Any]:
+    """Return the settings of a mechanism's class from a transcript.
 
     Raises
     ------
     InputError
         If the transcript lacks one.
     """
-    told = transcript.parameters
-    missing = [name for name in settings_of(mechanism) if name not in told]
+    recorded = transcript.parameters
+    missing = [name for name in settings_of(mechanism) if name not in recorded]
     if missing:
         raise InputError(
-            f"This transcript does not say with which {missing[0]} its model was fitted: it "
+            f"This transcript does not record the {missing[0]} of its model's fit: it "
             "comes from another version. Load the model that was stored beside it instead."
         )
-    return {name: told[name] for name in settings_of(mechanism)}
+    return {name: recorded[name] for name in settings_of(mechanism)}

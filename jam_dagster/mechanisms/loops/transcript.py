@@ -1,4 +1,4 @@
-"""The transcript of a run: everything that was released, enough to refit the model."""
+"""The transcript of a run: all released results, enough to refit the model."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """One round: what was selected, what it cost, what was measured.
+    """One round: its selection, its price, its measurement.
 
     Attributes
     ----------
     index
         The round, from 0.
     clique, source
-        The marginal selected and where it was measured.
+        The selected marginal and the source of its measurement.
     candidates
-        Number of marginals that fitted the size limit (each counts once, for both sources).
+        Number of marginals within the size limit (each counts once, for both sources).
     rho_select, rho_measure
         zCDP cost of the selection and of the measurement (0 for public).
     rho_spent
@@ -48,21 +48,20 @@ class Round:
     sigma
         Noise of the measurement in counts, 0 for public.
     size_limit_mb, model_mb
-        The limit that candidates had to meet, None where there is none, and the size of the model
-        refitted.
+        The size limit of candidates, None without one, and the size of the refitted model.
     l1_residual
         ``||model - measured||_1 / n`` after the refit; NaN without a measurement.
     iterations, loss
-        How the refit converged: its steps, and the sum over all measurements so far of
+        The convergence of the refit: its steps, and the sum over all measurements so far of
         ``||model - measured||_2^2 / (2 n^2)``, each times its weight. 0 and NaN without a
         measurement.
     seconds
-        Time that the round took. NaN in a transcript that was read: how long counting private
-        records takes is covered by no guarantee, so it is not kept with what may leave.
+        Duration of the round. NaN in a transcript that was read: no guarantee covers the time of
+        counting private records, so it is not stored with released results.
     measurement
-        None where the measurement was charged and then lost to a crash.
+        None if the measurement was charged and then lost to a crash.
     table
-        Which public table it was measured in, where they have names.
+        The name of the measured public table, if public tables have names.
     """
 
     index: int
@@ -84,11 +83,11 @@ class Round:
 
     @property
     def origin(self) -> str:
-        """Where it was measured, in words: ``private``, ``public``, or ``public acs_2018``."""
+        """The source of the measurement: ``private``, ``public``, or ``public acs_2018``."""
         return f"{self.source} {self.table}".rstrip()
 
     def line(self, rounds: int | None) -> str:
-        """Return the line that a log shows for this round, of so many where that is known."""
+        """Return the log line of this round, with the number of rounds if it is known."""
         of = "" if rounds is None else f"/{rounds}"
         cost = f"sigma {self.sigma:,.1f}" if self.source == "private" else "free"
         if self.measurement is None:
@@ -111,25 +110,25 @@ class Transcript:
     domain_digest
         Digest of the domain that the cliques refer to.
     records
-        n, the number of private records: as it is where neighbouring tables share it, else as it
-        was measured, with noise.
+        n, the number of private records: exact if neighbouring tables share it, else measured with
+        noise.
     rho_budget
-        What the run was given.
+        The budget of the run.
     rho_spent
-        What it cost: every draw, lost ones included.
+        Its cost: every draw, lost ones included.
     rounds
         The rounds, in order.
     ended
         ``all rounds``, ``no candidate fits``, ``budget exhausted`` or, by an operator, ``closed``.
     noise, releasable
-        The noise backend, and whether its outcomes may leave.
+        The noise backend, and whether its outcomes may be released.
     neighbours
-        Which tables the run must not let anybody tell apart.
+        The neighbouring relation that the run protects.
     calls
-        Every draw that the run paid for, in order, lost ones included.
+        Every paid draw of the run, in order, lost ones included.
     workload_digest
-        Digest of the workload that the run served, by whose weights it may have chosen; empty in
-        transcripts of earlier versions.
+        Digest of the run's workload, including its weights; empty in transcripts of earlier
+        versions.
     """
 
     mechanism: str
@@ -191,7 +190,8 @@ class Transcript:
     def picks(self) -> dict[str, int]:
         """Number of rounds that measured private and public marginals.
 
-        Where there are any, also of those whose measurement was ``lost``; together all rounds.
+        If there are any, also the number of rounds with a ``lost`` measurement; the numbers add up
+        to all rounds.
         """
         made = Counter("lost" if r.measurement is None else r.source for r in self.rounds)
         lost = {"lost": made["lost"]} if made["lost"] else {}
@@ -245,7 +245,7 @@ class Transcript:
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **tables)
         write_whole(directory / "measurements.npz", buffer.getvalue())
-        # The description goes last: where it stands, the transcript is whole.
+        # The description is written last: if it exists, the transcript is whole.
         text = json.dumps(description, indent=1, allow_nan=False)
         write_whole(directory / "transcript.json", text.encode())
 
@@ -260,9 +260,7 @@ class Transcript:
         """
         path = directory / "transcript.json"
         if not path.exists():
-            raise InputError(
-                f"{directory} holds no transcript.json; give a folder that save() wrote."
-            )
+            raise InputError(f"{directory} holds no transcript.json; give a folder from save().")
         description = json.loads(path.read_text())
         packed = io.BytesIO((directory / "measurements.npz").read_bytes())
         rounds = []
@@ -292,24 +290,24 @@ class Transcript:
 def subject_of(
     clique: Clique, source: Origin = "private", table: str = "", cell: int | None = None
 ) -> str:
-    """Return the name of what a round chose or measured, as the digests of outcomes have it."""
+    """Return the name of a round's marginal or cell in the digests of outcomes."""
     return canonical_json([list(clique), source, table, cell])
 
 
 def sampling_generator(transcript: Transcript) -> np.random.Generator:
-    """Return the generator that samples a release's table, always the same for the same release.
+    """Return the generator that samples a release's table, a function of the release.
 
-    Its seed is derived from the measurements. They are differentially private, so the seed is too,
-    and a table made again is the table that was published.
+    Its seed is derived from the measurements. They are differentially private, so the seed is, too.
+    Sampling again gives the published table.
     """
     digest = measurements_hash(transcript).digest()
     return np.random.default_rng(int.from_bytes(digest[:16]))
 
 
 def measurements_hash(transcript: Transcript, prefix: bytes = b"") -> hashlib._Hash:
-    """Return the SHA-256 of `prefix` and of all that a transcript measured, in its order.
+    """Return the SHA-256 of `prefix` and of all measurements of a transcript, in order.
 
-    What was measured is differentially private or public, so its hash may leave.
+    Measurements are differentially private or public, so their hash may be released.
     """
     hashed = hashlib.sha256(prefix)
     for measurement in transcript.measurements:

@@ -1,4 +1,4 @@
-"""What mechanisms that weigh records have in common: settings, selection, rounds, the refit."""
+"""The base of mechanisms that weight records: settings, selection, rounds, refit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jam_dagster.mechanisms.base import MechanismResult, OnRound
 from jam_dagster.mechanisms.loops.base import in_rounds, public_of
 from jam_dagster.mechanisms.loops.graphical import alpha_setting
 from jam_dagster.mechanisms.loops.queries import QueryMechanism, QueryRun
-from jam_dagster.mechanisms.loops.settings import setting, told_settings
+from jam_dagster.mechanisms.loops.settings import recorded_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.measurement import Measurement
@@ -39,13 +39,13 @@ _SELECTIONS: dict[str, SelectionKind] = {
 
 @dataclass(frozen=True)
 class HistogramMechanism(QueryMechanism):
-    """A mechanism whose model is a distribution over a support.
+    """A mechanism with a distribution over a support as its model.
 
     Attributes
     ----------
     rounds, alpha, queries
         See `QueryMechanism`. T is 10 by default, as in the code of Liu et al. Few rounds suit small
-        budgets: noise that was taken into the weights stays there.
+        budgets: the weights keep the noise of every measurement.
     selection
         ``exponential`` or ``permute-and-flip``.
 
@@ -56,9 +56,9 @@ class HistogramMechanism(QueryMechanism):
 
     Notes
     -----
-    Where the papers leave room: a query is measured again only when all have been measured as
-    often, and queries whose answer no weights can change (no record lies in the cell, or all do)
-    are no candidates.
+    Choices where the papers are silent: a query is measured again only after all queries have been
+    measured equally often, and queries with a fixed answer for all weights (no record lies in the
+    cell, or all do) are no candidates.
     """
 
     alpha: float = alpha_setting(0.5)
@@ -83,8 +83,8 @@ class HistogramMechanism(QueryMechanism):
         Raises
         ------
         SpecificationError
-            If `rho` leaves nothing worth its noise to a round, the workload has too many cells, or
-            the mechanism keeps the full domain and that is too large.
+            If `rho` is too little for a round, the workload has too many cells, or the mechanism
+            needs the full domain and that is too large.
         """
         super().check(domain, workload, rho)
         if not self.uses_public:
@@ -106,13 +106,12 @@ class HistogramMechanism(QueryMechanism):
         private
             The table to protect.
         public
-            The table whose records are weighed; not learned from where the mechanism weighs the
-            full domain.
+            The table with the records to weight; ignored if the mechanism weights the full domain.
         workload
             The marginals that matter.
         draws
-            Charges, draws and stores. Outcomes that it already holds are used again, free, so a
-            run that stopped goes on where it was.
+            Charges, draws and stores. Stored outcomes are reused without a charge, so an
+            interrupted run resumes.
         on_round
             Called after every round.
 
@@ -124,12 +123,11 @@ class HistogramMechanism(QueryMechanism):
         Raises
         ------
         DomainError
-            If the tables' domains differ, a table is empty, or there are no public records where
-            they are needed.
+            If the tables' domains differ, a table is empty, or required public records are missing.
         BudgetExceededError
-            If the account does not hold what `draws` says it holds.
+            If the account holds less than `draws` states.
         ReleaseClosedError
-            If the account was closed before anything was measured; later that ends the run.
+            If the account was closed before the first measurement; a later closure ends the run.
         """
         self.check(private.domain, workload, draws.total)
         support, log_start = self._weighed(private.domain, public)
@@ -139,7 +137,7 @@ class HistogramMechanism(QueryMechanism):
     def _weighed(
         self, domain: Domain, public: MarginalSource | None
     ) -> tuple[Support, npt.NDArray[np.float64]]:
-        """Return the records that get weights, and the logarithms of those to begin with."""
+        """Return the records to weight, and the logarithms of their initial weights."""
         if self.uses_public:
             table = public_records(domain, public_of(self, public))
             support, counts = Support.of_records(table)
@@ -156,9 +154,9 @@ class HistogramMechanism(QueryMechanism):
         Raises
         ------
         DomainError
-            If the model is made of public records, and they are not given.
+            If the model consists of public records that were not given.
         """
-        mechanism = cls(**told_settings(cls, transcript))
+        mechanism = cls(**recorded_settings(cls, transcript))
         support, log_start = mechanism._weighed(domain, public)
         fitted = mechanism.start(support, log_start, transcript.records)
         for measurement in transcript.measurements:
@@ -167,7 +165,7 @@ class HistogramMechanism(QueryMechanism):
 
 
 class _Run(QueryRun):
-    """The run of a mechanism that weighs records: which queries its weights can answer."""
+    """The run of a mechanism that weights records, with the queries that weights can change."""
 
     def __init__(
         self,
@@ -201,7 +199,7 @@ class _Run(QueryRun):
         return self.fitted.released
 
     def fit(self, measurement: Measurement) -> Convergence:
-        """Take a measurement into the weights."""
+        """Fit the weights to a further measurement."""
         return self.fitted.add(measurement)
 
     def queries(self) -> npt.NDArray[np.intp]:

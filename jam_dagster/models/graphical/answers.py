@@ -12,7 +12,7 @@ from jam_dagster.models.graphical.kernels import Operand, Table, contract
 from jam_dagster.models.graphical.routes import Route, Routes
 
 HELD_CELLS = 2**27
-"""A gibibyte: what several answers may share at a time."""
+"""A gibibyte of tables that several answers share at a time."""
 
 
 class Calibrated:
@@ -31,8 +31,8 @@ class Calibrated:
     -----
     A marginal inside a clique is a sum. One that spans cliques begins with a sum and is multiplied
     with conditionals P(attributes | separator), which are kept: all three-way marginals of a model
-    share a few hundred of them. What is summed from a clique is known before, so all of it takes
-    one pass over the clique.
+    share a few hundred of them. All sums of a clique are known in advance, so they take one pass
+    over the clique.
     """
 
     def __init__(
@@ -52,9 +52,9 @@ class Calibrated:
     def marginals(self, masks: Iterable[int]) -> Iterator[tuple[int, np.ndarray]]:
         """Yield each mask with its marginal, attributes ascending, in an order of its own.
 
-        A marginal that lies inside another one asked for is summed from it. Only what several
-        answers share is held, and no more than `HELD_CELLS` of it, so that a reader who drops each
-        answer never holds them all.
+        A marginal inside another requested one is summed from it. Only tables that several answers
+        share are held, at most `HELD_CELLS` cells, so a caller that drops each answer never holds
+        them all.
         """
         wanted = list(dict.fromkeys(masks))
         inside = _inside(wanted, self.tree.sizes)
@@ -71,7 +71,7 @@ class Calibrated:
                     yield one, sum_to(answer, mask, one)
 
     def _batches(self, masks: Iterable[int]) -> Iterator[list[int]]:
-        """Part the masks so that what the answers of a part share stays within bounds."""
+        """Divide the masks so that the shared tables of each part stay within bounds."""
         batch: list[int] = []
         known: set[tuple[int, ...]] = set()
         held = 0
@@ -90,12 +90,12 @@ class Calibrated:
             yield batch
 
     def forget(self) -> None:
-        """Drop the intermediate tables, whose memory may exceed the model's."""
+        """Drop the intermediate tables, which may exceed the model's memory."""
         self._sums.clear()
         self._conditionals.clear()
 
     def _sum_all(self, keys: Iterable[tuple[int, ...]]) -> None:
-        """Sum the cliques onto all that will be needed of them, in one pass over each."""
+        """Sum the cliques onto all required tables, in one pass over each."""
         wanted: dict[int, set[int]] = {}
         for key in keys:
             if len(key) == 2 and key not in self._sums:
@@ -140,7 +140,7 @@ def _as_laid_out(belief: np.ndarray, mask: int, sizes: Sequence[int]) -> Operand
 
 
 def _inside(masks: Sequence[int], sizes: Sequence[int]) -> dict[int, int]:
-    """Return for masks that lie inside one with an attribute more the largest that they lie in."""
+    """Return the largest containing mask, for masks inside one with an attribute more."""
     known = set(masks)
     most = max((mask.bit_count() for mask in masks), default=0)
     everything = 0

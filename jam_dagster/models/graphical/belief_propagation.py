@@ -1,7 +1,7 @@
 """Clique beliefs that stay calibrated while potentials change.
 
 Mirror descent changes the log potentials a little hundreds of times. Propagating from scratch
-would need logarithms (potentials reach a thousand, whose exponential is no number) of every cell;
+would need logarithms of every cell (the exponential of a potential of a thousand overflows);
 here the beliefs of the last step are multiplied by the exponential of the change.
 """
 
@@ -77,7 +77,7 @@ def calibrate(
 
 
 NEGLIGIBLE = 1e-100
-"""Probabilities below this are handed out as zero."""
+"""Probabilities below this are returned as zero."""
 
 
 class Beliefs:
@@ -90,7 +90,7 @@ class Beliefs:
     beliefs
         For each clique its probabilities, attributes ascending; they agree on separators.
     factors
-        Masks, each inside a clique: what potentials change on, and what marginals are wanted of.
+        Masks, each inside a clique, on which potentials change and marginals are returned.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class Beliefs:
         Float64, one after another the marginals of all factors, each flattened in `layout` order,
         summing to one.
     cells
-        Where each factor begins in `marginals`, and where the last one ends.
+        Start of each factor in `marginals`, and the end of the last one.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Beliefs:
         self.marginals = np.empty(self.cells[-1])
         self._change = np.empty(self.cells[-1])
         self._clique_axes = [layout(mask, sizes) for mask in tree.masks]
-        # Copies: the model that the beliefs come from stays as it is.
+        # Copies: the model of the beliefs stays unchanged.
         self._tables = [
             np.array(belief.transpose([sorted(axes).index(a) for a in axes]), order="C")
             for belief, axes in zip(beliefs, self._clique_axes, strict=True)
@@ -157,7 +157,7 @@ class Beliefs:
         return self.marginals
 
     def _plan(self) -> None:
-        """Lay out the operations of `update`: up to the largest clique, and down again."""
+        """Plan the operations of `update`: up to the largest clique, and down again."""
         tree, sizes = self.tree, self.tree.sizes
         root = max(range(len(tree.masks)), key=lambda i: (self._tables[i].size, -i))
         order, parent = [root], {root: -1}
@@ -241,14 +241,14 @@ class Beliefs:
 
 @dataclass(frozen=True)
 class _Group:
-    """Factors of a clique that one table stands for.
+    """Factors of a clique that share one table.
 
     Attributes
     ----------
     change, sum
-        What the clique is multiplied by, and what it is summed onto.
+        The table that multiplies the clique, and the table that the clique is summed onto.
     changes, sums
-        What these are made of and summed on to; none if the group is one factor.
+        The factors' own tables for both; empty if the group is one factor.
     """
 
     change: Operand

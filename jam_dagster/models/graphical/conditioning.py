@@ -1,4 +1,4 @@
-"""A calibrated junction tree, given that some attributes take some of their values."""
+"""Conditioning of a calibrated junction tree on values of some attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every fit of the graphical model offers, and how it weighs measurements."""
+"""The protocol of estimators of the graphical model, and their weighting of measurements."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from jam_dagster.models.measurement import Measurement
 EstimatorName = Literal["accelerated", "mirror_descent", "mbi"]
 
 Weighting = Literal["alike", "noise"]
-"""How a fit weighs measurements: all alike, or each by one over the variance of its noise."""
+"""The weighting of measurements in a fit: equal, or by one over the variance of their noise."""
 
 WINDOW = 15
-"""Steps over which the tolerance asks for improvement."""
+"""Number of steps over which the tolerance requires an improvement."""
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """How a fit ended.
+    """The convergence of a fit.
 
     Attributes
     ----------
     iterations
-        Propagations that it took.
+        Number of propagations.
     loss
         ``sum_i ||mu_i - y_i||_2^2 / (2 n^2)`` of the model that was kept.
     """
@@ -35,7 +35,7 @@ class Convergence:
 
 
 class Estimator(Protocol):
-    """Fits the model anew after every measurement, from where the last fit ended."""
+    """Refits the model after every measurement, from the end of the last fit."""
 
     @property
     def model(self) -> FittedModel:
@@ -43,7 +43,7 @@ class Estimator(Protocol):
         ...
 
     def add(self, measurement: Measurement) -> Convergence:
-        """Take one more measurement into account, at the weight that the estimator gives it."""
+        """Add a measurement, with the weight that the estimator gives it, and refit."""
         ...
 
 
@@ -70,18 +70,18 @@ def weight_of(measurement: Measurement, sigma: float) -> float:
     Parameters
     ----------
     measurement
-        Measured with noise.
+        A noisy measurement.
     sigma
-        The noise of a measurement that weighs one.
+        The noise of a measurement with weight one.
 
     Raises
     ------
     SpecificationError
-        If it has no noise: beside it no other would weigh anything.
+        If it has no noise: its weight would be infinite.
     """
     if measurement.sigma <= 0:
         raise SpecificationError(
-            f"A fit that weighs measurements by their noise was given one without, of "
-            f"{' x '.join(measurement.clique)}: weigh all alike."
+            f"A fit that weights measurements by their noise received one without noise, of "
+            f"{' x '.join(measurement.clique)}: use equal weights."
         )
     return (sigma / measurement.sigma) ** 2

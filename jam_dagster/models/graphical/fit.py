@@ -1,4 +1,4 @@
-"""An estimator by its name."""
+"""Construction of an estimator by its name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def make_estimator(
     name
         ``accelerated``: mirror descent with Barzilai-Borwein steps that ends by `tolerance`.
         ``mirror_descent``: Private-PGM's own line search, always `iterations` steps.
-        ``mbi``: the same in Private-PGM's package, compiled anew for every round.
+        ``mbi``: the same in Private-PGM's package, compiled again for every round.
     domain
         The attributes. Its impossible combinations are fixed zeros of the model.
     total

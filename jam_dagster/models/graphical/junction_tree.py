@@ -1,8 +1,8 @@
 """Junction trees over integer masks: their size and structure.
 
 Attributes are positions 0..d-1 here, a clique is a sorted tuple of positions, and a set of
-attributes is the integer whose bits are those positions. Integers keep every order in this module
-independent of the hash seed.
+attributes is the integer with those bits set. Integers keep every order in this module independent
+of the hash seed.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def triangulate(sizes: Sequence[int], cliques: Iterable[int]) -> list[int]:
 
 
 def _is_tree(adjacent: Sequence[int]) -> bool:
-    """Tell whether the graph is connected, has an edge, and has no cycle."""
+    """Return whether the graph is connected, has an edge, and has no cycle."""
     count = len(adjacent)
     edges = sum(mask.bit_count() for mask in adjacent) // 2
     if edges == 0 or edges != count - 1:
@@ -154,7 +154,7 @@ class JunctionTree:
 
     @cached_property
     def neighbours(self) -> tuple[tuple[int, ...], ...]:
-        """For each clique the cliques that it is joined to."""
+        """The adjacent cliques of each clique."""
         around: list[list[int]] = [[] for _ in self.masks]
         for parent, child in self.edges:
             around[parent].append(child)

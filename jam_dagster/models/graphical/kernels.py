@@ -28,22 +28,22 @@ MOST = 32
 """Most axes, sources or targets of an operation, as in kernels.c."""
 
 VERSION = 2
-"""Of the interface between this module and kernels.c."""
+"""Version of the interface between this module and kernels.c."""
 
 BLOCK = 8
 """Columns that are added side by side, as in kernels.c."""
 
 LARGE = 2**18
-"""Cells from which on two threads share an operation, as in kernels.c."""
+"""The least number of cells of an operation for two threads, as in kernels.c."""
 
 LIBRARY = Path(__file__).with_name("_kernels.so")
 
 
 class Mode(IntEnum):
-    """What an operation does with its table."""
+    """The role of an operation's table."""
 
     READ = 0
-    """Leave it as it is; the targets receive the sums of table times sources."""
+    """Leave it unchanged; the targets receive the sums of table times sources."""
     SCALE = 1
     """Multiply it by the sources."""
     ASSIGN = 2
@@ -67,13 +67,13 @@ class Operation:
     Attributes
     ----------
     mode
-        What is done with the table.
+        The role of the table.
     of
         The table. The axes of sources and targets are some of its axes, in the same order.
     sources
-        What it is multiplied with.
+        The factors of the table.
     targets
-        What the result is summed onto; their old values are lost.
+        The tables that the result is summed onto; their old values are lost.
     """
 
     mode: Mode
@@ -103,7 +103,7 @@ class _Struct(ctypes.Structure):
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """Return the compiled kernels; None where there are none, or ``JAM_KERNELS=numpy`` is set."""
+    """Return the compiled kernels; None without any, or if ``JAM_KERNELS=numpy`` is set."""
     if os.environ.get("JAM_KERNELS") == "numpy" or not LIBRARY.exists():
         return None
     try:
@@ -111,7 +111,7 @@ def library() -> ctypes.CDLL | None:
         if loaded.jam_version() != VERSION:
             return None
     except (OSError, AttributeError):
-        # Compiled for another machine, or an earlier version: NumPy is slower, and right.
+        # Compiled for another machine or an earlier version: NumPy is slower, but correct.
         return None
     loaded.jam_run.argtypes = [ctypes.c_void_p, ctypes.c_int64]
     loaded.jam_run.restype = None
@@ -131,7 +131,7 @@ def _thread_pools() -> ThreadpoolController:
 
 
 def blas_architecture() -> str:
-    """Return for which processors NumPy's BLAS computes here, as it says: sums round by it."""
+    """Return the processor type that NumPy's BLAS uses here, which affects rounding."""
     found = (one for one in _thread_pools().info() if one.get("user_api") == "blas")
     return next((str(one.get("architecture", "unknown")) for one in found), "none")
 
@@ -155,9 +155,9 @@ class Program:
     Parameters
     ----------
     operations
-        What to do. Every array must stay where it is.
+        The operations. Every array must stay at its place in memory.
     compiled
-        Whether to run in C; by default where it can be.
+        Whether to run in C; by default if possible.
     """
 
     operations: Sequence[Operation]
@@ -174,7 +174,7 @@ class Program:
             parts += _split(whole)
         self.operations = parts
         loaded = library()
-        # A table of that many axes of two values and more fits no memory.
+        # A table with so many axes of two or more values does not fit into memory.
         narrow = all(len(_long(part.of)) <= MOST for part in parts)
         if loaded is not None and self.compiled is not False and narrow:
             self._run = loaded.jam_run

@@ -52,7 +52,7 @@ class PrivatePgm:
         return self._model
 
     def add(self, measurement: Measurement) -> Convergence:
-        """Take one more measurement into account; see `Estimator.add`."""
+        """Add a measurement and refit; see `Estimator.add`."""
         self._measurements.append(measurement)
         weights = None
         if self._weighting == "noise":
@@ -83,7 +83,7 @@ def estimate(
     warm_start: FittedModel | None = None,
     weights: Sequence[float] | None = None,
 ) -> FittedModel:
-    """Fit the model of maximum entropy whose marginals are closest to the measurements.
+    """Fit the maximum-entropy model with marginals closest to the measurements.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def estimate(
     iterations
         Mirror descent steps, rounded up to a multiple of 50.
     warm_start
-        A model whose potentials to start from; its cliques must lie inside the measured ones.
+        A model with the initial potentials; its cliques must lie inside the measured ones.
     weights
         Of the measurements, w; all one by default.
 
@@ -108,7 +108,7 @@ def estimate(
 
     Notes
     -----
-    mbi orders messages by sets of cliques. Attributes go to it as integers, whose hashes are the
+    mbi orders messages by sets of cliques. Attributes go to it as integers, as their hashes are the
     same in every process; with names the result would depend on the hash seed.
     """
     if not measurements:
@@ -165,11 +165,11 @@ def to_markov_random_field(model: FittedModel) -> Any:
     Returns
     -------
     mbi.MarkovRandomField
-        Over a domain with the attributes' names and, as labels, what their cells are called. Its
-        potentials, marginals (in counts) and total are the model's. Cells that cannot occur,
-        declared or conditioned away, are minus infinity in the potentials, which mbi's answers
-        come from, and `constraints`, by which its sampler knows of them. An attribute that no
-        potential mentions has one of zeros, so that mbi answers and samples it too.
+        Over a domain with the attributes' names and the labels of their cells. Its potentials,
+        marginals (in counts) and total are the model's. Impossible cells, declared or excluded by a
+        condition, are minus infinity in the potentials, for mbi's answers, and in `constraints`,
+        for its sampler. An attribute without a potential gets one of zeros, so that mbi answers
+        and samples it, too.
     """
     mbi = load_mbi()
     potentials = {clique: np.asarray(table) for clique, table in model.potentials.items()}

@@ -1,4 +1,4 @@
-"""Fitting the graphical model to measurements: Private-PGM's problem, solved by mirror descent.
+"""Fits of the graphical model to measurements: Private-PGM's problem, by mirror descent.
 
 McKenna, Sheldon, Miklau 2019: "Graphical-model based estimation and inference for differential
 privacy", Algorithm 1. The model of maximum entropy that minimizes
@@ -33,17 +33,17 @@ MEMORY = 10
 short of monotone, and forcing them to be costs most of their speed."""
 
 FLOOR = 1e-6
-"""Expected records to which one step may push a cell down, and below which none does: that is as
-good as zero, and not so far that the way back would take more steps than a fit has patience for."""
+"""The least expected records of a cell after one step: practically zero, but close enough that
+later steps of the fit can raise the cell again."""
 
 RESIDUAL = 0.01
-"""A fit has arrived when the L2 norm of all its residuals is this part of a record."""
+"""A fit ends when the L2 norm of all its residuals is this fraction of a record."""
 
 LONGEST_STEP = 30.0
 """Largest change of a log potential in one step."""
 
 LONGEST_STEPS = 300.0
-"""Largest sum of the changes of all factors: what they multiply a cell by can be taken back."""
+"""Largest sum of the changes of all factors, so that their effect on a cell is reversible."""
 
 
 class MirrorDescent:
@@ -93,7 +93,7 @@ class MirrorDescent:
         return mask_of(self._position[name] for name in clique)
 
     def add(self, measurement: Measurement) -> Convergence:
-        """Take one more measurement into account; see `Estimator.add`."""
+        """Add a measurement and refit; see `Estimator.add`."""
         with one_thread():
             return self._add(measurement)
 
@@ -191,11 +191,11 @@ class _Problem:
     Attributes
     ----------
     beliefs
-        Where the marginals come from.
+        The beliefs with the marginals.
     targets, weights
         For each cell of the marginals the mean of its measurements, and their weight.
     constant
-        What repeated measurements of a clique differ from their mean.
+        The part of the loss from differences between repeated measurements of a clique.
     """
 
     beliefs: Beliefs
@@ -214,9 +214,9 @@ class _Problem:
 def _line_search(
     problem: _Problem, theta: Table, iterations: int, smoothness: float, records: float
 ) -> Convergence:
-    """Descend as Private-PGM does: a step that falls short of Armijo's rule is not taken.
+    """Descend as Private-PGM does: a step that fails Armijo's rule is rejected.
 
-    It works in counts: its step is ours over n, and so is the decrease that it asks for.
+    Private-PGM works in counts: its step and its required decrease are ours over n.
     """
     beliefs = problem.beliefs
     marginals = beliefs.marginals.copy()
@@ -252,7 +252,7 @@ def _barzilai_borwein(
     tolerance: float,
     records: float,
 ) -> tuple[Convergence, float]:
-    """Descend with steps as long as the last one showed to be right.
+    """Descend with step sizes from the previous step's smoothness.
 
     The loss is smooth relative to the entropy: along the last step it behaved as if its smoothness
     were ``<d mu, d g> / <d theta, d mu>``, the quotient of the growth of loss and entropy. One
@@ -318,7 +318,7 @@ def _barzilai_borwein(
 
 
 def _longest(beliefs: Beliefs, direction: Table) -> float:
-    """Return the longest step in a direction whose effect on a cell can be represented."""
+    """Return the longest step in a direction with a representable effect on each cell."""
     largest = np.maximum.reduceat(np.abs(direction), beliefs.cells[:-1])
     most, together = float(largest.max()), float(largest.sum())
     return min(LONGEST_STEP / most, LONGEST_STEPS / together) if most > 0.0 else math.inf

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
 ARRAYS = "potentials.npz"
-"""The file beside ``model.json``."""
+"""The file of arrays beside ``model.json``."""
 
 LARGEST_TABLE_CELLS = 2**27
 """Cells of the largest table that a marginal may take to compute: a gibibyte of float64."""
@@ -51,7 +51,7 @@ class FittedModel:
     domain
         The attributes and their values.
     total
-        The number of records that the model stands for; marginals sum to it.
+        The number of records of the model; marginals sum to it.
     potentials
         Clique to log potential (float64, shape of the clique, attributes in domain order).
         Impossible combinations of the domain need not be here: they are fixed zeros.
@@ -79,7 +79,7 @@ class FittedModel:
 
     @classmethod
     def uniform(cls, domain: Domain, total: float) -> FittedModel:
-        """Return the model that spreads `total` evenly over the possible cells of the domain."""
+        """Return the uniform model over the possible cells of the domain, with sum `total`."""
         return cls(domain, float(total), {})
 
     @classmethod
@@ -90,21 +90,21 @@ class FittedModel:
         potentials: Mapping[Clique, np.ndarray],
         calibrated: Calibrated,
     ) -> FittedModel:
-        """Return a model whose beliefs are known, so that nothing need be propagated."""
+        """Return a model with known beliefs, without propagation."""
         model = cls(domain, float(total), potentials)
         vars(model).update(tree=calibrated.tree, routes=calibrated.routes, calibrated=calibrated)
         return model
 
     def recalibrated(self) -> FittedModel:
-        """Return the model with beliefs propagated from its potentials alone, as `load` gives it.
+        """Return the model with beliefs propagated from its potentials alone, as from `load`.
 
-        What a fit hands over differs from them by rounding, which is enough to sample other rows.
+        The beliefs of a fit differ by rounding, which is enough to sample other rows.
         """
         return type(self)(self.domain, self.total, self.potentials)
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        """The cliques that carry potentials, in the order in which they were given."""
+        """The cliques with potentials, in the given order."""
         return tuple(self.potentials)
 
     @property
@@ -138,7 +138,7 @@ class FittedModel:
 
     @cached_property
     def routes(self) -> Routes:
-        """How marginals are gathered from the tree."""
+        """The plan for gathering marginals from the tree."""
         return Routes(self.tree)
 
     @cached_property
@@ -174,12 +174,12 @@ class FittedModel:
 
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
         """Return many marginals, which share the work; see `marginal`."""
-        asked = [tuple(clique) for clique in cliques]
-        masks = [self._answerable(names) for names in asked]
+        requested = [tuple(clique) for clique in cliques]
+        masks = [self._answerable(names) for names in requested]
         answers = dict(self.calibrated.marginals(masks))
         self.calibrated.forget()
         ordered = {}
-        for names, mask in zip(asked, masks, strict=True):
+        for names, mask in zip(requested, masks, strict=True):
             ascending = list(bits(mask))
             order = [ascending.index(self._position[name]) for name in names]
             ordered[names] = answers[mask].transpose(order) * self.total
@@ -241,8 +241,8 @@ class FittedModel:
         where
             The condition, such as ``{"sex": "Female", "age": [30, 31]}`` or
             ``{"age": {"from": 30, "below": 40}}``; see `Where`. In a domain without values (the
-            papers' form) they are the codes. Within a bin the model tells nothing, so a number
-            has to be its only value and a bound one of its edges.
+            papers' form) they are the codes. The model has no detail within a bin, so a number
+            must be a bin's only value, and a bound an edge of a bin.
 
         Returns
         -------
@@ -292,14 +292,14 @@ class FittedModel:
     def sample(
         self, rows: int, rng: np.random.Generator, where: Where | None = None
     ) -> EncodedTable:
-        """Draw a table whose marginals follow the model's as closely as whole rows can.
+        """Sample a table with marginals as close to the model's as whole rows allow.
 
         Parameters
         ----------
         rows
-            How many records.
+            Number of records.
         rng
-            Drives the rounding and the shuffling. It is post-processing: it costs no budget.
+            Random generator of rounding and shuffling, which are post-processing and cost nothing.
         where
             A condition that all records meet, as in `condition`: the table follows the model of
             the records that meet it. None: no condition.
@@ -348,7 +348,7 @@ class FittedModel:
 
 
 def possible_cells(domain: Domain, clique: Clique) -> np.ndarray:
-    """Return which cells of a marginal the impossible combinations of a domain leave possible."""
+    """Return a mask of a marginal's possible cells, given the domain's combinations."""
     if not domain.impossible:
         return np.ones([domain.size((name,)) for name in clique], dtype=bool)
     possible: np.ndarray = FittedModel.uniform(domain, 1.0).marginal(clique) > 0
@@ -356,7 +356,7 @@ def possible_cells(domain: Domain, clique: Clique) -> np.ndarray:
 
 
 def possible_sizes(domain: Domain, cliques: Sequence[Clique]) -> np.ndarray:
-    """Return how many cells of each marginal can hold anybody, float64, shape ``(m,)``."""
+    """Return the number of possible cells of each marginal, float64, shape ``(m,)``."""
     if not domain.impossible:
         return np.array([domain.size(clique) for clique in cliques], dtype=np.float64)
     sizes = {

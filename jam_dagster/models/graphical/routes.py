@@ -1,4 +1,4 @@
-"""How marginals are gathered from a junction tree, planned over masks before any table is made."""
+"""Plans for gathering marginals from a junction tree, made over masks before any table."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import NamedTuple
 from jam_dagster.models.graphical.junction_tree import JunctionTree, bits, cells_of
 
 SHARED = 10
-"""How many of the marginals asked for use the conditional of a single attribute, about."""
+"""Approximate number of requested marginals that use the conditional of a single attribute."""
 
 
 class Step(NamedTuple):
-    """One product on the way to a marginal.
+    """One product in the computation of a marginal.
 
     Attributes
     ----------
     clique, part
-        Where the conditional P(part | separator) comes from.
+        The source of the conditional P(part | separator).
     separator
-        What it is conditioned on: attributes shared with the clique that it is multiplied into.
+        Its condition: attributes shared with the clique that it multiplies.
     keep
-        Which of the attributes so far stay; the others are summed out.
+        The attributes that stay; the others are summed out.
     """
 
     clique: int
@@ -31,14 +31,14 @@ class Step(NamedTuple):
 
 
 class Route(NamedTuple):
-    """A marginal's way: a clique's table over some attributes, and the steps that follow.
+    """The route of a marginal: a clique's table over some attributes, and further steps.
 
     Attributes
     ----------
     clique, here
-        The clique, and the attributes of it that the table begins with.
+        The clique, and its attributes in the initial table.
     steps
-        The products, in order. None for what lies inside the clique.
+        The products, in order; empty for a marginal inside the clique.
     """
 
     clique: int
@@ -56,10 +56,9 @@ class Routes:
 
     Notes
     -----
-    A marginal that spans cliques is gathered at the clique where that takes the least work. Where
-    all that a far clique shares with the ones before it is in the gathering clique too, the ones
-    before it have nothing to say about it: the far clique is asked instead, through a smaller
-    separator.
+    A marginal that spans cliques is gathered at the clique with the least work. If the gathering
+    clique contains all that a far clique shares with the ones between, the ones between are
+    skipped, and the far clique is reached through a smaller separator.
     """
 
     def __init__(self, tree: JunctionTree) -> None:
@@ -83,7 +82,7 @@ class Routes:
                 routes = []
                 for clique in range(len(masks)):
                     here, branches = mask & masks[clique], self._branches(clique, mask)
-                    # A clique with none of the attributes is of use only between some of them.
+                    # A clique without any of the attributes is useful only between some of them.
                     if here or sum(bool(masks[c] & masks[clique]) for c in branches) > 1:
                         routes.append(self._planned(clique, mask, here, branches))
                 self._routes[mask] = min(routes, key=self._cost)
@@ -106,7 +105,7 @@ class Routes:
     def tables(self, mask: int) -> dict[tuple[int, ...], int]:
         """Return the tables that the marginal over `mask` shares with others, and their cells.
 
-        Of a sum the key is the clique and its attributes, of a conditional that of its passage.
+        The key of a sum is the clique and its attributes, that of a conditional its passage.
         """
         if mask not in self._tables:
             shared: dict[tuple[int, ...], int] = {}
@@ -125,7 +124,7 @@ class Routes:
     def largest_table(self, mask: int) -> int:
         """Return the cells of the largest table that the marginal over `mask` takes to compute.
 
-        The answer's own at least. The cliques themselves do not count: they are there.
+        At least those of the answer. The cliques themselves do not count: they exist already.
         """
         largest = self.cells(mask)
         pending = [self.route(mask)]
@@ -145,9 +144,9 @@ class Routes:
         return cells
 
     def _cost(self, route: Route) -> float:
-        """Return the products that a route takes, those of its conditionals included.
+        """Return the number of products of a route, including those of its conditionals.
 
-        A conditional of one attribute serves many marginals, so each bears a share of it.
+        A conditional of one attribute serves many marginals, so only a share of it counts.
         """
         cost = float(self._products(route))
         for step, passage in self.passages(route):
@@ -162,7 +161,7 @@ class Routes:
         return cost
 
     def _products(self, route: Route) -> int:
-        """Return the products that the steps of a route take, given their conditionals."""
+        """Return the number of products of a route's steps, given their conditionals."""
         products, here = 0, route.here
         for step in route.steps:
             products += self.cells(here) * self.cells(step.part)
@@ -200,7 +199,7 @@ class Routes:
         return branches
 
     def _givers_of(self, clique: int) -> dict[int, int]:
-        """Return for each attribute that a clique lacks the clique that it is asked from."""
+        """Return for each attribute that a clique lacks the clique that provides it."""
         if clique not in self._givers:
             self._givers[clique] = self._givers_to(clique)
         return self._givers[clique]
@@ -209,7 +208,7 @@ class Routes:
         masks, neighbours = self.tree.masks, self.tree.neighbours
         givers: dict[int, int] = {}
         known = masks[clique]
-        # Outward from the clique, with the way back: each attribute is met first where it is near.
+        # Outward from the clique, with the path back: the first match is the nearest one.
         paths: list[tuple[int, ...]] = [(clique, n) for n in neighbours[clique]]
         for path in paths:
             end = path[-1]

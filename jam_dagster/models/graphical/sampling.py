@@ -22,16 +22,15 @@ _BLOCK_CELLS = 1 << 20
 
 @dataclass(frozen=True)
 class SamplingDistance:
-    """How far a sampled table is from the model that it was sampled from.
+    """The distance of a sampled table from its model.
 
-    It is the error of rounding expectations to whole rows. It says nothing about the data that the
-    model was fitted to, and it costs no budget.
+    It is the error of rounding expectations to whole rows. It is independent of the private data,
+    given the model, and costs no budget.
 
     Attributes
     ----------
     mean, maximum
-        Over the marginals that were compared, ||sample - model||_1 / n: 0 where they agree, at
-        most 2.
+        Over the compared marginals, ||sample - model||_1 / n: 0 if they agree, at most 2.
     """
 
     mean: float
@@ -50,8 +49,8 @@ def sampling_distance(
     table
         The rows. The model is scaled to their number.
     cliques
-        The marginals to compare. Default: those that the model was fitted to, where it is exact;
-        of a model without any, each attribute by itself.
+        The marginals to compare. Default: the measured ones, where the model is exact; for a model
+        without any, each attribute by itself.
 
     Returns
     -------
@@ -60,8 +59,8 @@ def sampling_distance(
     Raises
     ------
     InputError
-        An attribute is unknown, the table is over another domain or empty, or there is nothing to
-        compare.
+        An attribute is unknown, the table is over another domain or empty, or there is no marginal
+        to compare.
     """
     if table.domain.digest != model.domain.digest:
         raise InputError("The table is over another domain than the model: sample it from it.")
@@ -71,7 +70,7 @@ def sampling_distance(
     if not wanted or not table.records or not model.total:
         raise InputError(
             "There is nothing to compare: give at least one clique, a table with rows and a model"
-            " whose total is not zero."
+            " with a total above zero."
         )
     scale = table.records / model.total
     counts, expected = table.marginals(wanted), model.marginals(wanted)
@@ -114,7 +113,7 @@ def sample_codes(
     point of each (stratified sampling), so the count of every run of cells, be it one cell or all
     cells with one value of the first attribute, is within two of its expectation. The points are
     independent: one common offset (systematic sampling) would give all rows one value of an
-    attribute whose cells recur with the period of the strata.
+    attribute with cells that recur with the period of the strata.
 
     Time is linear in the rows, times the number of cliques, and in the cells of the groups that
     occur. Beside the codes, memory is about eight arrays of `rows` numbers and three of the cells
@@ -134,7 +133,7 @@ def sample_codes(
         if columns:
             order, starts, present = _groups([columns[p] for p in known], table.shape, rows, rng)
         else:
-            # No row has a value yet: they are all alike, whatever their order.
+            # No row has a value yet, so their order does not matter.
             order, starts, present = None, np.array([0, rows]), ()
         for p in fresh:
             columns[p] = np.empty(rows, dtype=np.min_scalar_type(tree.sizes[p] - 1))
@@ -159,7 +158,7 @@ def _groups(
         return order, np.array([0, rows]), ()
     sizes = shape[: len(given)]
     last = math.prod(sizes) - 1
-    # In few bytes, for what follows reads it in the order of the permutation.
+    # In few bytes, since the next steps read it in the order of the permutation.
     group = np.ravel_multi_index(tuple(given), sizes).astype(np.min_scalar_type(last))[order]
     for shift in range(0, last.bit_length(), 16):
         # NumPy's stable sort of 16 bits is by radix, in linear time.
@@ -170,7 +169,7 @@ def _groups(
 
 
 def _permutation(rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Return the row numbers in random order, in half the memory where that holds them."""
+    """Return the row numbers in random order, as 32-bit integers if they fit."""
     return rng.permutation(np.arange(rows, dtype=np.int32 if rows < 2**31 else np.int64))
 
 
@@ -202,9 +201,9 @@ def _stratified(
         rows_of = slice(int(starts[start]), int(starts[stop]))
         place = np.arange(rows_of.start, rows_of.stop) - np.repeat(starts[start:stop], counts)
         place = member + (place + rng.random(len(place))) / np.repeat(counts, counts)
-        # Rounding must not carry the last row of a group into the next one.
+        # Rounding must not move the last row of a group into the next one.
         np.minimum(place, np.nextafter(member + 1.0, 0.0), out=place)
-        # Places and boundaries both ascend: the fewer are looked up among the others.
+        # Places and boundaries both ascend: the shorter list is searched in the longer one.
         if len(boundaries) < len(place):
             below = np.searchsorted(place, boundaries, side="left")
             cell = np.repeat(np.arange(len(boundaries)), np.diff(below, prepend=0))

@@ -1,19 +1,18 @@
-"""Which candidates the model could take on, kept from round to round.
+"""The tractable candidates of a model, kept from round to round.
 
 A candidate inside a clique of the model costs nothing. Any other one fits if the junction tree of
 the measured cliques, the declared impossible combinations and itself stays within the limit
-(Algorithm 2, line 6). One triangulation for each candidate would tell; this is much less work:
+(Algorithm 2, line 6). One triangulation for each candidate would suffice; this is much less work:
 
 - The junction tree depends on the graph alone, and a candidate adds to it a clique on those of its
   attributes that are not adjacent to all its others. Candidates with the same such attributes
   share one triangulation; where there are none, the size is the model's.
-- Elimination goes on in every connected component as if it were alone, so only components that the
-  candidate joins are triangulated. Sizes hold until one of these components changes.
-- Up to the first attribute that gains a neighbour, elimination goes as it does without the
-  candidate: no cost fell, and those that rose are not the smallest. It resumes there, from a
-  stored state, for all candidates side by side.
-- It is abandoned where the cliques found so far exceed the limit; what they hold is kept as a
-  lower bound.
+- Elimination is independent in every connected component, so only components that the candidate
+  joins are triangulated. Sizes stay valid until one of these components changes.
+- Up to the first attribute that gains a neighbour, elimination is the same as without the
+  candidate: no cost fell, and no raised cost is the smallest. It resumes there, from a stored
+  state, for all candidates in parallel.
+- It stops when the cliques so far exceed the limit; their size is kept as a lower bound.
 """
 
 from __future__ import annotations
@@ -43,15 +42,15 @@ Numbers = npt.NDArray[np.intp]
 
 WORD = 64
 PART = 12
-"""Attributes whose cells are looked up at once; a table of 2**PART floats fits fast memory."""
+"""Attributes per lookup of cells; a table of 2**PART floats fits fast memory."""
 LARGEST_CELLS = 2**53 - 1
 """Numbers of cells up to this are exact as floats; a larger model (64 PiB) fits no limit."""
 BLOCK_BYTES = 2**20
-"""Memory for the states of the triangulations that advance side by side."""
+"""Memory for the states of parallel triangulations."""
 
 
 class TractabilityFilter:
-    """Finds the candidates that the model could take on.
+    """Finds the tractable candidates of a model.
 
     Parameters
     ----------
@@ -62,8 +61,8 @@ class TractabilityFilter:
 
     Notes
     -----
-    What is kept from call to call depends on the last model only and takes a few bytes for each
-    candidate and attribute.
+    The state between calls depends on the last model only and takes a few bytes for each candidate
+    and attribute.
     """
 
     def __init__(self, domain: Domain, candidates: Sequence[Clique]) -> None:
@@ -79,7 +78,7 @@ class TractabilityFilter:
         self._move_to(_Graph.build([0] * len(attributes), self._sets), attributes)
 
     def fitting(self, measured: Iterable[Clique], limit_mb: float) -> list[int]:
-        """Return the numbers of the candidates that the model could take on, ascending.
+        """Return the numbers of the tractable candidates, ascending.
 
         Parameters
         ----------
@@ -114,7 +113,7 @@ class TractabilityFilter:
         return mask_of(self._position[name] for name in clique)
 
     def _move_to(self, graph: _Graph, moved: Sequence[int]) -> None:
-        """Take on the model's graph; forget the sizes that depend on the attributes that moved."""
+        """Adopt the model's graph, and drop the sizes that depend on changed attributes."""
         self._graph = graph
         # The attributes of each candidate that gain a neighbour from it.
         apart = self._candidates[:, self._owner] & graph.apart[:, self._member]
@@ -132,7 +131,7 @@ class TractabilityFilter:
         self._exact |= ~self._gains
 
     def _grow(self, numbers: Numbers, limit: float) -> None:
-        """Bring the sizes of some candidates up to date, as far as the limit asks."""
+        """Update the sizes of some candidates, as far as the limit requires."""
         gaining = self._sets.pack(self._gaining[numbers])
         order = np.lexsort(gaining)
         fresh = np.ones(len(order), dtype=bool)
@@ -174,7 +173,7 @@ class _Sets:
         return np.ascontiguousarray(rows.T, dtype=np.uint64)
 
     def pack(self, members: Flags) -> Words:
-        """Return the sets whose members are marked, shape ``(n, attributes)``, as words."""
+        """Return sets of marked members, shape ``(n, attributes)``, as words."""
         padded = np.zeros((len(members), self.count * WORD), dtype=bool)
         padded[:, : members.shape[1]] = members
         rows = np.packbits(padded, axis=1, bitorder="little").view("<u8")

@@ -1,6 +1,6 @@
-"""What GEM and RAP^softmax train, in JAX: weights that become probabilities, and their steps.
+"""The training of GEM and RAP^softmax in JAX: weights, their probabilities, and Adam steps.
 
-The marginals that are measured differ in shape, and a program that saw them would be compiled anew
+Measured marginals differ in shape, and a program that saw them would be compiled again
 for each. So these programs see the probabilities of all attributes side by side, which have one
 shape, and take the gradient by them as an input: two compilations a domain, however many rounds.
 """
@@ -20,7 +20,7 @@ Weights = dict[str, Any]
 """Arrays by name, single precision."""
 
 _NORMAL_EPSILON = 1e-5
-"""What a batch's variance is raised by, as PyTorch does."""
+"""The constant that is added to a batch's variance, as in PyTorch."""
 
 
 def free_logits(sizes: Sequence[int], rows: int, seed: int) -> Weights:

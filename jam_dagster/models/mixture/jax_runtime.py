@@ -1,4 +1,4 @@
-"""JAX as every part of this package needs it, whoever imports it first."""
+"""The import of JAX with the same settings, whichever module imports it first."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from types import ModuleType
 
 
 def load_jax() -> ModuleType:
-    """Import jax with double precision allowed, on the CPU unless ``JAX_PLATFORMS`` says otherwise.
+    """Import jax with double precision allowed, on the CPU unless ``JAX_PLATFORMS`` names another.
 
-    The precision that is allowed decides the last digits even of what is computed in single
-    precision, so it must not depend on who came first.
+    The allowed precision changes the last digits even of single-precision results, so it must not
+    depend on which module imports JAX first.
     """
     # The persistent cache writes thousands of small programs that no later run can use.
     os.environ.setdefault("JAX_ENABLE_X64", "1")

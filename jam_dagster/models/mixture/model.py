@@ -116,8 +116,8 @@ class ProductMixture:
 
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
         """Return many marginals; see `marginal`."""
-        asked = [tuple(names) for names in cliques]
-        for names in asked:
+        requested = [tuple(names) for names in cliques]
+        for names in requested:
             self._check(names)
         places = self.domain.positions
         # With several threads the last digits depend on how many there are.
@@ -126,7 +126,7 @@ class ProductMixture:
                 names: expected([self.tables[places[name]] for name in names]) * self.total
                 if names
                 else np.array(float(self.total))
-                for names in asked
+                for names in requested
             }
 
     def _check(self, names: Clique) -> None:
@@ -141,7 +141,7 @@ class ProductMixture:
             )
 
     def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
-        """Draw a table whose marginals follow the model's.
+        """Sample a table with marginals close to the model's.
 
         Components get equally many rows, but for those left over. Within a component each
         attribute is drawn by itself, by systematic sampling: its counts are within one of their
@@ -229,7 +229,7 @@ def check_products(domain: Domain) -> None:
 def _values(table: np.ndarray, component: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Return for each row the value at which its component's distribution function passes `at`."""
     reached = np.cumsum(table, axis=1)
-    # Rounding must not leave a value beyond the last, nor one that has no probability.
+    # Rounding must not select a value beyond the last, or one without probability.
     last = table.shape[1] - 1 - np.argmax(table[:, ::-1] > 0, axis=1)
     values = np.empty(len(at), dtype=np.int64)
     step = max(1, _BLOCK_CELLS // table.shape[1])

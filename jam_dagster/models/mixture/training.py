@@ -94,7 +94,7 @@ class MixtureTrainer:
     Notes
     -----
     The network runs in JAX; the marginals and the gradient by the probabilities are NumPy's, on one
-    thread, so that neither shapes nor numbers of threads matter. All is in single precision.
+    thread, so that shapes and numbers of threads do not matter. All is in single precision.
     """
 
     def __init__(self, domain: Domain, weights: Weights, loss: str) -> None:
@@ -242,7 +242,7 @@ class MixtureTrainer:
         return [self._spans[self.domain.positions[name]] for name in target.clique]
 
     def _places(self, target: Target, cell: int) -> list[int]:
-        """Return the columns of the probabilities whose product is the target's cell."""
+        """Return the columns of the probabilities that multiply to the target's cell."""
         shape = [self.domain.sizes[name] for name in target.clique]
         codes = np.unravel_index(cell, shape)
         return [span.start + int(code) for span, code in zip(self._at(target), codes, strict=True)]

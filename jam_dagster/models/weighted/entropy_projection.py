@@ -13,7 +13,7 @@ from jam_dagster.models.weighted.fit import Answer, HistogramFit
 from jam_dagster.models.weighted.support import Support
 
 EXTREME = 1e-6
-"""Where noise put a band outside of what weights can say: so far from 0 or 1 is allowed."""
+"""The least distance from 0 or 1 of a band that noise moved outside the possible answers."""
 
 SETTLED = 1e-12
 """Distances from what is allowed that are rounding."""
@@ -82,9 +82,9 @@ class EntropyProjection(HistogramFit):
 
 
 class _Band:
-    """Which answers agree with what was measured of a marginal or a cell, as fractions.
+    """The answers that agree with the measurement of a marginal or a cell, as fractions.
 
-    `movable` tells of which cells the weights can change the answer.
+    `movable` marks the cells with answers that weights can change.
     """
 
     def __init__(

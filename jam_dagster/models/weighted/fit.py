@@ -22,7 +22,7 @@ a weight that so large a factor brings back has lost its digits."""
 
 
 class Answer:
-    """What was measured of a marginal or of one of its cells, as fractions of the records.
+    """A measurement of a marginal or of one of its cells, as fractions of the records.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Answer:
 
     @property
     def codes(self) -> npt.NDArray[np.integer[Any]]:
-        """Which of `wanted` each record adds to; in a single cell's answer 1 is outside of it."""
+        """The entry of `wanted` that each record adds to; for a single cell, 1 means outside it."""
         return self._support.codes(self.clique) if self.cell is None else self._outside
 
     @cached_property
@@ -92,7 +92,7 @@ class Answer:
 class HistogramFit(ABC):
     """Weights of a support, and the measurements that they follow.
 
-    Weights are kept twice: as they are, for sums, and as logarithms, which neither overflow nor
+    Weights are kept twice: directly, for sums, and as logarithms, which do not overflow or
     vanish; every measurement begins with the weights that the logarithms give.
 
     Parameters

@@ -138,7 +138,7 @@ class WeightedTable:
         return {clique: answer * self.total for clique, answer in answers.items()}
 
     def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
-        """Draw a table whose marginals follow the model's as closely as whole rows can.
+        """Sample a table with marginals as close to the model's as whole rows allow.
 
         Records lie in lexicographic order, and each of `rows` even strata of their weights gives
         one, so the count of every run of records is within two of its expectation.

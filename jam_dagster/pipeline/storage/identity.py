@@ -14,7 +14,7 @@ from jam_dagster.errors import DomainError, InputError
 from jam_dagster.evaluation import WorkloadErrors
 from jam_dagster.privacy.private_copies import INGESTION_ATTRIBUTE
 from jam_dagster.release.run import ReleaseErrors, ReleaseRun
-from jam_dagster.reports.release_report import run_told
+from jam_dagster.reports.release_report import run_of_page
 from jam_dagster.tables import EncodedTable, MarginalSource
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def check_run(graph: ReleaseGraph, run: ReleaseRun, partition: str) -> None:
 
 def check_report(graph: ReleaseGraph, run: ReleaseRun, path: UPath) -> None:
     """Raise InputError unless the report at `path`, if there is one, tells of the run."""
-    if path.exists() and run_told(path.read_text(encoding="utf-8")) != run.digest:
+    if path.exists() and run_of_page(path.read_text(encoding="utf-8")) != run.digest:
         raise InputError(
             f"release_report of release {graph.spec.release} belongs to another run than"
             f" {graph.spec.mechanism.name}. Materialize release_report first. Nothing was charged."

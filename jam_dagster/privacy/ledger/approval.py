@@ -1,7 +1,7 @@
 """Releases that wait for a privacy officer's approval before they reserve.
 
-An approval is of exactly one specification of one release, of one partition or of all, and may
-have a limit on what is reserved under it.
+An approval covers exactly one specification of one release, for one partition or all of them. It
+may limit the amount that is reserved under it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KINDS = (Kind.APPROVED, Kind.APPROVAL_WITHDRAWN)
 
 
 def check_approval(value: str) -> str:
-    """Return how a grant writes whether releases wait for approval: empty where they do not.
+    """Return a grant's ``approval`` field: empty where releases do not wait for approval.
 
     Raises
     ------
@@ -48,20 +48,20 @@ def check_approval(value: str) -> str:
 
 @dataclass
 class Approvals:
-    """Which releases of one dataset are approved, as the journal's events say in their order."""
+    """The approved releases of one dataset, from the journal's events in their order."""
 
     _last: dict[ReleaseKey, Event] = field(default_factory=dict)
 
     @classmethod
     def of(cls, journal: Iterable[Event]) -> Approvals:
-        """Return what a journal says; events of other kinds are passed over."""
+        """Return the approvals in a journal; events of other kinds are skipped."""
         made = cls()
         for event in journal:
             made.apply(event)
         return made
 
     def apply(self, event: Event) -> None:
-        """Take one more event into account."""
+        """Apply one more event."""
         if event.key is not None and event.kind in KINDS:
             self._last[event.key] = event
 
@@ -86,7 +86,7 @@ class Approvals:
 
 
 def approvals_of(connection: sa.Connection, dataset: str) -> Approvals:
-    """Return which releases of a dataset are approved."""
+    """Return the approved releases of a dataset."""
     kinds = events.c.kind.in_([kind.value for kind in KINDS])
     return Approvals.of(read(connection, events.c.dataset == dataset, kinds))
 
@@ -94,7 +94,7 @@ def approvals_of(connection: sa.Connection, dataset: str) -> Approvals:
 def check_approved(
     connection: sa.Connection, location: str, key: ReleaseKey, units: int, balance: Balance
 ) -> None:
-    """Raise where a release waits for approval.
+    """Raise if a release still waits for approval.
 
     Parameters
     ----------
@@ -105,14 +105,14 @@ def check_approved(
     key : ReleaseKey
         The release.
     units : int
-        All that it would reserve, in units of 1e-15 rho.
+        The whole amount that it would reserve, in units of 1e-15 rho.
     balance : Balance
         Of its dataset.
 
     Raises
     ------
     NotApprovedError
-        With what it would reserve, its specification's digest and the command that approves it.
+        The message has the amount, the specification's digest and the command that approves it.
     """
     if balance.approval != REQUIRED:
         return
@@ -139,7 +139,7 @@ def approve_command(location: str, key: ReleaseKey, units: int, balance: Balance
 
 
 def _epsilon_above(units: int, balance: Balance) -> str:
-    """Return an epsilon of few digits whose rho is enough for an amount."""
+    """Return an epsilon of few digits that covers an amount of rho."""
     exact = Decimal(balance.epsilon_of(rho_within(units)))
     for digits in (4, 6, 9, 12, 15):
         rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exact)

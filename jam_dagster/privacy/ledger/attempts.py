@@ -1,8 +1,8 @@
-"""Attempts to open private data: journalled before they are made, and counted until they end well.
+"""Attempts to open private data: journalled before they start, and counted until they end well.
 
 Whether reading a private table fails can depend on its values, so each failure answers a question
-about them, at no price. The officer says how many a dataset bears; after that an operator has to
-look. The journal holds no cause: that lies with the owner of the data.
+about them without a charge. The officer grants a number of failures; after that an operator must
+acknowledge them. The journal holds no cause: the owner of the data keeps it.
 """
 
 from __future__ import annotations
@@ -29,26 +29,27 @@ _RELEASE = ("dataset", "release", "partition", "edition")
 
 
 def check_attempts(attempts: int | None) -> None:
-    """Raise SpecificationError unless it is a number of attempts that can be granted, or None."""
+    """Raise SpecificationError unless `attempts` is a number that can be granted, or None."""
     if attempts is None:
         return
     if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
         raise SpecificationError(
             f"attempts of a budget must be a whole number of 1 or more, got {attempts!r}: it is "
-            "how many attempts to open private data may end badly before an operator has to look"
+            "how many attempts to open private data may fail before an operator must acknowledge"
+            " them"
         )
 
 
 def acknowledge_command(location: str, dataset: str = "ID") -> str:
-    """Return the command that acknowledges attempts, as errors tell it."""
+    """Return the command that acknowledges attempts, as errors quote it."""
     return f"jam-dagster ledger acknowledge --ledger {location} --dataset {dataset} --reason REASON"
 
 
 def open_attempts(connection: sa.Connection, balance: Balance, at: str) -> list[Access]:
-    """Return the attempts of a dataset that count against what it was granted.
+    """Return the attempts of a dataset that count against its granted number.
 
-    Those of the period of an instant, or of a later one where a clock was set back, that have not
-    ended and that no operator has acknowledged; where the budget is for a lifetime, of all time.
+    An attempt counts if it has not ended well, no operator has acknowledged it, and it lies in the
+    current period (or a later one, where a clock was set back). A lifetime budget has one period.
     """
     acknowledged = sa.select(sa.func.coalesce(sa.func.max(accesses.c.seq), 0)).where(
         accesses.c.dataset == balance.dataset, accesses.c.kind == AccessKind.ACKNOWLEDGED.value
@@ -84,28 +85,28 @@ def begin_attempt(
     connection : sqlalchemy.Connection
         In a transaction that no other writer can interleave with.
     location : str
-        How errors call the ledger.
+        The ledger's name in errors.
     balance : Balance
-        Of the dataset.
+        Balance of the dataset.
     key : ReleaseKey
-        For which release.
+        The release.
     at, run_id, by : str
         Written in the journal.
 
     Raises
     ------
     AttemptsError
-        If as many attempts as were granted have not ended well.
+        If the granted number of attempts has not ended well.
     """
     dataset, allowed = balance.dataset, balance.attempts
     if len(open_attempts(connection, balance, at)) >= allowed:
         period = "" if balance.period == "lifetime" else f" in {balance.period}"
         raise AttemptsError(
-            f"the private data of dataset {dataset!r} stay closed: as many attempts to open them"
-            f"{period} as are granted did not end well. An attempt that still runs counts until it "
-            "ends. Look why the others failed, then acknowledge them: "
+            f"the private data of dataset {dataset!r} stay closed: the granted number of attempts "
+            f"to open them{period} did not end well. A running attempt counts until it ends. Find "
+            "out why the others failed, then acknowledge them: "
             f"`{acknowledge_command(location, dataset)}`. "
-            "For more at a time, grant the budget with --attempts N"
+            "To allow more, grant the budget with --attempts N"
         )
     return append_access(
         connection,
@@ -120,8 +121,8 @@ def begin_attempt(
 
 def end_attempt(connection: sa.Connection, attempt: Access, *, at: str) -> None:
     """Journal that an attempt ended well."""
-    said = {name: getattr(attempt, name) for name in (*_RELEASE, "attempt", "run_id", "by")}
-    append_access(connection, AccessKind.ENDED, **said, at=at)
+    fields = {name: getattr(attempt, name) for name in (*_RELEASE, "attempt", "run_id", "by")}
+    append_access(connection, AccessKind.ENDED, **fields, at=at)
 
 
 def _named(key: ReleaseKey) -> dict[str, str]:
@@ -130,14 +131,14 @@ def _named(key: ReleaseKey) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class AccessesVerification:
-    """What an audit of the journal of attempts found in order.
+    """The result of an audit of the journal of attempts that found no fault.
 
     Parameters
     ----------
     lines : int
-        How many lines it holds.
+        Number of lines.
     attempts, not_ended : int
-        How many attempts, and of these how many have not ended well, acknowledged or not.
+        Number of attempts, and how many of them have not ended well, acknowledged or not.
     head : str
         Hash of the last line.
     """
@@ -160,7 +161,7 @@ def verify_accesses(
     granted : collection of str
         The datasets that have a budget.
     location : str
-        How errors call the ledger.
+        The ledger's name in errors.
 
     Raises
     ------
@@ -186,19 +187,19 @@ def _chain_fault(line: Access, number: int, previous: str) -> str:
     if line.previous != previous:
         return "does not carry the hash of the line before it"
     if line.hash != line.seal():
-        return "was altered: its hash does not fit what it says"
+        return "was altered: its hash does not fit its fields"
     return ""
 
 
 def _rule_fault(
     line: Access, granted: Collection[str], attempts: dict[str, Access], ended: set[str]
 ) -> str:
-    """Return what is wrong with a line, or note it and return nothing."""
+    """Return the fault of a line; without one, note the line and return an empty text."""
     if line.dataset not in granted:
         return f"is about dataset {line.dataset!r}, which was granted nothing"
     if line.kind == AccessKind.ACKNOWLEDGED:
         if line.attempt or line.release or not line.reason:
-            return "acknowledges something else than all attempts of a dataset, for a reason"
+            return "is no acknowledgement of all attempts of a dataset, with a reason"
         return ""
     if line.kind == AccessKind.ATTEMPTED:
         if not line.attempt or not line.release:

@@ -1,4 +1,4 @@
-"""The audit of a ledger: replay the journal and see whether it adds up."""
+"""The audit of a ledger: a replay of the journal that checks that it adds up."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from jam_dagster.privacy.ledger.keys import KEY_KINDS, KeyAudit
 from jam_dagster.privacy.ledger.policy import Holding, Policy, Use, mixture_fault, use
 
 _OF_THE_LEDGER = frozenset({Kind.MOVED, Kind.ARRIVED})
-"""Kinds of events that are about the whole ledger and no dataset."""
+"""Kinds of events about the whole ledger instead of one dataset."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What an audit found in order.
+    """The result of an audit that found no fault.
 
     Parameters
     ----------
     events : int
-        How many events the journal holds.
+        Number of events in the journal.
     head : str
-        Hash of the last one; whoever keeps it can tell later that none was cut off.
+        Hash of the last event; keep it elsewhere to detect later that events were cut off.
     accesses : AccessesVerification, optional
-        What was found in the journal of attempts to open private data.
+        Result of the audit of the journal of attempts to open private data.
     """
 
     events: int
@@ -41,7 +41,7 @@ class Verification:
 
 
 class Totals(Protocol):
-    """What the database says of one dataset, in units of 1e-15 rho."""
+    """The database's totals of one dataset, in units of 1e-15 rho."""
 
     @property
     def granted_units(self) -> int:
@@ -50,7 +50,7 @@ class Totals(Protocol):
 
     @property
     def reserved_units(self) -> int:
-        """What releases hold and have not spent."""
+        """Reserved by releases and not spent."""
         ...
 
     @property
@@ -98,17 +98,17 @@ class _Dataset:
     withdrawn: set[tuple[ReleaseKey, str]] = field(default_factory=set)
     certified: set[tuple[ReleaseKey, str]] = field(default_factory=set)
     openings: dict[ReleaseKey, _Opening] = field(default_factory=dict)
-    """The last opening of each release; from those before it nothing was spent or is held."""
+    """The last opening of each release; earlier openings spent nothing and hold nothing."""
     sources: str = ""
     bound: dict[str, dict[ReleaseKey, str]] = field(default_factory=dict)
-    """By partition, the source of each release that is bound."""
+    """The source of each bound release, by partition."""
 
     def use(self, policy: Policy, at: str) -> Use:
         """Add up what the releases hold and have spent in the period of an instant."""
         return use(policy, self.holdings(), policy.period_of(at))
 
     def holdings(self) -> Iterator[Holding]:
-        """Yield every reservation, with what became of it."""
+        """Yield every reservation, with the amounts that are still held and that were spent."""
         for key, opening in self.openings.items():
             for share in opening.shares.values():
                 yield Holding(share.at, key.partition, share.left, share.spent, share.protects)
@@ -127,9 +127,9 @@ def verify_journal(
     journal : iterable of Event
         All events, in order of their number.
     balance : callable
-        Gives what the database says of a dataset.
+        Returns the database's totals of a dataset.
     location : str
-        How errors call the ledger.
+        The ledger's name in errors.
     now : str
         The instant of the balance, ISO 8601.
 
@@ -153,8 +153,12 @@ def verify_journal(
     for name, dataset in datasets.items():
         used = dataset.use(dataset.policy, now)
         replayed = (dataset.granted, used.reserved, used.spent)
-        said = balance(name)
-        if said is None or replayed != (said.granted_units, said.reserved_units, said.spent_units):
+        stored = balance(name)
+        if stored is None or replayed != (
+            stored.granted_units,
+            stored.reserved_units,
+            stored.spent_units,
+        ):
             raise LedgerIntegrityError(
                 f"the balance of dataset {name!r} in the ledger {location} does not follow from "
                 "its journal"
@@ -168,12 +172,12 @@ def _chain_fault(event: Event, number: int, previous: str) -> str:
     if event.previous != previous:
         return "does not carry the hash of the event before it"
     if event.hash != event.seal():
-        return "was altered: its hash does not fit what it says"
+        return "was altered: its hash does not fit its fields"
     return ""
 
 
 def _place_fault(event: Event, place: str) -> str:
-    """Return what is wrong with where an event stands; `place` is where the ledger had moved."""
+    """Return the fault of an event's position; `place` is the place the ledger had moved to."""
     if place and event.kind != Kind.ARRIVED:
         return f"was written after the ledger moved to {place}"
     if event.kind == Kind.ARRIVED and event.step != (place or None):
@@ -184,7 +188,7 @@ def _place_fault(event: Event, place: str) -> str:
 
 
 def _rule_fault(event: Event, dataset: _Dataset) -> str:
-    """Return what is wrong with an event, or apply it to `dataset` and return nothing."""
+    """Return the fault of an event; without one, apply it to `dataset` and return an empty text."""
     if event.kind == Kind.GRANTED:
         policy = policy_of(event.period, event.partitions, event.ground)
         used = dataset.use(policy, event.at)
@@ -206,7 +210,7 @@ def _rule_fault(event: Event, dataset: _Dataset) -> str:
     if event.kind == Kind.WITHDRAWN:
         return _withdrawal_fault(event, dataset)
     if not event.moves_amount and event.kind not in (Kind.STORED, Kind.CERTIFIED):
-        return f"is of the kind {event.kind.value!r}, which nothing writes"
+        return f"is of the kind {event.kind.value!r}, which the ledger never writes"
     if dataset.granted is None:
         return f"is about dataset {event.dataset!r}, which was granted nothing"
     key = event.key
@@ -234,7 +238,7 @@ def _reservation_fault(
     if opening is None or (event.opening == follows and opening.ended_unspent):
         opening = _Opening(follows)
     if event.opening != opening.number:
-        return "opens a release again that had not ended, or had been charged"
+        return "reopens a release that had not ended, or had been charged"
     if event.share in opening.shares:
         return "reserves the same share again"
     policy = dataset.policy
@@ -242,7 +246,7 @@ def _reservation_fault(
         return "counts in another period than its own"
     dataset.openings[key] = opening
     if any(share.source != event.source for share in opening.shares.values()):
-        return "reads another source than another share of its release"
+        return "reads another source than the other shares of its release"
     opening.shares[event.share] = _Share(
         event.at, event.counts_in, event.units, event.units, event.protects, source=event.source
     )
@@ -262,7 +266,7 @@ def _binding_fault(event: Event, dataset: _Dataset) -> str:
         return f"is about dataset {event.dataset!r}, which was granted nothing"
     if event.key is None:
         if event.source or not event.reason:
-            return "lets a partition be bound once more without a reason, or to a source"
+            return "rebinds a partition without a reason, or names a source"
         dataset.bound.pop(event.partition, None)
         return ""
     if not event.source:
@@ -278,7 +282,7 @@ def _binding_fault(event: Event, dataset: _Dataset) -> str:
 
 
 def _source_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
-    """Apply a binding; return what is wrong with it."""
+    """Apply a binding and return its fault; empty if it has none."""
     bound = dataset.bound.setdefault(event.partition, {})
     apply_binding(bound, event)
     if dataset.policy.partitions == "disjoint" and any(
@@ -318,7 +322,7 @@ def _withdrawal_fault(event: Event, dataset: _Dataset) -> str:
     if event.key is None or event.key not in dataset.openings:
         return "withdraws the certificate of a release that was never reserved"
     if not event.digest or (event.key, event.digest) in dataset.withdrawn:
-        return "withdraws no certificate, or the same again"
+        return "withdraws no certificate, or withdraws the same one again"
     dataset.withdrawn.add((event.key, event.digest))
     return ""
 
@@ -329,7 +333,7 @@ def _certificate_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
     if not is_sha256(event.digest):
         return "names no digest of a certificate"
     if (key, event.digest) in dataset.certified:
-        return "certifies the same again"
+        return "certifies the same digest again"
     dataset.certified.add((key, event.digest))
     return ""
 

@@ -1,4 +1,4 @@
-"""What keeps a ledger's journal: the surface that SQLite and PostgreSQL share."""
+"""The database behind a ledger: the protocol that SQLite and PostgreSQL share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BUSY_SECONDS = 60.0
 """How long to wait for another writer."""
 
 CLAIM_SECONDS = 5.0
-"""How long to wait for another run of a release: one that was killed lets go at once."""
+"""How long to wait for another run of a release; a killed run releases its claim at once."""
 
 
 class LedgerBackend(Protocol):
@@ -25,12 +25,12 @@ class LedgerBackend(Protocol):
 
     @property
     def location(self) -> str:
-        """The name by which people know it, and by which a `Ledger` finds it; no password."""
+        """The location as it is shown and as a `Ledger` takes it; without a password."""
         ...
 
     @property
     def place(self) -> str:
-        """Where it lies, with what variables hold; no password. Its own journal may say it."""
+        """The location with variables expanded; without a password. The journal may name it."""
         ...
 
     @property
@@ -39,7 +39,7 @@ class LedgerBackend(Protocol):
         ...
 
     def reading(self) -> AbstractContextManager[sa.Connection]:
-        """Give a connection whose reads all see the same state; never makes a ledger.
+        """Yield a connection with one consistent view for all reads; never create a ledger.
 
         Raises
         ------
@@ -49,18 +49,18 @@ class LedgerBackend(Protocol):
         ...
 
     def writing(self) -> AbstractContextManager[sa.Connection]:
-        """Give a connection that alone may write; commits durably at the end, or not at all.
+        """Yield the only connection that may write; commit durably at the end, or not at all.
 
         Raises
         ------
         BudgetError
-            If there is no ledger, or it cannot be written. Where a connection was lost during
-            the commit, it may have been: whoever needs to know must read.
+            If there is no ledger, or it cannot be written. A commit may have succeeded although
+            its connection was lost: read the journal to find out.
         """
         ...
 
     def check_writable(self) -> None:
-        """Raise as `writing` or `create` would, and write nothing.
+        """Raise the errors of `writing` or `create`, and write nothing.
 
         Raises
         ------
@@ -70,9 +70,9 @@ class LedgerBackend(Protocol):
         ...
 
     def claim(self, name: str) -> AbstractContextManager[bool]:
-        """Hold a name that one process at a time may hold; whoever dies lets go of it.
+        """Hold a name that one process at a time may hold; a process that dies releases it.
 
-        Gives whether it could be had within `CLAIM_SECONDS`.
+        Yields whether the name was free within `CLAIM_SECONDS`.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class LedgerBackend(Protocol):
         ...
 
     def create(self) -> None:
-        """Make an empty ledger if there is none yet, whole or not at all.
+        """Create an empty ledger if there is none yet, whole or not at all.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class LedgerBackend(Protocol):
 
 
 def wait_for(take: Callable[[], bool], seconds: float, *, pause: float = 0.05) -> bool:
-    """Try to take something until it is taken or the time is over; return whether it was."""
+    """Retry `take` until it succeeds or the time is over; return whether it succeeded."""
     end = time.monotonic() + seconds
     while not take():
         if time.monotonic() > end:
@@ -113,7 +113,7 @@ def wait_for(take: Callable[[], bool], seconds: float, *, pause: float = 0.05) -
 
 
 def grant_command(location: str, dataset: str = "ID") -> str:
-    """Return the command that grants a dataset its budget, as errors tell it."""
+    """Return the command that grants a dataset its budget, as errors quote it."""
     return (
         f"jam-dagster ledger grant --ledger {location} --dataset {dataset} "
         "--epsilon EPSILON --delta DELTA"
@@ -121,7 +121,7 @@ def grant_command(location: str, dataset: str = "ID") -> str:
 
 
 def close_command(location: str, dataset: str = "ID") -> str:
-    """Return the command that closes a release that will not go on, as errors tell it."""
+    """Return the command that closes an abandoned release, as errors quote it."""
     return (
         f"jam-dagster ledger close --ledger {location} --dataset {dataset} --release NAME "
         "--reason REASON"
@@ -129,7 +129,7 @@ def close_command(location: str, dataset: str = "ID") -> str:
 
 
 def no_ledger(location: str) -> str:
-    """Return what is said where there is no ledger."""
+    """Return the message for a missing ledger."""
     return (
         f"there is no ledger at {location}; grant a dataset its budget to begin one: "
         f"{grant_command(location)}"

@@ -1,4 +1,4 @@
-"""What a protected dataset was granted and where it went, as the journal's sums say."""
+"""Balances of protected datasets: granted, reserved and spent, summed from the journal."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from jam_dagster.privacy.ledger.policy import (
 _DUST_UNITS = 1000
 
 DEFAULT_ATTEMPTS = 3
-"""How many attempts to open private data may end badly where a grant does not say."""
+"""Attempts to open private data that may fail, where a grant does not set the number."""
 
 
 @dataclass(frozen=True)
 class Balance:
-    """What a protected dataset was granted, and where it went.
+    """The balance of a protected dataset: granted, reserved, spent and remaining.
 
     ``granted = spent + reserved + remaining``, exactly in units of 1e-15 rho, all within the
     current period and with partitions composed as the policy says.
@@ -52,7 +52,7 @@ class Balance:
     used_by_partition : mapping of str to int
         Spent and reserved of each partition in the period, ``""`` for none.
     attempts : int
-        How many attempts to open private data may end badly in the period.
+        How many attempts to open private data may fail in the period.
     sources : str
         ``"any"`` where a partition may have several sources, else empty.
     approval : str
@@ -95,13 +95,13 @@ class Balance:
 
     @property
     def remaining_units(self) -> int:
-        """What a new release of all the data can reserve, in units of 1e-15 rho."""
+        """The amount that a new release of all the data can reserve, in units of 1e-15 rho."""
         return self.granted_units - self.reserved_units - self.spent_units
 
     def remaining_units_in(self, partition: str) -> int:
-        """Return what a new release of a partition can reserve, in units of 1e-15 rho.
+        """Return the amount that a new release of a partition can reserve, in units of 1e-15 rho.
 
-        Where partitions are disjoint, that is more for one from which less was released.
+        Where partitions are disjoint, a partition that has released less can reserve more.
         """
         if not partition or self.policy.partitions == "add":
             return self.remaining_units
@@ -109,14 +109,14 @@ class Balance:
         return self.granted_units - used.get("", 0) - used.get(partition, 0)
 
     def remaining_units_after(self, units: int, partition: str = "") -> int:
-        """Return what would be left after one more release; negative if it does not fit."""
+        """Return the amount that one more release would leave; negative if it does not fit."""
         return min(self.remaining_units, self.remaining_units_in(partition) - units)
 
     def partitions_that_fit(self, units: int) -> int | None:
         """Return how many more partitions fit, each at a price in units of 1e-15 rho.
 
-        None stands for any number of them, where partitions are disjoint. They may cost less than
-        their price, so these are the least that fit; a renewing budget has room for more later.
+        None means any number, where partitions are disjoint. This is a lower bound: a release may
+        cost less than its price, and a renewing budget has room for more later.
         """
         left = max(self.remaining_units_in(ANOTHER), 0)
         if self.policy.partitions == "disjoint":
@@ -130,7 +130,7 @@ class Balance:
 
     @property
     def reserved(self) -> float:
-        """Rho that releases hold and have not spent."""
+        """Rho that is reserved and not spent."""
         return rho_within(self.reserved_units)
 
     @property
@@ -140,7 +140,7 @@ class Balance:
 
     @property
     def lifetime_spent(self) -> float:
-        """Rho charged for draws ever."""
+        """Rho charged for draws over the lifetime."""
         return rho_within(self.lifetime_spent_units)
 
     @property
@@ -150,10 +150,10 @@ class Balance:
 
     @property
     def remaining_epsilon(self) -> float:
-        """What a new release can reserve, as epsilon at the grant's delta.
+        """The amount that a new release can reserve, as epsilon at the grant's delta.
 
-        0.0 where only what rounding left is there: shares are whole units, and a few units of
-        1e-15 rho pay for nothing, though as epsilon they look like something.
+        0.0 for a rounding remainder: a few units of 1e-15 rho pay for no draw, though their
+        epsilon looks like a usable amount.
         """
         return 0.0 if self.remaining_units < _DUST_UNITS else self.epsilon_of(self.remaining)
 
@@ -196,13 +196,13 @@ def balance_of(
     connection : sqlalchemy.Connection
         To the journal.
     dataset : str
-        Which.
+        The protected dataset.
     at : str
-        The instant whose period counts, ISO 8601.
+        An instant in the period that counts, ISO 8601.
     without : collection of str
         Hashes of reservations to leave out, as if they had been returned.
     through : int, optional
-        The last event that counts; unless given, all do.
+        The last event that counts; by default all do.
     """
     grant = connection.execute(
         sa.select(events)
@@ -238,17 +238,17 @@ def balance_of(
 
 
 def used_under(connection: sa.Connection, dataset: str, policy: Policy, at: str) -> Use:
-    """Return what a dataset's reservations would come to under a policy."""
+    """Return the totals of a dataset's reservations under a policy."""
     return use(policy, holdings(connection, dataset), policy.period_of(at))
 
 
 def policy_of(period: str, partitions: str, ground: str) -> Policy:
-    """Return the policy that a grant states; one that states none is for a lifetime.
+    """Return the policy of a grant; a grant without one is for a lifetime.
 
     Raises
     ------
     LedgerIntegrityError
-        If nobody could have granted it.
+        If no valid grant has these values.
     """
     try:
         return Policy(
@@ -271,7 +271,7 @@ def holdings(
     without: Collection[str] = (),
     through: int | None = None,
 ) -> list[Holding]:
-    """Return every reservation of a dataset, with what became of it; see `balance_of`."""
+    """Return every reservation of a dataset with its held and spent amounts; see `balance_of`."""
 
     def total(*signed: tuple[Kind, int]) -> sa.ColumnElement[int]:
         amounts = [(events.c.kind == kind.value, sign * events.c.units) for kind, sign in signed]
@@ -304,7 +304,7 @@ def holdings(
                 "`jam-dagster ledger verify`"
             )
         if held < 0:
-            # Less is never held than nothing: somebody returned what had been spent.
+            # A held amount is never negative: somebody returned an amount that had been spent.
             raise LedgerIntegrityError(
                 f"the ledger returns or charges more of dataset {dataset!r} than was reserved; run "
                 "`jam-dagster ledger verify`"

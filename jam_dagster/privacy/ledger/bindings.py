@@ -1,8 +1,8 @@
-"""Which source a reservation reads: bound by a keyed digest, so that no other is read in its place.
+"""Bindings of reservations to their sources by keyed digests, so that no other source is read.
 
-Under one reservation another query would answer another question for nothing. Nor may two
-releases of replace-one neighbours read different slices of one dataset: their numbers of records
-are public, and the difference is an exact count.
+Another query under the same reservation would answer another question without a charge. Two
+releases of replace-one neighbours must not read different slices of one dataset either: their
+numbers of records are public, and the difference is an exact count.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from jam_dagster.privacy.private_store import PRIVATE_STORE_VARIABLE
 from jam_dagster.privacy.sensitivity import Neighbours
 
 ANY_SOURCE = "any"
-"""What a grant says that lets a partition have several sources."""
+"""The value of a grant's ``sources`` that lets a partition have several sources."""
 
 
 def source_binding(secret: bytes, identity: str) -> str:
-    """Return the keyed digest of a source, and which secret keyed it.
+    """Return the keyed digest of a source, with the id of the secret that keyed it.
 
     Parameters
     ----------
     secret : bytes
-        Of the private store; without it the digest tells nothing of the source.
+        Secret of the private store; without it the digest reveals nothing about the source.
     identity : str
-        What is read, as `Source.identity` says it, at the partition of the release.
+        `Source.identity` of the source at the release's partition.
 
     Returns
     -------
@@ -46,21 +46,21 @@ def source_binding(secret: bytes, identity: str) -> str:
 
 
 def check_sources(sources: str) -> None:
-    """Raise SpecificationError unless it is what a grant can say of sources."""
+    """Raise SpecificationError unless `sources` is a value that a grant can have."""
     if sources not in ("", ANY_SOURCE):
         raise SpecificationError(
-            f"sources of a budget must be {ANY_SOURCE!r} or nothing, which means one a partition, "
+            f"sources of a budget must be {ANY_SOURCE!r}, or empty for one source per partition, "
             f"got {sources!r}"
         )
 
 
 def one_source(protects: str, sources: str) -> bool:
-    """Whether a partition has one source, by the neighbours it protects and what was granted."""
+    """Return whether a partition has one source, given the neighbours and the grant."""
     return sources != ANY_SOURCE and not protects.startswith("add_remove")
 
 
 def bindings_of(journal: list[Event]) -> dict[ReleaseKey, str]:
-    """Return the source of each release that is bound, from events of one dataset and partition."""
+    """Return the source of each bound release, from events of one dataset and partition."""
     bound: dict[ReleaseKey, str] = {}
     for event in journal:
         apply_binding(bound, event)
@@ -89,32 +89,33 @@ def check_binding(
     there: bool,
     superseded: Collection[ReleaseKey],
 ) -> bool:
-    """Return whether nothing binds a release yet; raise if it must not read a source.
+    """Return whether a release is still unbound; raise if it must not read a source.
 
     Parameters
     ----------
     connection : sqlalchemy.Connection
         To the journal.
     location : str
-        How errors call the ledger.
+        The ledger's name in errors.
     balance : Balance
-        Of the dataset.
+        Balance of the dataset.
     key : ReleaseKey
-        Which release.
+        The release.
     source : str
-        What `source_binding` returned; empty where nobody says.
+        Result of `source_binding`; empty if the source is not given.
     neighbours : Neighbours
-        Whom the release protects.
+        The neighbours that the release protects.
     there : bool
-        Whether it has a reservation; a new one forgets what an ended one was bound to.
+        Whether it has a reservation; a new reservation drops the binding of an ended one.
     superseded : collection of ReleaseKey
-        The releases whose reservations end with the new one.
+        The releases that the new reservation supersedes.
 
     Raises
     ------
     SourceBindingError
-        If the release is bound to another source, or another release of its partition is and the
-        partition has one source, or another partition reads the same and partitions are disjoint.
+        If the release is bound to another source; if the partition has one source and another of
+        its releases is bound to another; or if partitions are disjoint and another one reads the
+        same source.
     """
     if not source:
         return False
@@ -123,13 +124,13 @@ def check_binding(
         if bound[key] != source:
             raise SourceBindingError(
                 f"{key} of dataset {key.dataset!r} {_differs(bound[key], source)}. Give the source "
-                "that it was reserved for, or, where that has moved, rebind: "
+                "that it was reserved for, or, if that has moved, rebind: "
                 f"`{rebind_command(location, key)}`. Another table is another release: give it a "
                 "new edition"
             )
         return False
     if _ended_charged(connection, key):
-        # It was made before there were bindings, and repeats from its own source.
+        # It is older than bindings, and repeats from its own source.
         return True
     if one_source(neighbours.code, balance.sources):
         counted = _live_or_charged(connection, key.dataset, key.partition) - {key, *superseded}
@@ -138,9 +139,9 @@ def check_binding(
             raise SourceBindingError(
                 f"{key} of dataset {key.dataset!r} would read another source than {other}, which "
                 f"{_differs(bound[other], source)}. Under replace-one neighbours the number of "
-                "records is public, and two sources of one dataset would tell an exact count. "
+                "records is public, and two sources of one dataset would reveal an exact count. "
                 "Read the same source, protect add_remove neighbours, let the officer grant "
-                f"several sources (`ledger grant ... --sources {ANY_SOURCE}`), or, where the "
+                f"several sources (`ledger grant ... --sources {ANY_SOURCE}`), or, if the "
                 f"source has moved, rebind: `{rebind_command(location, key)}`"
             )
     if balance.policy.partitions == "disjoint":
@@ -158,7 +159,7 @@ def bind(
 def rebind(
     connection: sa.Connection, dataset: str, partition: str, *, at: str, by: str, reason: str
 ) -> int:
-    """Forget what releases of a partition are bound to; return how many were bound."""
+    """Drop the bindings of a partition's releases; return how many were bound."""
     bound = bindings_of(_binding_events(connection, dataset, partition))
     if bound:
         append(connection, Kind.BOUND, dataset, partition=partition, at=at, by=by, reason=reason)
@@ -166,7 +167,7 @@ def rebind(
 
 
 def rebind_command(location: str, key: ReleaseKey) -> str:
-    """Return the command that lets a partition be bound once more, as errors tell it."""
+    """Return the command that drops the bindings of a partition, as errors quote it."""
     partition = f" --partition {key.partition}" if key.partition else ""
     return (
         f"jam-dagster ledger rebind --ledger {location} --dataset {key.dataset}{partition} "
@@ -175,12 +176,12 @@ def rebind_command(location: str, key: ReleaseKey) -> str:
 
 
 def _differs(bound: str, source: str) -> str:
-    """Return how what a release is bound to differs from a source; neither is shown."""
+    """Return in words how a binding differs from a source; neither is shown."""
     if bound.partition(":")[0] == source.partition(":")[0]:
         return "was reserved for another source"
     return (
         "was bound under the secret of another private store, so the two cannot be compared "
-        "(name the store that it was made with: --private-store, or "
+        "(name the original store: --private-store, or "
         f"{PRIVATE_STORE_VARIABLE}, on the command line)"
     )
 
@@ -192,7 +193,7 @@ def _ended_charged(connection: sa.Connection, key: ReleaseKey) -> bool:
 
 
 def _check_apart(connection: sa.Connection, balance: Balance, key: ReleaseKey, source: str) -> None:
-    """Raise if another partition reads the same: people in both would pay for one of them only."""
+    """Raise if another partition reads the same source: people in both would be charged once."""
     by_partition: dict[str, dict[ReleaseKey, str]] = {}
     for event in _binding_events(connection, key.dataset):
         if event.partition != key.partition:
@@ -203,22 +204,22 @@ def _check_apart(connection: sa.Connection, balance: Balance, key: ReleaseKey, s
             raise SourceBindingError(
                 f"{key} of dataset {key.dataset!r} would read the same source as partition "
                 f"{partition!r}, and the officer granted partitions as disjoint "
-                f"({balance.policy.ground}): nobody may be in two of them. Give each partition a "
-                "source of its own, or let the officer grant partitions that add up"
+                f"({balance.policy.ground}): no person may be in two of them. Give each partition "
+                "a source of its own, or let the officer grant partitions that add up"
             )
 
 
 def _binding_events(
     connection: sa.Connection, dataset: str, partition: str | None = None
 ) -> list[Event]:
-    """Return what binds releases of a dataset, of one partition or of all."""
+    """Return the events that bind releases of a dataset, of one partition or of all."""
     within = () if partition is None else (events.c.partition == partition,)
     kinds = events.c.kind.in_([Kind.RESERVED.value, Kind.BOUND.value])
     return read(connection, events.c.dataset == dataset, *within, kinds)
 
 
 def _live_or_charged(connection: sa.Connection, dataset: str, partition: str) -> set[ReleaseKey]:
-    """Return the releases of a partition that hold or have spent something."""
+    """Return the releases of a partition with a held or spent amount."""
     amounts = sa.case(
         (events.c.kind == Kind.RESERVED.value, events.c.units),
         (events.c.kind == Kind.RETURNED.value, -events.c.units),

@@ -1,7 +1,7 @@
-"""What time it is for a ledger: never earlier than its last entry.
+"""The ledger's time, which is never earlier than its last entry.
 
-A renewing budget counts what was reserved in the current period. A clock that is set back would
-find an earlier period, in which nothing, or less, was spent.
+A renewing budget counts the reservations of the current period. A clock that is set back would
+select an earlier period, with less spent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jam_dagster.privacy.ledger.journal import events, instant
 Clock = Callable[[], datetime]
 
 TOLERANCE = timedelta(minutes=5)
-"""How far the clocks of machines that share a ledger may lie apart."""
+"""How far apart the clocks of machines that share a ledger may be."""
 
 
 def ledger_time(connection: sa.Connection, clock: Clock) -> str:
@@ -28,7 +28,7 @@ def ledger_time(connection: sa.Connection, clock: Clock) -> str:
     connection : sqlalchemy.Connection
         To the journal.
     clock : callable returning datetime
-        What tells the time.
+        Returns the time.
     """
     last, _ = _last(connection)
     now = clock().astimezone(UTC)
@@ -36,25 +36,25 @@ def ledger_time(connection: sa.Connection, clock: Clock) -> str:
 
 
 def clock_fault(connection: sa.Connection, clock: Clock, location: str) -> str:
-    """Return what is wrong if a clock is behind the last entry by more than clocks may differ.
+    """Return the fault of a clock that is more than `TOLERANCE` behind the last entry, else "".
 
-    Either this clock is wrong, or that of the machine which made the entry was: only a person can
-    tell, so the text says what to do in either case. Empty where nothing is wrong.
+    Either this clock is wrong, or that of the machine which made the entry was. The text has a
+    remedy for both.
     """
     last, dataset = _last(connection)
     now = clock().astimezone(UTC)
     if last is None or last - now <= TOLERANCE:
         return ""
     return (
-        f"the clock of this machine says {_told(now)}, and the last entry of the ledger "
-        f"{location} was made at {_told(last)}: set the clock. If that entry's time is wrong, "
-        "the ledger's owner puts the time right by granting the budget again, with a reason: "
+        f"the clock of this machine says {_minutes(now)}, and the last entry of the ledger "
+        f"{location} was made at {_minutes(last)}: set the clock. If that entry's time is wrong, "
+        "the ledger's owner corrects it by granting the budget again, with a reason: "
         f"{grant_command(location, dataset or 'ID')} --reason REASON"
     )
 
 
 def _last(connection: sa.Connection) -> tuple[datetime | None, str]:
-    """Return when the last entry was made, and of which dataset it is."""
+    """Return the time and the dataset of the last entry."""
     found = connection.execute(
         sa.select(events.c.at, events.c.dataset).order_by(events.c.seq.desc()).limit(1)
     ).first()
@@ -63,5 +63,5 @@ def _last(connection: sa.Connection) -> tuple[datetime | None, str]:
     return datetime.fromisoformat(found.at).astimezone(UTC), found.dataset
 
 
-def _told(when: datetime) -> str:
+def _minutes(when: datetime) -> str:
     return when.isoformat(sep=" ", timespec="minutes")

@@ -1,13 +1,13 @@
-"""Locks on a file itself: whatever its name is, and wherever a container sees it.
+"""Locks on a file itself, independent of its name and of the container that sees it.
 
-They are open file description locks on bytes far beyond the file's end, where SQLite, whose own
-locks lie below 2 GiB, never looks. A lock file beside the ledger would go by a name, and so would
-one that is named after the inode: two hard links need not share a folder, nor two containers a
-temporary one.
+They are open file description locks on bytes far beyond the file's end. SQLite's own locks lie
+below 2 GiB, so the two never meet. A lock file beside the ledger depends on a name, and so does
+one that is named after the inode: two hard links need not share a folder, and two containers need
+not share a temporary folder.
 
-A lock needs a descriptor, and a process that closes any descriptor of a file loses all the POSIX
-locks it has on that file: those of SQLite. So a descriptor is closed no sooner than the last use of
-its file in this process ends, and each connection to the file counts as one.
+A lock needs a descriptor, and a process that closes any descriptor of a file loses all its POSIX
+locks on that file, which SQLite uses. So a descriptor stays open until the last use of its file in
+this process ends; each connection to the file counts as a use.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 _BEYOND = 1 << 62
 
 FileId = tuple[int, int]
-"""Device and inode: what a file is called by the system alone."""
+"""Device and inode: the system's own name of a file."""
 
 
 @dataclass
@@ -40,12 +40,12 @@ _uses: dict[FileId, _Uses] = {}
 
 
 def file_id(path: Path) -> FileId:
-    """Return which file a path leads to.
+    """Return the file that a path leads to.
 
     Raises
     ------
     OSError
-        If it leads to none.
+        If there is no such file.
     """
     found = path.stat()
     return found.st_dev, found.st_ino
@@ -64,7 +64,7 @@ def in_use(file: FileId) -> Iterator[None]:
 
 @contextmanager
 def lockable(path: Path) -> Iterator[tuple[FileId, Callable[[str], bool]]]:
-    """Open a file to lock it by names; all locks are let go at the end, or with the process.
+    """Open a file to lock it by names; the end of the block or of the process releases all locks.
 
     Parameters
     ----------
@@ -74,8 +74,8 @@ def lockable(path: Path) -> Iterator[tuple[FileId, Callable[[str], bool]]]:
     Yields
     ------
     tuple of FileId and callable
-        Which file it is, and what takes the lock of a name and returns whether it could be had.
-        Other openings, of this process too, cannot have it meanwhile.
+        The file, and a function that takes the lock of a name and returns whether it succeeded.
+        Other openings, also of this process, cannot take a held lock.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def lockable(path: Path) -> Iterator[tuple[FileId, Callable[[str], bool]]]:
     try:
         yield file, lambda name: _take(descriptor, name)
     finally:
-        # By word, since a forked process may hold the description open.
+        # Explicitly, since a forked process may hold the description open.
         _set(descriptor, fcntl.F_UNLCK, 0, 0)
         _end(file, descriptor)
 
@@ -107,13 +107,13 @@ def _take(descriptor: int, name: str) -> bool:
 def _set(descriptor: int, kind: int, start: int, length: int) -> None:
     """Lock or unlock bytes; length 0 stands for all."""
     if sys.platform == "darwin":
-        # Its headers have the lock, Python's module does not.
-        asked = struct.pack("qqihh", start, length, 0, kind, os.SEEK_SET)
-        fcntl.fcntl(descriptor, 90, asked)
+        # Its headers define the lock, Python's module does not.
+        request = struct.pack("qqihh", start, length, 0, kind, os.SEEK_SET)
+        fcntl.fcntl(descriptor, 90, request)
     else:
         # struct flock of Linux, padded to its size.
-        asked = struct.pack("hhqqi0q", kind, os.SEEK_SET, start, length, 0)
-        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, asked)
+        request = struct.pack("hhqqi0q", kind, os.SEEK_SET, start, length, 0)
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, request)
 
 
 def _end(file: FileId, *descriptors: int) -> None:

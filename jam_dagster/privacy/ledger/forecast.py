@@ -1,4 +1,4 @@
-"""How long a budget lasts, where releases at the same price are to follow one another."""
+"""Forecasts of how long a budget lasts for a series of releases at the same price."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ class Due:
     partition : str
         Its partition.
     at : datetime or None
-        When it can be made: its reservation counts in the period of this instant. None: at any
-        time.
+        When it can run; its reservation counts in the period of this instant. None: at any time.
     """
 
     partition: str
@@ -38,16 +37,16 @@ class Due:
 
 @dataclass(frozen=True)
 class Forecast:
-    """How many releases to come still fit, and which is the first that does not.
+    """The number of future releases that still fit, and the first that does not.
 
     Parameters
     ----------
     fit : int
-        How many fit before the first that does not, or all that were looked at.
+        How many fit before the first that does not, or all within the horizon.
     last : Due or None
         The last of them; None if none fits.
     refused : Due or None
-        The first that does not fit; None where there is no such within the horizon.
+        The first that does not fit; None if all within the horizon fit.
     renews : date or None
         The first day of the budget's next period; None for a lifetime.
     """
@@ -74,7 +73,7 @@ class Forecast:
 
 
 def forecast(balance: Balance, units: int, due: Iterable[Due], *, now: datetime) -> Forecast:
-    """Tell how long a budget lasts if one release after another takes its price.
+    """Return how long a budget lasts if one release after another takes its price.
 
     Parameters
     ----------
@@ -83,8 +82,8 @@ def forecast(balance: Balance, units: int, due: Iterable[Due], *, now: datetime)
     units : int
         The price of each, in units of 1e-15 rho.
     due : iterable of Due
-        The releases to come, in their order; those that are overdue are counted as made now. What
-        else is released from the dataset is not foreseen.
+        The future releases, in their order; overdue ones count as made now. Other releases of the
+        dataset are not foreseen.
     now : datetime
         The instant of the balance.
     """

@@ -1,8 +1,8 @@
-"""What the ledger writes down: two append-only tables, each row sealed to the one before.
+"""The ledger's journals: two append-only tables, each row sealed to the one before.
 
 `events` is the journal of budgets, releases, certificates and keys. `accesses` is the journal of
-attempts to open private data: whether one ended well can depend on the data, so nothing of it
-stands in `events`, whose numbers and hashes leave with certificates.
+attempts to open private data. Whether an attempt ended well can depend on the data, so `events`
+records no attempt: its numbers and hashes are published with certificates.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from jam_dagster.privacy.ledger.key import ReleaseKey, canonical_digest, key_fie
 _AnyKind = TypeVar("_AnyKind", bound=StrEnum)
 
 GENESIS = "0" * 64
-"""What the first event names as the hash of the event before it."""
+"""The `previous` hash of the first event."""
 
 
 class Kind(StrEnum):
-    """What can happen to a budget."""
+    """The kinds of events in the journal."""
 
     GRANTED = "granted"
     """A dataset's whole budget is now `units`; a later grant replaces it."""
@@ -45,15 +45,15 @@ class Kind(StrEnum):
     APPROVED = "approved"
     """A release of exactly this specification may be reserved; `units` limit how much, if any."""
     APPROVAL_WITHDRAWN = "approval withdrawn"
-    """The approval of exactly this specification stands no longer."""
+    """The approval of exactly this specification is withdrawn."""
     CERTIFIED = "certified"
     """A certificate with the digest `digest` was issued for a release."""
     WITHDRAWN = "withdrawn"
-    """The certificate with the digest `digest` holds no longer."""
+    """The certificate with the digest `digest` is no longer valid."""
     KEY_ADDED = "key added"
     """Certificates may be signed with the private half of the public key `digest`."""
     KEY_REVOKED = "key revoked"
-    """What the private half of the public key `digest` signs after this holds no longer."""
+    """Later signatures by the private half of the public key `digest` are not valid."""
     MOVED = "moved"
     """The ledger goes on at `step`; nothing can be written here until it arrives here again."""
     ARRIVED = "arrived"
@@ -61,11 +61,11 @@ class Kind(StrEnum):
 
 
 SHARE_KINDS = frozenset({Kind.RESERVED, Kind.CHARGED, Kind.RETURNED, Kind.CLOSED})
-"""What moves an amount between a dataset's budget, a share of a release, and its draws."""
+"""The kinds that move an amount between a dataset's budget, a share of a release, and its draws."""
 
 
 class AccessKind(StrEnum):
-    """What can happen to an attempt to open private data."""
+    """The kinds of lines in the journal of attempts to open private data."""
 
     ATTEMPTED = "attempted"
     """Private data of a dataset are about to be opened."""
@@ -98,23 +98,23 @@ class Event:
     run_id, by, reason : str
         Which run, who, and why.
     period, partitions, ground : str
-        The policy that comes with a grant; empty in those that were made before there were any.
+        The policy of a grant; empty in grants that are older than policies.
     counts_in : str
-        The period in which a reservation, and all that follows it, counts; empty for a lifetime.
+        The period in which a reservation and its later events count; empty for a lifetime.
     opening : str
         Empty, or the number of the opening, from 2, of a release that was opened again.
     protects : str
-        The neighbours that a reservation's release protects, as `Neighbours.code` has them.
+        The neighbours that a reservation's release protects: its `Neighbours.code`.
     source : str
         Keyed digest of the source that a release reads; empty where none was bound.
     digest : str
         SHA-256 of a stored outcome or of a certificate, or a public key.
     attempts : int or None
-        How many attempts to open private data may end badly in a period, as a grant says.
+        How many attempts to open private data may fail in a period, from a grant.
     sources : str
-        How many sources a partition may have, as a grant says; empty: one.
+        How many sources a partition may have, from a grant; empty: one.
     approval : str
-        Whether releases wait for approval, as a grant says; empty: they do not.
+        Whether releases wait for approval, from a grant; empty: they do not.
     previous, hash : str
         Hash of the event before, and of this one.
     """
@@ -156,12 +156,12 @@ class Event:
 
     @property
     def moves_amount(self) -> bool:
-        """Whether it is of one of the `SHARE_KINDS`."""
+        """Whether its kind is in `SHARE_KINDS`."""
         return self.kind in SHARE_KINDS
 
     @property
     def key(self) -> ReleaseKey | None:
-        """The key of the release that the event is about, or None where it is about none."""
+        """The key of the event's release, or None for an event about no release."""
         if not self.release:
             return None
         return ReleaseKey(
@@ -169,10 +169,10 @@ class Event:
         )
 
     def seal(self) -> str:
-        """Return the hash that this event must carry: SHA-256 over all else that it says.
+        """Return the hash that this event must carry: SHA-256 over all its other fields.
 
         Empty fields are left out, so that a later version of the ledger can add fields without
-        breaking the seals of what was written before.
+        breaking the seals of earlier events.
         """
         return _seal(self)
 
@@ -219,12 +219,12 @@ class Access:
 
 
 def _seal(line: Event | Access) -> str:
-    said = {
+    sealed = {
         field.name: value
         for field in fields(line)
         if field.name != "hash" and (value := getattr(line, field.name)) not in ("", None)
     }
-    return canonical_digest(said)
+    return canonical_digest(sealed)
 
 
 metadata = sa.MetaData()
@@ -261,7 +261,7 @@ events = sa.Table(
     sa.Column("attempts", _WHOLE),
     sqlite_strict=True,
 )
-"""The journal as it is now; `migrations` makes it."""
+"""The journal in its current schema; `migrations` makes it."""
 
 accesses = sa.Table(
     "accesses",
@@ -294,7 +294,7 @@ def _once(name: str, kind: Kind, *columns: str) -> None:
     )
 
 
-# The code looks before it writes; these hold even where it would not.
+# The code checks these rules before it writes; the indices hold even if it did not.
 _once("one_charge_a_step", Kind.CHARGED, *_ACCOUNT_COLUMNS, "step")
 _once("one_reservation_a_share", Kind.RESERVED, *_ACCOUNT_COLUMNS, "opening")
 _once("one_return_a_share", Kind.RETURNED, *_ACCOUNT_COLUMNS, "opening")
@@ -313,7 +313,7 @@ def instant(when: datetime) -> str:
 
 
 def append(
-    connection: sa.Connection, kind: Kind, dataset: str, *, at: str = "", **said: Any
+    connection: sa.Connection, kind: Kind, dataset: str, *, at: str = "", **details: Any
 ) -> Event:
     """Append one event to the journal; the caller's transaction holds the write lock.
 
@@ -327,7 +327,7 @@ def append(
         To which protected dataset.
     at : str
         When; empty means now.
-    **said
+    **details
         The other fields of `Event`.
 
     Raises
@@ -339,20 +339,20 @@ def append(
         check_not_moved(connection)
     seq, previous = _next(connection, events)
     at = at or instant(utc_now())
-    draft = Event(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **said)
+    draft = Event(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **details)
     event = replace(draft, hash=draft.seal())
     connection.execute(sa.insert(events), _row(event))
     return event
 
 
 def append_access(
-    connection: sa.Connection, kind: AccessKind, dataset: str, *, at: str = "", **said: str
+    connection: sa.Connection, kind: AccessKind, dataset: str, *, at: str = "", **details: str
 ) -> Access:
     """Append one line to the journal of attempts; see `append`."""
     check_not_moved(connection)
     seq, previous = _next(connection, accesses)
     at = at or instant(utc_now())
-    draft = Access(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **said)
+    draft = Access(seq=seq, at=at, kind=kind, dataset=dataset, previous=previous, **details)
     access = replace(draft, hash=draft.seal())
     connection.execute(sa.insert(accesses), _row(access))
     return access
@@ -364,8 +364,8 @@ def _next(connection: sa.Connection, table: sa.Table) -> tuple[int, str]:
     Raises
     ------
     LedgerIntegrityError
-        If the last row is not one that this package wrote: who may insert could have, and whatever
-        followed would carry its hash.
+        If the last row was not written by this package: a role with the right to insert could
+        have added it, and every later row would carry its hash.
     """
     rows = connection.execute(sa.select(table).order_by(table.c.seq.desc()).limit(2)).mappings()
     lines = [_line(table, row) for row in rows]
@@ -376,8 +376,8 @@ def _next(connection: sa.Connection, table: sa.Table) -> tuple[int, str]:
     if (last.seq, last.previous) != follows or last.hash != last.seal():
         raise LedgerIntegrityError(
             f"the last line {last.seq} of the table {table.name} was not written by jam-dagster: "
-            "nothing is added to it. Run `jam-dagster ledger verify`; only the ledger's owner can "
-            "mend it, from a backup"
+            "nothing was added to it. Run `jam-dagster ledger verify`; only the ledger's owner can "
+            "repair it, from a backup"
         )
     return last.seq + 1, last.hash
 
@@ -389,7 +389,7 @@ def _line(table: sa.Table, row: sa.RowMapping) -> Event | Access:
 
 
 def moved_to(connection: sa.Connection) -> str:
-    """Return where the ledger goes on, without a password; empty where it goes on here."""
+    """Return the place the ledger has moved to, without a password; empty if it has not moved."""
     last = connection.execute(
         sa.select(events.c.kind, events.c.step).order_by(events.c.seq.desc()).limit(1)
     ).first()
@@ -397,16 +397,16 @@ def moved_to(connection: sa.Connection) -> str:
 
 
 def check_not_moved(connection: sa.Connection) -> None:
-    """Raise where the ledger goes on elsewhere.
+    """Raise if the ledger has moved to another place.
 
     Raises
     ------
     BudgetError
-        With the place to name.
+        The message has the new place.
     """
     if place := moved_to(connection):
         raise BudgetError(
-            f"this ledger has moved to {place}: name that one, nothing can be written here. If the "
+            f"this ledger has moved to {place}: name that one. Nothing can be written here. If the "
             "move was interrupted, run `jam-dagster ledger move` again"
         )
 
@@ -414,7 +414,7 @@ def check_not_moved(connection: sa.Connection) -> None:
 def copy_rows(
     connection: sa.Connection, journal: Sequence[Event], attempts: Sequence[Access]
 ) -> None:
-    """Insert events and lines of the journal of attempts as they are, seals and all."""
+    """Insert events and lines of the journal of attempts unchanged, with their seals."""
     for table, lines in ((events, journal), (accesses, attempts)):
         if lines:
             connection.execute(sa.insert(table), [_row(line) for line in lines])
@@ -426,7 +426,7 @@ def read(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list
     Raises
     ------
     LedgerIntegrityError
-        If an event is of a kind that nobody writes.
+        If an event is of an unknown kind.
     """
     rows = connection.execute(sa.select(events).where(*conditions).order_by(events.c.seq))
     return [Event(**{**row, "kind": _kind(row, Kind)}) for row in rows.mappings()]
@@ -450,7 +450,7 @@ def issued(connection: sa.Connection, key: ReleaseKey, digest: str) -> list[Even
 
 
 def moves_an_amount() -> sa.ColumnElement[bool]:
-    """Return the condition that an event is of one of the `SHARE_KINDS`."""
+    """Return the condition that an event's kind is in `SHARE_KINDS`."""
     return events.c.kind.in_(sorted(kind.value for kind in SHARE_KINDS))
 
 

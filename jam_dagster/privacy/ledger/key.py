@@ -1,4 +1,4 @@
-"""By what a release is known: its key, and the digests that are part of it."""
+"""The key of a release in the ledger, and the digests that are part of it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check_digest(value: str, what: str) -> str:
     Raises
     ------
     SpecificationError
-        If it is none.
+        If it is not one.
     """
     if not _DIGEST.fullmatch(value):
         raise SpecificationError(f"{what} must be 64 hexadecimal digits, got {value!r}")
@@ -58,8 +58,8 @@ COMMAND_LINE = "jam-dagster synthesize"
 def command_line_run() -> str:
     """Return the id of a new run of the command line, random as those of Dagster are.
 
-    The hashes of what a run charges leave with a certificate, and cover when it was charged. All
-    else that they cover can be guessed: without something random the time could be, too.
+    A certificate publishes the hashes of a run's charges, which cover the time of each charge. The
+    other covered fields can be guessed; the random part keeps the time from being guessed, too.
     """
     return f"{COMMAND_LINE} {uuid4().hex}"
 
@@ -76,28 +76,28 @@ def specification_of(
     noise: str = "exact",
     seed: int | None = None,
 ) -> dict[str, Any]:
-    """Return what a release's specification digest is of, whichever tool makes the release.
+    """Return the content of a release's specification digest, the same for every tool.
 
-    It covers all that influences a draw, private data apart: change it, and the release is another
-    one, with draws and charges of its own. Sources are not part of it, for moving a file must not
-    cost budget, nor is the public table, whose change is noticed beside the draws.
+    It covers everything that influences a draw, except private data: another specification is
+    another release, with its own draws and charges. Sources are not part of it, since moving a file
+    must not cost budget. The public table is not either: the draws detect its change.
 
     Parameters
     ----------
     epsilon, delta : float
         The guarantee.
     protection : mapping
-        Whom it protects, where that is not single records; see `Protection.to_dict`.
+        The protected unit, if it is not a single record; see `Protection.to_dict`.
     mechanism : mapping
         Its name and its settings.
     workload : mapping
         As it was given.
     evaluation_share : float
-        The share of rho that pays for the evaluation; 0 where nothing does.
+        The share of rho that pays for the evaluation; 0 without one.
     domain : str
-        Digest of the domain; where it comes from private data, the words that asked for it.
+        Digest of the domain; for one from private data, the settings that request it.
     noise, seed
-        Which noise, and the seed of research.
+        The noise backend, and the seed of research.
     """
     return {
         "privacy": {
@@ -116,7 +116,7 @@ def specification_of(
 
 @dataclass(frozen=True)
 class ReleaseKey:
-    """By what a release is known; the same key never pays twice.
+    """The identity of a release in the ledger; the same key never pays twice.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class ReleaseKey:
     partition : str
         Which slice of the data, such as ``"2026-11"``; empty for an unpartitioned release.
     edition : str
-        Raised to release the same data anew, at a new price.
+        Raised to release the same data again, at a new price.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def is_sha256(text: str) -> bool:
 
 
 def fingerprint_of(public: str) -> str:
-    """Return what people call a public key by: 16 digits of the SHA-256 of its bytes."""
+    """Return the fingerprint of a public key: 16 digits of the SHA-256 of its bytes."""
     return hashlib.sha256(base64.b64decode(public)).hexdigest()[:16]
 
 

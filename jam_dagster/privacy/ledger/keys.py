@@ -1,4 +1,4 @@
-"""The public keys by which certificates may be signed, as the journal knows them."""
+"""The public keys in the journal, by which certificates may be signed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read
 from jam_dagster.privacy.ledger.key import check_name, fingerprint_of
 
 KEY_BYTES = 32
-"""Of an Ed25519 public key."""
+"""Length of an Ed25519 public key."""
 
 KEY_KINDS = frozenset({Kind.KEY_ADDED, Kind.KEY_REVOKED})
 
@@ -30,9 +30,9 @@ class LedgerKey:
     public : str
         Its 32 bytes in base64.
     added : Event
-        How it came to be known.
+        The event that added it.
     revoked : Event or None
-        How it was revoked.
+        The event that revoked it.
     """
 
     public: str
@@ -41,11 +41,11 @@ class LedgerKey:
 
     @property
     def fingerprint(self) -> str:
-        """What people call it by."""
+        """The short name that people use for it."""
         return fingerprint_of(self.public)
 
     def covers(self, certified: Event | None) -> bool:
-        """Return whether a signature holds on a certificate with that event in the journal.
+        """Return whether the key's signature is valid on a certificate with that ledger entry.
 
         A certificate that the ledger lists before the revocation stays signed; a later one is not.
         """
@@ -62,7 +62,7 @@ class LedgerKeys:
     backend : LedgerBackend
         Where the journal lies.
     actor : callable
-        Returns who writes, given a name or nothing.
+        Returns the name of the writer, given a name or an empty text.
     """
 
     def __init__(self, backend: LedgerBackend, actor: Callable[[str], str]) -> None:
@@ -81,7 +81,7 @@ class LedgerKeys:
             return tuple(_keys(connection).values())
 
     def find(self, beginning: str) -> LedgerKey:
-        """Return the key whose fingerprint begins so.
+        """Return the key with a fingerprint that begins with `beginning`.
 
         Raises
         ------
@@ -107,16 +107,16 @@ class LedgerKeys:
         """
         with self._backend.reading() as connection:
             key = _keys(connection).get(public)
-        called = f"the signing key {fingerprint_of(public)}"
+        named = f"the signing key {fingerprint_of(public)}"
         if key is None:
             raise BudgetError(
-                f"{called} is not known to the ledger {self._backend.location}: sign with one of "
-                f"its keys, or make one: jam-dagster ledger key new --ledger "
+                f"{named} is not known to the ledger {self._backend.location}: sign with a known "
+                f"key, or make one: jam-dagster ledger key new --ledger "
                 f"{self._backend.location} --out FILE"
             )
         if key.revoked is not None:
             raise BudgetError(
-                f"{called} was revoked in the ledger {self._backend.location}: sign with another, "
+                f"{named} was revoked in the ledger {self._backend.location}: sign with another, "
                 f"or make one: jam-dagster ledger key new --ledger {self._backend.location} "
                 "--out FILE"
             )
@@ -134,7 +134,7 @@ class LedgerKeys:
         Raises
         ------
         BudgetError
-            If it is no key or was added before, or the ledger cannot be written.
+            If it is not a key or was added before, or the ledger cannot be written.
         """
         check_name(reason, "the reason", required=False)
         with self._backend.writing() as connection:
@@ -153,19 +153,19 @@ class LedgerKeys:
             )
 
     def revoke(self, public: str, *, reason: str, by: str = "") -> None:
-        """Let nothing more be signed with a key; what was certified before stays signed.
+        """Revoke a key; certificates that were journalled before stay signed.
 
         Parameters
         ----------
         public : str
-            As it was added.
+            The key, as it was added.
         reason, by : str
             Written in the journal; `by` defaults to the user's name.
 
         Raises
         ------
         BudgetError
-            If the ledger does not know it or it was revoked before, or cannot be written.
+            If the key is unknown or was revoked before, or the ledger cannot be written.
         """
         check_name(reason, "the reason")
         with self._backend.writing() as connection:
@@ -185,13 +185,13 @@ class LedgerKeys:
 
 
 class KeyAudit:
-    """The rules of keys, replayed: each is added once, and revoked once after that."""
+    """A replay of the rules of keys: each is added once, and revoked at most once after that."""
 
     def __init__(self) -> None:
         self._valid: dict[str, bool] = {}
 
     def fault(self, event: Event) -> str:
-        """Return what is wrong with an event about a key, or take it in and return nothing."""
+        """Return the fault of an event about a key; without one, apply it and return ""."""
         if event.dataset:
             return "is about a key and names a dataset"
         if event.kind == Kind.KEY_ADDED:
@@ -200,24 +200,24 @@ class KeyAudit:
             if event.digest in self._valid:
                 return "adds the same key again"
         elif not self._valid.get(event.digest, False):
-            return "revokes a key that was not valid"
+            return "revokes a key that is not valid"
         self._valid[event.digest] = event.kind == Kind.KEY_ADDED
         return ""
 
 
 def key_fault(public: str) -> str:
-    """Return what is wrong with a public key, empty where nothing is."""
+    """Return the fault of a public key; empty if it has none."""
     try:
         raw = base64.b64decode(public, validate=True)
     except (binascii.Error, ValueError):
         return "is not in base64"
     if len(raw) != KEY_BYTES or base64.b64encode(raw).decode() != public:
-        return f"has not {KEY_BYTES} bytes"
+        return f"does not have {KEY_BYTES} bytes"
     return ""
 
 
 def _keys(connection: sa.Connection) -> dict[str, LedgerKey]:
-    """Return all keys ever added, by what they are."""
+    """Return all keys ever added, by their base64 text."""
     kinds: Sequence[str] = sorted(kind.value for kind in KEY_KINDS)
     keys: dict[str, LedgerKey] = {}
     for event in read(connection, events.c.kind.in_(kinds)):

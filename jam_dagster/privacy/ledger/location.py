@@ -1,4 +1,4 @@
-"""Where a ledger lies: a path or a URL, and the backend that it means."""
+"""Locations of ledgers: a path or a URL, and its backend."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _URLS = "sqlite:////path/to/ledger.db or postgresql://user@host/database"
 
 
 def backend_at(location: str | os.PathLike[str]) -> LedgerBackend:
-    """Return what keeps the ledger at a path or a URL; opens and makes nothing.
+    """Return the backend of a ledger at a path or a URL; open and create nothing.
 
     Parameters
     ----------
@@ -29,8 +29,7 @@ def backend_at(location: str | os.PathLike[str]) -> LedgerBackend:
     Raises
     ------
     SpecificationError
-        If the location is neither, or names no file and no database, or a variable that is not
-        set.
+        If the location is neither, names no file or database, or names a variable that is not set.
     """
     given = os.fspath(location)
     text = expanded(given, "the ledger's location")
@@ -40,7 +39,7 @@ def backend_at(location: str | os.PathLike[str]) -> LedgerBackend:
     try:
         url = sa.make_url(text)
     except (sa.exc.ArgumentError, ValueError):
-        # The location may hold a password: it is not repeated, nor is the cause kept.
+        # The location may hold a password: neither it nor the cause is repeated.
         raise SpecificationError(
             f"the ledger's location is neither a path nor a URL; give a path, {_URLS}"
         ) from None
@@ -69,6 +68,6 @@ def _file_of(location: str, shown: str) -> Path:
 
 
 def _without_password(url: str) -> str:
-    """Return a URL that names variables without a password that is written out in it."""
+    """Return a URL that names variables, without any literal password in it."""
     url = re.sub(r"(://[^:/@]*):(?!\$\{\w+\}@)[^@]*@", r"\1@", url)
     return re.sub(r"([?&][^=&]*password[^=&]*=)(?!\$\{)[^&]*", r"\1***", url)

@@ -1,8 +1,8 @@
-"""Moving a ledger to another place: one goes on, the other is closed, whatever happens meanwhile.
+"""Moves of a ledger: at every instant at most one of the two places can be written.
 
-The destination takes the whole journal first, with an event at its end that closes a ledger and
-names the destination. Then the same event closes the origin, and another one opens the
-destination. Between the two there is no ledger that can be written, and never are there two.
+The destination first receives the whole journal, ended by an event that closes a ledger and names
+the destination. Then the same event closes the origin, and another one opens the destination.
+Between the two events neither place can be written.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _CLAIM = "moving"
 def move_journal(
     origin: LedgerBackend, destination: LedgerBackend, *, at: str, by: str, reason: str
 ) -> None:
-    """Move a journal; what an earlier call did not finish is finished.
+    """Move a journal, or finish an interrupted move.
 
     Parameters
     ----------
     origin, destination : LedgerBackend
-        From where, and to where. The destination is made where it is not there.
+        The two places. A missing destination is created.
     at, by, reason : str
         Written in both journals.
 
@@ -52,7 +52,7 @@ def move_journal(
         If the origin has moved elsewhere, the destination holds another ledger, or either cannot
         be written.
     LedgerIntegrityError
-        If what the destination would hold does not add up; it stays as it was then.
+        If the copied journal does not add up; the destination then stays unchanged.
     """
     with origin.claim(_CLAIM) as taken:
         if not taken:
@@ -60,7 +60,7 @@ def move_journal(
         _check_destination(origin, destination)
         destination.create()
         destination.upgrade()
-        # Two names of one database meet here: the claim is taken already.
+        # If both are names of one database, the claim is taken already.
         with destination.claim(_CLAIM) as free:
             if not free:
                 raise BudgetError(
@@ -71,7 +71,7 @@ def move_journal(
 
 
 def _check_destination(origin: LedgerBackend, destination: LedgerBackend) -> None:
-    """Raise before anything is made if the origin has moved elsewhere."""
+    """Raise if the origin has moved elsewhere, before anything is created."""
     with origin.reading() as here:
         place = moved_to(here)
     if place and place != destination.place:
@@ -82,7 +82,7 @@ def _check_destination(origin: LedgerBackend, destination: LedgerBackend) -> Non
         )
 
 
-def _move(origin: LedgerBackend, destination: LedgerBackend, said: dict[str, str]) -> None:
+def _move(origin: LedgerBackend, destination: LedgerBackend, details: dict[str, str]) -> None:
     with origin.writing() as here, destination.writing() as there:
         if _is_there(here, there, origin, destination):
             return
@@ -90,17 +90,19 @@ def _move(origin: LedgerBackend, destination: LedgerBackend, said: dict[str, str
         if not moved_to(here):
             closing = _closing(held, read(here), destination)
             if closing is None:
-                append(here, Kind.MOVED, "", step=destination.place, **said)
+                append(here, Kind.MOVED, "", step=destination.place, **details)
             else:
                 copy_rows(here, [closing], [])
         journal, attempts = read(here), read_accesses(here)
         copy_rows(there, journal[len(held) :], attempts[len(read_accesses(there)) :])
-        _check(there, journal, attempts, _balances(here, journal, said["at"]), destination, said)
+        _check(
+            there, journal, attempts, _balances(here, journal, details["at"]), destination, details
+        )
         # The destination holds everything, and ends in the event that closes a ledger.
     # The origin is closed from here on.
     with destination.writing() as there:
         if moved_to(there):
-            append(there, Kind.ARRIVED, "", step=destination.place, **said)
+            append(there, Kind.ARRIVED, "", step=destination.place, **details)
 
 
 def _closing(
@@ -118,10 +120,10 @@ def _check(
     attempts: Sequence[Access],
     balances: dict[str, object],
     destination: LedgerBackend,
-    said: dict[str, str],
+    details: dict[str, str],
 ) -> None:
     """Raise unless a destination holds what the origin does."""
-    at = said["at"]
+    at = details["at"]
     verify_journal(
         read(there), lambda dataset: balance_of(there, dataset, at), destination.location, at
     )
@@ -129,8 +131,8 @@ def _check(
         there, journal, at
     ):
         raise LedgerIntegrityError(
-            f"what {destination.location} would hold is not what the origin holds; nothing was "
-            "copied"
+            f"the copy of the journal in {destination.location} differs from the origin; nothing "
+            "was copied. Check both places with `jam-dagster ledger verify`"
         )
 
 
@@ -140,7 +142,7 @@ def _is_there(
     origin: LedgerBackend,
     destination: LedgerBackend,
 ) -> bool:
-    """Return whether the move was finished before; raise where it cannot be made."""
+    """Return whether the move is finished already; raise if it is impossible."""
     journal, held = read(here), read(there)
     moved = bool(moved_to(here))
     if moved and _begins(held, journal) and len(held) > len(journal):

@@ -1,4 +1,4 @@
-"""Opening a release: is it there already, does it fit, and what does it supersede."""
+"""The opening of a release: whether it exists, fits the budget, and supersedes another one."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ from jam_dagster.privacy.ledger.reservation import ShareState, close_share, stat
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
 SUPERSEDED = "superseded before its first draw"
-"""Why a reservation ended from which another specification of its release takes over."""
+"""The reason of a reservation's end when another specification of its release takes over."""
 
 
 @dataclass(frozen=True)
 class Opening:
-    """What opening a release would do.
+    """The plan of opening a release.
 
     Parameters
     ----------
     units : mapping of str to int
-        What each share has or gets, in units of 1e-15 rho.
+        The amount of each share, in units of 1e-15 rho.
     there : bool
         Whether it is open already, or has ended with a charge: nothing is reserved then.
     number : str
-        Of the opening, as `Event.opening` has it.
+        Number of the opening; see `Event.opening`.
     counts_in : str
         The period in which it counts.
     protects : str
-        The neighbours that the release protects, as `Neighbours.code` has them.
+        The neighbours that the release protects: its `Neighbours.code`.
     superseded : mapping of ReleaseKey to its shares
-        The same release of other specifications, from which nothing was charged.
+        The uncharged reservations of the same release under other specifications.
     source : str
-        What the release is to be bound to, as `source_binding` has it; empty where it is bound
-        already, or nobody says what it reads.
+        The `source_binding` to bind the release to; empty if it is bound already, or its source
+        is not given.
     """
 
     units: Mapping[str, int]
@@ -73,15 +73,15 @@ class Opening:
     def write(
         self, connection: sa.Connection, key: ReleaseKey, *, at: str, run_id: str, by: str
     ) -> None:
-        """Write it down: what is superseded ends, and each share is reserved."""
+        """Write the plan to the journal: close superseded reservations, then reserve each share."""
         if self.there:
             if self.source:
                 bind(connection, key, self.source, at=at, run_id=run_id, by=by)
             return
-        said = {"at": at, "run_id": run_id, "by": by}
+        details = {"at": at, "run_id": run_id, "by": by}
         for other, shares in (self.superseded or {}).items():
             for share, state in shares.items():
-                close_share(connection, other, share, state, reason=SUPERSEDED, **said)
+                close_share(connection, other, share, state, reason=SUPERSEDED, **details)
         for share, amount in self.units.items():
             append(
                 connection,
@@ -93,12 +93,12 @@ class Opening:
                 opening=self.number,
                 protects=self.protects,
                 source=self.source,
-                **said,
+                **details,
             )
 
 
 def share_units(shares: Mapping[str, float]) -> dict[str, int]:
-    """Return what to reserve for each share, in units of 1e-15 rho, rounded down.
+    """Return the amount of each share in units of 1e-15 rho, rounded down.
 
     Raises
     ------
@@ -127,35 +127,35 @@ def plan_opening(
     neighbours: Neighbours = REPLACE_ONE,
     source: str = "",
 ) -> Opening:
-    """Return what opening a release would do; write nothing.
+    """Return the plan of opening a release; write nothing.
 
-    A release that ended before anything was charged is opened again. One that is open, or was
-    charged, is returned as it is. An open reservation for the same release under another
-    specification, from which nothing was charged, gives way.
+    A release that ended without a charge is opened again. An open or charged one is returned
+    unchanged. An open, uncharged reservation of the same release under another specification is
+    superseded.
 
     Parameters
     ----------
     connection : sqlalchemy.Connection
         To the journal.
     location : str
-        How errors call the ledger.
+        The ledger's name in errors.
     key : ReleaseKey
-        Which release.
+        The release.
     units : mapping of str to int
-        What each share asks for.
+        The requested amount of each share.
     at : str
-        When, ISO 8601.
+        The time, ISO 8601.
     neighbours : Neighbours
-        Whom the release protects.
+        The neighbours that the release protects.
     source : str
-        What it reads, as `source_binding` has it; empty where nobody says.
+        The `source_binding` of the table it reads; empty if the source is not given.
 
     Raises
     ------
     SpecificationError
-        If the release is there with other shares.
+        If the release was opened with other shares.
     BudgetExceededError
-        If the shares do not fit into what is left.
+        If the shares do not fit into the remaining budget.
     SourceBindingError
         If the release is bound to another source, or other releases of its partition are.
     NotApprovedError
@@ -183,7 +183,7 @@ def plan_opening(
     if not _ended_unspent(shares):
         _check_shares(key, shares, units)
         balance = known_balance(connection, location, key.dataset, at)
-        # What has ended draws no more, and yet reads the table when it is made again.
+        # An ended release draws no more, but a repeat of it still reads the table.
         unbound = binds(balance, there=True)
         reserved = {share: state.reserved for share, state in shares.items()}
         return Opening(reserved, there=True, source=source if unbound else "")
@@ -198,9 +198,9 @@ def plan_opening(
     balance = known_balance(connection, location, key.dataset, at, without=freed)
     spent_before = any(any(_charged(states)) for states in versions.values())
     _check_fit(balance, location, key, units, spent_before=spent_before)
-    asked = Holding(at, key.partition, sum(units.values()), 0, neighbours.code)
+    requested = Holding(at, key.partition, sum(units.values()), 0, neighbours.code)
     others = holdings(connection, key.dataset, without=freed)
-    fault = mixture_fault(balance.policy, [*others, asked])
+    fault = mixture_fault(balance.policy, [*others, requested])
     if fault:
         raise BudgetError(
             f"with {key}, the budget of dataset {key.dataset!r} {fault}. Protect the same "
@@ -223,7 +223,7 @@ def plan_opening(
 def _versions(
     connection: sa.Connection, key: ReleaseKey
 ) -> dict[ReleaseKey, dict[str, ShareState]]:
-    """Return the shares of a release under each specification that it was ever opened with."""
+    """Return the shares of a release under each specification it was ever opened with."""
     same = [
         events.c[name] == getattr(key, name)
         for name in ("dataset", "release", "partition", "edition")
@@ -254,12 +254,13 @@ def _check_shares(
     )
     if not same:
         raise SpecificationError(
-            f"{key} of dataset {key.dataset!r} was opened with shares {_told(reserved)}, not "
-            f"{_told(units)}, under the same specification; give it a new edition to reserve anew"
+            f"{key} of dataset {key.dataset!r} was opened with shares {_listed(reserved)}, not "
+            f"{_listed(units)}, under the same specification; give it a new edition to reserve "
+            "again"
         )
 
 
-def _told(units: Mapping[str, int]) -> str:
+def _listed(units: Mapping[str, int]) -> str:
     return ", ".join(f"{share} = {rho_within(amount):.6g}" for share, amount in units.items())
 
 
@@ -271,27 +272,27 @@ def _check_fit(
     *,
     spent_before: bool,
 ) -> None:
-    asked, left = sum(units.values()), balance.remaining_units_in(key.partition)
-    if asked <= left:
+    requested, left = sum(units.values()), balance.remaining_units_in(key.partition)
+    if requested <= left:
         return
     changed = (
         " (it was released before with another specification; a changed specification is a new "
-        "release and pays anew)"
+        "release and pays again)"
     )
     period = "" if balance.period == "lifetime" else f" for {balance.period}"
     raise BudgetExceededError(
-        f"{key} {shortfall(asked, left, balance.delta)} in the budget of dataset "
+        f"{key} {shortfall(requested, left, balance.delta)} in the budget of dataset "
         f"{key.dataset!r}{period}{changed if spent_before else ''}. Ask for less, or raise the "
         f"budget: {grant_command(location, key.dataset)}{or_close(balance, location)}"
     )
 
 
 def or_close(balance: Balance, location: str) -> str:
-    """Return how to free what releases hold, empty where none holds anything."""
+    """Return the remedy of closing a release, empty where no amount is reserved."""
     if not balance.reserved_units:
         return ""
     return (
-        f"; or close a release that will not go on, of the "
-        f"{describe_rho(balance.reserved, balance.delta)} that is reserved: "
+        f"; or close an abandoned release, since "
+        f"{describe_rho(balance.reserved, balance.delta)} is reserved: "
         f"{close_command(location, balance.dataset)}"
     )

@@ -1,4 +1,4 @@
-"""How a budget counts: over which time, and whether partitions add up."""
+"""The policy of a budget: its period, and whether partitions add up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jam_dagster.privacy.sensitivity import Neighbours, Relation
 PeriodName = Literal["lifetime", "year", "quarter", "month"]
 PartitionsName = Literal["add", "disjoint"]
 GROUNDS = ("add/remove neighbours", "membership public and fixed")
-"""What can make partitions disjoint: no person's change touches two of them."""
+"""Grounds on which partitions are disjoint: no person's change touches two of them."""
 
 
 ANOTHER = "*"
@@ -27,17 +27,17 @@ class Policy:
     Parameters
     ----------
     period : {"lifetime", "year", "quarter", "month"}
-        A renewing budget counts what was reserved in the current calendar period, in UTC. It
-        bounds what each period's data may spend; over a lifetime it bounds nothing.
+        A renewing budget counts the reservations of the current calendar period, in UTC. It
+        bounds the spending of each period; over a lifetime it gives no bound.
     partitions : {"add", "disjoint"}
-        Whether partitions add up, or compose in parallel: what counts is then all that was
-        released without a partition, and the largest sum over any one partition. The same name
-        means the same slice of the data, and other names mean other people, in all releases of
-        the dataset.
+        Whether partitions add up, or compose in parallel. In parallel, the amount that counts is
+        the sum over unpartitioned releases plus the largest sum over any single partition. In all
+        releases of the dataset, the same name must mean the same slice of the data, and different
+        names different people.
     ground : str
-        Why disjoint partitions are; one of `GROUNDS`. Replacing a person by another could change
-        two partitions at once, so under replace-one neighbours who is in which must be public and
-        fixed.
+        Why partitions are disjoint, from `GROUNDS`. Replacing a person by another could change two
+        partitions at once, so under replace-one neighbours the membership in partitions must be
+        public and fixed.
 
     Raises
     ------
@@ -58,16 +58,16 @@ class Policy:
                 )
         if self.partitions == "add" and self.ground:
             raise SpecificationError(
-                "a ground is for disjoint partitions; partitions that add up need none"
+                "only disjoint partitions have a ground: leave it out, or grant disjoint partitions"
             )
         if self.partitions == "disjoint" and self.ground not in GROUNDS:
             raise SpecificationError(
-                "partitions are disjoint only on a ground, one of "
-                f"{', '.join(map(repr, GROUNDS))}; got {self.ground!r}"
+                "disjoint partitions need a ground: "
+                f"{' or '.join(map(repr, GROUNDS))}; got {self.ground!r}"
             )
 
     def period_of(self, at: str) -> str:
-        """Return the period that an instant lies in: ``"2026-11"``, ``"2026-Q4"``, ``"2026"``.
+        """Return the period of an instant: ``"2026-11"``, ``"2026-Q4"``, ``"2026"``.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class Policy:
         }[self.period]
 
     def renews_after(self, at: datetime) -> date | None:
-        """Return the first day of the period after the one of an instant; None for a lifetime."""
+        """Return the first day of the next period after an instant; None for a lifetime."""
         months = {"lifetime": 0, "year": 12, "quarter": 3, "month": 1}[self.period]
         if not months:
             return None
@@ -99,18 +99,18 @@ class Policy:
 
 @dataclass(frozen=True)
 class Holding:
-    """One reservation: when and for which partition it was made, and what became of it.
+    """One reservation: its time, its partition, and its held and spent amounts.
 
     Parameters
     ----------
     at : str
-        When it was made, ISO 8601; what is charged to it counts in the period of this instant.
+        Its time, ISO 8601; its charges count in the period of this instant.
     partition : str
         Empty for an unpartitioned release.
     held, spent : int
-        What is still reserved and what was charged, in units of 1e-15 rho.
+        The amounts still reserved and charged, in units of 1e-15 rho.
     protects : str
-        The neighbours that its release protects, as `Neighbours.code` has them.
+        The neighbours that its release protects: its `Neighbours.code`.
     """
 
     at: str
@@ -122,14 +122,14 @@ class Holding:
 
 @dataclass(frozen=True)
 class Use:
-    """What a dataset's reservations come to under a policy, in units of 1e-15 rho.
+    """The totals of a dataset's reservations under a policy, in units of 1e-15 rho.
 
     Parameters
     ----------
     spent, reserved : int
-        Charged, and what the reservations come to beyond that.
+        The charged amount, and the reserved amount beyond it.
     by_partition : mapping of str to int
-        Charged and reserved of each partition; under ``""`` what has none.
+        Charged and reserved of each partition; ``""`` for unpartitioned releases.
     """
 
     spent: int
@@ -138,14 +138,14 @@ class Use:
 
 
 def use(policy: Policy, holdings: Iterable[Holding], period: str | None = None) -> Use:
-    """Add reservations up as a policy says.
+    """Return the totals of reservations under a policy.
 
     Parameters
     ----------
     policy : Policy
-        How.
+        The policy.
     holdings : iterable of Holding
-        What was reserved.
+        The reservations.
     period : str, optional
         Count that period only.
     """
@@ -162,25 +162,26 @@ def use(policy: Policy, holdings: Iterable[Holding], period: str | None = None) 
 def mixture_fault(policy: Policy, holdings: Iterable[Holding]) -> str:
     """Return why reservations do not add up under a policy; empty where they do.
 
-    An amount of rho bounds what is learned between neighbours, so amounts add up only where all
-    are about the same neighbours. Reservations that hold nothing and spent nothing do not count.
+    Amounts of rho bound the difference between neighbours, so they add up only for the same
+    neighbouring relation. Reservations without a held or spent amount do not count.
     """
     counted = [one for one in holdings if one.held or one.spent]
     protected = sorted({one.protects for one in counted})
     if len(protected) > 1:
-        told = " and ".join(_told(code) for code in protected)
-        return f"protects different neighbours ({told}), whose amounts do not add up"
+        relations = " and ".join(_described(code) for code in protected)
+        return f"protects different neighbours ({relations}), and their amounts do not add up"
     if policy.ground == GROUNDS[0] and any(
         one.partition and not one.protects.startswith("add_remove") for one in counted
     ):
         return (
             f"composes partitions in parallel on the ground of {GROUNDS[0]}, and a partition's "
-            f"release protects {_told(protected[0])}: replacing a person can change two partitions"
+            f"release protects {_described(protected[0])}: replacing a person can change two "
+            "partitions"
         )
     return ""
 
 
-def _told(code: str) -> str:
+def _described(code: str) -> str:
     relation, _, rows = (code or "replace_one 1").partition(" ")
     try:
         return f"{Neighbours(cast(Relation, relation), int(rows)).describe()!r}"
@@ -189,7 +190,7 @@ def _told(code: str) -> str:
 
 
 def composed(policy: Policy, by_partition: Mapping[str, int]) -> int:
-    """Return what amounts of partitions come to together."""
+    """Return the composed amount of several partitions."""
     if policy.partitions == "add":
         return sum(by_partition.values())
     largest = max((amount for name, amount in by_partition.items() if name), default=0)

@@ -1,4 +1,4 @@
-"""The ledger in PostgreSQL: how it is made, reached, locked, and how its failures are told."""
+"""The ledger in PostgreSQL: its creation, connections, locks and error messages."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from jam_dagster.privacy.ledger.migrations import REVISION, upgrade, version_fau
 SCHEMA = "jam_ledger"
 """The schema that holds the journal; a database holds one ledger."""
 
-# Of the advisory lock that every writer takes: "JAML".
+# Number of the advisory lock that every writer takes: "JAML".
 _LOCK = 0x4A414D4C
 _CONNECT_SECONDS = 10
 
 _MEANINGS = {
     "55P03": f"was held by another process for more than {BUSY_SECONDS:g} seconds; try again, and "
-    "let its owner see in pg_locks who holds it",
+    "let its owner find the holder in pg_locks",
     "25P03": f"waited for this process for more than {BUSY_SECONDS:g} seconds; try again",
     "25006": "cannot be written: its server is read-only; name the primary server",
     "42501": "cannot be used by this role; grant it the schema and its tables",
@@ -44,24 +44,24 @@ _MEANINGS = {
 class LedgerServer:
     """A PostgreSQL database that holds the journal, in a schema of its own.
 
-    Every writer takes the same advisory lock before its first read, so there is one at a time; a
-    writer that does not go on loses its transaction after a minute. Commits are synchronous.
+    Every writer takes the same advisory lock before its first read, so there is one at a time. A
+    stalled writer loses its transaction after a minute. Commits are synchronous.
     Connections live as long as one transaction.
 
-    A pickled ledger holds no password: where it is used it is looked for as libpq does, in
-    ``PGPASSWORD`` or the password file.
+    A pickled ledger holds no password: the unpickled one finds it as libpq does, in ``PGPASSWORD``
+    or the password file.
 
     Parameters
     ----------
     url : sqlalchemy.URL
-        Of the database.
+        URL of the database.
     shown : str, optional
-        How messages call it, where its configured URL names environment variables.
+        Its name in messages, if its configured URL names environment variables.
 
     Raises
     ------
     SpecificationError
-        If it names no database.
+        If the URL names no database.
     """
 
     def __init__(self, url: sa.URL, shown: str = "") -> None:
@@ -95,12 +95,12 @@ class LedgerServer:
 
     @property
     def location(self) -> str:
-        """The URL without its password; the names of variables, not what they stand for."""
+        """The URL without its password, with the names of variables instead of their values."""
         return self._shown or self._without_password
 
     @property
     def place(self) -> str:
-        """The URL without its password, with what variables hold; see `LedgerBackend`."""
+        """The URL without its password, with variables expanded; see `LedgerBackend`."""
         return self._without_password
 
     @property
@@ -117,20 +117,20 @@ class LedgerServer:
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """Give a connection whose reads all see the same state; see `LedgerBackend`."""
+        """Yield a connection with one consistent view for all reads; see `LedgerBackend`."""
         with self._transaction(write=False) as connection:
             self._check_identity(connection)
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """Give a connection that alone may write; see `LedgerBackend`."""
+        """Yield the only connection that may write; see `LedgerBackend`."""
         with self._transaction(write=True) as connection:
             self._check_identity(connection)
             yield connection
 
     def check_writable(self) -> None:
-        """Raise as `writing` or `create` would, and write nothing; see `LedgerBackend`."""
+        """Raise the errors of `writing` or `create`, and write nothing; see `LedgerBackend`."""
         with self._transaction(write=True) as connection:
             if _has_journal(connection):
                 self._check_identity(connection)
@@ -153,7 +153,7 @@ class LedgerServer:
             try:
                 connection = closing.enter_context(self._engine.connect())
                 session = connection.execution_options(isolation_level="AUTOCOMMIT")
-                # A machine that vanished lets go within minutes, not hours.
+                # The lock of a vanished machine ends within minutes, not hours.
                 session.exec_driver_sql("SET tcp_keepalives_idle TO 60")
 
                 def take() -> bool:
@@ -162,8 +162,8 @@ class LedgerServer:
 
                 taken = wait_for(take, CLAIM_SECONDS)
             except sa.exc.DBAPIError as error:
-                raise self._told(error, committing=False) from None
-            # The lock goes with its session, also where the server went before.
+                raise self._budget_error(error, committing=False) from None
+            # The lock ends with its session, also if the server ended first.
             closing.callback(connection.invalidate)
             yield taken
 
@@ -178,7 +178,7 @@ class LedgerServer:
                     return
             elif not owner or not _is_empty(connection):
                 return
-            # Its owner could alter and remove whatever is written there.
+            # The schema's owner could alter and remove every entry.
             raise BudgetError(
                 f"the schema {SCHEMA} of {self.location} belongs to the role {owner!r} and holds "
                 f"no ledger of yours: drop it, or log in as {owner!r}"
@@ -200,7 +200,7 @@ class LedgerServer:
             )
         except ModuleNotFoundError:
             raise BudgetError(
-                f"the ledger {self.location} lies in PostgreSQL, whose driver is not installed: "
+                f"the ledger {self.location} is in PostgreSQL, and its driver is not installed: "
                 "pip install 'jam-dagster[postgres]'"
             ) from None
 
@@ -220,8 +220,8 @@ class LedgerServer:
                 committing = write
                 transaction.commit()
         except sa.exc.DBAPIError as error:
-            # The cause is not kept: what a driver says of a connection may hold its password.
-            raise self._told(error, committing=committing) from None
+            # The cause is not kept: a driver's message about a connection may hold its password.
+            raise self._budget_error(error, committing=committing) from None
 
     def _check_identity(self, connection: sa.Connection) -> None:
         if not _has_journal(connection):
@@ -229,8 +229,8 @@ class LedgerServer:
         if fault := version_fault(self.location, _revision(connection)):
             raise BudgetError(fault)
 
-    def _told(self, error: sa.exc.DBAPIError, *, committing: bool) -> BudgetError:
-        """Turn the database's error into one that names the ledger and what to do."""
+    def _budget_error(self, error: sa.exc.DBAPIError, *, committing: bool) -> BudgetError:
+        """Return the database's error as one that names the ledger and the remedy."""
         state = getattr(error.orig, "sqlstate", None) or ""
         if committing and (error.connection_invalidated or not state or state.startswith("57")):
             return BudgetError(
@@ -240,18 +240,18 @@ class LedgerServer:
             )
         meaning = next((text for code, text in _MEANINGS.items() if state.startswith(code)), "")
         if not meaning:
-            said = " ".join(str(error.orig).split())
+            detail = " ".join(str(error.orig).split())
             for secret in self._secrets:
-                said = said.replace(secret, "***")
-            said = with_names(said, self._shown)
+                detail = detail.replace(secret, "***")
+            detail = with_names(detail, self._shown)
             unreachable = not state or state.startswith(("08", "28", "3D"))
-            meaning = f"cannot be reached: {said}" if unreachable else f"failed: {said}"
+            meaning = f"cannot be reached: {detail}" if unreachable else f"failed: {detail}"
         return BudgetError(f"the ledger {self.location} {meaning}")
 
 
-# SET LOCAL ends with the transaction, so that nothing depends on what keeps the connection. In
-# READ COMMITTED every statement sees what was committed before it began: all that follows the
-# lock, everything that earlier writers did.
+# SET LOCAL ends with the transaction, so nothing depends on a pool that keeps the connection. In
+# READ COMMITTED every statement sees all commits before it began. So all statements after the lock
+# see every entry of earlier writers.
 _WRITE = f"""
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;
 SET LOCAL search_path TO {SCHEMA}, pg_temp;
@@ -288,7 +288,7 @@ def _is_empty(connection: sa.Connection) -> bool:
 
 
 def _other_owner(connection: sa.Connection) -> str:
-    """Return who owns the ledger's schema, or one of its tables, if it is another role."""
+    """Return the owner of the ledger's schema or of a table in it, if it is another role."""
     return str(connection.execute(_OTHERS, {"schema": SCHEMA}).scalar() or "")
 
 

@@ -28,22 +28,22 @@ from jam_dagster.privacy.ledger.key import COMMAND_LINE, ReleaseKey, check_name,
 
 @dataclass(frozen=True)
 class Release:
-    """What was reserved for one release; `Ledger.open_release` and `Ledger.release` give it.
+    """The reservation of one release; `Ledger.open_release` and `Ledger.release` return it.
 
-    It can be pickled, and its accounts see what other processes have charged.
+    It can be pickled, and its accounts see the charges of other processes.
 
     Parameters
     ----------
     backend : LedgerBackend
-        Where the journal lies.
+        The backend of the journal.
     key : ReleaseKey
-        Which release.
+        The release.
     shares : mapping of str to float
         Rho reserved for each share.
     run_id, by : str
-        Written beside each charge.
+        Written with each charge.
     clock : callable returning datetime
-        What tells the time.
+        Returns the time.
     """
 
     backend: LedgerBackend = field(repr=False)
@@ -53,7 +53,7 @@ class Release:
     by: str = ""
     clock: Clock = field(default=utc_now, repr=False, compare=False)
 
-    def _said(self, connection: sa.Connection) -> dict[str, str]:
+    def _details(self, connection: sa.Connection) -> dict[str, str]:
         at = ledger_time(connection, self.clock)
         return {"at": at, "run_id": self.run_id, "by": self.by}
 
@@ -80,7 +80,7 @@ class Release:
 
     @property
     def charged_by(self) -> frozenset[str]:
-        """The ids of the runs that charged it; `COMMAND_LINE` stands for the command line."""
+        """The ids of the runs that charged it; `COMMAND_LINE` for runs of the command line."""
         with self.backend.reading() as connection:
             journal = read(connection, of_release(self.key), events.c.kind == Kind.CHARGED.value)
         by = (event.run_id for event in journal)
@@ -88,7 +88,7 @@ class Release:
 
     @property
     def charged_steps(self) -> frozenset[str]:
-        """The draws that were charged, to whichever share."""
+        """The draws that were charged, to any share."""
         with self.backend.reading() as connection:
             journal = read(connection, of_release(self.key), events.c.kind == Kind.CHARGED.value)
         return frozenset(event.step for event in journal)
@@ -115,10 +115,10 @@ class Release:
         """
         check_name(reason, "the reason", required=False)
         with self.backend.writing() as connection:
-            said = self._said(connection)
+            details = self._details(connection)
             return rho_within(
                 sum(
-                    close_share(connection, self.key, share, state, **said, reason=reason)
+                    close_share(connection, self.key, share, state, **details, reason=reason)
                     for share, state in share_states(connection, self.key).items()
                 )
             )
@@ -133,9 +133,9 @@ class LedgerAccount:
     Parameters
     ----------
     release : Release
-        Whose account.
+        The release.
     share : str
-        Which share.
+        The name of the share.
     """
 
     release: Release
@@ -199,14 +199,14 @@ class LedgerAccount:
                 state,
                 units=units,
                 step=step,
-                **self.release._said(connection),
+                **self.release._details(connection),
             )
 
     def confirm(self, step: str, digest: str) -> None:
         """Journal the digest of a stored outcome; see `Account.confirm`. Durable on return.
 
-        What a closed share was charged for before its release had any digest journalled stays
-        without: earlier versions journalled none.
+        A draw of a closed share keeps no digest if its release has no digest in the journal:
+        earlier versions journalled none.
 
         Raises
         ------
@@ -218,10 +218,10 @@ class LedgerAccount:
         if state is None:
             return
         with self.release.backend.writing() as connection:
-            # Nobody else draws for this release, but an operator may have closed it meanwhile.
+            # No other run draws for this release, but an operator may have closed it meanwhile.
             state = self._unconfirmed(connection, step, digest)
             if state is not None:
-                key, said = self.release.key, self.release._said(connection)
+                key, details = self.release.key, self.release._details(connection)
                 write(
                     connection,
                     Kind.STORED,
@@ -230,11 +230,11 @@ class LedgerAccount:
                     state,
                     step=step,
                     digest=digest,
-                    **said,
+                    **details,
                 )
 
     def _unconfirmed(self, connection: sa.Connection, step: str, digest: str) -> ShareState | None:
-        """Return the state of the share if the digest is to be written, None if it is not."""
+        """Return the share's state if the digest must be written, else None."""
         key = self.release.key
         journal = read(connection, of_release(key))
         stored = [event for event in journal if event.kind == Kind.STORED]
@@ -248,8 +248,8 @@ class LedgerAccount:
                 if event.digest == digest:
                     return None
                 raise LedgerIntegrityError(
-                    f"the stored outcome of {step} of {key} is not the one that the ledger "
-                    "journalled: it was changed after it was drawn. Restore the stored outcomes "
+                    f"the stored outcome of {step} of {key} does not match its digest in the "
+                    "ledger: it was changed after it was drawn. Restore the stored outcomes "
                     "from a copy; nothing was charged"
                 )
         if paid is None:
@@ -268,7 +268,7 @@ class LedgerAccount:
         return None
 
     def close(self, reason: str = "") -> float:
-        """End the account and return what it did not spend to the dataset; idempotent.
+        """Close the account and return its unspent rho to the dataset; idempotent.
 
         Parameters
         ----------
@@ -289,9 +289,9 @@ class LedgerAccount:
         with self.release.backend.writing() as connection:
             key = self.release.key
             state = share_states(connection, key)[self.share]
-            said = self.release._said(connection)
+            details = self.release._details(connection)
             return rho_within(
-                close_share(connection, key, self.share, state, **said, reason=reason)
+                close_share(connection, key, self.share, state, **details, reason=reason)
             )
 
     def _state(self) -> ShareState:
@@ -301,18 +301,18 @@ class LedgerAccount:
 
 @dataclass(frozen=True)
 class ShareState:
-    """A share as the events of its last opening say; amounts in units of 1e-15 rho.
+    """The state of a share since its last opening; amounts in units of 1e-15 rho.
 
     Parameters
     ----------
     reserved : int
         The whole share.
     charges : mapping of str to int
-        What each step paid.
+        The charge of each step.
     closed : bool
         Whether it has ended.
     reservation : Event
-        How it began.
+        The event that reserved it.
     """
 
     reserved: int
@@ -322,22 +322,22 @@ class ShareState:
 
     @property
     def spent(self) -> int:
-        """What was charged."""
+        """The charged amount."""
         return sum(self.charges.values())
 
     @property
     def left(self) -> int:
-        """What was not."""
+        """The amount that was not charged."""
         return self.reserved - self.spent
 
 
 def share_states(connection: sa.Connection, key: ReleaseKey) -> dict[str, ShareState]:
-    """Return the shares of a release as it was last opened, by name; none if it never was."""
+    """Return the shares of a release's last opening, by name; none if it was never opened."""
     return states_of(read(connection, of_release(key), moves_an_amount()))
 
 
 def states_of(journal: Sequence[Event]) -> dict[str, ShareState]:
-    """Return the shares of a release as it was last opened, from its events of `SHARE_KINDS`."""
+    """Return the shares of a release's last opening, from its events of `SHARE_KINDS`."""
     if not journal:
         return {}
     opening = journal[-1].opening
@@ -347,25 +347,25 @@ def states_of(journal: Sequence[Event]) -> dict[str, ShareState]:
             by_share.setdefault(event.share, []).append(event)
     return {
         share: ShareState(
-            reserved=said[0].units,
-            charges={event.step: event.units for event in said if event.kind == Kind.CHARGED},
-            # What was returned pays for nothing any more, whoever wrote that.
-            closed=any(event.kind in (Kind.CLOSED, Kind.RETURNED) for event in said),
-            reservation=said[0],
+            reserved=lines[0].units,
+            charges={event.step: event.units for event in lines if event.kind == Kind.CHARGED},
+            # A returned amount pays for no further draw, whoever wrote the return.
+            closed=any(event.kind in (Kind.CLOSED, Kind.RETURNED) for event in lines),
+            reservation=lines[0],
         )
-        for share, said in sorted(by_share.items())
+        for share, lines in sorted(by_share.items())
     }
 
 
 def close_share(
-    connection: sa.Connection, key: ReleaseKey, share: str, state: ShareState, **said: str
+    connection: sa.Connection, key: ReleaseKey, share: str, state: ShareState, **details: str
 ) -> int:
-    """Return what a share has not spent, and end it; nothing if it has ended."""
+    """Return a share's unspent amount to the dataset and close it; do nothing if it is closed."""
     if state.closed:
         return 0
     if state.left:
-        write(connection, Kind.RETURNED, key, share, state, units=state.left, **said)
-    write(connection, Kind.CLOSED, key, share, state, **said)
+        write(connection, Kind.RETURNED, key, share, state, units=state.left, **details)
+    write(connection, Kind.CLOSED, key, share, state, **details)
     return state.left
 
 
@@ -375,9 +375,9 @@ def write(
     key: ReleaseKey,
     share: str,
     state: ShareState,
-    **said: Any,
+    **details: Any,
 ) -> Event:
-    """Append what happened to a share; it counts where its reservation does."""
+    """Append an event of a share; it counts in the period of the share's reservation."""
     return append(
         connection,
         kind,
@@ -385,7 +385,7 @@ def write(
         share=share,
         counts_in=state.reservation.counts_in,
         opening=state.reservation.opening,
-        **said,
+        **details,
     )
 
 

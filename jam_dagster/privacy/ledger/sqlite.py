@@ -1,4 +1,4 @@
-"""The ledger's SQLite file: how it is made, opened, locked, and how its failures are told."""
+"""The ledger's SQLite file: its creation, connections, locks and error messages."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from jam_dagster.privacy.ledger.file_locks import FileId, file_id, in_use, locka
 from jam_dagster.privacy.ledger.migrations import REVISION, upgrade, version_fault
 
 APPLICATION_ID = 0x4A414D4C
-"""What marks a SQLite file as a ledger: "JAML" in its header."""
+"""The mark of a ledger in the header of a SQLite file: "JAML"."""
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _WRITING = "writing"
 
 _MEANINGS = {
-    "SQLITE_NOTADB": "is not a ledger, nor any SQLite file",
+    "SQLITE_NOTADB": "is not a ledger, and not a SQLite file",
     "SQLITE_CORRUPT": "is damaged; restore it from a backup and run `jam-dagster ledger verify`",
     "SQLITE_BUSY": f"was held by another process for more than {BUSY_SECONDS:g} seconds; try again",
     "SQLITE_READONLY": "cannot be written; check the permissions of the file and its folder",
@@ -45,7 +45,7 @@ _MEANINGS = {
     "SQLITE_IOERR": "could not be read or written; check the disk",
 }
 _FULL = "cannot be used, its disk is full: free some space and run again"
-# What SQLite says when it finds no room for its log or for the shared memory of its connections.
+# SQLite's errors when there is no room for its log or for the shared memory of its connections.
 _WITHOUT_ROOM = ("SQLITE_IOERR", "SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CANTOPEN")
 _ROOM_BYTES = 1 << 17
 
@@ -57,16 +57,16 @@ class LedgerFile:
     transaction to its commit. Connections live as long as one transaction, so the object can be
     pickled and used after a fork.
 
-    SQLite calls its log, and the memory by which writers exclude each other, after the file's
-    name. So a file of two names is refused at every transaction, and writers and claims lock the
-    file itself besides.
+    SQLite names its log, and the shared memory by which writers exclude each other, after the
+    file. So every transaction refuses a file with two names, and writers and claims also lock the
+    file itself.
 
     Parameters
     ----------
     path : Path
         The file; it need not exist.
     shown : str, optional
-        How messages call it, where its configured path names environment variables.
+        Its name in messages, if its configured path names environment variables.
     """
 
     def __init__(self, path: Path, shown: str = "") -> None:
@@ -83,20 +83,20 @@ class LedgerFile:
 
     @property
     def location(self) -> str:
-        """The path, with the names of variables in place of what they stand for."""
+        """The path, with the names of variables instead of their values."""
         return self._shown or str(self.path)
 
     def _refused(self, error: OSError) -> str:
-        """Return what the system says of a file or folder."""
+        """Return the system's message about a file or folder."""
         return with_names(f"{error.strerror} ({error.filename})", self._shown)
 
     def _cause(self, error: OSError) -> OSError | None:
-        """Return the cause to keep: none that shows what variables stand for."""
+        """Return the error as a cause, or None where it would show the values of variables."""
         return None if self._shown else error
 
     @property
     def place(self) -> str:
-        """The path, with what variables hold; see `LedgerBackend`."""
+        """The path, with variables expanded; see `LedgerBackend`."""
         return str(self.path)
 
     @property
@@ -106,36 +106,36 @@ class LedgerFile:
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """Give a connection whose reads all see the same state; never makes a file.
+        """Yield a connection with one consistent view for all reads; never create a file.
 
         Raises
         ------
         BudgetError
-            If the file is missing, is no ledger, or cannot be read.
+            If the file is missing, is not a ledger, or cannot be read.
         """
         with self._transaction("BEGIN") as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """Give a connection that alone may write; commits durably at the end, or not at all.
+        """Yield the only connection that may write; commit durably at the end, or not at all.
 
         Raises
         ------
         BudgetError
-            If the file is missing, is no ledger, or cannot be written. Where it was replaced by
-            another one meanwhile, that one holds nothing of what was written.
+            If the file is missing, is not a ledger, or cannot be written; or if another file
+            replaced it meanwhile, which then holds no entry of this transaction.
         """
         with self._alone(), self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
 
     def check_writable(self) -> None:
-        """Raise as `writing` or `create` would, and write nothing.
+        """Raise the errors of `writing` or `create`, and write nothing.
 
         Raises
         ------
         BudgetError
-            If the file cannot be written, or cannot be made where it is not there.
+            If the file cannot be written, or cannot be created if it is missing.
         """
         if self.exists:
             with self.writing():
@@ -152,7 +152,7 @@ class LedgerFile:
     def claim(self, name: str) -> Iterator[bool]:
         """Hold a name, by a lock on the file itself; see `LedgerBackend`.
 
-        Until the end, this object reaches no other file than the one that is locked.
+        Until the end of the block, this object refuses any file but the locked one.
         """
         with self._lockable() as (file, lock):
             taken = wait_for(lambda: lock(f"claim {name}"), CLAIM_SECONDS)
@@ -176,7 +176,7 @@ class LedgerFile:
         """
         if self.exists:
             return
-        # A link that leads nowhere yet stays a link.
+        # A dangling link stays a link.
         path = self.path.resolve()
         draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
         try:
@@ -209,7 +209,7 @@ class LedgerFile:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Let no other process write, by whichever name it has the file."""
+        """Exclude all other writers, by whichever name they have the file."""
         with self._lockable() as (file, lock):
             if not wait_for(lambda: lock(_WRITING), BUSY_SECONDS, pause=0.005):
                 raise BudgetError(f"the ledger {self.location} {_MEANINGS['SQLITE_BUSY']}")
@@ -229,7 +229,7 @@ class LedgerFile:
             yield opened
 
     def _own_file(self) -> Path:
-        """Return the path of the file, links followed, once it is known to be its only one."""
+        """Return the path of the file, links followed; raise if the file has other names."""
         try:
             path = self.path.resolve()
             found = path.stat()
@@ -242,21 +242,20 @@ class LedgerFile:
             ) from None
         if found.st_nlink > 1:
             raise BudgetError(
-                f"the ledger {self.location} has {found.st_nlink} names (hard links), and what is "
-                "spent by one is not seen by another. Find them with `find FOLDER -xdev -samefile "
-                f"{self.location}`, in its folder or those around it, and remove the other ones; a "
-                "copy is made by `cp` without -l, or sqlite3's `.backup`"
+                f"the ledger {self.location} has {found.st_nlink} names (hard links), and spending "
+                "by one is not seen by another. Find them with `find FOLDER -xdev -samefile "
+                f"{self.location}`, in its folder or nearby ones, and remove the others. To "
+                "make a copy, use `cp` without -l, or sqlite3's `.backup`"
             )
         if _is_mounted(path):
             raise BudgetError(
-                f"the ledger {self.location} is mounted by itself, and what is spent here is not "
-                "seen where it comes from: mount its folder"
+                f"the ledger {self.location} is mounted by itself, and spending here is not seen "
+                "at its origin: mount its folder"
             )
         if any(claimed != (found.st_dev, found.st_ino) for claimed in self._claimed):
             raise BudgetError(
                 f"the ledger {self.location} was replaced by another file while a run was drawing; "
-                "nothing was written to that one. Put the ledger back that the run began with, or "
-                "run again"
+                "nothing was written to that file. Restore the original ledger, or run again"
             )
         return path
 
@@ -268,16 +267,16 @@ class LedgerFile:
             same = False
         if not same:
             raise BudgetError(
-                f"the ledger {self.location} was replaced by another file, or taken away, while it "
-                "was used: that one does not hold what was written, and nothing was drawn on it. "
-                "Put the ledger back"
+                f"the ledger {self.location} was replaced by another file, or removed, while it "
+                "was used: the last entry is missing here, and nothing was drawn on it. Restore "
+                "the original ledger"
             )
 
     def _fill(self, draft: Path) -> None:
-        with self._told(), closing(_connect(draft)) as raw:
+        with self._clear_errors(), closing(_connect(draft)) as raw:
             raw.execute("PRAGMA journal_mode = WAL")
             raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        with self._told(), _engine(draft).begin() as connection:
+        with self._clear_errors(), _engine(draft).begin() as connection:
             upgrade(connection)
 
     @contextmanager
@@ -287,7 +286,7 @@ class LedgerFile:
             self._engine = _engine(self.path)
         with (
             in_use(file_id(path)),
-            self._told(),
+            self._clear_errors(),
             self._engine.connect().execution_options(ledger_begin=begin) as connection,
             connection.begin(),
         ):
@@ -302,8 +301,8 @@ class LedgerFile:
             raise BudgetError(fault)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Turn the database's errors into ones that name the file and what to do."""
+    def _clear_errors(self) -> Iterator[None]:
+        """Turn the database's errors into ones that name the file and the remedy."""
         try:
             yield
         except (sa.exc.DBAPIError, sqlite3.Error) as error:
@@ -321,7 +320,7 @@ class LedgerFile:
 
 
 def _opened(path: Path, wait: float) -> sqlite3.Connection:
-    # mode=rw never creates; isolation_level=None leaves BEGIN to us.
+    # mode=rw never creates a file; isolation_level=None leaves BEGIN to this module.
     uri = f"file:{quote(str(path))}?mode=rw"
     return sqlite3.connect(uri, uri=True, timeout=wait, isolation_level=None)
 
@@ -345,13 +344,13 @@ def _is_full(folder: Path) -> bool:
 
 
 def _tidy(path: Path) -> None:
-    """Remove the log and the shared memory that a connection made before it failed.
+    """Remove the log and the shared memory of a connection that failed.
 
-    SQLite removes them when the last connection closes, unless that one never came to its end. The
-    log goes only by SQLite itself, once what it holds is in the file.
+    SQLite removes them when the last connection closes, unless that connection failed. Only SQLite
+    itself removes the log, once its content is in the file.
     """
     with suppress(sqlite3.Error, OSError), closing(_opened(path, 0.0)) as raw:
-        # Set before the first access: shared memory is not used, and others cannot be connected.
+        # Set before the first access: no shared memory is used, and no other connection can exist.
         raw.execute("PRAGMA locking_mode = EXCLUSIVE")
         raw.execute("BEGIN IMMEDIATE")
         path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
@@ -375,7 +374,7 @@ def _revision(connection: sa.Connection) -> str:
 
 @contextmanager
 def _locked_folder(folder: Path) -> Iterator[None]:
-    """Let one process at a time make a ledger in a folder."""
+    """Let one process at a time create a ledger in a folder."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -385,12 +384,12 @@ def _locked_folder(folder: Path) -> Iterator[None]:
 
 
 def _is_mounted(path: Path) -> bool:
-    """Whether something is mounted on this very file, as containers do that are given one."""
+    """Return whether the file is a mount point itself, as in a container that is given one file."""
     try:
         mounts = _MOUNTS.read_text(errors="surrogateescape")
     except OSError:
         return False
-    # The fifth field is the place; blanks and the like stand as octal numbers.
+    # The fifth field is the mount point; blanks and the like are octal escapes.
     places = (line.split(" ")[4] for line in mounts.splitlines())
     return any(
         re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), place) == str(path)

@@ -1,4 +1,4 @@
-"""Withdrawing a certificate: its release is no longer to be relied on, whatever its files say."""
+"""Withdrawals of certificates: their release is no longer reliable, whatever its files say."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def withdraw(
             f"the ledger {location} knows no {key} of dataset {key.dataset!r} under this "
             "specification: name the ledger that was charged for it"
         )
-    said = read(connection, of_release(key), events.c.kind == Kind.WITHDRAWN.value)
-    for event in said:
+    withdrawals = read(connection, of_release(key), events.c.kind == Kind.WITHDRAWN.value)
+    for event in withdrawals:
         if event.digest == digest:
             return event
     return append(
@@ -46,8 +46,8 @@ def withdraw(
 def withdrawal_of(journal: Iterable[Event], key: ReleaseKey) -> Event | None:
     """Return the last withdrawal of a release's certificates, or None.
 
-    One withdrawal holds for all of them: a certificate that is made again for nothing, by another
-    version or with its files elsewhere, is about the same release.
+    One withdrawal covers all of them: a certificate that is issued again, by another version or
+    for files elsewhere, is about the same release.
     """
     found = [one for one in journal if one.kind == Kind.WITHDRAWN and one.key == key]
     return found[-1] if found else None

@@ -1,7 +1,7 @@
 """The noise that makes a release private, behind one protocol with two backends.
 
 `ExactNoise` draws with OpenDP: integer arithmetic, a secure generator, no seed. `SeededNoise`
-draws with NumPy from a seed, for research and reproduction; what it makes may not be released.
+draws with NumPy from a seed, for research and reproduction; its output must not be released.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ class Noise(Protocol):
     name : str
         ``"exact"`` or ``"numpy"``.
     releasable : bool
-        Whether what is made with this noise may leave the house.
+        Whether the output may be released.
     repeatable : bool
-        Whether the same draw, made again, gives the same answer in any process.
+        Whether repeating a draw gives the same answer in any process.
     """
 
     @property
     def name(self) -> str:
-        """Name of the backend, as configurations and transcripts give it."""
+        """Name of the backend, as in configurations and transcripts."""
         ...
 
     @property
     def releasable(self) -> bool:
-        """Whether what is made with this noise may be released."""
+        """Whether the output may be released."""
         ...
 
     @property
@@ -55,7 +55,7 @@ class Noise(Protocol):
         counts : int64 array of any shape
             Counts of one marginal.
         l2_sensitivity : float
-            By how much the counts can move between neighbours, in L2.
+            The largest change of the counts between neighbours, in L2.
         rho : float
             What the draw costs.
         step : str
@@ -117,7 +117,7 @@ class Noise(Protocol):
         rho : float
             What the draw costs.
         sensitivity : float
-            By how much a score can move between neighbours.
+            The largest change of a score between neighbours.
         step : str
             Which draw of the release this is.
 

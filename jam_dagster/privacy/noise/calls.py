@@ -1,4 +1,4 @@
-"""What was asked of the noise: one line for each draw, for transcripts and certificates."""
+"""The draws of a release and their parameters, for transcripts and certificates."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 SelectionKind = Literal["exponential mechanism", "permute-and-flip"]
-"""How one of several candidates is chosen."""
+"""The mechanism that chooses a candidate."""
 
 DrawKind = Literal[SelectionKind, "discrete Gaussian", "Gaussian"]
 
 
 @dataclass(frozen=True)
 class NoiseCall:
-    """One draw and its parameters; nothing in it depends on what was drawn.
+    """One draw and its parameters, which do not depend on the outcome.
 
     Parameters
     ----------
     step : str
         The draw's name within its release.
     kind : str
-        Which mechanism drew.
+        The mechanism.
     rho : float
-        What it was charged.
+        Its charge.
     sensitivity : float
-        Of a selection, how far a score can move; of the Gaussians, in L2. In the statistic's unit.
+        The largest change of a score for a selection, in L2 for the Gaussians; in the unit of the
+        statistic.
     scale : float or None
-        epsilon of a selection, sigma of a Gaussian; None where the draw was lost.
+        epsilon of a selection, sigma of a Gaussian; None for a lost draw.
     cells : int
-        How many candidates, counts or values it was about.
+        Number of candidates, counts or values.
     lost : bool
         Whether it was charged and its outcome never stored; it counts as spent.
     """

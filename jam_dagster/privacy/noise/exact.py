@@ -1,9 +1,9 @@
 """Exact noise: the one module that wraps OpenDP.
 
-OpenDP samples with integer arithmetic from a cryptographically secure generator, so that no
-output is possible from one table and impossible from its neighbour, as it is with floating-point
-noise. Importing this module is cheap; OpenDP itself is imported when an `ExactNoise` is made, so
-that it is known to load before anything is charged.
+OpenDP samples with integer arithmetic from a cryptographically secure generator. With
+floating-point noise, an output can be possible for one table and impossible for its neighbour; with
+OpenDP it cannot. Importing this module is cheap; constructing an `ExactNoise` imports OpenDP, so a
+failure to load appears before any charge.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ CHUNK_CELLS = 65_536
 ROUNDING_SLACK = 2.0**-20
 """Relative slack on the sensitivity of statistics that were computed in floating point.
 
-Scores and mean errors are sums of up to millions of float64 terms, whose rounding errors can part
-neighbours by slightly more than the sensitivity in real arithmetic. For tables of up to ten
-million records these errors are below a millionth of the sensitivity, which the slack covers; it
-makes the noise a millionth wider.
+Scores and mean errors are sums of up to millions of float64 terms. Their rounding errors can move
+neighbours apart by slightly more than the sensitivity in real arithmetic. For tables of up to ten
+million records these errors are below a millionth of the sensitivity, which the slack covers. The
+slack makes the noise a millionth wider.
 """
 
 
@@ -43,8 +43,8 @@ makes the noise a millionth wider.
 class ExactNoise:
     """Noise from OpenDP: exact, secure and without a seed.
 
-    Each draw asks OpenDP's own privacy map what it costs and widens the noise until that is no
-    more than what is charged. About 11 microseconds a cell of a marginal.
+    Each draw computes its cost with OpenDP's own privacy map and widens the noise until the cost is
+    within the charge. It takes about 11 microseconds a cell of a marginal.
     """
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class ExactNoise:
 
     @property
     def repeatable(self) -> bool:
-        """False: each draw is a new one, and a second one would have to be paid."""
+        """False: each draw is new, and a second one needs a second charge."""
         return False
 
     def gaussian_counts(
@@ -70,8 +70,8 @@ class ExactNoise:
     ) -> tuple[NDArray[np.int64], float]:
         """Add discrete Gaussian noise to a marginal; see `Noise.gaussian_counts`.
 
-        Large marginals are handed over in chunks. Noise is independent from cell to cell, so the
-        chunks together are the mechanism whose privacy map was checked for the whole vector.
+        Large marginals are passed in chunks. Noise is independent from cell to cell, so the chunks
+        together are the mechanism that the privacy map was checked for.
         """
         counts = check_counts(counts)
         distance = check_sensitivity(l2_sensitivity)
@@ -136,10 +136,10 @@ def _calibrated(
     *,
     worth: Callable[[float], float] = float,
 ) -> tuple[Any, float]:
-    """Return the measurement of the least scale whose privacy map is within `rho`, and the scale.
+    """Return the measurement with the least scale that costs at most `rho`, and the scale.
 
-    The map rounds upward, so the scale from the formula may cost an ulp too much. `worth` turns
-    what the map says into rho.
+    The privacy map rounds upward, so the scale from the formula may cost an ulp too much. `worth`
+    converts the map's result to rho.
     """
     check_rho(rho)
     step = 2.0**-52

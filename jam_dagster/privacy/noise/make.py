@@ -29,7 +29,7 @@ def make_noise(name: str, seed: int | None = None) -> Noise:
         if seed is not None:
             raise SpecificationError(
                 f"noise 'exact' cannot be seeded (got seed {seed!r}); leave the seed out, or "
-                "choose noise 'numpy' for research whose output is not released"
+                "choose noise 'numpy' for research, with output that is not released"
             )
         return ExactNoise()
     if name == "numpy":

@@ -20,10 +20,10 @@ from jam_dagster.privacy.noise.base import check_counts, check_sensitivity, chec
 
 @dataclass(frozen=True)
 class SeededNoise:
-    """Noise whose randomness derives from the seed and the step alone.
+    """Noise that derives from the seed and the step alone.
 
-    A step that is drawn again, in this process or in another, gives the same answer, whatever
-    was drawn before it.
+    Repeating a step, in this process or in another, gives the same answer, whatever was drawn
+    before it.
 
     Parameters
     ----------

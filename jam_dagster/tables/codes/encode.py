@@ -32,15 +32,15 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
     """Encode a table of values as codes of a domain.
 
     Each row is encoded by itself: its codes depend on the domain and on its own values, never on
-    other rows. Values are matched by their text, so that ``1``, ``1.0`` and ``"1"`` are the same
-    category; where the domain lists a number or a boolean, a text that writes it is it too, such
-    as ``"1.50"`` or ``"TRUE"``. NaN, None and NaT are missing values. An infinite number lies
-    outside the bounds. Text in a numeric column is read as a number where it is one. Columns that
-    the domain does not name are ignored; the order of the columns does not matter.
+    other rows. Values are matched by their text, so ``1``, ``1.0`` and ``"1"`` are the same
+    category. A listed number or boolean also matches texts that write it, such as ``"1.50"`` or
+    ``"TRUE"``. NaN, None and NaT are missing values. An infinite number lies outside the bounds.
+    Text in a numeric column is read as a number if possible. Columns outside the domain are
+    ignored; the order of the columns does not matter.
 
-    What a reader did to the rows before is its own. The sources read private tables value by
-    value; ``pandas.read_csv`` chooses types by whole columns, where one record can change how all
-    the others are read.
+    This holds for encoding alone, not for the reader of the rows. The sources read private tables
+    value by value; ``pandas.read_csv`` chooses types by whole columns, so one record can change
+    how all the others are read.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
     domain
         What each column may hold.
     private
-        Whether the rows are private. Then whatever depends on their values ends in one error that
-        names nothing; otherwise errors name attributes and have counts and examples. Nor is a
-        private table without rows refused here: whether there are any may be private too.
+        Whether the rows are private. Then every fault that depends on their values ends in one
+        error that names nothing; otherwise errors name attributes, counts and examples. A private
+        table without rows is accepted here: whether it has any may be private too.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
     Raises
     ------
     InputError
-        It is no table, or a public one that has no rows.
+        `table` is not a table, or is a public one without rows.
     DomainError
         A column is missing, occurs twice or has a type that the attribute cannot hold.
     OutsideDomainError
@@ -69,14 +69,14 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
         does not `clip`), a missing value where the attribute is not nullable, or an impossible
         combination.
     PrivateValuesError
-        In a private table: any of these, and whatever else went wrong with a value.
+        In a private table: any of these, or any other fault of a value.
     """
     if not isinstance(table, pd.DataFrame):
         raise InputError(f"encode needs a pandas DataFrame, got {type(table).__name__}")
     if not private and not len(table):
         raise InputError(_NO_ROWS)
-    # All columns are looked at before any value is: an error that names one depends on none.
-    with redacted("looking at the columns of the private table") if private else nullcontext():
+    # All columns are checked before any value, so an error that names a column depends on no value.
+    with redacted("checking the columns of the private table") if private else nullcontext():
         columns = [_column(table, attribute, private) for attribute in domain.attributes]
     with private_values() if private else nullcontext():
         return _encode(columns, domain)
@@ -87,7 +87,7 @@ def _encode(columns: list[pd.Series[Any]], domain: Domain) -> EncodedTable:
     encoded = []
     for column, attribute in zip(columns, domain.attributes, strict=True):
         codes = _encode_column(column, attribute)
-        # As small as they stay, before the next ones come.
+        # Stored at their final size before the next column is encoded.
         encoded.append(codes.astype(np.min_scalar_type(attribute.size - 1)))
     table = EncodedTable(domain, tuple(encoded))
     _check_impossible(table)
@@ -99,7 +99,7 @@ def encode_chunks(
 ) -> EncodedTable:
     """Encode a table that comes in chunks; the result is that of `encode` for the whole.
 
-    Beside the codes, memory is that of one chunk.
+    Memory is the codes and one chunk.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def encode_chunks(
                 column[rows] = codes
     if seen != records:
         raise InputError(
-            "the table has another number of rows than when it was opened: run again when nobody"
+            "the number of rows changed since the table was opened: run again while no process"
             " writes to it"
         )
     return EncodedTable(domain, columns)
@@ -142,7 +142,7 @@ def each_encoded(
     """Yield each chunk of a table encoded; see `encode_chunks`."""
     empty = not private
     for chunk in chunks:
-        # A private chunk without rows is encoded for its columns, which must be the domain's.
+        # A private chunk without rows is encoded to check that its columns fit the domain.
         if private or len(chunk):
             yield encode(chunk, domain, private=private)
             empty = False
@@ -161,7 +161,7 @@ def decode(encoded: EncodedTable, rng: np.random.Generator) -> pd.DataFrame:
     encoded
         Codes.
     rng
-        Where the numbers within the bins come from.
+        Draws the numbers within the bins.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def _column(table: pd.DataFrame, attribute: Attribute, private: bool) -> pd.Seri
     name = attribute.name
     matches = int((table.columns == name).sum()) if len(table.columns) else 0
     if matches == 0:
-        # The header of a private file may be a row of values, where the file has no header.
+        # A private file may lack a header; its first row of values would then be quoted.
         has = "" if private else f" (it has {', '.join(map(str, table.columns[:30]))})"
         raise DomainError(
             f"the table has no column {name!r}{has}: add it, rename the column that holds it, or"
@@ -204,9 +204,9 @@ def _encode_column(column: pd.Series[Any], attribute: Attribute) -> npt.NDArray[
         if attribute.null_code is None:
             raise OutsideDomainError(
                 f"attribute {attribute.name!r} has missing values"
-                f"{_count(null)}, which the domain does not allow: declare it nullable if"
-                " what is known about the table says that it is (a private table's message alone"
-                " must not change the domain), or fill them in the source"
+                f"{_count(null)}, which the domain does not allow: declare it nullable if public"
+                " documentation of the table says so (a private table's message alone must not"
+                " change the domain), or fill them in the source"
             )
         codes[null] = attribute.null_code
     return codes
@@ -225,11 +225,11 @@ def _category_codes(
     outside = (codes < 0) & ~null
     if outside.any():
         remedy = (
-            "add it to the attribute's values, declare one of them as `other`, or mend the source"
+            "add it to the attribute's values, declare a value as `other`, or correct the source"
         )
         if all(isinstance(value, bool) for value in attribute.values):
             remedy = (
-                "the domain lists booleans; if the table says yes and no, list these in quotes,"
+                "the domain lists booleans; if the table holds yes and no, list these in quotes,"
                 f" else {remedy}"
             )
         raise OutsideDomainError(
@@ -251,7 +251,7 @@ def _bin_codes(
             raise OutsideDomainError(
                 f"attribute {attribute.name!r}: the table holds a number outside the declared"
                 f" bounds {edges[0]:g} to {edges[-1]:g}{_examples(column, outside)}: widen"
-                " them, declare `outside: clip`, or mend the source"
+                " them, declare `outside: clip`, or correct the source"
             )
         if attribute.integer:
             fraction = ~null & (values != np.floor(values))
@@ -261,7 +261,7 @@ def _bin_codes(
                     f" fraction{_examples(column, fraction)}: declare `integer: false`, or"
                     " `outside: clip` to round down"
                 )
-    # NaN sorts after everything; its code is set by the caller.
+    # NaN sorts last; the caller sets its code.
     codes = np.searchsorted(attribute.edge_array, values, side="right") - 1
     return np.clip(codes, 0, attribute.bins - 1), null
 
@@ -284,9 +284,9 @@ def _numbers(column: pd.Series[Any], attribute: NumericAttribute) -> npt.NDArray
         wrong = np.isnan(numbers) & column.notna().to_numpy(dtype=bool)
         if wrong.any():
             raise OutsideDomainError(
-                f"attribute {attribute.name!r} is numeric, but the table holds something else there"
+                f"attribute {attribute.name!r} is numeric, but the table holds other values"
                 f"{_examples(column, wrong)}: if it marks a missing value, add it to the"
-                " source's missing-value markers, else mend the source or declare values"
+                " source's missing-value markers, else correct the source or declare values"
             )
         return numbers
     return column.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -303,15 +303,15 @@ def _check_impossible(encoded: EncodedTable) -> None:
         if rows.any():
             raise OutsideDomainError(
                 f"the table holds a combination{_count(rows)} that the domain declares"
-                f" impossible ({combination.describe(domain)}): mend the source, or remove it from"
-                " the domain's `impossible`"
+                f" impossible ({combination.describe(domain)}): correct the source, or remove it"
+                " from the domain's `impossible`"
             )
 
 
 def _decode_column(
     codes: npt.NDArray[Any], attribute: Attribute, rng: np.random.Generator
 ) -> pd.Series[Any]:
-    # The stubs of pandas know dtypes as literals only.
+    # The stubs of pandas accept only literal dtypes.
     dtype: Any = attribute.dtype
     if isinstance(attribute, CategoricalAttribute):
         values: Any = [*attribute.values, *([None] if attribute.nullable else [])]
@@ -323,7 +323,7 @@ def _decode_column(
     null = np.zeros(len(codes), dtype=bool)
     if attribute.null_code is not None:
         null = codes == attribute.null_code
-    # A number is drawn for a missing value too, so that the others do not depend on it.
+    # A number is also drawn for a missing value, so that other draws do not depend on it.
     bins = np.where(null, 0, codes).astype(np.intp)
     low, high = attribute.bin_limits
     if attribute.scale is None:
@@ -332,7 +332,7 @@ def _decode_column(
         numbers = (1.0 - share) * low[bins] + share * high[bins]
         if dtype.lower() == "float32":
             numbers = numbers.astype(np.float32).astype(np.float64)
-        # Rounding may have carried a number over the limit of its bin.
+        # Rounding may have moved a number over the limit of its bin.
         column: pd.Series[Any] = pd.Series(np.clip(numbers, low[bins], high[bins]))
     else:
         first, last = attribute.grid_limits
@@ -349,7 +349,7 @@ def _count(rows: npt.NDArray[np.bool_]) -> str:
 
 
 def _examples(column: pd.Series[Any], rows: npt.NDArray[np.bool_]) -> str:
-    """Return how many rows are wrong, and how."""
+    """Return the number of wrong rows and examples of their values."""
     values = list(dict.fromkeys(map(repr, column[rows].tolist())))
     more = ", ..." if len(values) > _EXAMPLES else ""
     return f"{_count(rows)} ({', '.join(values[:_EXAMPLES])}{more})"

@@ -1,4 +1,4 @@
-"""Marginals: what answers them, how they are counted, and how to go through many of them."""
+"""Marginals: the protocol of their sources, their counting, and iteration over many of them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from jam_dagster.tables.domain.domain import Clique, Domain
 Counts = npt.NDArray[np.signedinteger[Any]]
 Columns = Sequence[npt.NDArray[np.integer[Any]]]
 
-# Places of attributes in the domain, increasing.
+# Indices of attributes in the domain, increasing.
 _Places = tuple[int, ...]
 
 # Rows counted at a time: the codes of that many fit the second-level cache.
 _BLOCK_ROWS = 1 << 16
-# A marginal of more cells would take more than half a gibibyte.
+# A larger marginal takes more than half a gibibyte.
 _MAX_CELLS = 1 << 27
 
 HELD_CELLS = 1 << 25
-"""Cells that `marginal_blocks` holds unless told otherwise: 128 MiB of counts."""
+"""Cells that `marginal_blocks` holds by default: 128 MiB of counts."""
 
 
 @runtime_checkable
 class MarginalSource(Protocol):
-    """Anything that answers marginals: a table in memory, a file, a database, a model."""
+    """A source of marginals: a table in memory, a file, a database, a model."""
 
     @property
     def domain(self) -> Domain:
@@ -46,7 +46,7 @@ class MarginalSource(Protocol):
         ...
 
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, npt.NDArray[Any]]:
-        """Return the counts of several cliques by clique, in the order asked."""
+        """Return the counts of several cliques by clique, in the given order."""
         ...
 
 
@@ -56,18 +56,18 @@ def marginal_blocks(
     """Answer many marginals, a block at a time, in bounded memory.
 
     Each block is one call of ``source.marginals``; for a table in a file, one pass over it.
-    Blocks follow the order of the domain, so that cliques with a common prefix, whose work
-    `MarginalCounter` shares, come together.
+    Blocks follow the order of the domain, which groups cliques with a common prefix:
+    `MarginalCounter` computes a prefix once.
 
     Parameters
     ----------
     source
-        What answers.
+        The source of the marginals.
     cliques
         Names of attributes in the order of the domain, in any order among themselves.
     cells
         The most cells that are held at a time, 4 or 8 bytes each. A block has at most half of
-        them (or one marginal), because a loop holds one while the next is counted.
+        them (or one marginal), because a loop holds one block while the next is counted.
 
     Yields
     ------
@@ -96,19 +96,19 @@ def marginal_blocks(
 class MarginalCounter:
     """Counts marginals of records that come in chunks.
 
-    Cliques are visited in lexicographic order, so that for all triples that begin with ``(a, b)``
-    the joint code of a and b is computed once. A marginal that is a margin of another one is not
-    counted but summed from it. Memory is the counts and a few arrays of the length of a block of
-    rows, whatever the length of a chunk.
+    Cliques are visited in lexicographic order, so the joint code of a and b is computed once for
+    all triples that begin with ``(a, b)``. A marginal that is a margin of another one is summed
+    from it. Memory is the counts and a few arrays of the length of a block of rows, whatever the
+    length of a chunk.
 
     Parameters
     ----------
     domain
-        What the codes mean.
+        The domain of the codes.
     cliques
         The marginals: names of attributes in the order of the domain; ``()`` counts the records.
     records
-        The most records that will come: up to 2^31 - 1, counts take four bytes instead of eight.
+        The most records to count: up to 2^31 - 1, counts take four bytes instead of eight.
 
     Raises
     ------
@@ -149,20 +149,20 @@ class MarginalCounter:
                 for place in self._used
             }
             for places, codes in _joint_codes(self._counted, block, self._shape):
-                # With an array of ones of the same type it is as quick as bincount, which would
-                # return as many cells again for every block.
+                # With an array of ones of the same type, add.at is as quick as bincount, which
+                # allocates all cells for every block.
                 np.add.at(self._flat[places], codes, ones[: len(codes)])
         self._seen += rows
 
     def counts(self) -> dict[Clique, Counts]:
-        """Return the counts of what was added, by clique in the order asked.
+        """Return the counts of all added records, by clique in the given order.
 
-        The arrays are those that `add` goes on counting in.
+        The arrays are not copies: `add` continues to count in them.
         """
         known: dict[_Places, Counts] = {(): np.array(self._seen, self._dtype)}
         for places, flat in self._flat.items():
             known[places] = flat.reshape([self._shape[place] for place in places])
-        # The longest first: what a marginal is summed from may itself be summed.
+        # The longest first: a marginal may be summed from one that is itself summed.
         for places in sorted(self._whole, key=len, reverse=True):
             whole = self._whole[places]
             axis = next(i for i, place in enumerate(whole) if place not in places)
@@ -171,9 +171,9 @@ class MarginalCounter:
 
 
 def _summed_from(cells: dict[_Places, int], records: int) -> dict[_Places, _Places]:
-    """Return from which marginal, of one attribute more, a marginal is to be summed.
+    """Return the marginal of one attribute more that a marginal is summed from.
 
-    A cell to sum costs about what a record to count does, so larger ones are no help.
+    Summing a cell costs about as much as counting a record, so larger marginals are no help.
     """
     whole: dict[_Places, _Places] = {}
     for places in cells:
@@ -190,7 +190,7 @@ def _joint_codes(
 ) -> Iterator[tuple[_Places, npt.NDArray[np.intp]]]:
     """Yield each clique with the joint code of its columns, reusing the codes of its prefix.
 
-    The array is written over when the next one is asked for.
+    The next iteration overwrites the array.
     """
     prefix: _Places = ()
     codes: list[npt.NDArray[np.intp]] = []

@@ -1,4 +1,4 @@
-"""A Parquet table that answers marginals without being held in memory."""
+"""Marginals of a Parquet table that is not held in memory."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.domain import Clique, Domain
 
 ENCODED_BYTES = 1 << 30
-"""A table whose codes take more than this is not held in memory (see `encode_parquet`)."""
+"""Bytes of codes above which a table is not held in memory (see `encode_parquet`)."""
 
 
 @dataclass(frozen=True, eq=False)
 class ParquetTable:
-    """A Parquet file or folder whose marginals are counted from the file; a `MarginalSource`.
+    """A `MarginalSource` that counts marginals from a Parquet file or folder.
 
-    Making one reads and encodes every record once, so that whatever is wrong with the table is
-    found before anything is counted or charged. Each call of `marginals` is one more pass. Memory
-    is the counts and one chunk of records, whatever the number of records.
+    Constructing it reads and encodes every record once, so that every fault of the table appears
+    before any count or charge. Each call of `marginals` is one more pass. Memory is the counts and
+    one chunk of records, whatever the number of records.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class ParquetTable:
         InputError
             As for `EncodedTable.marginal`.
         SourceError
-            The table cannot be read any more, or has another number of records than before.
+            The table can no longer be read, or its number of records has changed.
         """
         counter = MarginalCounter(self.domain, cliques, records=self.records)
         seen = 0
@@ -72,8 +72,8 @@ class ParquetTable:
             seen += chunk.records
         if seen != self.records:
             raise SourceError(
-                f"{self.source.describe()} changed while its marginals were counted: run again on"
-                " a file that nobody writes to"
+                f"{self.source.describe()} changed while its marginals were counted: run again"
+                " while no process writes to it"
             )
         return counter.counts()
 
@@ -89,7 +89,7 @@ def encode_parquet(
     private: bool = True,
     limit: int = ENCODED_BYTES,
 ) -> EncodedTable | ParquetTable:
-    """Encode a Parquet table chunk by chunk, or leave it in its file where it is too large.
+    """Encode a Parquet table chunk by chunk, or leave it in its file if it is too large.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def encode_parquet(
     Returns
     -------
     EncodedTable or ParquetTable
-        Two sources of the same marginals: in memory they take seconds, from a file as long as
+        A source of the table's marginals: from memory they take seconds, from a file as long as
         reading and encoding it takes.
 
     Raises

@@ -1,12 +1,11 @@
-"""Whose rows a private table holds, and how many of one person's stay in it.
+"""The privacy unit: the persons of a private table, and the limit on each person's rows.
 
-Sensitivities for k rows a person hold only if nobody has more, so ingestion keeps at most k of
-each person's. Which ones is drawn from a secret key, person by person: the ticket of a row is a
-keyed hash of the person and of the row's place among the person's own rows, and the k smallest
-tickets stay. For a fixed key, what is kept of one person therefore depends on no other person's
-rows: neighbouring tables stay neighbours, with k rows at most between them. The same key keeps the
-same rows of the same table again, so a release that stopped goes on with the rows that it began
-with.
+Sensitivities for k rows a person hold only if no person has more, so ingestion keeps at most k rows
+of each person. A secret key chooses the rows, person by person: the ticket of a row is a keyed hash
+of the person and of the row's index among the person's own rows, and the rows with the k smallest
+tickets stay. For a fixed key, the kept rows of one person therefore depend on no other person's
+rows: neighbouring tables stay neighbours, with at most k rows between them. The same key keeps the
+same rows of the same table, so an interrupted release resumes with its original rows.
 """
 
 from __future__ import annotations
@@ -32,24 +31,24 @@ if TYPE_CHECKING:
     from jam_dagster.tables.domain.domain import Domain
 
 LARGEST_LIMIT = 1_000_000
-"""The most rows of one person that can be asked for."""
+"""The largest value of `max_rows`."""
 
 KEY_BYTES = 32
-"""Length of the key that decides which rows stay."""
+"""Length of the key that chooses the rows to keep."""
 
 
 @dataclass(frozen=True)
 class PrivacyUnit:
-    """Whom a release protects: a person, known by a column of the private table.
+    """The privacy unit of a release: a person, identified by a column of the private table.
 
     Parameters
     ----------
     column
-        The column that identifies a person. Two rows are of one person where its values are the
-        same by their text (see `text_of`): the numbers 7 and 7.0 are. Texts, as which every value
-        of a private CSV file is read, must be written alike: ``"7"`` and ``"7.0"`` are two persons.
+        The column that identifies a person. Two rows belong to one person if its values have the
+        same text (see `text_of`), such as the numbers 7 and 7.0. A private CSV file is read as
+        texts, which must be written alike: ``"7"`` and ``"7.0"`` are two persons.
     max_rows
-        k, the most rows of one person that are kept.
+        k, the number of rows kept for each person.
 
     Raises
     ------
@@ -73,8 +72,8 @@ class PrivacyUnit:
             )
         if self.max_rows > LARGEST_LIMIT:
             raise SpecificationError(
-                f"max_rows must be at most {LARGEST_LIMIT:,}: the noise grows with it, and hides"
-                " everything long before."
+                f"max_rows must be at most {LARGEST_LIMIT:,}: the noise scale grows with max_rows;"
+                " values this large make the release useless."
             )
 
     def check(self, domain: Domain) -> None:
@@ -83,13 +82,13 @@ class PrivacyUnit:
         Raises
         ------
         DomainError
-            If it is: a released table must not say who its rows are about.
+            If it is: a released table must not identify the persons of its rows.
         """
         if self.column in domain.names:
             raise DomainError(
                 f"column {self.column!r} identifies a person, so it cannot be an attribute of the"
-                " domain too: take it out of the domain (and out of the public table, where the"
-                " domain is drafted from it). Nothing was charged."
+                " domain: remove it from the domain (and from the public table, if the domain is"
+                " drafted from it). Nothing was charged."
             )
 
     def limit(self, table: pd.DataFrame, key: bytes) -> pd.DataFrame:
@@ -100,7 +99,7 @@ class PrivacyUnit:
         table
             One row a record.
         key
-            Decides which rows stay; secret, or the seed's in research.
+            Chooses the rows to keep; secret, or derived from the seed in research.
 
         Returns
         -------
@@ -112,7 +111,7 @@ class PrivacyUnit:
         InputError
             If the column is missing or occurs twice.
         PrivateValuesError
-            If it has missing values, or values that have no text.
+            If the column has missing values, or values without a text.
         """
         people = _People(self)
         people.check(table)
@@ -126,7 +125,7 @@ class PrivacyUnit:
 
 
 class _People:
-    """The persons of a table, numbered as they come."""
+    """The persons of a table, numbered in order of appearance."""
 
     def __init__(self, unit: PrivacyUnit) -> None:
         self._unit = unit
@@ -139,7 +138,7 @@ class _People:
         if found != 1:
             trouble = "no column" if not found else "more than one column"
             raise InputError(
-                f"The private table has {trouble} {column!r}, which is to identify a person: check"
+                f"The private table has {trouble} {column!r} to identify a person: check"
                 " the privacy unit's column and the source. Nothing was charged."
             )
 
@@ -158,11 +157,11 @@ class _People:
         return self._numbers.setdefault(text_of(value), len(self._numbers))
 
     def kept(self, numbers: Sequence[npt.NDArray[np.int64]], key: bytes) -> npt.NDArray[np.bool_]:
-        """Return which rows stay, shape (rows,), for the persons of the rows in their order."""
+        """Return a mask of the rows to keep, shape (rows,), given the person of each row."""
         persons = np.concatenate(numbers) if numbers else np.empty(0, np.int64)
         rows = np.bincount(persons, minlength=len(self._numbers))
         kept = rows[persons] <= self._unit.max_rows
-        # Only who has more than k rows needs tickets.
+        # Only persons with more than k rows need tickets.
         order = np.argsort(persons, kind="stable")
         order = order[~kept[order]]
         texts = list(self._numbers)
@@ -178,13 +177,13 @@ class _People:
 
 
 def _tickets(person: str, rows: int, key: bytes) -> npt.NDArray[np.uint64]:
-    """Return a keyed hash of the person and of each place among the person's rows."""
-    whose = hashlib.blake2b(key=key, digest_size=8, person=b"jam row limit")
-    whose.update(person.encode("utf-8", "surrogatepass"))
+    """Return a keyed hash of the person and of each index among the person's rows."""
+    by_person = hashlib.blake2b(key=key, digest_size=8, person=b"jam row limit")
+    by_person.update(person.encode("utf-8", "surrogatepass"))
     digests = bytearray()
     for place in range(rows):
-        ticket = whose.copy()
-        # Of fixed length and last, so that no text of a person can imitate it.
+        ticket = by_person.copy()
+        # The index has a fixed length and comes last, so that no person's text can imitate it.
         ticket.update(place.to_bytes(8, "little"))
         digests += ticket.digest()
     return np.frombuffer(bytes(digests), np.dtype("<u8")).astype(np.uint64)
@@ -196,7 +195,7 @@ def secret_key() -> bytes:
 
 
 def seeded_key(seed: int) -> bytes:
-    """Return the key of research, always the same for a seed."""
+    """Return the key for research, a function of the seed."""
     return hashlib.blake2b(
         str(seed).encode(), digest_size=KEY_BYTES, person=b"jam row seed"
     ).digest()
@@ -204,19 +203,19 @@ def seeded_key(seed: int) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class LimitedParquet:
-    """A Parquet file or folder of which at most k rows a person are read, in chunks.
+    """A Parquet file or folder, read in chunks with at most k rows a person.
 
-    Making one reads the column that identifies a person; it holds a number a row while it does,
-    and a byte a row afterwards.
+    Constructing it reads the column that identifies a person, with a number a row in memory;
+    afterwards it holds a byte a row.
 
     Parameters
     ----------
     source
         The file or folder; it must not change.
     unit
-        Whose rows are limited to how many.
+        The privacy unit with its limit.
     kept
-        Which rows stay, shape (rows,).
+        Mask of the rows that stay, shape (rows,).
     """
 
     source: ChunkedTable
@@ -253,8 +252,7 @@ class LimitedParquet:
         Raises
         ------
         SourceError
-            As for `ParquetSource.chunks`, and if the file has other rows than when they were
-            chosen.
+            As for `ParquetSource.chunks`, and if the file's rows have changed since the choice.
         """
         seen = 0
         for chunk in self.source.chunks(columns, private=private):
@@ -264,8 +262,8 @@ class LimitedParquet:
                 yield chunk.loc[kept]
         if seen != len(self.kept):
             raise SourceError(
-                f"{self.describe()} changed while it was read: run again on a file that nobody"
-                " writes to"
+                f"{self.describe()} changed while it was read: run again while no process writes"
+                " to it"
             )
 
     def describe(self) -> str:

@@ -1,4 +1,4 @@
-"""Several public tables, or one that lacks attributes, over the domain of the private one."""
+"""Public tables over the private domain: several, or one that lacks attributes."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from jam_dagster.tables.domain.domain import Clique, Domain
 class PublicTables:
     """Public tables about the same people or others, each with all attributes or some.
 
-    As a `MarginalSource` it answers what is known of a marginal from public data alone: counts of
-    the first table that has its attributes; where none has them all, the product of the largest
-    parts that tables have, uniform in attributes that none has.
+    As a `MarginalSource` it answers marginals from public data alone: with the counts of the first
+    table that has all their attributes, else with the product of the largest parts that tables
+    have, uniform in attributes that no table has.
 
     Parameters
     ----------
     domain
-        Of the private table: all attributes.
+        Domain of the private table, with all attributes.
     tables
         The tables by name, in order of preference. Each is encoded over ``domain.project(names)``
-        for the attributes that it has.
+        for its own attributes.
 
     Raises
     ------
@@ -58,7 +58,7 @@ class PublicTables:
 
     @classmethod
     def of(cls, domain: Domain, public: MarginalSource) -> PublicTables:
-        """Return `public` as tables over `domain`: itself, or it alone, without a name."""
+        """Return `public` as `PublicTables` over `domain`; a single table has no name."""
         if not isinstance(public, PublicTables):
             return cls(domain, {"": public})
         if public.domain.digest != domain.digest:
@@ -89,21 +89,21 @@ class PublicTables:
         ]
 
     def marginal(self, clique: Clique) -> npt.NDArray[Any]:
-        """Return what is known of a marginal, in counts that sum to `records`."""
+        """Return the public answer to a marginal, in counts that sum to `records`."""
         (answer,) = self.marginals([clique]).values()
         return answer
 
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, npt.NDArray[Any]]:
-        """Return what is known of several marginals; see `marginal`."""
-        asked = {tuple(clique): self._parts(tuple(clique)) for clique in cliques}
+        """Return the public answers to several marginals; see `marginal`."""
+        parts_of = {tuple(clique): self._parts(tuple(clique)) for clique in cliques}
         wanted: dict[str, dict[Clique, None]] = {}
-        for parts in asked.values():
+        for parts in parts_of.values():
             for name, part in parts:
                 if name is not None:
                     wanted.setdefault(name, {})[part] = None
         counted = {name: self.tables[name].marginals(parts) for name, parts in wanted.items()}
         answers: dict[Clique, npt.NDArray[Any]] = {}
-        for clique, parts in asked.items():
+        for clique, parts in parts_of.items():
             (name, part), *others = parts
             if name is not None and not others and self.tables[name].records == self.records:
                 answers[clique] = counted[name][part]

@@ -1,8 +1,8 @@
 """Cells of a released CSV file that a spreadsheet would take for formulas.
 
 A spreadsheet runs a text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a return, quoted or
-not. To write such a text in another way would release a value that the domain does not have, and
-whoever reads the file back would have to know; so a domain that holds one is refused instead.
+not. An escaped text would be a value outside the domain, and every reader of the file would have to
+undo the escape; so a domain with a formula is refused instead.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _BEGINNINGS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def is_formula(cell: object) -> bool:
-    """Whether a spreadsheet would take a cell for a formula: texts only, and no mere number.
+    """Return whether a spreadsheet would take a cell for a formula: only texts, and no numbers.
 
-    A single ``-``, which often stands for nothing known, is none either.
+    A single ``-``, a common mark of a missing value, is no formula either.
     """
     if not isinstance(cell, str) or not cell.startswith(_BEGINNINGS):
         return False
@@ -28,20 +28,20 @@ def is_formula(cell: object) -> bool:
 
 
 def check_cells(domain: Domain) -> None:
-    """Raise where a table over a domain would hold a formula.
+    """Raise if a table over a domain could hold a formula.
 
     Raises
     ------
     DomainError
-        It names the attribute and the value, and what to do. The domain must be no secret.
+        The message names the attribute, the value and the remedy: the domain must not be secret.
     """
     for name, cell in _cells(domain):
         if is_formula(cell):
             what = "its name" if cell is name else f"its value {cell!r}"
             raise DomainError(
-                f"Attribute {name!r}: {what} would be run as a formula where the synthetic table"
-                " is opened in a spreadsheet. Write it with another beginning in the domain and in"
-                " the sources, such as a letter before it, or let it become the attribute's"
+                f"Attribute {name!r}: {what} would run as a formula if the synthetic table is"
+                " opened in a spreadsheet. Give it another first character in the domain and in"
+                " the sources, such as a letter, or let it become the attribute's"
                 " `other`. Nothing was charged."
             )
 

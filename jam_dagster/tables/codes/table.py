@@ -23,7 +23,7 @@ class EncodedTable:
     Parameters
     ----------
     domain
-        What the codes mean.
+        The domain of the codes.
     columns
         One array of codes per attribute, each of shape (records,), kept in the smallest unsigned
         integer type and read-only.
@@ -52,7 +52,7 @@ class EncodedTable:
         object.__setattr__(self, "columns", columns)
 
     def __repr__(self) -> str:
-        # Not its codes: what is raised or logged with it may be about private records.
+        # Without codes: errors and logs show this text, and the records may be private.
         return f"{type(self).__name__}({self.records} records, {len(self.columns)} attributes)"
 
     @property
@@ -65,7 +65,7 @@ class EncodedTable:
         return self.columns[self.domain.positions[self.domain.attribute(name).name]]
 
     def take(self, indices: npt.ArrayLike) -> EncodedTable:
-        """Return the records at the indices (or where a boolean array is True), in their order."""
+        """Return the records at the indices (or where a mask is True), in their order."""
         chosen = np.asarray(indices)
         if chosen.dtype != bool:
             chosen = chosen.astype(np.intp)
@@ -110,8 +110,7 @@ class EncodedTable:
 
         Returns
         -------
-        int32 array of shape (size of each attribute of the clique); int64 where 2^31 records or
-        more could not be counted otherwise
+        int32 array of shape (size of each attribute of the clique); int64 for 2^31 records or more
 
         Raises
         ------
@@ -130,7 +129,7 @@ class EncodedTable:
 
         Returns
         -------
-        The counts by clique, in the order asked.
+        The counts by clique, in the given order.
 
         Raises
         ------
@@ -156,9 +155,9 @@ def _smallest(column: npt.NDArray[Any], size: int, name: str) -> npt.NDArray[np.
 
 
 def digest_of(tables: Mapping[str, EncodedTable]) -> str:
-    """Return a SHA-256 of public tables by name, so that another public table is noticed.
+    """Return a SHA-256 of public tables by name, which detects a changed public table.
 
-    One alone has no name, and its digest is that of its codes.
+    A single table has no name, and its digest is that of its codes.
     """
     digest = hashlib.sha256()
     for name, table in tables.items():
@@ -172,7 +171,7 @@ def digest_of(tables: Mapping[str, EncodedTable]) -> str:
 def contents_digest(table: EncodedTable) -> str:
     """Return a SHA-256 of the records of a table, the same for any order of them.
 
-    Of private records it must be keyed before it is kept.
+    A digest of private records must be keyed before it is stored.
     """
     digest = hashlib.sha256(f"{table.records}\n".encode())
     columns = []

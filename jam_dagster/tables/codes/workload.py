@@ -26,8 +26,8 @@ class Workload:
     weights
         A positive number for each.
     attributes
-        The names of the domain in order, by which cliques are sorted; by default the names in
-        the order in which they first occur in `cliques`.
+        The names of the domain in order, which sorts the cliques; by default the names in order of
+        their first occurrence in `cliques`.
 
     Raises
     ------
@@ -84,7 +84,7 @@ class Workload:
 
     @classmethod
     def all_k_way(cls, domain: Domain, k: int) -> Workload:
-        """Return all marginals of `k` attributes, weighted alike.
+        """Return all marginals of `k` attributes with equal weights.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class Workload:
         Raises
         ------
         InputError
-            If the domain cannot serve it.
+            If the specification does not fit the domain.
         """
         if given.get("degree") is not None:
             return cls.all_k_way(domain, given["degree"])
@@ -138,7 +138,7 @@ class Workload:
     def digest(self) -> str:
         """SHA-256 of the marginals and their weights, in hexadecimal.
 
-        It is the same in every process, and in whatever order the marginals are listed.
+        It is the same in every process and for any order of the marginals.
         """
         content = sorted(zip(self.cliques, self.weights, strict=True))
         text = json.dumps(content, separators=(",", ":"), allow_nan=False)

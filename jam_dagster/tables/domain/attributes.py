@@ -1,4 +1,4 @@
-"""Attributes of a domain: what values a column may take, and the cells that count them."""
+"""Attributes of a domain: the values of a column, and the cells that count them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CategoricalAttribute:
     nullable
         Whether a missing value is allowed; it has a cell of its own, the last.
     other
-        One of `values`; a value that is not listed is encoded as this one. None: it is an error.
+        The listed value that encodes every unlisted one. None: an unlisted value is an error.
     dtype
         The pandas dtype to decode to; None: inferred from the values.
 
@@ -87,7 +87,7 @@ class CategoricalAttribute:
         self._check_values_fit()
 
     def _check_values_fit(self) -> None:
-        """Raise DomainError unless every value comes back from the dtype as it went in."""
+        """Raise DomainError unless the dtype holds every value unchanged."""
         dtype = str(self.dtype).lower()
         if dtype.lstrip("u").rstrip("0123456789") not in ("int", "float"):
             return
@@ -113,7 +113,7 @@ class CategoricalAttribute:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """What each cell is called in plots and tables."""
+        """Label of each cell in plots and tables."""
         return (*map(text_of, self.values), *((NULL_LABEL,) if self.nullable else ()))
 
     @cached_property
@@ -135,10 +135,10 @@ class CategoricalAttribute:
         return [(code, value) for code, value in pairs if not isinstance(value, str)]
 
     def code_of(self, value: object) -> int | None:
-        """Return the code of a value, `other`'s code where it is not listed, or None.
+        """Return the code of a value, the code of `other` if it is not listed, or None.
 
-        A value is listed where its text is (see `text_of`). A number or boolean of the list is
-        also found by what is equal to it, such as ``"1.50"`` by 1.5 and ``"TRUE"`` by True.
+        A value is listed if its text is (see `text_of`). A listed number or boolean also matches
+        equal values and texts, such as 1.5 and ``"1.50"``, or True and ``"TRUE"``.
         """
         code = self._codes.get(text_of(value))
         if code is None and self._numbers:
@@ -164,7 +164,7 @@ class NumericAttribute:
         k + 1 increasing numbers for k bins ``[e0, e1), [e1, e2), ..., [e_{k-1}, e_k]``: only the
         last is closed.
     integer
-        Whether the values are integers. Then every bin has to hold one.
+        Whether the values are integers. Then every bin must hold one.
     nullable
         Whether a missing value is allowed; it has a cell of its own, the last.
     clip
@@ -172,8 +172,8 @@ class NumericAttribute:
         too), and a fraction of an `integer` attribute in the bin it falls in. Otherwise both are
         errors.
     decimals
-        Number of decimals of the values that are decoded; None: as many as a float has.
-        Then every bin has to hold such a value.
+        Number of decimals of the decoded values, and every bin must hold a value with so many;
+        None: as many as a float has.
     dtype
         The pandas dtype to decode to; None: "int64" or "float64", or "Int64" for integers with
         nulls.
@@ -262,7 +262,7 @@ class NumericAttribute:
 
     @property
     def scale(self) -> int | None:
-        """10 to the power of the decimals (1 for integers); None where any float will do."""
+        """10 to the power of the decimals (1 for integers); None if any float is allowed."""
         if self.integer:
             return 1
         return None if self.decimals is None else 10**self.decimals
@@ -280,7 +280,7 @@ class NumericAttribute:
         else:
             first, last = self.grid_limits
             low, high = self.from_grid(first), self.from_grid(last)
-            # A bin without a grid point has first > last, even where both round to one float32.
+            # A bin without a grid point has first > last, even if both round to one float32.
             high = np.where(first > last, low - 1.0, high)
         return low, high
 
@@ -305,7 +305,7 @@ class NumericAttribute:
             raise ValueError("an attribute without decimals has no grid")
         edges = self.edge_array
         first = np.ceil(edges * self.scale).astype(np.int64)
-        # The product rounds: settle each edge by the float that the value will really be.
+        # The product rounds: compare each edge with the float that the value will have.
         first = np.where(self.from_grid(first - 1) >= edges, first - 1, first)
         first = np.where(self.from_grid(first) < edges, first + 1, first)
         last = first[1:] - 1
@@ -322,7 +322,7 @@ class NumericAttribute:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """What each cell is called: "17", "18 to 24" where the values are countable, "[0, 2.5)"."""
+        """Label of each cell: "17", "18 to 24" for countable values, "[0, 2.5)"."""
         null = (NULL_LABEL,) if self.nullable else ()
         if self.scale is not None:
             low, high = self.bin_limits
@@ -349,7 +349,7 @@ def equal_width_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
     if low == high and bins == 1:
         return (low + 0.0, float(np.nextafter(low, np.inf)))
     exact = [float(edge) for edge in np.linspace(low, high, bins + 1)]
-    # Fifteen digits make 0.3 of 0.1 + 0.1 + 0.1, the number that a table would hold.
+    # Fifteen digits turn 0.1 + 0.1 + 0.1 into 0.3, the number in the table.
     edges = [low, *(float(f"{edge:.15g}") for edge in exact[1:-1]), high]
     if any(first >= second for first, second in pairwise(edges)):
         edges = exact
@@ -375,7 +375,7 @@ def _plain_edge(name: str, edge: object) -> float:
 
 
 def describe(attribute: Attribute) -> str:
-    """Say in words what values an attribute takes."""
+    """Return the values of an attribute in words."""
     null = ", or null" if attribute.nullable else ""
     if isinstance(attribute, CategoricalAttribute):
         labels = attribute.labels[: len(attribute.values)]

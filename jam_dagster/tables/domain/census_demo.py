@@ -1,9 +1,9 @@
 """A simulated census: a private year and an older, biased public sample of invented people.
 
-Nobody in it exists. Regions, occupations' shares and the currency are invented; what matters is
-that attributes depend on each other as they do in a census, that some are missing, and that the
-public sample is off in ways that public samples are: it is eight years old, and the people who
-answered it were older, better educated and more often from towns.
+All people in it are invented, and so are regions, shares of occupations and the currency. The
+attributes depend on each other as in a census, and some values are missing. The public sample has
+the usual bias of public samples: it is eight years old, and its respondents are older, better
+educated and more often from towns.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def census_domain() -> Domain:
     """Return the declared domain of the simulated census.
 
     It has 15 attributes, categorical and numeric, seven of them nullable, and one impossible
-    combination: nobody below 15 is, or has been, married.
+    combination: a person below 15 who is, or has been, married.
     """
     return Domain.from_dict(_DOMAIN)
 
@@ -93,7 +93,7 @@ def census_domain() -> Domain:
 def simulate_census(
     seed: int = 0, private_rows: int = 30_000, public_rows: int = 3_000
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Simulate a census-like table of persons; nobody in it exists.
+    """Simulate a census-like table of invented persons.
 
     Parameters
     ----------
@@ -112,17 +112,17 @@ def simulate_census(
     private_seed, public_seed = np.random.SeedSequence(seed).spawn(2)
     private = _simulate(np.random.default_rng(private_seed), private_rows, years_ago=0.0)
     rng = np.random.default_rng(public_seed)
-    asked = _simulate(rng, 4 * public_rows, years_ago=8.0)
-    answers = rng.choice(len(asked), public_rows, replace=False, p=_response(asked))
-    return private, asked.iloc[answers].reset_index(drop=True)
+    survey = _simulate(rng, 4 * public_rows, years_ago=8.0)
+    answers = rng.choice(len(survey), public_rows, replace=False, p=_response(survey))
+    return private, survey.iloc[answers].reset_index(drop=True)
 
 
 def simulate_period(seed: int, rows: int, period: str, drift: float = 1.0) -> pd.DataFrame:
-    """Simulate the private table of another time: other people, of a population that drifts.
+    """Simulate the private table of another time: other people, from a drifting population.
 
-    Ages, births abroad, marriages, education and incomes move as they do in the years between the
-    public survey and the census, and with them what depends on them. Regions do not, nor do hours,
-    commutes or health of people of the same kind.
+    Ages, births abroad, marriages, education and incomes change as in the years between the public
+    survey and the census, together with all attributes that depend on them. Regions stay the same,
+    as do hours, commutes and health of people of the same kind.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def _ages(
     weights = (0.9 + bulge) * alive
     older = weights / (1 + np.exp(-(ages - 85) / 6.0))
     drawn = rng.choice(ages, rows, p=weights / weights.sum())
-    # Women live longer: some of the women are drawn again, from old age.
+    # Women live longer: some women are drawn again, from old age.
     again = female & (rng.random(rows) < 0.03)
     return np.where(again, rng.choice(ages, rows, p=older / older.sum()), drawn).astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""The domain of a table: its attributes, their values, and what cannot occur together."""
+"""The domain of a table: its attributes, their values, and impossible combinations."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class Domain:
     impossible
         Combinations that cannot occur; a mechanism keeps them at zero.
     identified_from
-        Where the values come from: "declared" by a person, identified from "public" data, or
-        from "private" data. The last is for research: what is made with it must not leave.
+        Origin of the values: "declared" by a person, identified from "public" data, or from
+        "private" data. The last is for research: its output must not be released.
 
     Raises
     ------
@@ -189,7 +189,7 @@ class Domain:
     def digest(self) -> str:
         """SHA-256 of the attributes and impossible combinations, in hexadecimal.
 
-        It is the same in every process; where the domain comes from has no part in it.
+        It is the same in every process, and does not cover the domain's origin.
         """
         content = {
             "attributes": [_canonical_form(attribute) for attribute in self.attributes],
@@ -203,12 +203,12 @@ class Domain:
 
     @property
     def restricted(self) -> bool:
-        """Whether the domain was identified from private data, so that it must not leave."""
+        """Whether the domain was identified from private data, and must not be released."""
         return self.identified_from == "private"
 
     def __repr__(self) -> str:
         if self.restricted:
-            # What is raised or logged with it must not tell private values.
+            # Errors and logs show this text; it must not reveal private values.
             return f"Domain({len(self.attributes)} attributes, restricted)"
         cells = ", ".join(f"{name}: {size}" for name, size in self.sizes.items())
         return f"Domain({cells}; {self.identified_from})"
@@ -234,9 +234,9 @@ class Domain:
         )
 
     def impossible_masks(self) -> dict[Clique, npt.NDArray[np.bool_]]:
-        """Return for each clique with impossible combinations an array that is True where.
+        """Return for each clique with impossible combinations a mask of the impossible cells.
 
-        The arrays have the shape of the clique; combinations of the same clique are merged.
+        The masks have the shape of the clique; combinations of the same clique are merged.
         """
         masks: dict[Clique, npt.NDArray[np.bool_]] = {}
         for one in self.impossible:
@@ -246,12 +246,12 @@ class Domain:
         return masks
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a domain file holds (see `from_dict`)."""
+        """Return the content of the domain file (see `from_dict`)."""
         return domain_to_dict(self)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Domain:
-        """Build a domain from what a domain file holds.
+        """Build a domain from the content of a domain file.
 
         Parameters
         ----------

@@ -11,12 +11,12 @@
       - {age: {below: 15}, marital-status: [Married, Widowed]}
       - {employed: [no, null], income: {from: 25000}}
 
-The last of the numeric bins is closed, the others contain their lower edge only. ``bounds`` with
-``bins`` stands for edges of equal width; integers without ``bins`` get a bin a value. In
-``impossible`` a condition is a value, ``null``, for numbers ``{from: x, below: y}`` (either may
-be left out; both have to fall between bins) or ``{bins: [0, 1]}``, or a list of these.
+The last numeric bin is closed; the others contain only their lower edge. ``bounds`` with ``bins``
+means edges of equal width; integers without ``bins`` get a bin a value. In ``impossible`` a
+condition is a value, ``null``, for numbers ``{from: x, below: y}`` (either may be left out; both
+must be edges of bins) or ``{bins: [0, 1]}``, or a list of these.
 
-The papers' form, ``{"age": 32, "sex": 2}``, stands for integer codes 0 to size - 1.
+The papers' form, ``{"age": 32, "sex": 2}``, means integer codes 0 to size - 1.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _MAX_BINS = 1_000_000
 
 
 class FiledDomain(HasAttributes, Protocol):
-    """A domain as its file form needs it; `Domain` is the only one."""
+    """The protocol of a domain that the file form needs; `Domain` is the only implementation."""
 
     def __init__(
         self,
@@ -86,11 +86,11 @@ class FiledDomain(HasAttributes, Protocol):
 
     @property
     def impossible(self) -> tuple[ImpossibleCombination, ...]:
-        """What cannot occur together."""
+        """The impossible combinations."""
 
     @property
     def identified_from(self) -> str:
-        """Where its values come from."""
+        """The origin of its values."""
 
     @property
     def restricted(self) -> bool:
@@ -167,7 +167,7 @@ def load_domain(path: str | Path, domain_class: type[D]) -> D:
 def save_domain(domain: FiledDomain, path: str | Path) -> None:
     """Write a domain file; ``.json`` is JSON, ``.yaml`` and ``.yml`` are YAML.
 
-    One with values of a private table is its owner's alone.
+    A file with values of a private table is readable by its owner only.
     """
     path = Path(path)
     content = domain_to_dict(domain)

@@ -32,9 +32,9 @@ from jam_dagster.tables.domain.values import (
 from jam_dagster.tables.sources.columns import each_value, exact_column
 
 _MAX_CATEGORIES = 1000
-# A column of text without a repetition is taken for names or keys from this many rows on.
+# From this many rows on, a text column without repetitions counts as names or keys.
 _MAX_DISTINCT_TEXTS = 100
-# Categories that are more than this are remarked on.
+# Larger numbers of categories get a remark.
 _MANY_VALUES = 100
 _MAX_DECIMALS = 6
 _OWN_BIN_SHARE = 0.1
@@ -49,32 +49,31 @@ def draft_domain(
     other: str | None = "other",
     nullable: Literal["observed", "all"] = "observed",
 ) -> Domain:
-    """Draft a domain that a person then looks through.
+    """Draft a domain for a person to review.
 
-    Text becomes a categorical attribute of the values observed plus `other`; numbers become bins
-    of equal width from the smallest to the largest observed, and what lies outside is clipped.
-    A value that a tenth of the public rows share, such as no capital gain or 40 hours a week,
-    has a bin of its own in addition, so that it is seen again in a synthetic table. Integers
-    whose range is no larger than `bins` get a bin a value, and so do numbers with few decimals.
-    Floats that are all integers are read as integers (pandas reads integers with gaps as
-    floats).
+    Text becomes a categorical attribute of the observed values plus `other`; numbers become bins
+    of equal width from the smallest to the largest observed value, and values outside are clipped.
+    A value in at least a tenth of the public rows, such as no capital gain or 40 hours a week,
+    gets a bin of its own, so that a synthetic table reproduces it. Integers with a range no larger
+    than `bins` get a bin a value, and so do numbers with few decimals. Floats that are all
+    integers are read as integers (pandas reads integers with gaps as floats).
 
     Parameters
     ----------
     public
         The public table. Its columns, their order and their dtypes become the domain's.
     private
-        Drafts from both tables, the way the papers do: the categories observed without `other`,
-        and bins of equal width. It reads private values: the domain is marked
-        ``identified_from="private"`` and nothing made with it may leave. For research.
+        The private table, to draft from both tables as the papers do: the observed categories
+        without `other`, and bins of equal width. For research: the domain holds private values, is
+        marked ``identified_from="private"``, and no result of it may be released.
     bins
         Number of bins of a numeric attribute.
     other
-        Name of the category for values not observed, in upper or lower case where there is one
-        already; None: they will be errors.
+        Name of the category for unobserved values, in the case of an existing category of that
+        name; None: an unobserved value is an error.
     nullable
-        "observed": an attribute is nullable where a missing value was observed. "all": each one
-        is, for tables of which it is known beforehand that any value may be missing.
+        "observed": an attribute is nullable if a missing value was observed. "all": every attribute
+        is nullable, for tables that are known to have missing values anywhere.
 
     Returns
     -------
@@ -86,7 +85,7 @@ def draft_domain(
     SpecificationError
         `bins` is not a positive integer, or `nullable` is unknown.
     InputError
-        The public table is empty. Whether the private one is may be private itself.
+        The public table is empty. An empty private table is accepted: that may be private itself.
     DomainError
         A column is all missing, holds dates, or text that looks like names or keys; or the
         tables do not fit together.
@@ -111,10 +110,10 @@ def draft_domain(
 
 
 def wide_attributes(domain: Domain) -> str:
-    """Return a remark on drafted categories that are too many to be counted well; or nothing.
+    """Return a remark on attributes with too many categories to be counted well, or "".
 
-    Dates are the usual case, in files that know no dates: each day becomes a value. Of a domain
-    from private data nothing is told: how many values it has is a fact about that data.
+    Dates are the usual case, in files without a date type: each day becomes a value. A domain from
+    private data gets no remark: its number of values is a fact about that data.
     """
     if domain.restricted:
         return ""
@@ -136,7 +135,7 @@ def _check_columns(public: pd.DataFrame, private: pd.DataFrame | None) -> None:
         raise InputError("the public table has no columns: check the source")
     for name in public.columns:
         if not isinstance(name, str) or not name:
-            raise DomainError(f"the public table's column {name!r} needs a text as its name")
+            raise DomainError(f"the name of the public table's column {name!r} must be a text")
         if list(public.columns).count(name) > 1:
             raise DomainError(f"the public table has column {name!r} twice: rename or remove one")
         if private is not None and list(private.columns).count(name) != 1:
@@ -147,7 +146,7 @@ def _check_columns(public: pd.DataFrame, private: pd.DataFrame | None) -> None:
 
 
 def _read_like(public: pd.Series[Any], private: pd.Series[Any]) -> pd.Series[Any]:
-    """Read private texts as what the public column holds; what cannot be stays as it is."""
+    """Convert private texts to the kind of the public column, where that is possible."""
     if not isinstance(private.dtype, pd.StringDtype):
         return private
     if pd.api.types.is_bool_dtype(public.dtype):
@@ -179,8 +178,8 @@ def _draft(
         return _draft_numeric(name, columns[0].dtype, observed, bins, nullable)
     if "number" in kinds and len(kinds) > 1:
         raise DomainError(
-            f"column {name!r} holds numbers in one table and something else in the other: give"
-            " both the same type, or declare the attribute"
+            f"column {name!r} holds numbers in only one table: give both tables the same"
+            " type, or declare the attribute"
         )
     return _draft_categorical(name, columns[0].dtype, observed, nullable, other, private)
 
@@ -233,12 +232,12 @@ def _draft_categorical(
         count = "" if private else f" ({len(by_text):,} in {rows:,} rows)"
         raise DomainError(
             f"column {name!r} holds too many different values for an attribute{count}; names, keys"
-            " and free text say too much of one person: leave the column out, group its values, or"
+            " and free text identify persons: leave the column out, group its values, or"
             " declare the attribute"
         )
     values = [by_text[text] for text in sorted(by_text)]
     if all(isinstance(value, bool | np.bool_) for value in values):
-        # Both are known whatever the table shows, so that nothing lies outside.
+        # Both values are listed whatever the table shows, so that no value lies outside.
         return CategoricalAttribute(name, (False, True), nullable)
     if private:
         other = None
@@ -286,7 +285,7 @@ def _draft_numeric(
         decimals=decimals,
         dtype=_numeric_dtype(dtype, integer, nullable),
     )
-    # From a private table only bounds are taken, as the papers do.
+    # A private table gives only bounds, as in the papers.
     return draft if len(observed) > 1 else _with_own_bins(draft, values)
 
 
@@ -298,7 +297,7 @@ def _with_own_bins(draft: NumericAttribute, values: npt.NDArray[np.float64]) -> 
     often = np.setdiff1d(often, low[low == high])
     if not len(often):
         return draft
-    # The same bins, by edges that are values: 3125 for 3124.96875 where the numbers are integers.
+    # The same bins with edges that are values: 3125 for 3124.96875 if the numbers are integers.
     edges = {*low.tolist(), draft.edges[-1]}
     for value in often.tolist():
         if draft.scale is None:
@@ -307,7 +306,7 @@ def _with_own_bins(draft: NumericAttribute, values: npt.NDArray[np.float64]) -> 
             above = float((round(value * draft.scale) + 1) / draft.scale)
         edges |= {value, above}
         if value == draft.edges[-1]:
-            # The last bin is closed: it ends halfway to the next value, to hold this one only.
+            # The last bin is closed: it ends halfway to the next value, so it holds only this one.
             edges = edges - {above} | {(value + above) / 2 if draft.scale else above}
     return dataclasses.replace(draft, edges=tuple(sorted(edges)))
 
@@ -322,7 +321,7 @@ def _finite(column: pd.Series[Any]) -> npt.NDArray[Any]:
 
 
 def _decimals(arrays: list[npt.NDArray[Any]]) -> int | None:
-    """Return the number of decimals that all values make do with; None where it is large."""
+    """Return the number of decimals that suffices for all values; None if it is large."""
     largest = max(float(np.abs(array).max()) for array in arrays if len(array))
     for decimals in range(1, _MAX_DECIMALS + 1):
         if largest * 10**decimals > LARGEST_INTEGER:
@@ -333,7 +332,7 @@ def _decimals(arrays: list[npt.NDArray[Any]]) -> int | None:
 
 
 def _numeric_dtype(dtype: Any, integer: bool, nullable: bool) -> str | None:
-    """Return the table's dtype where it can hold the values decoded, else None."""
+    """Return the table's dtype if it can hold the decoded values, else None."""
     name = str(dtype)
     if not integer:
         return name if name in ("float32", "Float32", "Float64") else None

@@ -1,4 +1,4 @@
-"""Combinations of values that cannot occur, and the conditions by which people declare them."""
+"""Impossible combinations of values, and the conditions that declare them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jam_dagster.tables.domain.values import Value, short_number, text_of
 
 
 class HasAttributes(Protocol):
-    """What gives attributes by their names: a domain."""
+    """The protocol of a domain: it returns attributes by their names."""
 
     def attribute(self, name: str) -> Attribute:
         """Return the attribute of that name."""
@@ -24,15 +24,14 @@ class HasAttributes(Protocol):
 
 @dataclass(frozen=True)
 class ImpossibleCombination:
-    """Cells that hold nobody, such as married people below 15.
+    """Cells that are always empty, such as married people below 15.
 
     Parameters
     ----------
     attributes
-        The attributes concerned.
+        The names of the attributes.
     codes
-        For each of them the codes concerned. Impossible is their product: every combination of
-        one code of each.
+        The codes of each attribute. Every combination in their product is impossible.
 
     Raises
     ------
@@ -54,7 +53,7 @@ class ImpossibleCombination:
             )
 
     def describe(self, domain: HasAttributes) -> str:
-        """Return it in words: ``age below 15 and marital-status Married or Widowed``."""
+        """Return the combination in words: ``age below 15 and marital-status Married``."""
         return " and ".join(
             f"{name} {_describe_codes(domain.attribute(name), codes)}"
             for name, codes in zip(self.attributes, self.codes, strict=True)
@@ -69,19 +68,19 @@ def codes_of(
     Parameters
     ----------
     attribute
-        The attribute concerned.
+        The attribute.
     condition
         A value, None for the null, for numbers ``{"from": x, "below": y}`` or
-        ``{"bins": [0, 1]}``, or a list of these, of which one has to be met.
+        ``{"bins": [0, 1]}``, or a list of these, at least one of which must hold.
     of
-        What the condition belongs to, for the errors.
+        The owner of the condition, for errors.
 
     Raises
     ------
     SpecificationError
         A key is unknown, or has the wrong type.
     DomainError
-        No such value, a bound that cuts through a bin, or a condition that nothing meets.
+        A value is not listed, a bound cuts through a bin, or no value meets the condition.
     """
     items = condition if isinstance(condition, list | tuple) else [condition]
     what = f"the condition on {attribute.name!r} of {of}"
@@ -141,8 +140,8 @@ def _interval_codes(what: str, attribute: NumericAttribute, item: Mapping[Any, A
         bound = as_number(what, key, item[key])
         if ((low < bound) & (bound <= high)).any():
             raise DomainError(
-                f"{what}: {key} {bound!r} cuts through a bin: use one of its edges, or change the"
-                " edges"
+                f"{what}: {key} {bound!r} cuts through a bin: use an edge of the bin, or change"
+                " the edges"
             )
         chosen &= (low >= bound) if key == "from" else (high < bound)
     return [int(code) for code in np.flatnonzero(chosen)]

@@ -1,4 +1,4 @@
-"""Values of attributes: when two are the same, what kind they are, what dtype holds them."""
+"""Values of attributes: their equality, kinds and dtypes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jam_dagster.errors import DomainError
 Value = str | int | float | bool
 
 LARGEST_INTEGER = 2**53 - 1
-"""Beyond it, float64 no longer tells neighbouring integers apart."""
+"""The largest integer up to which float64 distinguishes neighbouring integers."""
 
 _INTEGER_DTYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _NULLABLE_INTEGER_DTYPES = {f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
@@ -31,10 +31,10 @@ DTYPES_OF_KIND = {
 
 
 def text_of(value: object) -> str:
-    """Return the text that stands for a value: two values are the same where their texts are.
+    """Return the text of a value; two values are the same if their texts are.
 
-    ``1``, ``1.0`` and ``"1"`` are the same value (what a reader makes of a code depends on its
-    neighbours), ``True`` and ``1`` are not.
+    ``1``, ``1.0`` and ``"1"`` are the same value (a reader's type for a code depends on the other
+    codes of the column); ``True`` and ``1`` are not.
     """
     if isinstance(value, str):
         return str(value)
@@ -50,10 +50,10 @@ def text_of(value: object) -> str:
 
 
 def exact_number(value: object) -> int | float | None:
-    """Return the number that a value is or that a text writes, or None.
+    """Return the number of a numeric value or text, or None.
 
-    Integers stay exact whatever their size. Booleans are no numbers, nor are NaN and the texts
-    ``"nan"``, ``"1_000"`` and ``"0x1f"``; blanks around a number do not matter.
+    Integers of any size stay exact. Booleans, NaN and the texts ``"nan"``, ``"1_000"`` and
+    ``"0x1f"`` are not numbers; blanks around a number do not matter.
     """
     if isinstance(value, str):
         if _INTEGER_TEXT.fullmatch(value):
@@ -74,13 +74,13 @@ def exact_number(value: object) -> int | float | None:
 
 
 def truth_of(value: object) -> bool | None:
-    """Return the boolean that a value is or that a text writes (``true``, ``FALSE``), or None."""
+    """Return the boolean of a boolean value or text (``true``, ``FALSE``), or None."""
     if isinstance(value, str):
         return _TRUTHS.get(value)
     return bool(value) if isinstance(value, bool | np.bool_) else None
 
 
-# Python refuses to read very long integers; these are infinite as floats.
+# Python refuses to parse very long integers; they are infinite as floats.
 _INTEGER_TEXT = re.compile(r"\s*[-+]?[0-9]{1,300}\s*", re.ASCII)
 _NUMBER_TEXT = re.compile(
     r"\s*[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?|inf|infinity)\s*", re.ASCII | re.I
@@ -114,21 +114,21 @@ def inferred_dtype(kind: str, nullable: bool) -> str:
 
 
 def short_number(number: float) -> int | float:
-    """Return an integer where the number is one, so that it is written without a point."""
+    """Return a whole number as an integer, so that it is written without a point."""
     return int(number) if number.is_integer() and abs(number) <= LARGEST_INTEGER else number
 
 
 def check_name(name: object) -> None:
-    """Raise DomainError unless it is a text that is not empty."""
+    """Raise DomainError unless a name is a non-empty text."""
     if not isinstance(name, str) or not name or not _is_unicode(name):
-        raise DomainError(f"an attribute's name must be a text that is not empty, got {name!r}")
+        raise DomainError(f"an attribute's name must be a non-empty text, got {name!r}")
 
 
 def check_dtype(name: str, dtype: str, allowed: set[str], nullable: bool) -> None:
-    """Raise DomainError unless the dtype is allowed, and has a null where one is needed."""
+    """Raise DomainError unless the dtype is allowed, and has a null if the attribute needs one."""
     if dtype not in allowed:
         raise DomainError(
-            f"attribute {name!r} cannot be decoded to dtype {dtype!r}: use one of"
+            f"attribute {name!r} cannot be decoded to dtype {dtype!r}: use"
             f" {', '.join(sorted(allowed))}, or leave dtype out"
         )
     if nullable and dtype in _NOT_NULLABLE_DTYPES:
@@ -139,7 +139,7 @@ def check_dtype(name: str, dtype: str, allowed: set[str], nullable: bool) -> Non
 
 
 def plain_value(name: str, value: object) -> Value:
-    """Return a value as the Python type that JSON and YAML know, or raise DomainError."""
+    """Return a value as a Python type of JSON and YAML, or raise DomainError."""
     if isinstance(value, str) and _is_unicode(value):
         return str(value)
     if isinstance(value, bool | np.bool_):
@@ -150,10 +150,10 @@ def plain_value(name: str, value: object) -> Value:
         return float(value) + 0.0
     raise DomainError(
         f"attribute {name!r} lists {value!r}: a value must be a text, a finite number or a boolean"
-        " (for a missing value say nullable)"
+        " (for missing values, declare it nullable)"
     )
 
 
 def _is_unicode(text: str) -> bool:
-    """Tell whether a text can be stored: lone surrogates cannot."""
+    """Return whether a text can be stored; one with lone surrogates cannot."""
     return text.isascii() or text == text.encode("utf-8", "ignore").decode("utf-8")

@@ -1,1 +1,1 @@
-"""Sources: where rows come from."""
+"""Sources of tables."""

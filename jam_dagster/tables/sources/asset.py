@@ -1,4 +1,4 @@
-"""Tables that a Dagster project makes already, named by their asset."""
+"""Tables that are assets of a Dagster project."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AssetSource(ReadWhole):
-    """A table that the Dagster project makes already, as a DataFrame.
+    """A table that is an asset of the Dagster project, as a DataFrame.
 
-    Its IO manager gives it, in the step that needs it. Where the release has partitions, the asset
-    has them too, and gives the same one.
+    The asset's IO manager loads it in the step that needs it. If the release has partitions, the
+    asset has the same ones, and each partition of the release reads its own.
 
     Parameters
     ----------
@@ -32,12 +32,12 @@ class AssetSource(ReadWhole):
         parts = self.key.split("/")
         if not all(part and part == part.strip() for part in parts):
             raise SpecificationError(
-                f"an asset is named by its key, such as warehouse/people; got {self.key!r}"
+                f"an asset needs a key, such as warehouse/people; got {self.key!r}"
             )
         if "{" in self.key:
             raise SpecificationError(
-                f"asset {self.key!r}: a release that has partitions takes those of the asset;"
-                " leave {partition} out of its key"
+                f"asset {self.key!r}: a partitioned release reads the asset's partitions by"
+                " itself; remove {partition} from its key"
             )
 
     @property
@@ -46,11 +46,11 @@ class AssetSource(ReadWhole):
         return None
 
     def read(self, *, private: bool) -> pd.DataFrame:
-        """Raise: only a step of a Dagster run knows what keeps an asset."""
+        """Raise: an asset can only be loaded in a step of a Dagster run."""
         side = "private" if private else "public"
         raise SourceError(
-            f"asset {self.key} is kept by an IO manager and can be read in a Dagster run only."
-            f" Outside of one, name the table itself with --{side}"
+            f"asset {self.key} belongs to an IO manager and can be read only in a Dagster run."
+            f" Outside a run, name the table itself with --{side}"
         )
 
     def describe(self) -> str:

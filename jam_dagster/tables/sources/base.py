@@ -1,4 +1,4 @@
-"""Where tables come from: files, databases, the built-in demonstration, and splits of these."""
+"""The protocol of sources, the built-in demonstration, splits, and sources from configuration."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ _DEMO_ROWS = {"private": 30_000, "public": 3_000}
 
 @runtime_checkable
 class Source(Protocol):
-    """Something that a table can be read from."""
+    """A place that a table can be read from."""
 
     @property
     def restricted_because(self) -> str | None:
-        """Why what is made from the table may not leave, such as a count that depends on values.
+        """Why results of the table must not be released, such as a count that depends on values.
 
-        None where nothing speaks against a release; else noise must not be called exact.
+        None if they may be; otherwise the release must not use exact noise.
         """
         ...
 
@@ -73,15 +73,15 @@ class Source(Protocol):
         Parameters
         ----------
         private
-            Whether the rows are private. Then no error quotes what was read, no warning gets
-            out, and how a row is read depends on that row alone: a CSV file gives texts.
+            Whether the rows are private. Then no error quotes values, warnings are suppressed, and
+            the reading of a row depends on that row alone: a CSV file gives texts.
 
         Raises
         ------
         SourceError
             The table cannot be found or read.
         PrivateValuesError
-            What is wrong with a private table depends on its values.
+            A private table has a fault that depends on its values.
         """
         ...
 
@@ -108,20 +108,20 @@ class Source(Protocol):
         ...
 
     def describe(self) -> str:
-        """Return where the table comes from, in words, without credentials."""
+        """Return the table's origin in words, without credentials."""
         ...
 
     def identity(self) -> str:
-        """Return what is read, resolved, as canonical text without credentials.
+        """Return the resolved source as canonical text without credentials.
 
-        It has the absolute real path or normalised URL, and the options that decide which rows and
-        columns come and how they are read, such as a query or a separator. All spellings of a file
-        have the same text, in every process. It is for comparison: whoever shows it shows a path.
+        It has the absolute real path or normalised URL, and the options that decide the rows, the
+        columns and their reading, such as a query or a separator. All spellings of a file have the
+        same text, in every process. Use it for comparison; it reveals a path if it is shown.
 
         Raises
         ------
         SourceError
-            A variable is not set, or a database's URL is none.
+            A variable is not set, or a database's URL is malformed.
         """
         ...
 
@@ -145,8 +145,8 @@ class DemoSource(ReadWhole):
     rows
         Number of rows; None: 30,000 private or 3,000 public ones.
     period, drift
-        Of the private part: another year, month or day, such as ``2026-03`` or ``{partition}``,
-        whose population has drifted; see `jam_dagster.tables.domain.census_demo.simulate_period`.
+        For the private part: another year, month or day, such as ``2026-03`` or ``{partition}``,
+        with a drifted population; see `jam_dagster.tables.domain.census_demo.simulate_period`.
     """
 
     table: str = "census"
@@ -167,7 +167,7 @@ class DemoSource(ReadWhole):
         as_text("the demo", "period", self.period)
         as_number("the demo", "drift", self.drift)
         if self.part == "public" and self.period:
-            raise SpecificationError("the demo: period is for the private part; drop it")
+            raise SpecificationError("the demo: period is for the private part; remove it")
 
     @property
     def restricted_because(self) -> str | None:
@@ -208,9 +208,9 @@ class SplitSource(ReadWhole):
     source
         The whole table.
     by, value, public_share, public_rows, private_share, seed
-        As in `stratified_split`. With `private_share`, rows are dropped until the share holds:
-        the number of private rows then tells how many have `value`, though it is published as
-        public. Such a split is for research (see `restricted_because`).
+        As in `stratified_split`. With `private_share`, rows are dropped until the share holds: the
+        number of private rows, which counts as public, then reveals how many have `value`. A
+        private share is for research only (see `restricted_because`).
     part
         "private" or "public".
     """
@@ -228,28 +228,28 @@ class SplitSource(ReadWhole):
         _check_part(self.part)
         if isinstance(self.source, AssetSource):
             raise SpecificationError(
-                f"asset {self.source.key} cannot be split by a release: its public part would be"
-                " read from a table that is private. Make two assets of it (with"
+                f"asset {self.source.key} cannot be split by a release, which would read the"
+                " public part from a private table. Split it into two assets (with"
                 " jam_dagster.tables.stratified_split), and name each"
             )
         check_split(self.public_share, self.public_rows, self.private_share)
 
     @property
     def restricted_because(self) -> str | None:
-        """A reason where there is a `private_share`, or one of the source that is split."""
+        """A reason if there is a `private_share`, else the reason of the source that is split."""
         if self.private_share is not None:
             return (
-                "the split has a private_share, so that the number of private records tells how"
+                "the split has a private_share, so the number of private records reveals how"
                 f" many of them have {self.by} = {self.value}: leave private_share out, or use"
                 " seeded noise, for research"
             )
         return self.source.restricted_because
 
     def read(self, *, private: bool) -> pd.DataFrame:
-        """Read and split (see `Source.read`); the whole table is private whichever part it is."""
+        """Read and split (see `Source.read`); the whole table is private for either part."""
         table = self.source.read(private=True)
         check_column(table, self.by)
-        # Whether there are enough rows of each kind is a count of private rows.
+        # The check for enough rows of each kind depends on a count of private rows.
         with private_values():
             parts = stratified_split(
                 table,
@@ -268,7 +268,7 @@ class SplitSource(ReadWhole):
         return self.source.typed(table) if isinstance(self.source, _TYPED) else table
 
     def describe(self) -> str:
-        """Return the source, and which part of which split."""
+        """Return the source and the part of its split."""
         share = f", {self.public_share:.0%} of it {self.by} = {self.value}"
         return (
             f"{self.part} part of {self.source.describe()}, with {self.public_rows:g}"
@@ -297,10 +297,10 @@ _TYPED = (CsvSource, SplitSource)
 
 
 def check_not_split(source: Source) -> None:
-    """Raise where a private table is split off row by row, though it protects something else.
+    """Raise if a private table is a split by rows, though the release protects more than records.
 
     A split divides rows, not people, and the size of its public part follows from the number of
-    private rows: that protects records that are replaced, and nothing beyond.
+    private rows. It therefore protects only single records under replace-one neighbours.
 
     Raises
     ------
@@ -309,21 +309,21 @@ def check_not_split(source: Source) -> None:
     """
     if isinstance(source, SplitSource):
         raise SpecificationError(
-            "a split table protects single records that are replaced, since it divides rows and"
-            " not people, and its parts tell how many rows there are: give the private and the"
-            " public table as sources of their own, or use seeded noise, for research"
+            "a split table protects only single records under replace-one neighbours, since it"
+            " divides rows instead of people, and its parts reveal the number of rows: give the"
+            " private and the public table as separate sources, or use seeded noise, for research"
         )
 
 
 def source_from_config(config: str | Mapping[str, Any]) -> Source:
-    """Build a source from what a configuration file says.
+    """Build a source from its configuration.
 
     Parameters
     ----------
     config
-        A path that ends in .csv, .tsv or .parquet (a compressed CSV too), or one of
+        A path that ends in .csv, .tsv or .parquet (also a compressed CSV), or
         ``{"csv": path, ...}``, ``{"parquet": path}``, ``{"sql": url, "query": sql}``,
-        ``{"demo": "census", "part": ...}``, ``{"asset": key}`` and
+        ``{"demo": "census", "part": ...}``, ``{"asset": key}`` or
         ``{"split": {...}, "by": ..., ...}`` with the
         parameters of the class as further keys.
 
@@ -366,7 +366,7 @@ SOURCES: dict[str, tuple[type[Any], str]] = {
     "split": (SplitSource, "source"),
     "asset": (AssetSource, "key"),
 }
-"""Each kind of source by its key: its class, and the parameter that stands under the key."""
+"""Each kind of source by its key: its class, and the parameter that the key holds."""
 
 
 def path_of(source: object) -> str | None:
@@ -384,8 +384,8 @@ def _source_of_path(path: str) -> Source:
     if suffixes[-1:] in ([".parquet"], [".pq"]):
         return ParquetSource(path)
     raise SpecificationError(
-        f"cannot tell the format of {path!r} by its suffix: use .csv, .tsv or .parquet, or a"
-        f" mapping with one of the keys {', '.join(SOURCES)}"
+        f"the suffix of {path!r} does not show its format: use .csv, .tsv or .parquet, or a"
+        f" mapping with a key of {', '.join(SOURCES)}"
     )
 
 

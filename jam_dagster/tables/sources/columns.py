@@ -1,8 +1,8 @@
-"""Columns: what each value of one is, whatever dtype the column has.
+"""Values of columns, read one by one whatever the column's dtype.
 
-A record's codes may depend on that record alone, or else changing one record could move all the
-others and no sensitivity would hold. What a reader makes of a column depends on all its rows, so
-nothing here does: values are read one by one, and a dtype is chosen only where it changes none.
+A record's codes must depend on that record alone; otherwise changing one record could change all
+the others, and no sensitivity would hold. A reader chooses a column's dtype by all its rows. This
+module therefore reads values one by one, and chooses a dtype only if it changes no value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pandas.api.types import infer_dtype, is_object_dtype
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, exact_number, truth_of
 
 ARROW_GAPS = {"integer_object_nulls": True}
-"""How Arrow data become pandas': by default integers with a gap become floats of fewer digits."""
+"""Options from Arrow to pandas: the defaults turn integers with a gap into less exact floats."""
 
 
 def each_value(
@@ -34,11 +34,11 @@ def each_value(
     column
         Values of any dtype, shape (rows,).
     function
-        What to compute of a value.
+        Computes the result of a value.
     missing
-        What stands for a missing value.
+        The result of a missing value.
     dtype
-        Of the result.
+        Dtype of the result.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def each_value(
     if isinstance(column.dtype, pd.CategoricalDtype):
         places, distinct = column.cat.codes.to_numpy(), column.cat.categories
     elif is_object_dtype(column.dtype):
-        # Not by pandas, which takes True and 1 for the same value.
+        # pandas.factorize treats True and 1 as the same value.
         null = column.isna().to_numpy(dtype=bool)
         places, distinct = np.arange(len(column)), column.to_numpy()
         places = np.where(null, -1, places)
@@ -58,13 +58,13 @@ def each_value(
     results = np.empty(len(distinct) + 1, dtype)
     for place, value in enumerate(distinct):
         results[place] = missing if value is None else function(value)
-    # The last one is for the -1 of missing values.
+    # The last entry is for code -1 of missing values.
     results[-1] = missing
     return results[places]
 
 
 def numbers_of(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
-    """Return the number that each value is, NaN for a missing value and for what is no number."""
+    """Return the number of each value, NaN for missing and non-numeric values."""
     return each_value(column, _float, np.nan, np.float64)
 
 
@@ -79,17 +79,17 @@ def _float(value: object) -> float:
 
 
 def with_types(table: pd.DataFrame, keep: Collection[str]) -> pd.DataFrame:
-    """Return a table of texts, such as a CSV file, with the types that its texts show.
+    """Return a table of texts, such as a CSV file, with the types of its texts.
 
-    This looks at whole columns: it is for public tables. A column whose texts are all numbers or
-    all booleans becomes one of these.
+    It reads whole columns, so it is for public tables only. A column of texts that are all numbers
+    becomes numeric; one of texts that are all booleans becomes boolean.
 
     Parameters
     ----------
     table
-        Columns of texts; others are left as they are.
+        Columns of texts; other columns stay unchanged.
     keep
-        Names of columns to leave as texts.
+        Names of columns that stay texts.
     """
     typed = {
         name: column
@@ -110,10 +110,10 @@ def _with_type(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column of objects with a dtype that holds each of its values exactly.
+    """Return a column of objects with a dtype that holds each value exactly.
 
-    Where there is none, as for texts among numbers, it stays as it is. A missing value among
-    integers or booleans does not turn these into something else.
+    Without a suitable dtype, as for texts among numbers, the column stays unchanged. A missing
+    value among integers or booleans leaves their type unchanged.
     """
     kind = infer_dtype(column, skipna=True)
     gaps = bool(column.isna().any())
@@ -139,7 +139,7 @@ def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def exact_columns(table: pd.DataFrame) -> pd.DataFrame:
-    """Give columns of objects a dtype that holds their values exactly, where there is one."""
+    """Give columns of objects a dtype that holds their values exactly, if there is one."""
     for place in range(len(table.columns)):
         column = table.iloc[:, place]
         if is_object_dtype(column.dtype):
@@ -148,14 +148,14 @@ def exact_columns(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def without_index(table: pd.DataFrame, stored: Callable[[list[str]], pd.DataFrame]) -> pd.DataFrame:
-    """Return a table of Arrow data with what pandas made its index as columns, if it has names.
+    """Return a table of Arrow data with its named index as columns.
 
     Parameters
     ----------
     table
-        As pandas restores it from what it noted in the schema.
+        The table as pandas restores it from the schema's metadata.
     stored
-        Returns columns of the names as they are stored.
+        Returns stored columns by their names.
     """
     index = table.index
     names = [str(name) for name in index.names if name is not None]

@@ -1,4 +1,4 @@
-"""Tables from CSV files, on disk or wherever fsspec reaches."""
+"""Tables from CSV files, on disk or in any fsspec store."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from jam_dagster.tables.sources.identity import canonical, encoding_name, place_
 from jam_dagster.tables.sources.reading import expand_variables, reading
 
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
-"""Texts that stand for a missing value unless the source says otherwise."""
+"""Default markers of missing values."""
 
 
 @dataclass(frozen=True)
 class CsvSource(ReadWhole):
     r"""A CSV file with a header line.
 
-    Columns without a name in the header (row numbers, as pandas writes them) are left out.
-    Blank lines are no records, except in a file of one column, where each is a missing value
-    unless only blank lines follow.
+    Columns without a name in the header (such as the row numbers that pandas writes) are left out.
+    Blank lines are skipped, except in a file of one column: there each is a missing value, unless
+    only blank lines follow.
 
     A private file is checked line by line before it is parsed (see
     `jam_dagster.tables.sources.csv_records`): each line is a record with as many fields as the
@@ -47,16 +47,16 @@ class CsvSource(ReadWhole):
     encoding, decimal
         How the file is written; a byte order mark is ignored.
     skipinitialspace
-        Whether blanks after a separator belong to it.
+        Whether blanks after a separator are skipped.
     missing
-        Texts that stand for a missing value.
+        Markers of missing values.
     text
         Columns to keep as texts though they look like numbers, such as postal codes with
         leading zeros.
     multiline
-        Whether quoted fields of a private file may hold line breaks. Then quotes must stand where
-        RFC 4180 has them, and that one record is one person's is up to who writes the file: a
-        quote in the wrong place joins records.
+        Whether quoted fields of a private file may hold line breaks. Then quotes must follow RFC
+        4180, and the writer of the file guarantees that records do not merge: a misplaced quote
+        joins several.
 
     Raises
     ------
@@ -75,17 +75,17 @@ class CsvSource(ReadWhole):
     multiline: bool = False
 
     def __post_init__(self) -> None:
-        # Of longer ones pandas makes regular expressions, which break quoted fields.
+        # pandas reads longer ones as regular expressions, which break quoted fields.
         single = len(self.separator) == 1 and self.separator not in '"\r\n'
         if not single and self.separator != BLANKS:
             raise SpecificationError(
-                "separator must be one character (or \\s+ for blanks), neither a quote nor a line"
+                "separator must be one character (or \\s+ for blanks), but no quote or line"
                 f" break, got {self.separator!r}"
             )
         if self.multiline and self.separator in (" ", BLANKS):
             raise SpecificationError(
-                "multiline needs a separator that is no blank: drop it, or write the file with"
-                " another separator"
+                "multiline needs a separator other than blanks: remove multiline, or write the"
+                " file with another separator"
             )
         if len(self.decimal) != 1:
             raise SpecificationError(f"decimal must be one character, got {self.decimal!r}")
@@ -98,8 +98,8 @@ class CsvSource(ReadWhole):
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the file (see `Source.read`).
 
-        Private columns stay texts: the type that a column shows depends on all its rows, and one
-        record must not change how the others are read.
+        Private columns stay texts: the type of a column would depend on all its rows, and one
+                record must not change the reading of the others.
         """
         table = reading(
             self.describe(), private, self._read_records if private else self._read_file
@@ -107,7 +107,7 @@ class CsvSource(ReadWhole):
         return table if private else self.typed(table)
 
     def names(self) -> list[str]:
-        """Return the names of a public file's columns; no row is read.
+        """Return the names of a public file's columns without reading a row.
 
         Raises
         ------
@@ -124,18 +124,18 @@ class CsvSource(ReadWhole):
         return [str(name) for name in reading(self.describe(), False, header).iloc[0]]
 
     def _read_file(self) -> pd.DataFrame:
-        """Read a public file, however its records are spread over lines."""
+        """Read a public file; its records may span several lines."""
         path = expand_variables(self.path)
         options = self._options | {"encoding": self.encoding}
         header = pd.read_csv(path, header=None, nrows=1, **options)
         return self._parsed(path, header, options, private=False)
 
     def _read_records(self) -> pd.DataFrame:
-        """Read a private file, each record of which stands alone."""
+        """Read a private file, record by record."""
         if self.separator != BLANKS and not self.separator.isascii():
             raise SourceError(
-                f"{self.describe()}: the separator of a private file is an ASCII character: write"
-                " the file with another one"
+                f"{self.describe()}: the separator of a private file must be an ASCII character:"
+                " write the file with another one"
             )
         form = Form(self.separator, self.skipinitialspace, self.multiline)
         path = expand_variables(self.path)
@@ -143,7 +143,7 @@ class CsvSource(ReadWhole):
             file = cast(IO[bytes], opened.handle)
             records = CsvRecords(file, self.describe(), self.encoding, form)
             header = pd.read_csv(BytesIO(records.header), header=None, **self._options)
-            # Blocks are read as they are parsed: what is parsed is what was checked.
+            # The parser reads the checked blocks, so exactly the checked bytes are parsed.
             return self._parsed(cast(Any, records), header, self._options, private=True)
 
     @property
@@ -177,7 +177,7 @@ class CsvSource(ReadWhole):
         return table if self.decimal == "." else self._with_points(table, places, private)
 
     def typed(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Return a public table as `read` returns it where it is private, with types."""
+        """Return a table of texts, as `read` returns a private one, with types."""
         return with_types(table, self.text)
 
     def _check_names(self, names: list[str], private: bool) -> None:
@@ -188,7 +188,7 @@ class CsvSource(ReadWhole):
                 )
         for place, name in enumerate(names, start=1):
             if name and names.count(name) > 1:
-                # Where a private file has no header, its first line is a record.
+                # A private file may lack a header; its first line is then a record.
                 which = f"column {place}" if private else f"column {name!r}"
                 raise SourceError(
                     f"{self.describe()}: {which} has the name of another one: rename it, and check"
@@ -198,7 +198,7 @@ class CsvSource(ReadWhole):
     def _with_points(
         self, table: pd.DataFrame, places: Sequence[int], private: bool
     ) -> pd.DataFrame:
-        """Return a table whose numbers have a decimal point, written value by value."""
+        """Return a table with decimal points in its numbers, converted value by value."""
 
         def with_point(text: str) -> str | None:
             written = text.replace(self.decimal, ".")
@@ -219,13 +219,13 @@ class CsvSource(ReadWhole):
         return pd.DataFrame(columns, index=table.index)
 
     def _refuse_points(self, place: int, name: Any, private: bool, whole: bool) -> NoReturn:
-        # Where a private file has no header, the name is a value, and which column holds such a
-        # number may follow from one record.
+        # A private file may lack a header: the name is then a value, and the index of a column with
+        # a faulty number may follow from one record.
         which = f"column {place}" if private else f"column {name!r}"
         with private_values() if private and not whole else nullcontext():
             raise SourceError(
                 f"{self.describe()}: {which} holds numbers with a point, though `decimal` is"
-                f" {self.decimal!r}: mend them, or list the column in `text`"
+                f" {self.decimal!r}: correct them, or list the column in `text`"
             )
 
     def describe(self) -> str:
@@ -233,7 +233,7 @@ class CsvSource(ReadWhole):
         return f"CSV file {self.path}"
 
     def identity(self) -> str:
-        """Return the file and how it is read (see `Source.identity`)."""
+        """Return the file and its reading options (see `Source.identity`)."""
         options = changed_fields(self, "path", "encoding")
         for name in ("missing", "text"):
             if name in options:
@@ -244,12 +244,12 @@ class CsvSource(ReadWhole):
         return canonical(csv=place_of(self.path), **options)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the configuration, what differs from the defaults only."""
+        """Return the options that differ from the defaults."""
         return {"csv": self.path} | changed_fields(self, "path")
 
 
 def _one_column(lines: pd.DataFrame, name: str, missing: list[str]) -> pd.DataFrame:
-    """Return the column under a header, given every line of the file, blank ones too."""
+    """Return the column under a header, given every line of the file, including blank ones."""
     written = lines[0].fillna("")
     filled = np.flatnonzero(written != "")
     column = written.iloc[filled[0] + 1 : filled[-1] + 1].reset_index(drop=True)

@@ -1,13 +1,13 @@
-"""The records of a private CSV file, each of which is read by its own bytes alone.
+"""Records of a private CSV file, each read from its own bytes alone.
 
-A quote at the beginning of a field would swallow lines up to the next one, so that one record
-decides how many others there are. Here a line is a record: it is checked by itself, from its first
-byte to its last, and the file is refused where one line leaves a quote open or has another number
-of fields than the header. What passes is parsed line by line as if each stood alone. With
-``multiline`` a quoted field may hold line breaks; then each quote has to stand where RFC 4180 has
-it, and where records begin is the writer's word.
+An ordinary parser lets a quote at the beginning of a field join lines up to the next quote, so one
+record can change the number of the others. Here a line is a record. Each line is checked by itself,
+and the file is refused if a line leaves a quote open or has another number of fields than the
+header. Each line is then parsed independently. With ``multiline`` a quoted field may hold line
+breaks; then each quote must follow RFC 4180, and the writer of the file decides the bounds of
+records.
 
-Blocks of bytes are checked with NumPy, and only lines with a quote in an unusual place one by one.
+Blocks of bytes are checked with NumPy; only lines with an unusual quote are checked one by one.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ BLOCK_BYTES = 1 << 20
 """Bytes that are read at a time."""
 
 BLANKS = r"\s+"
-"""The separator that stands for any number of blanks."""
+"""The separator for any number of blanks."""
 
 _TAB, _BREAK, _RETURN, _BLANK, _QUOTE = b'\t\n\r "'
-# Those before a quote that are looked at block by block; beyond, the line is looked at by itself.
+# Blanks before a quote that are checked block by block; a line with more is checked by itself.
 _BLANKS = 8
 _MARK = b"\xef\xbb\xbf"
-# What one line holds decides how the next ones are decoded.
+# In these encodings, one line decides how the next ones are decoded.
 _STATEFUL = re.compile(r"utf[-_]?7|iso2022|hz$|.*escape|punycode|idna")
 
 
 @dataclass(frozen=True)
 class Form:
-    """How the fields of a record are separated.
+    """The separation of a record's fields.
 
     Parameters
     ----------
@@ -70,14 +70,14 @@ class Form:
 
     @property
     def by_bytes(self) -> bool:
-        """Whether a separator is one whatever stands before it, so that counting bytes counts it.
+        """Whether every byte of the separator separates, so that counting bytes suffices.
 
-        Blanks after a blank that separates may belong to it.
+        A blank after a separating blank may belong to it.
         """
         return self.separator not in (BLANKS, " ")
 
     def fields(self, line: bytes) -> int | None:
-        """Return how many fields a line has by itself, 0 for a blank one.
+        """Return the number of fields of a single line, 0 for a blank one.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class Form:
         Returns
         -------
         int or None
-            None where a quote is left open.
+            None if a quote is left open.
         """
         if re.fullmatch(self._blank, line):
             return 0
@@ -101,7 +101,7 @@ class Form:
         return None
 
     def lines_of(self, fields: int) -> re.Pattern[bytes]:
-        """Return what lines with a number of fields are, each by itself, among blank ones."""
+        """Return a pattern of lines with a given number of fields, with blank lines among them."""
         before, field, between, after = self._parts
         others = b"(?:%b%b){%d}" % (between, field, fields - 1)
         record = b"(?!%b\n)%b" % (self._blank, before + field + others + after)
@@ -110,27 +110,27 @@ class Form:
 
     @property
     def _blank(self) -> bytes:
-        """What a line is that is no record; a return is what is left of a line break."""
+        """The pattern of a line without a record; a return may remain of a line break."""
         blanks = b" \t".replace(self.separator.encode(), b"")
         return rb"[%b]*+\r?+" % blanks
 
     @property
     def _parts(self) -> tuple[bytes, bytes, bytes, bytes]:
-        """Return what stands before the fields of a line, one field, between and after them."""
+        """Return the patterns before a line's fields, of a field, and between and after fields."""
         within = b'[^"]' if self.multiline else rb'[^"\n]'
         quoted = b'"(?:%b|"")*+"' % within
         if self.separator == BLANKS:
             token = rb'(?:%b[^ \t\n]*+|[^" \t\n][^ \t\n]*+)' % quoted
             return rb"[ \t]*+", token, rb"[ \t]++", rb"[ \t]*+"
         separator = re.escape(self.separator.encode())
-        # A quote after the closing one, or within a field that begins without, is a character.
+        # A quote after the closing one, or within an unquoted field, is an ordinary character.
         others = rb"[^%b\n]*+" % separator
         blanks = b" *+" if self.skipinitialspace else b""
         return b"", b'%b(?:%b%b|(?!")%b)' % (blanks, quoted, others, others), separator, b""
 
 
 class CsvRecords:
-    """A private CSV file as a stream of UTF-8, checked before a reader has it.
+    """A private CSV file as a stream of UTF-8, checked before a reader receives it.
 
     Parameters
     ----------
@@ -139,23 +139,24 @@ class CsvRecords:
     what
         The file in words, for errors.
     encoding
-        How it is written.
+        Encoding of the file.
     form
-        How fields are separated.
+        Separation of fields.
 
     Attributes
     ----------
     header
-        The first line that is not blank, the line break left out; empty where there is none.
+        The first line that is not blank, without its line break; empty if there is none.
 
     Raises
     ------
     SourceError
-        The header is not one record.
+        The header is not a single record.
     PrivateValuesError
-        Here or while it is read: a line is not one record with as many fields as the header.
+        On construction or while reading: a line is not a single record with as many fields as the
+        header.
     UnicodeError, LookupError
-        It is not text in that encoding, or there is none of that name.
+        The file is not text in that encoding, or the encoding is unknown.
     """
 
     def __init__(self, file: IO[bytes], what: str, encoding: str, form: Form) -> None:
@@ -167,7 +168,7 @@ class CsvRecords:
         self._first = next(self._blocks, b"")
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next records, whole, whatever `size` is; nothing at the end."""
+        """Return the next whole records, whatever `size` is; empty at the end."""
         first, self._first = self._first, b""
         return first or next(self._blocks, b"")
 
@@ -181,7 +182,7 @@ class CsvRecords:
             yield block
 
     def _take_header(self, block: bytes) -> None:
-        """Learn from the first line that is not blank how many fields a record has."""
+        """Set the number of fields of a record from the first line that is not blank."""
         for line in _each_record(block, self._form):
             count = self._form.fields(line)
             if count is None:
@@ -193,14 +194,14 @@ class CsvRecords:
 
     def _fault(self) -> SourceError:
         hint = (
-            "each quote stands at the beginning or the end of a field or is doubled, and the last"
+            "each quote is at the beginning or the end of a field or is doubled, and the last"
             " one is closed"
             if self._form.multiline
             else "fields that hold the separator are quoted, and no field holds a line break"
             " (unless `multiline` is set)"
         )
         return SourceError(
-            f"{self._what}: its lines are not all records with as many fields as the header: check"
+            f"{self._what}: some lines are not records with as many fields as the header: check"
             f" that the separator is right, {hint}"
         )
 
@@ -224,7 +225,7 @@ class CsvRecords:
                     yield self._one_break(data)
                 return
             cut = self._cut(data)
-            # A record longer than a block is not looked through again for each further block.
+            # A record longer than a block is not searched again for each further block.
             wanted = BLOCK_BYTES if cut else max(BLOCK_BYTES, len(data))
             if cut:
                 yield self._one_break(data[:cut])
@@ -242,7 +243,7 @@ class CsvRecords:
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _cut(self, data: bytes) -> int:
-        """Return where the last whole record of some data ends."""
+        """Return the end of the last whole record in some data."""
         if not self._form.multiline:
             # A return at the very end may be half of a line break.
             return max(data.rfind(b"\n"), data.rfind(b"\r", 0, max(0, len(data) - 1))) + 1
@@ -253,7 +254,7 @@ class CsvRecords:
         return int(outside[-1]) + 1 if len(outside) else 0
 
     def _holds(self, block: bytes) -> bool:
-        """Whether each record of a block has the fields that the header has."""
+        """Return whether each record of a block has as many fields as the header."""
         held = np.frombuffer(block, np.uint8)
         if self._form.multiline:
             return self._multiline_holds(held)
@@ -279,7 +280,7 @@ class CsvRecords:
         return not len(rest) or self._holds(rest.tobytes())
 
     def _unusual(self, held: Bytes, ends: Places, quotes: Places, lines: Places) -> Marks:
-        """Return which lines have a quote within a field, or an odd number of them."""
+        """Return the lines with a quote within a field, or with an odd number of quotes."""
         first = np.searchsorted(lines, np.arange(len(ends) + 1))
         opening = (np.arange(len(quotes)) - first[lines]) % 2 == 0
         unusual: Marks = np.diff(first) % 2 == 1
@@ -287,8 +288,8 @@ class CsvRecords:
         return unusual
 
     def _stand_well(self, held: Bytes, quotes: Places, opening: Marks) -> Marks:
-        """Return which quotes stand at a field's beginning or end, or beside their double."""
-        # The last byte is a line break, so it stands well before the first one.
+        """Return a mask of the quotes at a field's beginning or end, or beside their double."""
+        # The last byte is a line break, so it can precede the first byte.
         before = held[quotes - 1]
         if self._form.skipinitialspace:
             for blanks in range(2, _BLANKS + 2):
@@ -304,7 +305,7 @@ class CsvRecords:
         return well
 
     def _counts(self, held: Bytes, ends: Places) -> Places:
-        """Return the number of fields of each record whose quotes stand well."""
+        """Return the number of fields of each record with well-placed quotes."""
         if self._form.separator == BLANKS:
             blank = (held == _BLANK) | (held == _TAB) | (held == _BREAK)
             begins = ~blank
@@ -316,11 +317,11 @@ class CsvRecords:
 
     def _counts_hold(self, held: Bytes, ends: Places, counts: Places) -> bool:
         wrong = counts != self._count
-        # Blank lines, and those of blanks alone, are no records.
+        # Lines that are empty or hold only blanks are no records.
         return not wrong.any() or self._each_holds(held, ends, wrong)
 
     def _each_holds(self, held: Bytes, ends: Places, chosen: Marks) -> bool:
-        """Whether some lines, each looked at by itself, have the fields that the header has."""
+        """Return whether some lines, each checked by itself, have as many fields as the header."""
         lines = held[np.repeat(chosen, np.diff(ends, prepend=-1))].tobytes()
         return self._lines.fullmatch(lines) is not None
 
@@ -339,8 +340,8 @@ class CsvRecords:
 
 
 def _quoted(held: Bytes) -> Marks:
-    """Return which bytes have an odd number of quotes before them, themselves included."""
-    # The sum may wrap: it stays odd or even.
+    """Return a mask of the bytes with an odd number of quotes up to and including them."""
+    # The sum may wrap around, which does not change its parity.
     odd: Marks = np.cumsum(held == _QUOTE, dtype=np.uint8) % 2 == 1
     return odd
 
@@ -354,13 +355,13 @@ def _each_record(block: bytes, form: Form) -> Iterator[bytes]:
 
 
 def _decoder(encoding: str, what: str) -> IncrementalDecoder | None:
-    """Return what decodes a file, None where it is UTF-8 already."""
+    """Return the decoder of a file, None if it is UTF-8."""
     name = codecs.lookup(encoding).name
     if _STATEFUL.match(name):
         raise SourceError(
-            f"{what}: in encoding {encoding} one line decides how others are read: write the file"
+            f"{what}: in encoding {encoding} one line changes the reading of others: write the file"
             " in UTF-8"
         )
-    # Encodings that decode to something else than text are none.
+    # Codecs that do not decode to text are no encodings.
     "".encode(name)
     return None if name == "utf-8" else codecs.getincrementaldecoder(name)("strict")

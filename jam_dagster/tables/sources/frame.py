@@ -1,4 +1,4 @@
-"""Tables in memory: pandas, polars, pyarrow and whatever else hands on Arrow data."""
+"""Tables in memory: pandas, polars, pyarrow and any other exporter of Arrow data."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ARROW_STREAM = "__arrow_c_stream__"
-"""The method by which a table hands on Arrow data, whichever library made it."""
+"""The method by which a table of any library exports Arrow data."""
 
 
 @dataclass(frozen=True, eq=False)
 class FrameSource(ReadWhole):
     """A table in memory, read by the Arrow PyCapsule interface.
 
-    It has the values that the same table has in a Parquet file: a named index becomes columns,
-    one without a name is left out.
+    Its values are those of the same table in a Parquet file: a named index becomes columns, an
+    unnamed one is left out.
 
     Parameters
     ----------
@@ -34,14 +34,13 @@ class FrameSource(ReadWhole):
         A DataFrame of pandas or polars, a table of pyarrow, or any other object with the method
         ``__arrow_c_stream__``.
     name
-        By what the ledger knows the table, such as the name of its dataset. Memory has no path, so
-        all tables of a name are one source: whoever calls a slice of it by the same name says
-        that the slice is the table.
+        The table's name in the ledger, such as the name of its dataset. Memory has no path, so all
+        tables of a name are one source: giving a slice the same name declares it to be the table.
 
     Raises
     ------
     SpecificationError
-        The object is no table.
+        The object is not a table.
     """
 
     table: Any = field(repr=False)
@@ -50,9 +49,9 @@ class FrameSource(ReadWhole):
     def __post_init__(self) -> None:
         if not hasattr(self.table, ARROW_STREAM):
             raise SpecificationError(
-                f"{_kind(self.table)} is no table: give a DataFrame of pandas or polars, a table"
+                f"{_kind(self.table)} is not a table: give a DataFrame of pandas or polars, a table"
                 f" of pyarrow, a path or a source. Another library's table needs {ARROW_STREAM};"
-                " without it, turn the table into one of these"
+                " without it, convert the table first"
             )
 
     @property
@@ -61,16 +60,16 @@ class FrameSource(ReadWhole):
         return None
 
     def read(self, *, private: bool) -> pd.DataFrame:
-        """Return the table as pandas has it from a Parquet file (see `Source.read`)."""
+        """Return the table as pandas reads it from a Parquet file (see `Source.read`)."""
         self._check_unique()
         if private:
-            # What cannot be converted, such as texts among numbers, depends on the values.
+            # A failed conversion, as of texts among numbers, depends on the values.
             with private_values(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 return self._converted()
         try:
             return self._converted()
-        except Exception as error:  # Libraries raise whatever they like.
+        except Exception as error:  # Libraries raise exceptions of any type.
             reason = f"{type(error).__name__}: {error}"
         raise SourceError(
             f"cannot read the {self.describe()} ({reason}): give each column values of one type"
@@ -94,11 +93,11 @@ class FrameSource(ReadWhole):
         return f"{_kind(self.table)} in memory"
 
     def identity(self) -> str:
-        """Return the table's name (see `Source.identity`), and nothing of what it holds."""
+        """Return the table's name (see `Source.identity`), without any of its content."""
         return canonical(memory=self.name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the table's name; no configuration leads to a table in memory."""
+        """Return the table's name; a table in memory has no configuration."""
         return {"memory": self.name}
 
 
@@ -107,7 +106,7 @@ def _kind(table: object) -> str:
 
 
 def _names(table: Any) -> list[str]:
-    """Return the names of columns as Arrow has them, where the table may have one twice."""
+    """Return the names of columns in Arrow data, which may contain duplicates."""
     if isinstance(table, pd.DataFrame):
         index = (name for name in table.index.names if name is not None)
         return [str(name) for name in (*table.columns, *index)]

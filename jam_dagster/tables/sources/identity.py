@@ -1,6 +1,6 @@
-"""What a source reads, as one text: the same for every spelling of a path, a URL or a query.
+"""Identities of sources: one text for every spelling of a path, a URL or a query.
 
-A text here is for comparison. It holds no credentials, so that another password is no other source.
+The texts are for comparison. They hold no credentials: another password is the same source.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from jam_dagster.tables.sources.reading import expand_variables
 _CACHES = ("simplecache", "filecache", "blockcache", "cached")
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasbs": "wasb", "ssh": "sftp"}
 _WEB = ("http", "https")
-# A host or a bucket follows, whose case does not matter; elsewhere it may be a folder.
+# A host or a bucket follows, and its case does not matter; elsewhere it may be a folder.
 _HOSTS = (*_WEB, "ftp", "ftps", "sftp", "smb", "hdfs", "webhdfs", "s3", "gs", "abfs", "wasb")
-# Before the "@" stands a container or a repository, not a user.
+# The part before the "@" is a container or a repository, not a user.
 _NO_USER = ("abfs", "wasb", "az", "github")
 _PORTS = {"http": 80, "https": 443, "ftp": 21, "ftps": 990, "sftp": 22, "smb": 445}
 
@@ -44,11 +44,11 @@ _SECRET = re.compile(
     r".*(api|access|account|private)_?key.*|sig|.*signature.*|auth|authorization",
     re.I,
 )
-# Of a database; elsewhere it may say whose rows come.
+# Credentials of a database; elsewhere a user may select the rows.
 _USER = re.compile(r"user([ _]?name|_?id)?|uid|trusted_connection|authentication", re.I)
-# Those of a signed address, which change with each signature.
+# Credentials of a signed address, which change with each signature.
 _SIGNED = re.compile(r"x-(amz|goog)-.*|se|st|sv|sr|sp|spr|sip|skoid|sktid|skt|ske|sks|skv", re.I)
-# How a connection is made, which changes no row.
+# Options of the connection, which change no row.
 _CONNECTION = re.compile(
     r"ssl.*|.*timeout.*|application_name|app|driver|encrypt|trust_?server_?certificate|charset|"
     r"channel_binding|gss.*|krb.*|keepalives.*|target_session_attrs|check_same_thread|"
@@ -56,28 +56,28 @@ _CONNECTION = re.compile(
     re.I,
 )
 
-# Where these stand, a dialect may see a comment or another quote, within which a blank matters.
+# A dialect may take these for a comment or another quote, within which a blank matters.
 _UNSURE = re.compile(r"--|/\*|[#\\$]")
 _QUOTED = re.compile(r"('(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\]]*\])")
 
 
 def canonical(**parts: Any) -> str:
-    """Return parts as one text, whatever the order in which they are given."""
+    """Return parts as one text, independent of their order."""
     return json.dumps(parts, sort_keys=True, separators=(",", ":"))
 
 
 def place_of(path: str) -> str:
-    """Return where a path or an fsspec URL leads.
+    """Return the resolved place of a path or an fsspec URL.
 
     Parameters
     ----------
     path
-        As a source has it; ``${VARIABLE}`` is expanded.
+        The path in a source; ``${VARIABLE}`` is expanded.
 
     Returns
     -------
     str
-        The absolute real path of a local file; of others the URL, normalised, without credentials.
+        The absolute real path of a local file; otherwise the normalised URL without credentials.
 
     Raises
     ------
@@ -96,12 +96,12 @@ def place_of(path: str) -> str:
 
 
 def local_path(text: str) -> Path | None:
-    """Return the real path that a path or ``file:`` URL leads to, links followed; None for others.
+    """Return the real path of a path or ``file:`` URL, links followed; None for other URLs.
 
     Parameters
     ----------
     text
-        A path or URL whose variables are expanded.
+        A path or URL with expanded variables.
     """
     found = re.match(r"(?:file:(//)?|local:(//))", text, re.I)
     if found is None:
@@ -110,7 +110,7 @@ def local_path(text: str) -> Path | None:
         return _real(text)
     rest = text[found.end() :]
     host, slash, path = rest.partition("/")
-    # After two slashes stands the name of a host, this one, or the path, as fsspec has it.
+    # Two slashes are followed by the name of this host, or, in fsspec's form, by the path.
     paths = [f"/{path}", rest] if slash and any(found.groups()) and host else [rest]
     # urllib decodes percent signs and drops fragments, fsspec does neither.
     spelled = [form for one in paths for form in (one, unquote(one), unquote(one.split("#")[0]))]
@@ -121,12 +121,12 @@ def _real(path: str) -> Path:
     try:
         return Path(os.path.realpath(os.path.expanduser(path)))
     except ValueError:
-        # A NUL, which no file's name holds.
+        # The path holds a NUL, which no file name contains.
         return Path(path)
 
 
 def _url(text: str) -> str:
-    """Return a URL without credentials, in the one form of all its spellings."""
+    """Return the canonical form of a URL, without credentials."""
     scheme, found, rest = text.partition("://")
     if not found:
         return str(_real(text))
@@ -142,7 +142,7 @@ def _url(text: str) -> str:
     host, slash, path = rest.partition("/")
     user, at, host = host.rpartition("@")
     if at and scheme not in _NO_USER:
-        # Of an unknown protocol the user may be a place as well, the password is none.
+        # In an unknown protocol the user may be part of the place; the password is not.
         user = "" if scheme in _HOSTS else user.partition(":")[0]
     if scheme in _HOSTS:
         host = host.lower().rstrip(".").removesuffix(f":{_PORTS.get(scheme, '')}").rstrip(":")
@@ -153,7 +153,7 @@ def _url(text: str) -> str:
 
 
 def _options(given: Iterable[tuple[str, str]]) -> str:
-    """Return the parameters of a URL in order, without credentials."""
+    """Return the sorted parameters of a URL, without credentials."""
     given = list(given)
     signed = any(re.search("sig", name, re.I) for name, _ in given)
     return urlencode(
@@ -166,13 +166,13 @@ def _options(given: Iterable[tuple[str, str]]) -> str:
 
 
 def _decoded(escape: re.Match[str]) -> str:
-    """Decode what needs no escape; write the others alike."""
+    """Decode needless escapes, and write the others in one form."""
     character = unquote(escape[0], "latin-1")
     return character if re.fullmatch(r"[A-Za-z0-9._~-]", character) else escape[0].upper()
 
 
 def _without_dots(path: str) -> str:
-    """Return a path without ``.`` and ``..``; two slashes may name something else than one."""
+    """Return a path without ``.`` and ``..``; double slashes stay, as they may be significant."""
     kept: list[str] = []
     for part in path.split("/"):
         if part == "..":
@@ -183,22 +183,22 @@ def _without_dots(path: str) -> str:
 
 
 def database_of(url: str) -> dict[str, Any]:
-    """Return which database a URL of SQLAlchemy leads to, whoever asks and by whichever driver.
+    """Return the database of a SQLAlchemy URL, independent of user and driver.
 
     Parameters
     ----------
     url
-        As a source has it; ``${VARIABLE}`` is expanded.
+        The URL in a source; ``${VARIABLE}`` is expanded.
 
     Returns
     -------
     dict
-        Its kind, host, port and name, and the options that may decide what a query finds.
+        Its kind, host, port and name, and the options that may change the result of a query.
 
     Raises
     ------
     SourceError
-        A variable is not set, or it is no URL; the message quotes nothing of it.
+        A variable is not set, or the URL is malformed; the message quotes no part of it.
     """
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError
@@ -210,7 +210,7 @@ def database_of(url: str) -> dict[str, Any]:
         parsed = None
     if parsed is None:
         raise SourceError(
-            "a source's sql is no URL of SQLAlchemy: write it as DIALECT://HOST/DATABASE, and"
+            "a source's sql is not a SQLAlchemy URL: write it as DIALECT://HOST/DATABASE, and"
             " credentials as ${VARIABLE}"
         )
     kind = parsed.get_backend_name()
@@ -248,17 +248,17 @@ def _database_file(name: str) -> str:
 
 
 def _connection_string(text: str) -> dict[str, str]:
-    """Return the parts of an ODBC connection string by their names in lower case."""
-    # SQLAlchemy has decoded it once; a plus stands for a blank in some.
+    """Return the parts of an ODBC connection string by their lower-case names."""
+    # SQLAlchemy has decoded it once; some strings write a blank as a plus.
     parts = re.findall(r"([^;={}]+)=(\{[^}]*\}|[^;]*)", unquote_plus(text))
     return {name.strip().lower(): value.strip() for name, value in parts}
 
 
 def query_text(query: str) -> str:
-    """Return a query with each run of white space outside of quotes as one blank.
+    """Return a query with each run of white space outside quotes as one blank.
 
-    A query with what one dialect takes for a comment, an escape or a quote, and another does not,
-    stays as it is: two queries of other results never become one text.
+    A query with characters that are a comment, an escape or a quote in some dialects only stays
+    unchanged, so two queries with different results never get the same text.
     """
     query = query.strip()
     if _UNSURE.search(query):
@@ -272,7 +272,7 @@ def query_text(query: str) -> str:
 
 
 def encoding_name(encoding: str) -> str:
-    """Return the one name of an encoding, or the given one where it is unknown."""
+    """Return the canonical name of an encoding, or the given one if it is unknown."""
     try:
         return codecs.lookup(encoding).name
     except (LookupError, ValueError):

@@ -1,4 +1,4 @@
-"""Tables from Parquet files, on disk or wherever fsspec reaches, whole or in chunks."""
+"""Tables from Parquet files, on disk or in any fsspec store, whole or in chunks."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from jam_dagster.tables.domain.domain import Domain
 
 CHUNK_ROWS = 1 << 16
-"""Rows of a chunk, at most."""
+"""The most rows of a chunk."""
 
-# Bytes of a column that are read at a time; without it, a row group's are.
+# Bytes of a column that are read at a time, instead of a whole row group.
 _BUFFER_BYTES = 1 << 20
 
 
@@ -80,20 +80,20 @@ class ParquetSource:
     def chunks(self, columns: Sequence[str], *, private: bool) -> Iterator[pd.DataFrame]:
         """Read some columns, at most `CHUNK_ROWS` rows at a time.
 
-        Values are those of `read`; a column's dtype may differ from chunk to chunk. Memory is
-        that of a chunk, whatever the number of rows and of those in a row group.
+        Values are those of `read`; a column's dtype may differ from chunk to chunk. Memory is one
+        chunk, whatever the number of rows in the table or in a row group.
 
         Parameters
         ----------
         columns
-            Names. If one is not there, the chunks have all columns that are.
+            Names. If one is missing, the chunks have all existing columns.
         private
             As for `Source.read`.
 
         Yields
         ------
         DataFrame
-            One row a record, in the order of `read`; for a table of none, its columns alone.
+            One row a record, in the order of `read`; for an empty table, only its columns.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class ParquetSource:
         self._check_unique(names)
         missing = set(columns) - set(names)
         if missing and missing <= _numbered_index(dataset.schema):
-            # An index that only counts is not stored as a column.
+            # A range index is not stored as a column.
             yield self.read(private=private)
             return
         fields = [field for field in dataset.schema if missing or field.name in columns]
@@ -153,7 +153,7 @@ def _read_parquet(path: str) -> pd.DataFrame:
 
 
 def _dataset(path: str) -> pq.ParquetDataset:
-    """Return the files that a path stands for, found as `pandas.read_parquet` finds them."""
+    """Return the files of a path, as `pandas.read_parquet` finds them."""
     import pyarrow as pa
     import pyarrow.parquet as pq
     from pyarrow import fs
@@ -171,7 +171,7 @@ def _dataset(path: str) -> pq.ParquetDataset:
 
 
 def _frames(dataset: pq.ParquetDataset, fields: Sequence[pa.Field]) -> Iterator[pd.DataFrame]:
-    """Yield the rows of all files, with what the folders' names (``year=2024``) say."""
+    """Yield the rows of all files, with the columns of the folders' names (``year=2024``)."""
     import pyarrow as pa
     import pyarrow.parquet as pq
     from pyarrow.dataset import get_partition_keys
@@ -184,7 +184,7 @@ def _frames(dataset: pq.ParquetDataset, fields: Sequence[pa.Field]) -> Iterator[
             fragment.path,
             filesystem=dataset.filesystem,
             metadata=fragment.metadata,
-            # Each text once, with the places where it occurs.
+            # Each text once, with its indices.
             read_dictionary=[
                 one.name
                 for one in stored
@@ -204,7 +204,7 @@ def _frames(dataset: pq.ParquetDataset, fields: Sequence[pa.Field]) -> Iterator[
 
 
 def _array(batch: pa.RecordBatch, field: pa.Field, constants: Mapping[str, Any]) -> pa.Array:
-    """Return a column as the first file has it; one that another file lacks is missing there."""
+    """Return a column with the first file's type; it is missing in files that lack it."""
     import pyarrow as pa
 
     if field.name not in batch.schema.names:
@@ -223,6 +223,6 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _numbered_index(schema: pa.Schema) -> set[str]:
-    """Return the name of an index that pandas stored as start, stop and step, if it has one."""
+    """Return the name of a range index that pandas stored as start, stop and step, if any."""
     index = (schema.pandas_metadata or {}).get("index_columns", [])
     return {str(one["name"]) for one in index if isinstance(one, dict) and one["name"] is not None}

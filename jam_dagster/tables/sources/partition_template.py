@@ -1,4 +1,4 @@
-"""Sources of snapshots: ``{partition}`` in a path or a query stands for the partition to read."""
+"""Sources of snapshots, with ``{partition}`` in a path or a query for the partition to read."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ AnySource = TypeVar("AnySource", bound=Source | PublicSources)
 PLACEHOLDER = "{partition}"
 
 _LONGEST = 100
-# No quote, space or slash, so that it can stand in a query and in a path. Two hyphens begin a
-# comment in a query, and so does one at the end before another one of the query.
+# No quote, space or slash, so that it is safe in a query and in a path. Two hyphens begin a comment
+# in a query, and so does a hyphen at the end if the query adds another.
 _PARTITION = re.compile(r"[A-Za-z0-9](?:-?[A-Za-z0-9_.])*")
 
 
 def check_partition(partition: object) -> str:
-    """Return the name of a partition, once it can stand in paths and queries.
+    """Return the name of a partition if it is safe in paths and queries.
 
     Raises
     ------
     SpecificationError
-        If it is not of letters, digits, '.', '_' and '-', beginning with a letter or a digit; or
-        has two '-' together or one at its end; or is longer than 100 characters.
+        If it is not of letters, digits, '.', '_' and '-', does not begin with a letter or a digit,
+        has '--' or ends in '-', or is longer than 100 characters.
     """
     if (
         not isinstance(partition, str)
@@ -36,15 +36,15 @@ def check_partition(partition: object) -> str:
     ):
         raise SpecificationError(
             f"a partition must be a text of at most {_LONGEST} letters, digits, '.', '_' and '-'"
-            f" that begins with a letter or a digit, since it stands in paths and queries; '-'"
-            f" stands alone and not at the end, since '--' begins a comment in a query; got"
+            f" that begins with a letter or a digit, since paths and queries contain it; it has"
+            f" no '--' and no '-' at the end, since '--' begins a comment in a query; got"
             f" {partition!r}: rename it, such as with '_'"
         )
     return partition
 
 
 def is_partitioned(source: Source | PublicSources) -> bool:
-    """Whether ``{partition}`` stands in any text of a source, such as its path or query."""
+    """Return whether any text of a source, such as its path or query, has ``{partition}``."""
     if isinstance(source, PublicSources):
         return any(is_partitioned(one) for one in source.tables.values())
     return any(
@@ -54,19 +54,19 @@ def is_partitioned(source: Source | PublicSources) -> bool:
 
 
 def at_partition(source: AnySource, partition: str) -> AnySource:
-    """Return the source of one partition: itself where it has no ``{partition}``.
+    """Return the source of one partition; the same source if it has no ``{partition}``.
 
     Parameters
     ----------
     source
-        The sources of this package are dataclasses, of whose texts each may hold ``{partition}``.
+        A dataclass of this package; each of its texts may have ``{partition}``.
     partition
         Its name.
 
     Raises
     ------
     SpecificationError
-        If the source needs a partition and this is none, such as the empty one.
+        If the source needs a partition and the name is invalid or empty.
     """
     if not is_partitioned(source):
         return source

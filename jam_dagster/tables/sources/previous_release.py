@@ -1,4 +1,4 @@
-"""The last release as the public table of the next: what of it is taken, and what of the first."""
+"""The previous release as the public table of the next, mixed with the first public table."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from jam_dagster.tables.sources.public import PUBLIC_TABLES, PublicSources
 
 PREVIOUS_RELEASE = "previous_release"
 
-# Fixes which rows are taken; any other number would do as well.
+# Fixes the chosen rows; the value is arbitrary.
 _SEED = 20260101
 
 
 @dataclass(frozen=True)
 class PreviousRelease:
-    """A public source for a release with partitions: the synthetic table of the partition before.
+    """A public source for a partitioned release: the synthetic table of the previous partition.
 
-    It was paid for when it was made, so to use it costs nothing, like any public table.
+    Its own release paid for it, so its use costs nothing, as for any public table.
 
     Parameters
     ----------
     first
-        The public table for the first partition, which has none before it.
+        The public table for the first partition.
     first_share
         The share of rows of `first` in the public table of every later partition, at least 0 and
-        less than 1. With 0 whatever the last release lost or got wrong is passed on until it is
-        measured on the private table; with a share, what `first` knows is never lost altogether.
+        less than 1. With 0, errors of the previous release persist until they are measured on the
+        private table; with a share, the information of `first` never disappears.
 
     Raises
     ------
@@ -58,13 +58,13 @@ class PreviousRelease:
         Parameters
         ----------
         previous, first
-            The last release and the given table, over one domain.
+            The previous release and the given table, over one domain.
 
         Returns
         -------
         EncodedTable
-            As many records as `previous` has: of `first` the share, each as often as any other
-            but for one, and for the rest records of `previous`. The same for the same tables.
+            As many records as `previous` has: the share from `first`, each record equally often
+            up to one, and the rest from `previous`. The same tables give the same result.
         """
         taken = round(self.first_share * previous.records)
         if not taken:
@@ -79,7 +79,7 @@ class PreviousRelease:
         return EncodedTable(previous.domain, columns)
 
     def describe(self, before: str) -> str:
-        """Return in words where the public table comes from, after partition `before`."""
+        """Return the public table's origin in words, given the previous partition `before`."""
         mixed = (
             f", {self.first_share:.0%} of it from {self.first.describe()}"
             if self.first_share
@@ -98,13 +98,13 @@ class PreviousRelease:
 def public_from_config(
     config: str | Mapping[str, Any],
 ) -> Source | PublicSources | PreviousRelease:
-    """Build what a release has as ``public``: a source, several, or the previous release.
+    """Build the ``public`` section of a release: a source, several, or the previous release.
 
     Parameters
     ----------
     config
-        What `source_from_config` takes; ``{"tables": {name: such a source}}``; or
-        ``{"previous_release": {"first": such a source}}`` with ``first_share`` as a further key.
+        A source for `source_from_config`; ``{"tables": {name: source}}``; or
+        ``{"previous_release": {"first": source}}`` with ``first_share`` as a further key.
 
     Raises
     ------

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PUBLIC_TABLES = "tables"
 
 TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*")
-"""What a public table may be called: its name is part of the names of assets."""
+"""The pattern of a public table's name, which is part of the names of assets."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class PublicSources:
     Parameters
     ----------
     tables
-        The sources by name. What of the domain a table has no column for, it knows nothing of.
+        The sources by name. A table may lack columns for attributes of the domain.
 
     Raises
     ------
@@ -56,7 +56,7 @@ class PublicSources:
         object.__setattr__(self, "tables", dict(self.tables))
 
     def describe(self) -> str:
-        """Return in words where the tables come from."""
+        """Return the tables' origins in words."""
         return "; ".join(f"{name}: {source.describe()}" for name, source in self.tables.items())
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class PublicSources:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> PublicSources:
-        """Build them from ``{"tables": {name: what `source_from_config` takes}}``.
+        """Build the sources from ``{"tables": {name: source}}``; see `source_from_config`.
 
         Raises
         ------
@@ -94,7 +94,7 @@ def lacking(frame: pd.DataFrame, domain: Domain) -> list[str]:
 
 
 def read_public(source: Source | PublicSources) -> dict[str, pd.DataFrame]:
-    """Read the public tables, by name; one alone has none.
+    """Read the public tables, by name; a single table has none.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def read_public(source: Source | PublicSources) -> dict[str, pd.DataFrame]:
     if not isinstance(source, PublicSources):
         frame = source.read(private=False)
         if not len(frame):
-            raise InputError("The public table has no rows: give a table that has.")
+            raise InputError("The public table has no rows: give a table with rows.")
         return {"": frame}
     frames = {}
     for name, one in source.tables.items():
@@ -113,7 +113,7 @@ def read_public(source: Source | PublicSources) -> dict[str, pd.DataFrame]:
         except InputError as error:
             raise type(error)(f"Public table {name!r}: {error}") from error
         if not len(frames[name]):
-            raise InputError(f"Public table {name!r} has no rows: give a table that has.")
+            raise InputError(f"Public table {name!r} has no rows: give a table with rows.")
     return frames
 
 
@@ -124,24 +124,24 @@ def encode_public(
     private: bool = False,
     may_be_named: bool = False,
 ) -> EncodedTable | PublicTables:
-    """Encode public tables, each over the attributes that it has; one without a name over all.
+    """Encode public tables, each over its own attributes; an unnamed one over all attributes.
 
     Parameters
     ----------
     frames
-        What `read_public` returned.
+        Result of `read_public`.
     domain
-        Of the private table.
+        Domain of the private table.
     private
         As for `encode`: whether the domain comes from private data.
     may_be_named
-        Whether a table without a name that lacks attributes could be given by name; then the
-        message says so.
+        Whether an unnamed table that lacks attributes could be given by name; then the message
+        says so.
 
     Raises
     ------
     DomainError
-        If a table has no attribute of the domain, or one without a name lacks some.
+        If a table has no attribute of the domain, or an unnamed one lacks some.
     InputError, OutsideDomainError
         As for `encode`; the message names the table.
     """
@@ -153,8 +153,8 @@ def encode_public(
         names = [one for one in domain.names if one not in missing]
         if not names:
             raise DomainError(
-                f"Public table {name!r} has a column for no attribute of the domain: name its"
-                " columns as the private table's are, or leave it out."
+                f"Public table {name!r} has no column of the domain: give its columns the"
+                " names of the private table's columns, or leave it out."
             )
         try:
             tables[name] = encode(frame, domain.project(names), private=private)
@@ -166,26 +166,26 @@ def encode_public(
 def _encode_whole(
     frame: pd.DataFrame, domain: Domain, private: bool, may_be_named: bool
 ) -> EncodedTable:
-    """Encode a table that is to have all attributes."""
+    """Encode a table that must have all attributes."""
     try:
         return encode(frame, domain, private=private)
     except DomainError as error:
         if not may_be_named or not 0 < len(lacking(frame, domain)) < len(domain.names):
             raise
         raise DomainError(
-            f"{error}; or give the public table a name, for one with a name may lack attributes: "
+            f"{error}; or give the public table a name, since a named one may lack attributes: "
             "--public NAME=TABLE on the command line, public: {tables: {NAME: TABLE}} in YAML, "
             "PublicSources({NAME: SOURCE}) in Python"
         ) from error
 
 
 def encoded_tables(public: MarginalSource) -> dict[str, EncodedTable]:
-    """Return the encoded tables that public data are made of, by name; one alone has none.
+    """Return the encoded tables of public data, by name; a single table has none.
 
     Raises
     ------
     InputError
-        If a table is something else, such as a file.
+        If a table is not encoded in memory.
     """
     tables = public.tables if isinstance(public, PublicTables) else {"": public}
     found = {name: table for name, table in tables.items() if isinstance(table, EncodedTable)}
@@ -195,12 +195,12 @@ def encoded_tables(public: MarginalSource) -> dict[str, EncodedTable]:
 
 
 def draft_public(frames: Mapping[str, pd.DataFrame], *, bins: int = 32) -> Domain:
-    """Draft a domain whose attributes are those of all tables, each from the first that has it.
+    """Draft a domain of all tables' attributes, each from the first table that has it.
 
     Parameters
     ----------
     frames
-        What `read_public` returned, in order of preference.
+        Result of `read_public`, in order of preference.
     bins
         Number of bins of a numeric attribute.
 

@@ -1,7 +1,7 @@
-"""A public table is another one than the private table: found out before either is opened.
+"""Checks that a public table is not the private table, before either is opened.
 
-The private table given as the public one, by mistake, would be taken for what everybody knows: it
-would be copied, previewed and measured without noise.
+A private table that is given as the public one by mistake would be copied, previewed and measured
+without noise.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from jam_dagster.tables.sources.partition_template import PLACEHOLDER
 from jam_dagster.tables.sources.public import PublicSources
 from jam_dagster.tables.sources.sql import SqlSource
 
-_REMEDY = "name a table that everybody may see, or leave the public table out"
+_REMEDY = "name a table that is public, or leave the public table out"
 
 
 def tables_of(public: Source | PublicSources | None) -> Mapping[str, Source]:
-    """Return public tables by name; one alone has none."""
+    """Return public tables by name; a single table has none."""
     if public is None:
         return {}
     return public.tables if isinstance(public, PublicSources) else {"": public}
 
 
 def same_rows(one: Source, other: Source) -> bool:
-    """Whether two sources read the same rows, however they are spelled, and without opening them.
+    """Return whether two sources read the same rows, without opening them.
 
-    Files are the same where they are one file on the disk, or one lies in the folder that the
-    other is; queries, where they differ by white space, comments or case alone; tables in memory,
-    where they are one object. The two parts of one split are different rows.
+    Files are the same if they are one file on the disk, or one lies in the folder of the other;
+    queries, if they differ only by white space, comments or case; tables in memory, if they are
+    one object. The two parts of one split are different rows.
     """
     if isinstance(one, SplitSource) and isinstance(other, SplitSource):
         split, another = one.to_dict(), other.to_dict()
@@ -53,7 +53,7 @@ def same_rows(one: Source, other: Source) -> bool:
 
 
 def snapshot_of(private: Source, public: Source) -> str | None:
-    """Return of which partition of a private table a public one is the snapshot, by its spelling.
+    """Return the partition of a private table that a public one equals, by its path or query.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def snapshot_of(private: Source, public: Source) -> str | None:
     Returns
     -------
     str or None
-        What stands in place of ``{partition}``, which need not be a partition; None where the
+        The text in place of ``{partition}``, which need not be a valid partition; None if the
         public table is another one.
     """
     template = _rows_of(_whole(private))
@@ -78,12 +78,12 @@ def snapshot_of(private: Source, public: Source) -> str | None:
 
 
 def check_apart(private: Source, public: Source | PublicSources | None) -> None:
-    """Raise where a public table is the private one.
+    """Raise if a public table is the private one.
 
     Raises
     ------
     SpecificationError
-        It names the public table, and what to do.
+        The message names the public table and the remedy.
     """
     for name, one in tables_of(public).items():
         if same_rows(private, one):
@@ -95,7 +95,7 @@ def check_apart(private: Source, public: Source | PublicSources | None) -> None:
 
 
 def check_outside(public: Source | PublicSources | None, roots: Iterable[str], what: str) -> None:
-    """Raise where a public table lies in a place of private files.
+    """Raise if a public table lies in a place of private files.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def check_outside(public: Source | PublicSources | None, roots: Iterable[str], w
     Raises
     ------
     SpecificationError
-        It names the table, and what to do.
+        The message names the table and the remedy.
     """
     for name, one in tables_of(public).items():
         place = _file_of(_whole(one))
@@ -123,7 +123,7 @@ def check_outside(public: Source | PublicSources | None, roots: Iterable[str], w
 
 
 def restricted_folders(public: Source | PublicSources | None) -> list[str]:
-    """Return those folders of releases for what may not leave in which public tables lie."""
+    """Return the private folders of releases that contain a public table."""
     found = []
     for one in tables_of(public).values():
         place = _file_of(_whole(one))
@@ -138,36 +138,36 @@ def restricted_folders(public: Source | PublicSources | None) -> list[str]:
 
 
 def check_no_people(names: Iterable[Any], column: str | None, table: str = "") -> None:
-    """Raise where a public table holds the column that identifies a person in the private one.
+    """Raise if a public table holds the column that identifies a person in the private one.
 
     Parameters
     ----------
     names
         The public table's columns.
     column
-        The column of the privacy unit; None where every record is a person.
+        The column of the privacy unit; None if every record is a person.
     table
-        The name of the public table; empty for one without.
+        The name of the public table; empty for an unnamed one.
 
     Raises
     ------
     InputError
-        It names the column, which the configuration names too.
+        The message names the column, which the configuration also names.
     """
     if column is None:
         return
     if column.strip().casefold() in {str(name).strip().casefold() for name in names}:
         raise InputError(
             f"{_called(table)} has the column {column!r}, which identifies a person in the private"
-            " table: a table of persons is not public. Check that it is the table you mean; if it"
-            " is, drop or rename that column in it. Nothing was charged."
+            " table: a table of persons is not public. Check that this is the intended table; if"
+            " so, drop or rename that column in it. Nothing was charged."
         )
 
 
 def check_headers(public: Source | PublicSources | None, column: str | None) -> None:
-    """Raise as `check_no_people` does, by the headers of public files, of which no row is read.
+    """Raise the errors of `check_no_people`, from the headers of public files; no row is read.
 
-    What a database or an asset has for columns is known once it is read.
+    The columns of a database or an asset are checked when it is read.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def _whole(source: Source) -> Source:
 
 
 def _rows_of(source: Source) -> str:
-    """Return which rows a source reads, whatever it makes of them."""
+    """Return the identity of a source's rows, without its reading options."""
     try:
         if (path := path_of(source)) is not None:
             return place_of(path)
@@ -200,7 +200,7 @@ def _rows_of(source: Source) -> str:
             return canonical(sql=database_of(source.url), query=_loosely(source.query))
         return source.identity()
     except SourceError:
-        # A variable that is not set here may be set where the source is read.
+        # A variable that is not set here may be set in the process that reads the source.
         return canonical(**source.to_dict())
 
 
@@ -211,7 +211,7 @@ def _loosely(query: str) -> str:
 
 
 def _file_of(source: Source) -> str | None:
-    """Return the file or URL that a source reads; None where it reads none."""
+    """Return the file or URL that a source reads, or None."""
     try:
         if (path := path_of(source)) is not None:
             return place_of(path)
@@ -228,7 +228,7 @@ def _within(place: str, root: str) -> bool:
 
 
 def _one_file(one: str, other: str) -> bool:
-    """Whether two paths are one file or folder on the disk, such as two hard links to it."""
+    """Return whether two paths are one file or folder on the disk, as two hard links are."""
     try:
         return os.path.samefile(one, other)
     except (OSError, ValueError):
@@ -244,7 +244,7 @@ def _same_database_file(one: Source, other: Source) -> bool:
 
 
 def _linked_from(place: str, root: str) -> bool:
-    """Whether a file is also one below a folder, by a hard link."""
+    """Return whether a file also lies below a folder, by a hard link."""
     try:
         held = os.stat(place)
         if held.st_nlink < 2 or not os.path.isfile(place) or not os.path.isdir(root):

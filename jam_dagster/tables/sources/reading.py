@@ -1,4 +1,4 @@
-"""Reading tables from outside, with errors that say what to do and quote nothing private."""
+"""Reading of tables, with errors that name a remedy and quote nothing private."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def expand_variables(text: str) -> str:
         value = os.environ.get(match[1])
         if value is None:
             raise SourceError(
-                f"the environment variable {match[1]} is not set: set it, or write the path or URL"
-                " out in the configuration"
+                f"the environment variable {match[1]} is not set: set it, or write the full path or"
+                " URL in the configuration"
             )
         return value
 
@@ -46,22 +46,21 @@ def reading(
     *,
     place: str = "",
 ) -> T:
-    """Call `read`; whatever it raises becomes a SourceError, or depends on private values.
+    """Call `read`, and turn every exception into a SourceError or a PrivateValuesError.
 
     Parameters
     ----------
     what
-        What is read, in words.
+        The table, in words.
     private
-        Whether to quote nothing of the original error, which may hold values, and to let no
-        warning out, which may too.
+        Whether to suppress the original error and all warnings, which may hold values.
     read
         Reads the table, or a part of it.
     secrets
         Texts, such as a password, that the message must not show.
     place
-        The path or URL as it is configured: the message shows the names of its variables. If it is
-        not given, those that `what` names.
+        The path or URL in the configuration: the message shows the names of its variables. By
+        default those in `what`.
     """
     reason = ""
     try:
@@ -71,9 +70,9 @@ def reading(
             return read()
     except JamError:
         raise
-    except Exception as error:  # Readers and database drivers raise whatever they like.
+    except Exception as error:  # Readers and database drivers raise exceptions of any type.
         if private and isinstance(error, UnicodeError | pd.errors.ParserError):
-            # Which bytes a record holds is a matter of its values.
+            # The bytes of a record depend on its values.
             with private_values():
                 raise
         reason = _reason(error)
@@ -94,7 +93,7 @@ def reading_values(
     *,
     place: str = "",
 ) -> T:
-    """Call `read` on something that is open already, so that what it raises depends on values.
+    """Call `read` on an open table; its exceptions may depend on values.
 
     Parameters
     ----------
@@ -104,9 +103,9 @@ def reading_values(
     Raises
     ------
     PrivateValuesError
-        Whatever went wrong, where the values are private.
+        On any failure, if the values are private.
     SourceError
-        Where they are public.
+        On any failure, if they are public.
     """
     if not private:
         return reading(what, private, read, secrets, place=place)
@@ -117,13 +116,13 @@ def reading_values(
 
 def _reason(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
-        return "there is no such file; check the path, or mount what holds it"
+        return "there is no such file; check the path, or mount its disk"
     if isinstance(error, PermissionError):
         return "this user may not read it; change its mode or the user"
     if isinstance(error, UnicodeError) or type(error) is LookupError:
         return "it is not text in that encoding; set `encoding`, such as latin-1"
     if isinstance(error, pd.errors.EmptyDataError):
-        return "it is empty; check how it was written"
+        return "it is empty; check the process that wrote it"
     if isinstance(error, pd.errors.ParserError):
         return (
             "lines have more fields than the header, or a quote is not closed; check the"

@@ -1,4 +1,4 @@
-"""Paths in a configuration file mean places relative to its folder."""
+"""Paths of a configuration file, relative to its folder."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from jam_dagster.tables.sources.base import SOURCES
 def absolute_paths(config: Any, folder: Path) -> Any:
     """Return a source's configuration with relative file paths made relative to a folder.
 
-    Paths with variables are left alone: what they stand for is known when the source is read.
+    Paths with variables stay unchanged: they are expanded when the source is read.
 
     Parameters
     ----------
     config
-        What `source_from_config` takes.
+        Configuration for `source_from_config`.
     folder
-        The folder of the file that says it.
+        The folder of the configuration file.
     """
     if isinstance(config, str):
         return _anchor(config, folder)

@@ -1,4 +1,4 @@
-"""Setting a biased sample of a table aside as its public part, as in the JAM paper."""
+"""Splits of a table into a private part and a biased public sample, as in the JAM paper."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ def stratified_split(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Split a table into a private part and a public sample with a given share of one value.
 
-    This is the JAM paper's variable stratification: public data differ from private data by how
-    often one attribute takes one value, such as a quarter of women in place of a third. It is
-    for experiments: the rows set aside are taken for public.
+    This is the JAM paper's variable stratification: public data differ from private data in the
+    share of one value of one attribute, such as a quarter of women in place of a third. It is for
+    experiments: the sampled rows count as public.
 
     Parameters
     ----------
     table
         One row a record.
     by, value
-        The column, and the value of it whose share is fixed.
+        The column, and the value with a fixed share.
     public_share
         Share of the public rows that have `value`, from 0 to 1.
     public_rows
         Number of public rows (1 or more), or their fraction of the table (below 1).
     private_share
-        Share of the private rows that have `value`; rows of the other kind that are too many are
-        dropped at random. None: all rows that are not public are private.
+        Share of the private rows that have `value`; surplus rows of the other kind are dropped at
+        random. None: all rows that are not public are private.
     private_rows
-        How many private rows are kept, at random, with that share. None: as many as there are.
+        Number of private rows to keep, at random, with that share. None: all.
     seed
-        Fixes which rows are drawn.
+        Fixes the drawn rows.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def stratified_split(
     rng = np.random.default_rng(seed)
     size = round(public_rows * len(table)) if public_rows < 1 else int(public_rows)
     wanted = CategoricalAttribute(by, (value,))
-    # As it is encoded, so that 1 finds "1.0" and True finds "TRUE".
+    # Compared as encoding compares, so that 1 finds "1.0" and True finds "TRUE".
     matches = each_value(table[by], lambda one: wanted.code_of(one) == 0, False).astype(bool)
     with_value, without = np.flatnonzero(matches), np.flatnonzero(~matches)
     public_with = round(size * public_share)
@@ -100,13 +100,13 @@ def stratified_split(
 
 
 def check_column(table: pd.DataFrame, by: str) -> None:
-    """Raise InputError unless a table to split has the column that it is split by, once."""
+    """Raise InputError unless the table has the split's column exactly once."""
     if list(table.columns).count(by) != 1:
         raise InputError(f"the table to split needs one column {by!r}: check the name")
 
 
 def check_split(public_share: float, public_rows: float, private_share: float | None) -> None:
-    """Raise SpecificationError where a parameter of `stratified_split` is out of range."""
+    """Raise SpecificationError if a parameter of `stratified_split` is out of range."""
     for name, share in (("public_share", public_share), ("private_share", private_share)):
         if share is not None and not 0 <= share <= 1:
             raise SpecificationError(f"{name} must lie in 0 to 1, got {share!r}")
@@ -122,7 +122,7 @@ def _rows(table: pd.DataFrame, chosen: Places) -> pd.DataFrame:
 
 
 def _balanced(with_value: Places, without: Places, share: float) -> tuple[Places, Places]:
-    """Drop rows of the kind that is too many until the share holds (to the nearest row)."""
+    """Drop surplus rows of a kind until the share holds (to the nearest row)."""
     keep_with, keep_without = float(len(with_value)), float(len(without))
     if share < 1:
         keep_with = min(keep_with, keep_without * share / (1 - share))

@@ -28,13 +28,13 @@ _SECRET_OPTION = re.compile(
 
 @dataclass(frozen=True)
 class SqlSource(ReadWhole):
-    """The rows that a query returns from any database SQLAlchemy knows.
+    """The result of a query on any database that SQLAlchemy supports.
 
     Parameters
     ----------
     url
-        SQLAlchemy's URL. Keep credentials out of it: write ``${VARIABLE}``, which is expanded
-        when the query runs and is shown nowhere.
+        The SQLAlchemy URL. Write credentials as ``${VARIABLE}``, which is expanded when the query
+        runs and never shown.
     query
         The SQL; each column of its result needs a name of its own.
     """
@@ -48,10 +48,10 @@ class SqlSource(ReadWhole):
         return None
 
     def read(self, *, private: bool) -> pd.DataFrame:
-        """Run the query (see `Source.read`). What a database says is quoted for public rows.
+        """Run the query (see `Source.read`); the database's errors are quoted for public rows only.
 
-        Values come as the database has them: a null among integers leaves these exact. Whether a
-        query fails once it runs can depend on values, so of private rows nothing is said then.
+        Values keep the database's types: a null among integers leaves them exact. The failure of a
+        running query can depend on values, so for private rows its error names nothing.
         """
         url = expand_variables(self.url)
         secrets = [url, *_password(url)]
@@ -78,7 +78,7 @@ class SqlSource(ReadWhole):
         return table
 
     def describe(self) -> str:
-        """Return the query's place without user, password and parameters."""
+        """Return the query's database without user, password and parameters."""
         from sqlalchemy import make_url
         from sqlalchemy.exc import ArgumentError
 
@@ -96,7 +96,7 @@ class SqlSource(ReadWhole):
         return canonical(sql=database_of(self.url), query=query_text(self.query))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the configuration; a password written out in the URL is masked."""
+        """Return the configuration; a literal password in the URL is masked."""
         masked = re.sub(r"(://[^:/@]*:)(?!\$\{\w+\}@)[^/]*@", r"\1***@", self.url)
         masked = re.sub(_SECRET_OPTION, r"\1***", masked)
         return {"sql": masked, "query": self.query}
@@ -109,7 +109,7 @@ def _connected(url: str) -> Iterator[Connection]:
     engine = create_engine(url)
     database = engine.url.database
     if engine.url.get_backend_name() == "sqlite" and database and database != ":memory:":
-        # SQLite would create the file.
+        # SQLite would create a missing file.
         Path(database).stat()
     try:
         with engine.connect() as connection:
@@ -122,7 +122,7 @@ def _query(connection: Connection, query: str) -> pd.DataFrame:
     result = connection.exec_driver_sql(query)
     names = list(result.keys())
     rows = result.fetchall()
-    # pandas would choose types by all rows: a null would turn integers into floats.
+    # pandas chooses types by all rows: a null would turn integers into floats.
     table = pd.DataFrame(index=pd.RangeIndex(len(rows)), columns=names, dtype=object)
     for place in range(len(names)):
         values = np.empty(len(rows), dtype=object)

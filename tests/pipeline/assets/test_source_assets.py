@@ -146,7 +146,7 @@ def test_what_an_io_manager_says_of_private_values_is_withheld(project: Project)
     project.materialize(PEOPLE, SURVEY)
     project.warehouse.load_input = Refuses().load_input  # type: ignore[method-assign]
     told = failure(project.run(["domain", "privacy_budget", "private_records"]))
-    assert "loading asset warehouse/people failed; how is withheld" in told
+    assert "loading asset warehouse/people failed; the cause is withheld" in told
     assert "Annegret Quill" not in told
 
 
@@ -325,7 +325,7 @@ def test_a_key_that_is_none_is_refused(key: str) -> None:
 
 def test_an_asset_is_not_split(project: Project) -> None:
     split = {"split": {"asset": "warehouse/people"}, "by": "sex", "value": "F"}
-    with pytest.raises(SpecificationError, match="Make two assets"):
+    with pytest.raises(SpecificationError, match="Split it into two assets"):
         source_from_config({**split, "public_share": 0.5, "public_rows": 0.1})
     with pytest.raises(Exception, match="--private"):
         AssetSource("warehouse/people").read(private=True)

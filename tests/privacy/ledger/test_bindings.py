@@ -276,7 +276,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "no source": (bound(edition(KEY, "2"), ""), "to no source"),
     "a partition to a source": (
         {"kind": Kind.BOUND, "dataset": "people", "source": WHOLE, "reason": "x"},
-        "to a source",
+        "names a source",
     ),
     "a partition without a reason": (
         {"kind": Kind.BOUND, "dataset": "people"},

@@ -312,7 +312,7 @@ def test_what_would_arrive_damaged_does_not(ledger, places, monkeypatch):
     monkeypatch.setattr(
         ledger_move, "copy_rows", lambda there, journal, tries: honest(there, journal, [])
     )
-    with pytest.raises(LedgerIntegrityError, match="would hold is not what"):
+    with pytest.raises(LedgerIntegrityError, match="differs from the origin"):
         ledger.move(places[1])
     assert Ledger(places[1]).is_empty
     monkeypatch.undo()

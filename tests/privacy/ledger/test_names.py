@@ -177,7 +177,7 @@ def test_a_writer_by_a_name_that_came_later_waits_for_the_one_before(ledger, pat
             path.rename(moved)
             said.append(opened())
 
-    with pytest.raises(BudgetError, match="or taken away"):
+    with pytest.raises(BudgetError, match="or removed"):
         moved_meanwhile()
     assert "held by another process" in said[0]
     assert opened() == ""

@@ -59,7 +59,7 @@ def test_disjoint_by_add_remove_needs_it(url, key):
 
     ledger.grant("others", **policy, ground=GROUNDS[1])
     ledger.open_release(replace(part, dataset="others"), SHARES)
-    with pytest.raises(BudgetError, match="cannot be: it composes partitions in parallel"):
+    with pytest.raises(BudgetError, match="cannot be granted: it composes partitions in parallel"):
         ledger.grant("others", **policy, ground=GROUNDS[0])
     ledger.verify()
 

@@ -77,9 +77,9 @@ def test_periods_are_calendar_periods_in_utc(period, at, expected):
     [
         ({"period": "week"}, "period of a budget must be one of lifetime, .* got 'week'"),
         ({"partitions": "parallel"}, "partitions of a budget must be one of add, disjoint"),
-        ({"partitions": "disjoint"}, "only on a ground, one of 'add/remove neighbours', 'memb"),
+        ({"partitions": "disjoint"}, "need a ground: 'add/remove neighbours' or 'memb"),
         ({"partitions": "disjoint", "ground": "trust me"}, "got 'trust me'"),
-        ({"ground": GROUNDS[0]}, "partitions that add up need none"),
+        ({"ground": GROUNDS[0]}, "only disjoint partitions have a ground"),
     ],
 )
 def test_a_policy_that_means_nothing(path, policy, message):

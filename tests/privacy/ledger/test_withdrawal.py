@@ -53,7 +53,7 @@ def test_what_is_no_certificate_of_this_ledger(ended, key):
     [
         ({"release": "other"}, 1, "of a release that was never reserved"),
         ({"digest": ""}, 1, "withdraws no certificate"),
-        ({}, 2, "or the same again"),
+        ({}, 2, "or withdraws the same one again"),
     ],
 )
 def test_the_audit_knows_the_rules(ended, key, changes, times, fault):

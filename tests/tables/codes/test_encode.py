@@ -186,7 +186,7 @@ INTEGER = NumericAttribute("n", (0, 10), integer=True)
 @pytest.mark.parametrize(
     ("attribute", "values", "error", "message"),
     [
-        (CategoricalAttribute("a", ("x",)), ["x", "y"], OutsideDomainError, "declare one of them"),
+        (CategoricalAttribute("a", ("x",)), ["x", "y"], OutsideDomainError, "declare a value as"),
         (CategoricalAttribute("a", ("x",)), ["x", None], OutsideDomainError, "nullable"),
         (CategoricalAttribute("a", (True, False)), ["yes"], OutsideDomainError, "in quotes"),
         (CategoricalAttribute("a", (1, 2)), [np.inf], OutsideDomainError, "not in the domain"),

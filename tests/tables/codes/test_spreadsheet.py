@@ -16,7 +16,7 @@ from jam_dagster.tables.codes.spreadsheet import check_cells, is_formula
 def test_formulas(cell: str) -> None:
     assert is_formula(cell)
     for attributes in ({"a": {"values": ["x", cell]}}, {cell: {"values": ["x", "y"]}}):
-        with pytest.raises(DomainError, match="as a formula where the synthetic table"):
+        with pytest.raises(DomainError, match="as a formula if the synthetic table"):
             check_cells(Domain.from_dict({"attributes": attributes}))
 
 

@@ -242,7 +242,7 @@ def test_bins_that_are_refused(bins):
     [
         (pd.DataFrame({"a": []}), None, InputError, "without rows"),
         (pd.DataFrame(index=[0]), None, InputError, "no columns"),
-        (pd.DataFrame({0: [1]}), None, DomainError, "a text as its name"),
+        (pd.DataFrame({0: [1]}), None, DomainError, "must be a text"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), None, DomainError, "'a' twice"),
         (pd.DataFrame({"a": [1]}), pd.DataFrame({"b": [1]}), DomainError, "column 'a'"),
         (

@@ -156,7 +156,7 @@ def test_codes_are_those_of_a_parquet_file(rows: list[tuple[Any, ...]]) -> None:
 
 def test_what_is_no_table_is_refused() -> None:
     for thing in ([1, 2], {"a": [1]}, np.zeros(3), None):
-        with pytest.raises(SpecificationError, match="is no table: give a DataFrame"):
+        with pytest.raises(SpecificationError, match="is not a table: give a DataFrame"):
             FrameSource(thing, "people")
     with pytest.raises(SpecificationError, match="__arrow_c_stream__"):
         # As an earlier polars, which hands on no Arrow data.

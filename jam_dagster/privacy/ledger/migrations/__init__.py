@@ -1,7 +1,7 @@
-"""How a ledger's schema came to be, one Alembic revision after the other.
+"""The migrations of a ledger's schema, one Alembic revision after the other.
 
-A revision never rewrites an event: what is new stays empty in what was written before, so every
-seal still fits.
+A revision never rewrites an event: new columns stay empty in earlier events, so every seal still
+fits.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ REVISION = "0003"
 def upgrade(connection: sa.Connection, revision: str = "head") -> None:
     """Bring a ledger to a revision, in the transaction of the connection.
 
-    An empty database becomes a ledger. A ledger that was made before there were revisions, and so
-    does not say its own, is at the first.
+    An empty database becomes a ledger. A ledger without a revision number is at the first one.
 
     Parameters
     ----------
     connection : sqlalchemy.Connection
         In a transaction that no other writer can interleave with.
     revision : str
-        Which one.
+        The target revision.
     """
-    # Alembic takes a while to import, and only who makes or upgrades a ledger needs it.
+    # Alembic is slow to import, and is needed only to create or upgrade a ledger.
     from alembic import command
     from alembic.config import Config
 
@@ -40,7 +39,7 @@ def upgrade(connection: sa.Connection, revision: str = "head") -> None:
 
 
 def version_fault(location: str, revision: str) -> str:
-    """Return why a ledger of some revision cannot be used by this version, or nothing."""
+    """Return why this version cannot use a ledger of some revision; empty if it can."""
     if revision == REVISION:
         return ""
     versions = (

@@ -1,4 +1,4 @@
-"""What Alembic runs: every revision in the transaction that the ledger's backend began."""
+"""Alembic's environment: it runs every revision in the transaction of the ledger's backend."""
 
 from alembic import context
 

@@ -1,4 +1,4 @@
-"""Policies of budgets, releases that are opened again, and whom releases protect."""
+"""Policies of budgets, reopened releases, and the neighbours that releases protect."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ _ACCOUNT = ("dataset", "release", "partition", "edition", "specification", "shar
 
 
 def upgrade() -> None:
-    """Add what a grant says of its policy, and where an event counts and whom it protects."""
+    """Add columns for a grant's policy, the period of an event, and the protected neighbours."""
     for name in ("period", "partitions", "ground", "counts_in", "opening", "protects"):
         op.add_column("events", sa.Column(name, sa.Text, nullable=False, server_default=""))
     for name, kind in (
@@ -29,5 +29,5 @@ def upgrade() -> None:
             postgresql_where=condition,
         )
     if op.get_bind().dialect.name == "sqlite":
-        # By this, versions of the package that know of no revisions know that it is not theirs.
+        # Versions of the package that are older than revisions refuse this number.
         op.execute("PRAGMA user_version = 2")

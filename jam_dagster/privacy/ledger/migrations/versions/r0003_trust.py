@@ -1,4 +1,4 @@
-"""What binds outcomes, sources, certificates and keys to the journal, and attempts to open data."""
+"""Outcomes, sources, certificates and keys in the journal, and the journal of attempts."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -20,7 +20,7 @@ def upgrade() -> None:
     if sqlite:
         _rebuild()
     else:
-        # Which kinds there are is for the code to know: it refuses to read any other.
+        # The code checks the kinds: it refuses to read an unknown one.
         op.drop_constraint("known_kind", "events")
         for name in _TEXTS:
             op.add_column("events", sa.Column(name, sa.Text, nullable=False, server_default=""))
@@ -50,7 +50,7 @@ def upgrade() -> None:
 
 
 def _rebuild() -> None:
-    """Make the table of events once more without its list of kinds, which SQLite cannot drop."""
+    """Rebuild the table of events without its list of kinds, which SQLite cannot drop."""
     op.create_table(
         "events_of_0003",
         sa.Column("seq", _WHOLE, primary_key=True),

@@ -1,0 +1,253 @@
+"""The queries of a ledger: balances, events, releases and their audit."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from jam_dagster.errors import BudgetError, SpecificationError
+from jam_dagster.privacy.accounting import rho_reserving
+from jam_dagster.privacy.ledger.approval import not_reserved_yet
+from jam_dagster.privacy.ledger.attempts import open_attempts, verify_accesses
+from jam_dagster.privacy.ledger.audit import Verification, verify_journal
+from jam_dagster.privacy.ledger.balance import Balance, balance_of, known_balance
+from jam_dagster.privacy.ledger.clock import ledger_time
+from jam_dagster.privacy.ledger.journal import (
+    Access,
+    Event,
+    Kind,
+    events,
+    issued,
+    moved_to,
+    moves_an_amount,
+    of_release,
+    read,
+    read_accesses,
+    utc_now,
+)
+from jam_dagster.privacy.ledger.key import ReleaseKey, check_name
+from jam_dagster.privacy.ledger.location import backend_at
+from jam_dagster.privacy.ledger.reservation import Release, ShareState, share_states, states_of
+from jam_dagster.privacy.ledger.sqlite import LedgerFile
+
+
+class LedgerReader:
+    """The queries of a ledger; see `Ledger` for the parameters."""
+
+    def __init__(
+        self, url_or_path: str | os.PathLike[str], *, clock: Callable[[], datetime] = utc_now
+    ) -> None:
+        self._backend = backend_at(url_or_path)
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.location!r})"
+
+    @property
+    def location(self) -> str:
+        """The ledger's location as it is shown: without a password, with the names of variables."""
+        return self._backend.location
+
+    @property
+    def place(self) -> str:
+        """The ledger's location with variables expanded, without a password; do not show it."""
+        return self._backend.place
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a ledger."""
+        return self._backend.exists
+
+    @property
+    def file(self) -> Path | None:
+        """The ledger's file; None for a database on a server."""
+        return self._backend.path if isinstance(self._backend, LedgerFile) else None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no budget was ever granted here; also true if there is no ledger."""
+        return not self.datasets()
+
+    @property
+    def moved_to(self) -> str:
+        """The place the ledger has moved to, without a password; empty if it has not moved."""
+        if not self.exists:
+            return ""
+        with self._backend.reading() as connection:
+            return moved_to(connection)
+
+    def datasets(self) -> tuple[str, ...]:
+        """Return the protected datasets that have a budget; none if there is no ledger.
+
+        Raises
+        ------
+        BudgetError
+            If it is not a ledger, or cannot be read.
+        """
+        if not self.exists:
+            return ()
+        with self._backend.reading() as connection:
+            names = connection.execute(
+                sa.select(events.c.dataset)
+                .where(events.c.kind == Kind.GRANTED.value)
+                .distinct()
+                .order_by(events.c.dataset)
+            )
+            return tuple(names.scalars())
+
+    def balance(self, dataset: str) -> Balance:
+        """Return the balance of a dataset.
+
+        Raises
+        ------
+        SpecificationError
+            If a dataset cannot have that name.
+        BudgetError
+            If there is no ledger, or the dataset has no budget.
+        """
+        check_name(dataset, "the protected dataset")
+        with self._backend.reading() as connection:
+            at = ledger_time(connection, self._clock)
+            return known_balance(connection, self.location, dataset, at)
+
+    def balance_after(self, event: Event) -> Balance:
+        """Return the balance of an event's dataset right after the event."""
+        with self._backend.reading() as connection:
+            return known_balance(
+                connection, self.location, event.dataset, event.at, through=event.seq
+            )
+
+    def events(self, dataset: str | None = None) -> list[Event]:
+        """Return the journal in its order, of one dataset or of all.
+
+        Raises
+        ------
+        SpecificationError
+            If a dataset cannot have that name.
+        BudgetError
+            If there is no ledger.
+        """
+        if dataset is not None:
+            check_name(dataset, "the protected dataset")
+        conditions = () if dataset is None else (events.c.dataset == dataset,)
+        with self._backend.reading() as connection:
+            return read(connection, *conditions)
+
+    def approved(self, dataset: str) -> tuple[Event, ...]:
+        """Return the approvals of a dataset without a reservation yet, in their order.
+
+        Approvals of all partitions of a release are always included.
+
+        Raises
+        ------
+        BudgetError
+            If there is no ledger.
+        """
+        check_name(dataset, "the protected dataset")
+        with self._backend.reading() as connection:
+            return not_reserved_yet(connection, dataset)
+
+    def open_attempts(self, dataset: str) -> list[Access]:
+        """Return the attempts of a dataset that count: neither ended well nor acknowledged.
+
+        Raises
+        ------
+        SpecificationError
+            If a dataset cannot have that name.
+        BudgetError
+            If there is no ledger, or the dataset has no budget.
+        """
+        check_name(dataset, "the protected dataset")
+        with self._backend.reading() as connection:
+            at = ledger_time(connection, self._clock)
+            balance = known_balance(connection, self.location, dataset, at)
+            return open_attempts(connection, balance, at)
+
+    def release(self, key: ReleaseKey) -> Release | None:
+        """Return the last reservation of a release, or None if it was never opened here."""
+        if not self.exists:
+            return None
+        with self._backend.reading() as connection:
+            states = share_states(connection, key)
+        return self._release(key, states) if states else None
+
+    def releases(self, dataset: str | None = None) -> tuple[Release, ...]:
+        """Return all releases ever opened, of one dataset or of all, in their order.
+
+        Raises
+        ------
+        BudgetError
+            If there is no ledger.
+        """
+        journals: dict[ReleaseKey, list[Event]] = {}
+        for event in self.events(dataset):
+            if event.key is not None and event.moves_amount:
+                journals.setdefault(event.key, []).append(event)
+        return tuple(self._release(key, states_of(its)) for key, its in journals.items())
+
+    def _release(self, key: ReleaseKey, states: Mapping[str, ShareState]) -> Release:
+        reserved = {share: rho_reserving(state.reserved) for share, state in states.items()}
+        return Release(self._backend, key, reserved, by=actor(""), clock=self._clock)
+
+    def issued(self, key: ReleaseKey, digest: str) -> Event | None:
+        """Return the ledger entry of a release's certificate, or None."""
+        with self._backend.reading() as connection:
+            return next(iter(issued(connection, key, digest)), None)
+
+    def ended(self, key: ReleaseKey) -> Event:
+        """Return the last event that moved an amount of a release.
+
+        Raises
+        ------
+        BudgetError
+            If the release was never opened here.
+        """
+        with self._backend.reading() as connection:
+            journal = read(connection, of_release(key), moves_an_amount())
+        if not journal:
+            raise BudgetError(f"{key} was never reserved in the ledger {self.location}")
+        return journal[-1]
+
+    def verify(self) -> Verification:
+        """Prove that the journal was not altered and that the balances follow from it.
+
+        Replays every event in Python against the ledger's rules, and compares the result with the
+        balances of the database; the journal of attempts likewise. The replay cannot detect that
+        the last events were cut off: keep the returned `head` elsewhere to detect that.
+
+        Raises
+        ------
+        LedgerIntegrityError
+            At the first event that does not fit, with its number.
+        BudgetError
+            If there is no ledger.
+        """
+        with self._backend.reading() as connection:
+            now = ledger_time(connection, self._clock)
+            journal = read(connection)
+            verified = verify_journal(
+                journal,
+                lambda dataset: balance_of(connection, dataset, now),
+                self.location,
+                now,
+            )
+            granted = {event.dataset for event in journal if event.kind == Kind.GRANTED}
+            opened = verify_accesses(read_accesses(connection), granted, self.location)
+            return replace(verified, accesses=opened)
+
+
+def actor(by: str) -> str:
+    """Return who writes an entry: the given name, else the user's; empty if there is none."""
+    if by:
+        return check_name(by, "by")
+    try:
+        return check_name(getpass.getuser(), "the user")
+    except (OSError, KeyError, SpecificationError):
+        # A container may run under a user without a name, or with one that cannot be written.
+        return ""

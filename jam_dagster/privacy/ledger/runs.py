@@ -1,0 +1,251 @@
+"""The entries that a run makes: its reservation, its attempts to open data, its certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+
+from jam_dagster.errors import BudgetError
+from jam_dagster.privacy.accounting import rho_reserving
+from jam_dagster.privacy.ledger.attempts import begin_attempt, end_attempt
+from jam_dagster.privacy.ledger.balance import known_balance
+from jam_dagster.privacy.ledger.bindings import check_binding
+from jam_dagster.privacy.ledger.clock import clock_fault, ledger_time
+from jam_dagster.privacy.ledger.journal import Kind, append, issued
+from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
+from jam_dagster.privacy.ledger.opening import Opening, plan_opening, share_units
+from jam_dagster.privacy.ledger.reader import LedgerReader, actor
+from jam_dagster.privacy.ledger.reservation import Release, share_states
+from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
+
+
+class RunEntries(LedgerReader):
+    """The ledger entries of a run; see `Ledger`."""
+
+    def open_release(
+        self,
+        key: ReleaseKey,
+        shares: Mapping[str, float],
+        *,
+        neighbours: Neighbours = REPLACE_ONE,
+        source: str = "",
+        run_id: str = "",
+        by: str = "",
+    ) -> Release:
+        """Reserve the whole price of a release, or return its earlier reservation.
+
+        A release that was closed without a charge is opened again. An uncharged reservation of the
+        same release under another specification is returned and closed, so that correcting a
+        mistake costs nothing; charged amounts are never touched.
+
+        Parameters
+        ----------
+        key : ReleaseKey
+            The release. The reservation of a key that was opened before is returned, free.
+        shares : mapping of str to float
+            Rho to reserve for each part of the release, such as ``"mechanism"`` and
+            ``"evaluation"``; a reservation is a budget and is rounded down.
+        neighbours : Neighbours
+            The neighbours that the release protects: the same for all releases of a dataset.
+        source : str
+            The `source_binding` of the table it reads. A new reservation is bound to it, and an
+            unbound one is bound when it goes on; empty if the source is not given.
+        run_id, by : str
+            Written in the journal; `by` defaults to the user's name.
+
+        Raises
+        ------
+        SpecificationError
+            If a share is not a positive amount, or the release was opened with other shares.
+        BudgetExceededError
+            If the shares do not fit into the remaining budget; nothing is reserved.
+        SourceBindingError
+            If the release is bound to another source; or if, under replace-one neighbours, other
+            releases of its dataset and partition are, and the grant allows only one.
+        NotApprovedError
+            If releases of the dataset wait for approval, and this one is not approved.
+        BudgetError
+            If there is no ledger, or the dataset has no budget, with the command that grants one;
+            if its releases protect other neighbours, so that amounts of rho do not add up; or if
+            the clock is behind the last entry.
+        """
+        units = share_units(shares)
+        check_name(run_id, "the run id", required=False)
+        by = actor(by)
+        with self._backend.writing() as connection:
+            at, opening = self._plan(connection, key, units, neighbours, source)
+            opening.write(connection, key, at=at, run_id=run_id, by=by)
+        reserved = {share: rho_reserving(amount) for share, amount in opening.units.items()}
+        return Release(self._backend, key, reserved, run_id, by, self._clock)
+
+    def check(
+        self,
+        key: ReleaseKey,
+        shares: Mapping[str, float],
+        *,
+        neighbours: Neighbours = REPLACE_ONE,
+        source: str = "",
+    ) -> None:
+        """Raise the errors of `open_release`, and write nothing.
+
+        Raises
+        ------
+        SpecificationError, BudgetError, BudgetExceededError, SourceBindingError
+            As for `open_release`.
+        """
+        units = share_units(shares)
+        with self._backend.reading() as connection:
+            self._plan(connection, key, units, neighbours, source)
+
+    def check_source(
+        self, key: ReleaseKey, source: str, *, neighbours: Neighbours = REPLACE_ONE
+    ) -> None:
+        """Raise unless a reserved release may read a source; write nothing.
+
+        Raises
+        ------
+        SourceBindingError
+            If it is bound to another one, or other releases of its partition are.
+        BudgetError
+            If the dataset has no budget.
+        """
+        with self._backend.reading() as connection:
+            balance = known_balance(
+                connection, self.location, key.dataset, ledger_time(connection, self._clock)
+            )
+            check_binding(
+                connection,
+                self.location,
+                balance,
+                key,
+                source,
+                neighbours,
+                there=True,
+                superseded=(),
+            )
+
+    def _plan(
+        self,
+        connection: sa.Connection,
+        key: ReleaseKey,
+        units: Mapping[str, int],
+        neighbours: Neighbours,
+        source: str,
+    ) -> tuple[str, Opening]:
+        at = ledger_time(connection, self._clock)
+        opening = plan_opening(connection, self.location, key, units, at, neighbours, source)
+        late = clock_fault(connection, self._clock, self.location)
+        # An existing reservation keeps its period, whatever the time.
+        if late and not opening.there:
+            raise BudgetError(late)
+        return at, opening
+
+    @contextmanager
+    def claim(self, key: ReleaseKey) -> Iterator[None]:
+        """Let one run at a time draw for a release; a killed run releases its claim at once.
+
+        Two concurrent runs could not overspend the reservation, but each would take the other's
+        draws for lost, and neither would end with a whole transcript.
+
+        Parameters
+        ----------
+        key : ReleaseKey
+            The release.
+
+        Raises
+        ------
+        BudgetError
+            If another run holds it, or the ledger cannot be reached.
+        """
+        with self._backend.claim(key.digest) as taken:
+            if not taken:
+                raise BudgetError(
+                    f"another run is drawing for {key} of dataset {key.dataset!r}. Wait until it "
+                    "has ended and run again: its paid draws are then reused without a charge"
+                )
+            yield
+
+    @contextmanager
+    def opening(self, key: ReleaseKey, *, run_id: str = "", by: str = "") -> Iterator[str]:
+        """Journal an attempt to open the private data of a release; it counts until it ends well.
+
+        On entry the attempt is durable. It ends with the block; an exception, an interrupt or a
+        kill leaves it open. Once the granted number of attempts is open, the dataset stays closed
+        until `acknowledge`. Running attempts count as well.
+
+        Parameters
+        ----------
+        key : ReleaseKey
+            The release.
+        run_id, by : str
+            Written in the journal of attempts; `by` defaults to the user's name.
+
+        Yields
+        ------
+        str
+            The attempt's random name.
+
+        Raises
+        ------
+        AttemptsError
+            If too many attempts have not ended well; nothing is written then.
+        BudgetError
+            If the dataset has no budget, or the ledger cannot be written.
+        """
+        check_name(run_id, "the run id", required=False)
+        by = actor(by)
+        with self._backend.writing() as connection:
+            at = ledger_time(connection, self._clock)
+            balance = known_balance(connection, self.location, key.dataset, at)
+            attempt = begin_attempt(
+                connection, self.location, balance, key, at=at, run_id=run_id, by=by
+            )
+        yield attempt.attempt
+        with self._backend.writing() as connection:
+            end_attempt(connection, attempt, at=ledger_time(connection, self._clock))
+
+    def certify(self, key: ReleaseKey, digest: str, *, run_id: str, by: str = "") -> None:
+        """Journal that a certificate was issued for a release, once for each digest.
+
+        Parameters
+        ----------
+        key : ReleaseKey
+            A release that was reserved here.
+        digest : str
+            The certificate's digest; see `jam_dagster.certificates.Certificate.digest`.
+        run_id, by : str
+            Written in the journal; `by` defaults to the user's name. A run id without a random
+            part lets the entry's hash reveal its time.
+
+        Raises
+        ------
+        BudgetError
+            If the release was never opened here, or the ledger cannot be written.
+        """
+        check_name(run_id, "the run id")
+        by = actor(by)
+
+        def written(connection: sa.Connection) -> bool:
+            if not share_states(connection, key):
+                raise BudgetError(
+                    f"{key} was never reserved in the ledger {self.location}: issue its "
+                    "certificate with the ledger that it was charged to"
+                )
+            return bool(issued(connection, key, digest))
+
+        with self._backend.reading() as connection:
+            if written(connection):
+                return
+        with self._backend.writing() as connection:
+            if not written(connection):
+                append(
+                    connection,
+                    Kind.CERTIFIED,
+                    **key_fields(key),
+                    digest=digest,
+                    at=ledger_time(connection, self._clock),
+                    run_id=run_id,
+                    by=by,
+                )
