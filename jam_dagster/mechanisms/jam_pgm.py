@@ -198,6 +198,27 @@ class JamPgm(OrdinaryMechanism):
         return refit_graphical(transcript, domain)
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """A marginal that a round may measure, and the table that it may measure it on.
+
+    Parameters
+    ----------
+    clique
+        The marginal.
+    table
+        The number of a public table; None: the private table.
+    """
+
+    clique: Clique
+    table: int | None = None
+
+    @property
+    def source(self) -> Origin:
+        """Whether the measurement is private (noisy, charged) or public (biased, free)."""
+        return "private" if self.table is None else "public"
+
+
 class _Run(GraphicalRun):
     """The run of JAM-PGM, with the public tables and their distance from the private one."""
 
@@ -232,64 +253,89 @@ class _Run(GraphicalRun):
             return whole / self.mechanism.rounds
         return whole * self.draws.spent / self.draws.total
 
+    def candidates(self, fitting: Sequence[int]) -> list[Candidate]:
+        """Return the fitting marginals times the tables that have their attributes.
+
+        Those of the private table come first, then those of each public table, in the order of
+        `candidate_scores`.
+        """
+        private = [Candidate(self.closure[number]) for number in fitting]
+        public = [
+            Candidate(self.closure[number], table)
+            for table, errors in enumerate(self.public_error)
+            for number in fitting
+            if not np.isnan(errors[number])
+        ]
+        return private + public
+
     def round(self, index: int) -> Round | str:
-        """Select, measure and refit once; or return why the run ends here."""
+        """Take one round of Algorithm 2, or return why the run ends here.
+
+        The lines are the paper's, in its order: candidates, budget, scores, selection, measurement,
+        estimation.
+        """
         started = time.monotonic()
         limit = self.size_limit_mb(index)
         fitting = self.fitting(limit)
         if not fitting:
             return "no candidate fits"
+        candidates = self.candidates(fitting)
+
+        budget = self.evenly(self.mechanism.rounds - index, self.mechanism.alpha)
+
         current_error = self.errors(fitting)
         public_error = self.public_error[:, fitting]
 
-        def score(sigma: float) -> np.ndarray:
+        def scores(sigma: float) -> np.ndarray:
             return candidate_scores(current_error, public_error, self.cells[fitting], sigma)
 
-        split = self.evenly(self.mechanism.rounds - index, self.mechanism.alpha)
-        # Scores of public candidates come after the private ones, table by table.
-        copies = np.argwhere(~np.isnan(public_error))
-
-        def candidate(place: int) -> tuple[Clique, int | None]:
-            if place < len(fitting):
-                return self.closure[fitting[place]], None
-            number, of = copies[place - len(fitting)]
-            return self.closure[fitting[of]], int(number)
-
-        def named(place: int) -> str:
-            clique, table = candidate(place)
-            if table is None:
-                return subject_of(clique)
-            return subject_of(clique, "public", self.tables[table][0])
-
-        sensitivity = self.draws.neighbours.jam_score
-        choice = self.choose(index, split, score, sensitivity, named=named)
+        choice = self.choose(
+            index,
+            budget,
+            scores,
+            self.draws.neighbours.jam_score,
+            named=lambda place: self.subject(candidates[place]),
+        )
         if isinstance(choice, str):
             return choice
-        source: Origin = "private"
-        name = ""
+        chosen = candidates[choice.index]
+
         measurement: Measurement | None
-        clique, number = candidate(choice.index)
-        if number is None:
+        if chosen.table is None:
             try:
-                measurement = self.measure(index, clique, choice.rho_measure)
+                measurement = self.measure(index, chosen.clique, choice.rho_measure)
             except ReleaseClosedError:
                 if not self.measured:
                     raise
                 return "closed"
         else:
-            source = "public"
-            name, table = self.tables[number]
-            values = table.marginal(clique) * (self.records / table.records)
-            measurement = Measurement(clique, "public", values, 0.0, index)
+            measurement = self.look_up(index, chosen)
+
         return self.finish(
             started,
             index,
-            clique,
+            chosen.clique,
             measurement,
-            source=source,
+            source=chosen.source,
             candidates=len(fitting),
             rho_select=choice.rho_select,
-            rho_measure=choice.rho_measure if source == "private" else 0.0,
+            rho_measure=choice.rho_measure if chosen.table is None else 0.0,
             size_limit_mb=limit,
-            table=name,
+            table=self.name_of(chosen),
         )
+
+    def look_up(self, index: int, candidate: Candidate) -> Measurement:
+        """Return a public marginal, scaled to the number of private records: biased, and free."""
+        _, table = self.tables[candidate.table or 0]
+        values = table.marginal(candidate.clique) * (self.records / table.records)
+        return Measurement(candidate.clique, "public", values, 0.0, index)
+
+    def name_of(self, candidate: Candidate) -> str:
+        """Return the name of a candidate's public table; empty of the private one."""
+        return "" if candidate.table is None else self.tables[candidate.table][0]
+
+    def subject(self, candidate: Candidate) -> str:
+        """Return what the digest of a selection says was chosen."""
+        if candidate.table is None:
+            return subject_of(candidate.clique)
+        return subject_of(candidate.clique, "public", self.name_of(candidate))
