@@ -148,7 +148,10 @@ def _check_columns(public: pd.DataFrame, private: pd.DataFrame | None) -> None:
 
 def _read_like(public: pd.Series[Any], private: pd.Series[Any]) -> pd.Series[Any]:
     """Read private texts as what the public column holds; what cannot be stays as it is."""
-    if not isinstance(private.dtype, pd.StringDtype):
+    # Texts are objects in a table that somebody else read with pandas 2.
+    if not (
+        isinstance(private.dtype, pd.StringDtype) or pd.api.types.is_object_dtype(private.dtype)
+    ):
         return private
     if pd.api.types.is_bool_dtype(public.dtype):
         read: Callable[[object], object] = truth_of
@@ -157,8 +160,8 @@ def _read_like(public: pd.Series[Any], private: pd.Series[Any]) -> pd.Series[Any
     else:
         return private
 
-    def value_of(text: str) -> object:
-        value = read(text)
+    def value_of(text: object) -> object:
+        value = read(text) if isinstance(text, str) else None
         return text if value is None else value
 
     return exact_column(pd.Series(each_value(private, value_of, None)))
