@@ -25,11 +25,14 @@ QUIET := {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
 PORT ?= 3000
 UI := http://127.0.0.1:$(PORT)
 
+# The installation of `make lowest`, which touches no other.
+LOWEST := .venv-lowest
+
 PYTEST := $(BIN)/python -m pytest --durations=15 --durations-min=1
 # Each worker imports jax and dagster anew: more than four take more memory than they save time.
 WORKERS ?= logical
 
-.PHONY: help demo dev docs test test-all gate torture mutants lint format bench bench-errors bench-scaling \
+.PHONY: help demo dev docs test test-all lowest gate torture mutants lint format bench bench-errors bench-scaling \
   bench-kernels bench-previous screenshots constraints clean
 
 help: ## list these commands
@@ -66,7 +69,18 @@ test: $(INSTALLED) ## the quick tests, under three minutes on two cores
 test-all: $(INSTALLED) ## every test but those of the gate, under half an hour on two cores
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4 --dist loadgroup -m "not gate"
 
-# Hypothesis tries the same examples every time in the two above; here twenty times as many, at random.
+# What a user installs is as old as pyproject.toml allows; what only the tests use is new. uv resolves
+# it, since pip knows no lowest versions.
+lowest: $(LOWEST)/bin/python ## the quick tests with the lowest versions that pyproject.toml allows
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(LOWEST)/bin/python -m uv pip compile --quiet --upgrade --resolution lowest-direct \
+	  --python $(LOWEST)/bin/python --extra production pyproject.toml --output-file $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/python -m uv pip install --quiet --python $(LOWEST)/bin/python \
+	  -c $(LOWEST)/lowest.txt -e '.[dev]'
+	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 -m "not slow and not gate"
+
+# Hypothesis tries the same examples every time in the targets above; here twenty times as many, at
+# random.
 gate: $(INSTALLED) ## the longest: every test on random examples, then torture and mutants; hours
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4 --dist loadgroup --hypothesis-profile=gate
 	$(MAKE) torture mutants
@@ -118,16 +132,16 @@ constraints: ## reinstall the newest versions that fit, and write them to constr
 	touch $(INSTALLED)
 
 clean: ## remove the installation, the demo's instance and every cache
-	rm -rf .venv .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build site
+	rm -rf .venv $(LOWEST) .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.venv/bin/python:
+.venv/bin/python $(LOWEST)/bin/python:
 	@if [ -z "$(PYTHON)" ]; then \
 	  echo "No Python 3.11 or later was found: install one, or name it: make PYTHON=/path/to/python3 ..." >&2; \
 	  exit 1; \
 	fi
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or later is needed, this is " + sys.version)'
-	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
+	$(PYTHON) -m venv $(@:/bin/python=) || { rm -rf $(@:/bin/python=); exit 1; }
 
 $(INSTALLED): pyproject.toml constraints.txt hatch_build.py jam_dagster/models/graphical/kernels.c | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'

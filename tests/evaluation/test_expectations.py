@@ -19,6 +19,7 @@ from jam_dagster.evaluation import ExpectationResult, expectation_names
 from jam_dagster.evaluation.expectations import FALSE_ALARM_LEVEL, TableChecks, validate
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.tables import CategoricalAttribute, Domain
+from jam_dagster.tables.domain.text_dtype import TEXT
 from tests.evaluation.conftest import RECORDS, SmallRelease, measured_round, transcript_of
 
 
@@ -211,7 +212,7 @@ def test_names_that_need_care_reach_great_expectations() -> None:
     """Quotes, spaces and a name that is also a column of the derived frames."""
     names = ('it\'s "odd"', "attribute", "use_of_tolerance", "naïve %$")
     domain = Domain(tuple(CategoricalAttribute(name, ("x", "y")) for name in names))
-    table = pd.DataFrame({name: ["x", "y"] * 50 for name in names}, dtype="str")
+    table = pd.DataFrame({name: ["x", "y"] * 50 for name in names}, dtype=TEXT)
     rounds = [
         measured_round(i, (name,), "private", np.array([50.0, 50.0]), 1.0)
         for i, name in enumerate(names)

@@ -15,6 +15,7 @@ import pytest
 from jam_dagster.evaluation.expectations import TableChecks, validate
 from jam_dagster.reports.checks_page import remove_data_docs, render_checks
 from jam_dagster.tables import CategoricalAttribute, Domain
+from jam_dagster.tables.domain.text_dtype import TEXT
 from tests.evaluation.conftest import RECORDS, SmallRelease, measured_round, transcript_of
 from tests.nasty import NASTY, RAW
 from tests.reports.test_release_report import Page
@@ -62,7 +63,7 @@ def nasty_checks() -> tuple[TableChecks, Domain]:
         for i, name in enumerate(NASTY)
     ]
     checks = validate(
-        pd.DataFrame(rows, dtype="str"),
+        pd.DataFrame(rows, dtype=TEXT),
         domain,
         records=100,
         transcript=replace(transcript_of(domain, rounds), records=100),

@@ -18,6 +18,7 @@ from jam_dagster.pipeline.storage.identity import IngestedTable, Ingestion
 from jam_dagster.privacy import NoiseCall
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.tables import Domain, EncodedTable, PublicTables
+from jam_dagster.tables.domain.text_dtype import from_arrow
 from jam_dagster.tables.sources.public import encoded_tables
 
 if TYPE_CHECKING:
@@ -161,13 +162,11 @@ class TableFormat(Format):
         """Read the table."""
         import pyarrow.parquet as pq
 
-        frame: pd.DataFrame = pq.read_table(io.BytesIO(path.read_bytes())).to_pandas()
-        return frame
+        return from_arrow(pq.read_table(io.BytesIO(path.read_bytes())))
 
     def read_columns(self, path: UPath) -> pd.DataFrame:
         """Read the columns, and what the table was read for."""
-        frame: pd.DataFrame = _columns(path).to_pandas()
-        return frame
+        return from_arrow(_columns(path))
 
 
 class DomainFormat(Format):

@@ -22,6 +22,7 @@ from jam_dagster.errors import DomainError, InputError, OutsideDomainError
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from jam_dagster.tables.domain.domain import Domain
+from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.sources.columns import each_value, numbers_of
 
 _EXAMPLES = 5
@@ -311,8 +312,7 @@ def _check_impossible(encoded: EncodedTable) -> None:
 def _decode_column(
     codes: npt.NDArray[Any], attribute: Attribute, rng: np.random.Generator
 ) -> pd.Series[Any]:
-    # The stubs of pandas accept only literal dtypes.
-    dtype: Any = attribute.dtype
+    dtype = dtype_of(str(attribute.dtype))
     if isinstance(attribute, CategoricalAttribute):
         values: Any = [*attribute.values, *([None] if attribute.nullable else [])]
         if dtype == "category":

@@ -17,6 +17,7 @@ import pandas as pd
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.domain.domain import Domain
+from jam_dagster.tables.domain.text_dtype import TEXT
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
@@ -389,7 +390,7 @@ def _columns(*weights: Floats) -> Floats:
 def _labels(
     labels: list[str], codes: Places, missing: npt.NDArray[np.bool_] | None = None
 ) -> pd.Series[Any]:
-    column = pd.Series(pd.array(labels, dtype="str").take(codes))
+    column = pd.Series(pd.array(labels, dtype=TEXT).take(codes))
     return column if missing is None else column.mask(missing)
 
 

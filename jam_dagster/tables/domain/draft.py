@@ -147,7 +147,10 @@ def _check_columns(public: pd.DataFrame, private: pd.DataFrame | None) -> None:
 
 def _read_like(public: pd.Series[Any], private: pd.Series[Any]) -> pd.Series[Any]:
     """Convert private texts to the kind of the public column, where that is possible."""
-    if not isinstance(private.dtype, pd.StringDtype):
+    # Texts are objects in a table that another program read with pandas 2.
+    if not (
+        isinstance(private.dtype, pd.StringDtype) or pd.api.types.is_object_dtype(private.dtype)
+    ):
         return private
     if pd.api.types.is_bool_dtype(public.dtype):
         read: Callable[[object], object] = truth_of
@@ -156,8 +159,8 @@ def _read_like(public: pd.Series[Any], private: pd.Series[Any]) -> pd.Series[Any
     else:
         return private
 
-    def value_of(text: str) -> object:
-        value = read(text)
+    def value_of(text: object) -> object:
+        value = read(text) if isinstance(text, str) else None
         return text if value is None else value
 
     return exact_column(pd.Series(each_value(private, value_of, None)))

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api.types import infer_dtype, is_object_dtype
 
+from jam_dagster.tables.domain.text_dtype import TEXT
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, exact_number, truth_of
 
 ARROW_GAPS = {"integer_object_nulls": True}
@@ -119,7 +120,7 @@ def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
     gaps = bool(column.isna().any())
     dtype: Any = None
     if kind == "string":
-        dtype = "str"
+        dtype = TEXT
     elif kind == "boolean":
         dtype = "boolean" if gaps else "bool"
     elif kind == "floating":

@@ -15,10 +15,18 @@ from pandas.io.common import get_handle  # type: ignore[import-not-found]  # not
 from jam_dagster.common.redaction import private_values
 from jam_dagster.common.validation import changed_fields
 from jam_dagster.errors import SourceError, SpecificationError
+from jam_dagster.tables.domain.text_dtype import TEXT
 from jam_dagster.tables.domain.values import exact_number
 from jam_dagster.tables.sources.columns import each_value, with_types
 from jam_dagster.tables.sources.counted import ReadWhole
-from jam_dagster.tables.sources.csv_records import BLANKS, CsvRecords, Form
+from jam_dagster.tables.sources.csv_records import (
+    BLANKS,
+    BLOCK_BYTES,
+    CsvRecords,
+    Form,
+    cuts_at_nul,
+    nul_fault,
+)
 from jam_dagster.tables.sources.identity import canonical, encoding_name, place_of
 from jam_dagster.tables.sources.reading import expand_variables, reading
 
@@ -127,8 +135,17 @@ class CsvSource(ReadWhole):
         """Read a public file; its records may span several lines."""
         path = expand_variables(self.path)
         options = self._options | {"encoding": self.encoding}
+        if cuts_at_nul():
+            self._refuse_nul(path)
         header = pd.read_csv(path, header=None, nrows=1, **options)
         return self._parsed(path, header, options, private=False)
+
+    def _refuse_nul(self, path: str) -> None:
+        with get_handle(path, "r", encoding=self.encoding, compression="infer") as opened:
+            file = cast(IO[str], opened.handle)
+            while text := file.read(BLOCK_BYTES):
+                if "\0" in text:
+                    raise nul_fault(self.describe())
 
     def _read_records(self) -> pd.DataFrame:
         """Read a private file, record by record."""
@@ -152,7 +169,7 @@ class CsvSource(ReadWhole):
             "sep": self.separator,
             "skipinitialspace": self.skipinitialspace,
             "keep_default_na": False,
-            "dtype": "str",
+            "dtype": TEXT,
         }
 
     def _parsed(
@@ -214,7 +231,7 @@ class CsvSource(ReadWhole):
                 if wrong.any():
                     self._refuse_points(place + 1, name, private, bool(wrong[column.notna()].all()))
                 written[column.isna()] = None
-                column = pd.Series(written, index=column.index, dtype="str")
+                column = pd.Series(written, index=column.index, dtype=TEXT)
             columns[name] = column
         return pd.DataFrame(columns, index=table.index)
 

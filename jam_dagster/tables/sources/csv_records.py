@@ -16,10 +16,13 @@ import codecs
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from io import BytesIO
 from typing import IO, TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import SourceError
@@ -43,6 +46,23 @@ _BLANKS = 8
 _MARK = b"\xef\xbb\xbf"
 # In these encodings, one line decides how the next ones are decoded.
 _STATEFUL = re.compile(r"utf[-_]?7|iso2022|hz$|.*escape|punycode|idna")
+
+
+@cache
+def cuts_at_nul() -> bool:
+    """Whether this pandas drops what follows a NUL in a field, as those before 3.1 do.
+
+    Such a file is refused: its values must not depend on the version of pandas.
+    """
+    return bool(pd.read_csv(BytesIO(b"a\nx\0y\n"), dtype=object)["a"].tolist() == ["x"])
+
+
+def nul_fault(what: str) -> SourceError:
+    """Return the error of a file that holds a NUL, which this pandas cannot read."""
+    return SourceError(
+        f"{what} holds a NUL, and pandas {pd.__version__} drops what follows it in a field: install"
+        " pandas 3.1 or later, or remove the NUL"
+    )
 
 
 @dataclass(frozen=True)
@@ -179,6 +199,9 @@ class CsvRecords:
             if self._count and not self._holds(block):
                 with private_values():
                     raise self._fault()
+            if cuts_at_nul() and b"\0" in block:
+                with private_values():
+                    raise nul_fault(self._what)
             yield block
 
     def _take_header(self, block: bytes) -> None:

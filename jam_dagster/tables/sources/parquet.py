@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from pandas.io.common import (  # type: ignore[import-not-found]  # not in its stubs
+    get_handle,
+    is_url,
+)
 
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import SourceError
@@ -144,16 +149,39 @@ class ParquetSource:
 
 
 def _read_parquet(path: str) -> pd.DataFrame:
-    def columns(names: list[str]) -> pd.DataFrame:
-        options = ARROW_GAPS | {"ignore_metadata": True}
-        return pd.read_parquet(path, engine="pyarrow", columns=names, to_pandas_kwargs=options)
+    # Not by `pandas.read_parquet`: before pandas 3 it turns integers with a gap into floats.
+    dataset = _downloaded(path) if is_url(path) else _dataset(path)
 
-    table = pd.read_parquet(path, engine="pyarrow", to_pandas_kwargs=ARROW_GAPS)
+    def columns(names: list[str]) -> pd.DataFrame:
+        stored: pd.DataFrame = dataset.read(names).to_pandas(**ARROW_GAPS, ignore_metadata=True)
+        return stored
+
+    table = dataset.read(use_pandas_metadata=True).to_pandas(**ARROW_GAPS)
     return exact_columns(without_index(table, columns))
+
+
+def _downloaded(url: str) -> pq.ParquetDataset:
+    """Return the one file behind the URL of a web server, which neither Arrow nor fsspec opens."""
+    import pyarrow.parquet as pq
+
+    with get_handle(url, "rb", is_text=False) as opened:
+        return pq.ParquetDataset(BytesIO(opened.handle.read()))
 
 
 def _dataset(path: str) -> pq.ParquetDataset:
     """Return the files of a path, as `pandas.read_parquet` finds them."""
+    import pyarrow as pa
+
+    try:
+        return _found(path)
+    except pa.ArrowInvalid as error:
+        # Later versions of Arrow leave this to the caller.
+        if "duplicate field names" not in str(error):
+            raise
+    raise SourceError("a Parquet file has two columns of the same name: rename one")
+
+
+def _found(path: str) -> pq.ParquetDataset:
     import pyarrow as pa
     import pyarrow.parquet as pq
     from pyarrow import fs

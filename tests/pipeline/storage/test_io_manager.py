@@ -24,6 +24,7 @@ from jam_dagster.tables import (
     NumericAttribute,
     PublicTables,
 )
+from jam_dagster.tables.domain.text_dtype import TEXT
 
 DOMAIN = Domain(
     (
@@ -33,7 +34,7 @@ DOMAIN = Domain(
 )
 TABLE = pd.DataFrame(
     {
-        "sex": pd.array(["F", None, "M"], dtype="str"),
+        "sex": pd.array(["F", None, "M"], dtype=TEXT),
         "age": [1.5, 11.0, 20.0],
         "rooms": pd.array([1, None, 3], dtype="Int64"),
     }

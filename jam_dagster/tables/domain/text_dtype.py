@@ -1,0 +1,40 @@
+"""The pandas dtype of texts, which is one under pandas 2 and 3.
+
+pandas 3 calls it ``str``. Under pandas 2 that name stands for objects, or for texts of a fixed
+width among which a missing value becomes the text ``None``. So the package asks for the dtype by
+its class, never by that name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TEXT: Any = pd.StringDtype(na_value=np.nan)
+"""Texts whose missing value is NaN: the default of pandas 3, and in pandas since 2.3."""
+
+
+def dtype_of(name: str) -> Any:
+    """Return the dtype that an attribute's dtype names."""
+    return TEXT if name == "str" else name
+
+
+def from_arrow(table: pa.Table) -> pd.DataFrame:
+    """Return an Arrow table that holds no index as pandas, with texts of dtype `TEXT`.
+
+    Under pandas 2 they would be objects, and a synthetic table would come back from a store with
+    other dtypes than it was stored with.
+    """
+    import pyarrow as pa
+
+    frame: pd.DataFrame = table.to_pandas()
+    for place, field in enumerate(table.schema):
+        text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+        if text and pd.api.types.is_object_dtype(frame.dtypes.iloc[place]):
+            frame.isetitem(place, frame.iloc[:, place].astype(TEXT).array)
+    return frame
