@@ -65,7 +65,10 @@ class Section(BaseModel):
             # By position too, as the dataclasses that sections were.
             super().__init__(**dict(zip(type(self).model_fields, values, strict=False)), **given)
         except ValidationError as error:
-            raise SpecificationError(self._in_words(error)) from None
+            refused = self._refusal(error)
+        else:
+            return
+        raise refused
 
     @classmethod
     def of(cls, given: object) -> Self:
@@ -94,13 +97,16 @@ class Section(BaseModel):
         return f"{cls.path}.{name}" if cls.path else name
 
     @classmethod
-    def _in_words(cls, error: ValidationError) -> str:
-        """Return what is wrong, in one sentence a key."""
+    def _refusal(cls, error: ValidationError) -> JamError:
+        """Return what is wrong, in one sentence a key; an error of the package keeps its class."""
+        causes = [one.get("ctx", {}).get("error") for one in error.errors()]
+        if len(causes) == 1 and isinstance(causes[0], JamError):
+            return causes[0]
         sentences: dict[str, str] = {}
         for one in error.errors():
             name = str(one["loc"][0]) if one["loc"] else ""
             sentences.setdefault(name, cls._sentence(name, one))
-        return " ".join(sentences.values())
+        return SpecificationError(" ".join(sentences.values()))
 
     @classmethod
     def _sentence(cls, name: str, error: Mapping[str, Any]) -> str:

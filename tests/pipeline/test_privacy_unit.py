@@ -145,7 +145,9 @@ def test_a_limit_out_of_range_is_refused(k: Any) -> None:
 
 
 def test_a_unit_without_a_column_is_refused() -> None:
-    with pytest.raises(SpecificationError, match=r"privacy\.unit: .*column"):
+    with pytest.raises(
+        SpecificationError, match=r"privacy\.unit\.column must be a text that is not empty"
+    ):
         UnitSpec("", 3)
 
 
