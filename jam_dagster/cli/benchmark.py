@@ -205,7 +205,7 @@ def _progress(
     """Show a bar with the time left on a terminal, a line a run elsewhere."""
     from jam_dagster.cli.progress import clock, progress_bar
 
-    def told(planned: Sequence[Planned]) -> int:
+    def report_plan(planned: Sequence[Planned]) -> int:
         todo = sum(one.status is None for one in planned)
         if todo < len(planned):
             console.print(f"{len(planned) - todo} of {len(planned)} runs are there already.")
@@ -220,7 +220,7 @@ def _progress(
                 soft_wrap=True,
             )
 
-        yield (lambda planned: (told(planned), None)[1]), say
+        yield (lambda planned: (report_plan(planned), None)[1]), say
         return
 
     import time
@@ -229,7 +229,7 @@ def _progress(
         task = bar.add_task("runs", total=None, chosen="", due=None)
 
         def show_plan(planned: Sequence[Planned]) -> None:
-            bar.update(task, total=told(planned))
+            bar.update(task, total=report_plan(planned))
 
         def show(one: Outcome) -> None:
             due = time.monotonic() + one.left if one.left else None

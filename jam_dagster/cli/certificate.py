@@ -149,9 +149,9 @@ def verify(
     certificate = Certificate.load(path)
     passed = all(finding.passed for finding in findings)
     if as_json:
-        told = [vars(finding) for finding in findings]
+        listed = [vars(finding) for finding in findings]
         releasable = passed and certificate.releasable
-        print_json({"passed": passed, "releasable": releasable, "findings": told})
+        print_json({"passed": passed, "releasable": releasable, "findings": listed})
     else:
         for finding in findings:
             verdict = ("pass" if finding.checked else "----") if finding.passed else "FAIL"
@@ -208,8 +208,8 @@ def withdraw(
         raise InputError("No ledger was charged for this release: nothing knows of its certificate")
     # The digest of a certificate whose domain nothing paid for stays out of the journal.
     restricted = certificate.domain.restricted
-    told = certificate.key.digest if restricted else certificate.digest
-    event = Ledger(ledger).withdraw(certificate.key, told, reason=reason)
+    digest = certificate.key.digest if restricted else certificate.digest
+    event = Ledger(ledger).withdraw(certificate.key, digest, reason=reason)
     stderr().print(
         f"The certificate {certificate.digest[:12]} of the {certificate.key} of {event.dataset} "
         f"was withdrawn on {event.at[:10]}: {event.reason}",

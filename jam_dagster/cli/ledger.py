@@ -98,10 +98,10 @@ def show(
         )
     console.print(_balances_table(balances, after))
     for balance in balances:
-        if told := _policy_told(balance.policy):
+        if text := _policy_text(balance.policy):
             lifetime = describe_rho(balance.lifetime_spent, balance.delta)
             console.print(
-                f"{balance.dataset} is granted this{told}; {lifetime} was spent over its lifetime.",
+                f"{balance.dataset} is granted this{text}; {lifetime} was spent over its lifetime.",
                 soft_wrap=True,
             )
     if still_open := [one for listed in attempts.values() for one in listed]:
@@ -206,7 +206,7 @@ def grant(
     )
     stderr().print(
         f"{dataset} is granted {describe_rho(balance.granted, balance.delta)}"
-        f"{_policy_told(policy)}; {describe_rho(balance.remaining, balance.delta)} is left."
+        f"{_policy_text(policy)}; {describe_rho(balance.remaining, balance.delta)} is left."
         f"{' Releases wait for approval.' if balance.approval else ''}",
         soft_wrap=True,
     )
@@ -252,7 +252,7 @@ def close(
     ```
 
     What it has spent stays spent. A closed release draws nothing more: what it drew can be used
-    again, and to draw anew takes another edition.
+    again, and drawing again takes another edition.
     """
     from jam_dagster.privacy import Ledger, describe_rho
 
@@ -271,13 +271,13 @@ def close(
     if len(still_open) > 1:
         raise InputError(
             f"{len(still_open)} open releases are called so, of different specifications: say "
-            f"which with --specification. {_told_open(still_open)}"
+            f"which with --specification. {_open_text(still_open)}"
         )
     if not meant:
         others = [one for one in known if not one.closed]
         raise InputError(
             f"The dataset {dataset!r} has no such release: {release!r}, partition {partition!r}, "
-            f"edition {edition!r}. {_told_open(others)}"
+            f"edition {edition!r}. {_open_text(others)}"
         )
     if not still_open:
         stderr().print(f"The {meant[-1].key} has ended before: nothing returns.", soft_wrap=True)
@@ -291,11 +291,11 @@ def close(
     )
 
 
-def _told_open(releases: list[Release]) -> str:
+def _open_text(releases: list[Release]) -> str:
     if not releases:
         return "None is open."
-    told = [f"{one.key}, specification {one.key.specification[:12]}" for one in releases]
-    return f"Open: {'; '.join(told)}."
+    listed = [f"{one.key}, specification {one.key.specification[:12]}" for one in releases]
+    return f"Open: {'; '.join(listed)}."
 
 
 @app.command()
@@ -322,8 +322,8 @@ app.command()(acknowledge)
 app.command()(rebind)
 
 
-def _policy_told(policy: Policy) -> str:
-    """Return how a budget counts, empty for what it does unless told otherwise."""
+def _policy_text(policy: Policy) -> str:
+    """Return how a budget counts, empty for the default."""
     renews = "" if policy.period == "lifetime" else f" each {policy.period}"
     if policy.partitions == "add":
         return renews
@@ -404,18 +404,18 @@ def _balances_table(balances: list[Balance], after: Mapping[str, int | None]) ->
         table.add_column(name, justify="right", no_wrap=True)
     for balance in balances:
 
-        def told(rho: float, epsilon: float | None = None, of: Balance = balance) -> str:
+        def amount(rho: float, epsilon: float | None = None, of: Balance = balance) -> str:
             return f"{of.epsilon_of(rho) if epsilon is None else epsilon:.4g}\nrho {rho:.4g}"
 
         left = after[balance.dataset]
         period = "" if balance.period == "lifetime" else f", {balance.period}"
         table.add_row(
             f"{balance.dataset}\ndelta {balance.delta:g}{period}",
-            told(balance.granted),
-            told(balance.reserved),
-            told(balance.spent),
-            told(balance.remaining, balance.remaining_epsilon),
-            "" if left is None else "too little" if left < 0 else told(rho_within(left)),
+            amount(balance.granted),
+            amount(balance.reserved),
+            amount(balance.spent),
+            amount(balance.remaining, balance.remaining_epsilon),
+            "" if left is None else "too little" if left < 0 else amount(rho_within(left)),
         )
     return table
 

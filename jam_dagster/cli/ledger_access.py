@@ -64,7 +64,7 @@ def rebind(
 
     A release reads the source that it was reserved for. After this, the next run of each release
     of the dataset, or of the partition, binds the source that it reads then. See that it is the
-    same table: other records under one reservation are an answer that nobody has paid for.
+    same table: other records under one reservation are an answer that was not paid for.
     """
     from jam_dagster.privacy import Ledger
 

@@ -77,16 +77,16 @@ def approve(
     opened = Ledger(ledger)
     if withdraw:
         opened.withdraw_approval(key, reason=reason)
-        stderr().print(f"No longer approved: {told_key(key)}.", soft_wrap=True)
+        stderr().print(f"No longer approved: {key_text(key)}.", soft_wrap=True)
         return
     event = opened.approve(key, epsilon=epsilon, reason=reason)
     stderr().print(
-        f"Approved: {told_key(key)}. It may reserve {_limit(event, opened.balance(dataset))}.",
+        f"Approved: {key_text(key)}. It may reserve {_limit(event, opened.balance(dataset))}.",
         soft_wrap=True,
     )
 
 
-def told_key(key: ReleaseKey | None) -> str:
+def key_text(key: ReleaseKey | None) -> str:
     """Return a release key in words, with all partitions and the whole digest."""
     from jam_dagster.privacy.ledger.approval import ALL_PARTITIONS
 
@@ -118,7 +118,7 @@ def approval_lines(balance: Balance, approved: tuple[Event, ...]) -> list[str]:
         by = f" by {event.by}" if event.by else ""
         reason = f": {event.reason}" if event.reason else ""
         lines.append(
-            f"Approved and not reserved yet: {told_key(event.key)}, for {_limit(event, balance)}, "
+            f"Approved and not reserved yet: {key_text(event.key)}, for {_limit(event, balance)}, "
             f"on {event.at[:10]}{by}{reason}."
         )
     return lines

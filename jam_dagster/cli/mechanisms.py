@@ -34,13 +34,13 @@ def mechanisms(
 
     # An unknown one is refused with those that there are, and so is one that cannot be loaded.
     names = [name] if name is not None and mechanism_class(name) else list(known_classes())
-    told = {one: _described(one) for one in names}
+    described = {one: _described(one) for one in names}
     for fault in unusable_mechanisms().values() if name is None else ():
         echo(f"Left out: {fault}", err=True)
     if as_json:
-        print_json(told)
+        print_json(described)
         return
-    for one, mechanism in told.items():
+    for one, mechanism in described.items():
         typer.echo(f"{one}: {mechanism['text']}")
         if "package" in mechanism:
             echo(f"  of the package {mechanism['package']}; see {mechanism['page']}")

@@ -66,7 +66,7 @@ def list_copies(
     for one in found:
         echo(_line(one))
     size = sum(one.copy.size for one in found)
-    stderr().print(f"{len(found)} files, {_told_size(size)}.", soft_wrap=True)
+    stderr().print(f"{len(found)} files, {_size_text(size)}.", soft_wrap=True)
 
 
 @app.command()
@@ -166,20 +166,20 @@ def _root(text: str) -> Path | UPath:
 
 def _line(one: Judged) -> str:
     copy = one.copy
-    whose = ""
+    release = ""
     if copy.release:
         partition = f" [{copy.partition}]" if copy.partition else ""
         edition = f", edition {copy.edition}" if copy.edition else ""
-        whose = f"{copy.release}{partition}{edition}"
+        release = f"{copy.release}{partition}{edition}"
     if one.kept_because:
         when = f"kept: {one.kept_because}"
     elif one.due is None:
         when = "may go; its release states no time"
     else:
         when = f"to go from {one.due:%Y-%m-%d %H:%M} UTC on"
-    parts = [copy.kind, whose, _told_size(copy.size), f"{copy.written:%Y-%m-%d %H:%M}", when]
+    parts = [copy.kind, release, _size_text(copy.size), f"{copy.written:%Y-%m-%d %H:%M}", when]
     return "  ".join([str(copy.path), *(part for part in parts if part)])
 
 
-def _told_size(size: int) -> str:
+def _size_text(size: int) -> str:
     return f"{size / 2**20:,.1f} MB" if size >= 2**20 else f"{size:,} bytes"

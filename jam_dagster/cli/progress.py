@@ -79,7 +79,7 @@ def progress(
     ------
     tuple of callable
         To be called with the name of each stage as it begins; with the number of all rounds before
-        the first, None where nobody knows it; and with every round as it ends.
+        the first, None where it is unknown; and with every round as it ends.
     """
     rounds: int | None = None
 
@@ -144,7 +144,7 @@ def progress_of_trials(
     ------
     tuple of callable
         To be called with the name of each stage as it begins; with the number of a trial's rounds
-        before the first, None where nobody knows it; with the number of a trial from 0 and every
+        before the first, None where it is unknown; with the number of a trial from 0 and every
         round as it ends; and with the number of a trial and the trial as it ends.
     """
     if not console.is_terminal:

@@ -282,7 +282,7 @@ class ReleaseGraph:
         """Whether event log and compute log may hold what an asset computed from private data.
 
         Everyone who may open Dagster's UI reads them, so they are held to what a release is held
-        to: what was drawn with uncharged noise, or over a domain from private data, is told by its
+        to: what was drawn with uncharged noise, or over a domain from private data, is shown by its
         outcome only. The exception is evaluation in mode ``exact``, whose numbers are asked for
         and say what they are.
         """
@@ -314,7 +314,7 @@ class ReleaseGraph:
         """Return the resource key of the store that keeps the outcomes of single draws.
 
         Those of a mechanism of another package stay in the private store when it is trusted later,
-        so that the release need not be drawn, and paid for, anew.
+        so that the release need not be drawn, and paid for, again.
         """
         own = MECHANISMS[self.spec.mechanism.name].own
         return self.store(MECHANISM_RUN) if own else PRIVATE_STORE
@@ -327,7 +327,7 @@ class ReleaseGraph:
         return [dg.AssetDep(self.key(PREVIOUS), partition_mapping=mapping)]
 
     def before(self, partition: str) -> str | None:
-        """Return the partition whose release a partition is drawn on; None: no one's."""
+        """Return the partition whose release a partition is drawn on; None: there is none."""
         if self.spec.previous is None or self.spec.partitions is None:
             return None
         return self.spec.partitions.before(partition)

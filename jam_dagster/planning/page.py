@@ -36,11 +36,11 @@ def render_plan(plan: Plan, summary: Mapping[str, str]) -> str:
     from jam_dagster.common.html_pages import environment, figures
     from jam_dagster.reports.live_charts import live_chart, page_script
 
-    told = "; ".join(
+    points = "; ".join(
         f"{figures(one.error.mean)} at epsilon {figures(one.epsilon)}" for one in plan.curve
     )
     alternative = (
-        f"Line chart: simulated mean workload error, {told}. The public half itself has "
+        f"Line chart: simulated mean workload error, {points}. The public half itself has "
         f"{figures(plan.public_error.mean)}."
     )
     return (

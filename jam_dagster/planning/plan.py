@@ -105,7 +105,7 @@ class Noise:
     ----------
     sigma
         Standard deviation in counts, a cell, where every round measures privately; None where
-        rounds differ, or nobody knows how many there will be.
+        rounds differ, or their number is unknown.
     measured
         Smallest, median and largest of the trials' private measurements; None if there were none.
     median_cell

@@ -54,7 +54,7 @@ def make_plan(
     on_stage
         Called with the name of each stage as it begins.
     on_start
-        Called with the number of a trial's rounds, None where nobody knows it.
+        Called with the number of a trial's rounds, None where it is unknown.
     on_round
         Called after every round, with the number of its trial from 0.
     on_trial
@@ -109,8 +109,8 @@ def make_plan(
     outlook = ledger_outlook(request, domain, notes)
     curve, left_out = _simulate(request, public, workload, records, on_stage, on_round, on_trial)
     if left_out:
-        told = ", ".join(f"{epsilon:g}" for epsilon in left_out)
-        notes.append(f"Too small to leave every round a budget, and not tried: epsilon {told}.")
+        listed = ", ".join(f"{epsilon:g}" for epsilon in left_out)
+        notes.append(f"Too small to leave every round a budget, and not tried: epsilon {listed}.")
     asked = next(point for point in curve if point.epsilon == spec.privacy.epsilon)
     return Plan(
         mechanism=mechanism.name,
@@ -293,7 +293,7 @@ def _noise(
     sigmas = sorted(sigma for trial in trials for sigma in trial.sigmas)
     cells = statistics.median(public.domain.size(clique) for clique in workload.cliques)
     return Noise(
-        # Without either, nobody knows what a round will have.
+        # Without either, the budget of a round is unknown.
         sigma=None
         if rounds is None or alpha is None
         else gaussian_sigma(neighbours.marginal_l2, alpha * rho / rounds),

@@ -187,18 +187,18 @@ class FrameRelease:
 
     def _repr_html_(self) -> str:
         made, errors = self._made, self.errors
-        told = ""
+        error = ""
         if errors.restricted:
-            told = "restricted: exact statistics of private data"
+            error = "restricted: exact statistics of private data"
         elif errors.synthetic is not None:
-            told = f"{errors.synthetic.mean:.4f}, with noise of deviation {errors.sigma:.4f}"
+            error = f"{errors.synthetic.mean:.4f}, with noise of deviation {errors.sigma:.4f}"
         facts = {
             "release": self._name,
             "dataset": self._dataset,
             "records": f"{made.rows:,}",
             "asked": self._asked,
             "spent": self._spent,
-            "mean workload error": told,
+            "mean workload error": error,
             "folder": "temporary, goes with this object" if self._temporary else made.output,
             "messages": " ".join(self.messages),
         }
@@ -267,7 +267,7 @@ def synthesize(
         What the ledger calls this release; None takes the dataset's name. The same release of the
         same table is free, and gives the same synthetic table.
     edition
-        A new edition is drawn, and paid, anew. A table that changed needs one.
+        A new edition is drawn, and paid, again. A table that changed needs one.
     folder
         Where the files of the release lie. None: with exact noise beside the ledger's file, in
         ``LEDGER-releases/RELEASE/EDITION``; with seeded noise in a temporary folder, which lives
@@ -293,8 +293,8 @@ def synthesize(
     evaluation_share
         The part of the budget that pays private evaluation; None means 5%.
     neighbours
-        ``"replace_one"``: a person's rows can hardly be told from another person's;
-        ``"add_remove"``: nor whether a person is in the table at all.
+        ``"replace_one"``: a reader can hardly distinguish a person's rows from another person's;
+        ``"add_remove"``: nor see whether a person is in the table.
     privacy_unit, max_rows
         The column of the private table that identifies a person, and the most rows of one person
         that are kept. None: every record is a person; 1.

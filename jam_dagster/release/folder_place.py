@@ -292,7 +292,7 @@ class FolderPlace:
             folder.path.chmod(0o700)
         if not self._belongs():
             folder.discard()
-        # Whole or not at all: a release that cannot be told from another could not go on.
+        # Whole or not at all: a release without a whole description could not go on.
         described = {**self._described, "records": None}
         write_whole(folder.release, (json.dumps(described, indent=2) + "\n").encode())
         if self._spec.exact:

@@ -108,12 +108,12 @@ def _error_metadata(graph: ReleaseGraph, measured: WorkloadErrors) -> dict[str, 
 
 def _release_report(graph: ReleaseGraph) -> dg.AssetsDefinition:
     # An exact error is none of this page's business, and not among its inputs.
-    told = ["workload_error"] if graph.spec.evaluation_mode == "private" else []
+    shown = ["workload_error"] if graph.spec.evaluation_mode == "private" else []
 
     @release_asset(
         graph,
         "release_report",
-        ins=graph.ins(*_REPORTED, *graph.public_codes, *told),
+        ins=graph.ins(*_REPORTED, *graph.public_codes, *shown),
         resources={*graph.spending_resources, graph.store(MECHANISM_RUN)},
     )
     def release_report(

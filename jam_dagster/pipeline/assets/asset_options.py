@@ -1,4 +1,4 @@
-"""What Dagster is told of each asset of a release: options, metadata and code version."""
+"""Options, metadata and code version of each asset of a release."""
 
 import hashlib
 import json

@@ -91,8 +91,8 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         outlook = BudgetOutlook.of(graph, funding)
         if outlook.low and before is None:
             log_alert(context, outlook.alert("low", outlook.text))
-        told = {**outlook.metadata, **metadata, "already_reserved": before is not None}
-        yield dg.MaterializeResult(metadata=tidy(told))
+        shown = {**outlook.metadata, **metadata, "already_reserved": before is not None}
+        yield dg.MaterializeResult(metadata=tidy(shown))
         yield _result(
             passed=not outlook.low,
             severity=dg.AssetCheckSeverity.WARN if outlook.low else dg.AssetCheckSeverity.ERROR,

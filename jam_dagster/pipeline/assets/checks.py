@@ -48,7 +48,7 @@ class _Check:
     blocking: bool
 
 
-# Where the domain is not known before the run, or must not be told, one check stands for all
+# Where the domain is not known before the run, or must not be shown, one check stands for all
 # expectations of a kind.
 _BY_KIND = {
     "columns": _Check("columns", "The columns are those of the domain, in its order.", True),
@@ -154,7 +154,7 @@ def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
                     check,
                     behind,
                     store.shown(path),
-                    told=graph.tells_data("synthetic_records"),
+                    shown=graph.tells_data("synthetic_records"),
                 )
 
     return expectations
@@ -166,13 +166,13 @@ def _result(
     behind: list[ExpectationResult],
     page: str,
     *,
-    told: bool,
+    shown: bool,
 ) -> dg.AssetCheckResult:
     """Sum up the expectations behind a check; of what may not leave tell the outcome only."""
     failed = [one for one in behind if not one.passed]
     metadata: dict[str, Any] = {"page": dg.MetadataValue.path(page)}
     description = f"{len(behind) - len(failed)} of {len(behind)} expectations met"
-    if not told:
+    if not shown:
         # Not even how many there are: that depends on the domain, which may be private.
         description = "not met" if failed else "met"
     elif not behind:

@@ -98,7 +98,7 @@ ASSETS = {
         spends=True,
     ),
     "release_report": Described(
-        "The release, told on one page that opens offline: budget, choices, comparisons, checks,"
+        "The release on one page that opens offline: budget, choices, comparisons, checks,"
         " the guarantee in words.",
         ("html",),
         "`path` says where it is; copy it, and open it in a browser.",
@@ -128,10 +128,10 @@ def described(name: str) -> Described:
 
 _SEES = {
     PrivacyLabel.PUBLIC: "anyone. It owes nothing to the private table.",
-    PrivacyLabel.PRIVATE: "nobody but the pipeline. It holds values of the people who are"
+    PrivacyLabel.PRIVATE: "the pipeline only. It holds values of the people who are"
     " protected, and lies in the private store.",
     PrivacyLabel.DP: "anyone. It is differentially private, and what it says was paid for.",
-    PrivacyLabel.RESTRICTED: "nobody outside. It lies in the private store.",
+    PrivacyLabel.RESTRICTED: "the owner of the private data only. It lies in the private store.",
 }
 
 _WITHHELD = "the private store. This UI is read by many, and tells the outcome only."
@@ -179,8 +179,8 @@ def describe_asset(name: str, spec: ReleaseSpec, label: PrivacyLabel, price: str
         )
         share = spec.previous.first_share
         text += f", {share:.0%} of it replaced by the given one." if share else "."
-    told = label is not PrivacyLabel.RESTRICTED or spec.releasable
-    where = asset.next.format(**words) if told else _WITHHELD
+    shown = label is not PrivacyLabel.RESTRICTED or spec.releasable
+    where = asset.next.format(**words) if shown else _WITHHELD
     return "\n\n".join(
         (
             text,
@@ -223,7 +223,7 @@ def _cost(name: str, spec: ReleaseSpec) -> str:
     if name not in ("privacy_budget", "private_records", MECHANISM_RUN, "workload_error"):
         return f"{_FREE}."
     if spec.privacy.noise != "exact":
-        return f"{_FREE}: seeded noise is for research, and nobody is charged for it."
+        return f"{_FREE}: seeded noise is for research, and is not charged."
     whole = f"epsilon {spec.privacy.epsilon:g} at delta {spec.privacy.delta:g}"
     whole += f" (rho {spec.budget.rho:.6g})"
     if name == "privacy_budget":

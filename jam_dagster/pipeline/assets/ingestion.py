@@ -335,7 +335,7 @@ def _tables(graph: ReleaseGraph, records: Mapping[str, pd.DataFrame]) -> dict[st
 
 def _several(graph: ReleaseGraph, public: PublicTables) -> dict[str, Any]:
     """Tell what several public tables know, and where each column comes from."""
-    told: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "dagster/row_count": sum(table.records for table in public.tables.values())
     }
     deps: dict[str, list[dg.TableColumnDep]] = {}
@@ -343,12 +343,12 @@ def _several(graph: ReleaseGraph, public: PublicTables) -> dict[str, Any]:
         known = public.tables[table].domain.names
         lacks = [one for one in public.domain.names if one not in known]
         if not public.domain.restricted:
-            told[f"{table}_lacks"] = ", ".join(lacks) or "nothing"
+            metadata[f"{table}_lacks"] = ", ".join(lacks) or "nothing"
         for one in known:
             deps.setdefault(one, []).append(dg.TableColumnDep(graph.key(name), one))
     if not public.domain.restricted:
-        told["dagster/column_lineage"] = dg.TableColumnLineage(deps)
-    return told
+        metadata["dagster/column_lineage"] = dg.TableColumnLineage(deps)
+    return metadata
 
 
 def _check_not_empty(table: pd.DataFrame, side: str) -> None:

@@ -129,10 +129,10 @@ def _run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
         "neighbours": transcript.neighbours.describe(),
         "releasable": graph.spec.releasable,
     }
-    # A number of rows that is not told has no part in what is warned of.
-    told = graph.tells_data(MECHANISM_RUN) or graph.neighbours.records_public
+    # A warning may depend on the number of rows only where that is shown.
+    shown = graph.tells_data(MECHANISM_RUN) or graph.neighbours.records_public
     warnings = configuration_warnings(
-        graph.spec.privacy.epsilon, delta, transcript.records if told else 1
+        graph.spec.privacy.epsilon, delta, transcript.records if shown else 1
     )
     if warnings:
         configured["warnings"] = dg.MetadataValue.md("\n".join(f"- {one}" for one in warnings))

@@ -43,7 +43,7 @@ _WORKING = (dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED)
 def public_table(
     graph: ReleaseGraph, context: dg.AssetExecutionContext, first: EncodedTable
 ) -> tuple[EncodedTable, dict[str, Any]]:
-    """Return the public table of this step's partition, and what to tell of it.
+    """Return the public table of this step's partition, and its metadata.
 
     Parameters
     ----------
@@ -63,19 +63,19 @@ def public_table(
     if archive is not None and archive.has_draws:
         # A partition that was drawn before the release had this setting was drawn on `first`.
         return archive.public() or first, {"public_source": "as this edition was drawn on"}
-    told: dict[str, Any] = {"public_source": graph.describe_public(partition)}
+    metadata: dict[str, Any] = {"public_source": graph.describe_public(partition)}
     if before is None or graph.spec.previous is None:
-        return first, told
+        return first, metadata
     _wait_for(graph, context, before)
     run, table = _release(graph, context, before)
-    told["previous_partition"] = before
-    told["previous_edition"] = run.release.key.edition
+    metadata["previous_partition"] = before
+    metadata["previous_edition"] = run.release.key.edition
     quotable = graph.tells_data("public_discretized")
     if quotable:
-        told["previous_run"] = run.digest
+        metadata["previous_run"] = run.digest
     _check_sampled(graph, run, table, before)
     codes = encode(table, first.domain, private=not quotable)
-    return graph.spec.previous.table(codes, first), told
+    return graph.spec.previous.table(codes, first), metadata
 
 
 def check_release_before(
@@ -220,7 +220,7 @@ def _wait_for(graph: ReleaseGraph, context: dg.AssetExecutionContext, before: st
 
     Backfills launch all their runs at once, the earlier partitions first.
     """
-    told, queued_since = "", time.monotonic()
+    waiting_for, queued_since = "", time.monotonic()
     while (run := _making(graph, context, before)) is not None:
         if run.status is not dg.DagsterRunStatus.QUEUED:
             queued_since = time.monotonic()
@@ -231,12 +231,12 @@ def _wait_for(graph: ReleaseGraph, context: dg.AssetExecutionContext, before: st
                 f" release of {before}, and run {run.run_id} that will make it is still queued:"
                 f" launch this one when that has ended. Nothing was charged."
             )
-        if told != run.run_id:
+        if waiting_for != run.run_id:
             context.log.info(
                 f"Waiting for the release of {before}, which run {run.run_id} makes. If that run"
                 f" died and Dagster does not know, mark it as canceled."
             )
-            told = run.run_id
+            waiting_for = run.run_id
         time.sleep(LOOK_AGAIN_AFTER)
 
 

@@ -74,15 +74,15 @@ class BudgetAlert:
     @property
     def metadata(self) -> dict[str, Any]:
         """The alert as Dagster's metadata, to six digits; what is None is left out."""
-        told = {name: value for name, value in asdict(self).items() if value is not None}
-        return tidy({ALERT: told.pop("kind"), **told})
+        values = {name: value for name, value in asdict(self).items() if value is not None}
+        return tidy({ALERT: values.pop("kind"), **values})
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> BudgetAlert:
         """Return the alert that an observation's metadata tells."""
-        told: dict[str, Any] = {one.name: None for one in fields(cls)}
-        told |= {name: getattr(value, "value", value) for name, value in metadata.items()}
-        return cls(kind=told.pop(ALERT), **{one: told[one] for one in told if one != "kind"})
+        values: dict[str, Any] = {one.name: None for one in fields(cls)}
+        values |= {name: getattr(value, "value", value) for name, value in metadata.items()}
+        return cls(kind=values.pop(ALERT), **{one: values[one] for one in values if one != "kind"})
 
 
 def build_budget_sensor(
@@ -171,5 +171,5 @@ def _alerts(
     since = dg.AssetRecordsFilter(asset_key=key, after_storage_id=after)
     for one in instance.fetch_observations(since, limit=_AT_ONCE, ascending=True).records:
         observed = one.asset_observation
-        told = observed is not None and ALERT in observed.metadata
-        yield one.storage_id, BudgetAlert.of(observed.metadata) if observed and told else None
+        is_alert = observed is not None and ALERT in observed.metadata
+        yield one.storage_id, BudgetAlert.of(observed.metadata) if observed and is_alert else None

@@ -192,7 +192,7 @@ class LedgerResource(dg.ResourceDefinition):
                 raise BudgetError(
                     f"Protected dataset {dataset!r} is configured with {policy}, but the ledger"
                     f" granted its budget with {balance.policy}. Configuration does not change a"
-                    f" granted budget: set it back, or grant it anew with `jam-dagster ledger"
+                    f" granted budget: set it back, or grant it again with `jam-dagster ledger"
                     f" grant --ledger {url} --dataset {dataset}` and the policy's options."
                 )
             if check_approval(configured.approval) != balance.approval:

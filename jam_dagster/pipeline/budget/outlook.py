@@ -1,4 +1,4 @@
-"""How long a dataset's budget lasts at the price of a release, and who is told when it does not."""
+"""The outlook of a dataset's budget at the price of a release, and alerts about it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jam_dagster.pipeline.graph import ReleaseGraph
     from jam_dagster.privacy import Balance
 
-# So many more should fit; who is told later than this has little time to act.
+# So many more should fit: a later alert leaves little time to act.
 ENOUGH = {"daily": 30, "weekly": 4, "monthly": 3}
 
 
@@ -122,12 +122,12 @@ class BudgetOutlook:
         price = units_down(self.graph.budget.rho)
         another = "" if self.forecast is None else ANOTHER
         after = self.balance.remaining_units_after(price, another)
-        told: dict[str, Any] = {"outlook": self.text}
+        metadata: dict[str, Any] = {"outlook": self.text}
         if self.forecast is not None:
             fit = self.balance.partitions_that_fit(price)
-            told["partitions_that_still_fit"] = "any number: disjoint" if fit is None else fit
+            metadata["partitions_that_still_fit"] = "any number: disjoint" if fit is None else fit
             refused = self.forecast.refused
-            told["budget_lasts_until"] = (
+            metadata["budget_lasts_until"] = (
                 "no end in sight"
                 if refused is None
                 else f"{refused.at.date()}"
@@ -135,8 +135,8 @@ class BudgetOutlook:
                 else refused.partition
             )
             if self.forecast.renews is not None:
-                told["budget_renews_on"] = str(self.forecast.renews)
-        return told | {
+                metadata["budget_renews_on"] = str(self.forecast.renews)
+        return metadata | {
             "dataset_remaining_epsilon": self.balance.remaining_epsilon,
             "dataset_remaining_rho": self.balance.remaining,
             "dataset_spent_rho": self.balance.spent,

@@ -39,7 +39,7 @@ class ReleaseStore(dg.UPathIOManager):
     root
         A folder or any fsspec URL.
     private
-        Whether nobody but the owner may read. On a local disk folders get mode 0700 and files
+        Whether only the owner may read. On a local disk folders get mode 0700 and files
         mode 0600, and errors are stripped of what they quote.
     configured
         The root as it is configured, where that names environment variables: messages, metadata
@@ -122,14 +122,14 @@ class ReleaseStore(dg.UPathIOManager):
             )
         return found
 
-    def keep_failure(self, release: str, whose: bytes, name: str, text: str) -> None:
+    def keep_failure(self, release: str, header: bytes, name: str, text: str) -> None:
         """Keep why an attempt to open private data failed, below a private root.
 
         Parameters
         ----------
         release
             The release.
-        whose
+        header
             What the file begins with; see `jam_dagster.privacy.private_copies.failure_of`.
         name
             Of the attempt; what is kept under it before stays.
@@ -137,7 +137,7 @@ class ReleaseStore(dg.UPathIOManager):
             What the errors withhold.
         """
         path = self.root.joinpath(_safe(release), FAILURES, f"{_safe(name)}.txt")
-        before = path.read_bytes() if path.exists() else whose
+        before = path.read_bytes() if path.exists() else header
         self.write(path, before + text.encode("utf-8", "backslashreplace"))
 
     def columns_of(self, key: dg.AssetKey, partition: str) -> object:

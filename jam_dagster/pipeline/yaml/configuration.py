@@ -243,14 +243,14 @@ def _located(schema: Mapping[str, Any], *, text: bool) -> dict[str, Any]:
     # The last one tells what is wrong.
     types = plain[0] if len(plain) == 1 else plain
     ordered = [*([{"type": types}] if plain else []), *others]
-    told: dict[str, Any] = dict(ordered.pop())
+    schema_of_value: dict[str, Any] = dict(ordered.pop())
     for one in reversed(ordered):
-        told = {"if": one, "else": told}
+        schema_of_value = {"if": one, "else": schema_of_value}
     if not text or values is not None:
         numeric = {"integer", "number"} & {*plain}
         pattern = NUMBER_OR_TEMPLATE if numeric else TEMPLATE
-        told = {"if": {"type": "string", "pattern": pattern}, "else": told}
-    return {**kept, **told}
+        schema_of_value = {"if": {"type": "string", "pattern": pattern}, "else": schema_of_value}
+    return {**kept, **schema_of_value}
 
 
 def _takes_text(hint: Any) -> bool:

@@ -247,7 +247,7 @@ def _sources_of(root: Path) -> Iterator[Path]:
 
 
 def _keep_out_of_version_control(root: Path | None) -> None:
-    """Let git ignore ledger and stores, which lie in the project unless told otherwise."""
+    """Let git ignore ledger and stores, which lie in the project by default."""
     if root is not None:
         ignored = root / templates.HOME / ".gitignore"
         ignored.parent.mkdir(exist_ok=True)

@@ -53,10 +53,10 @@ def _source(kind: str) -> Schema:
 
 
 def _source_of(kinds: Iterable[str]) -> Schema:
-    """Return the schema of a source, whose first key says of which kind it is."""
+    """Return the schema of a source; its first key names its kind."""
     kinds = list(kinds)
     schema: Schema = _mapping(kinds, kinds[:1])
-    # What has the key of a kind is measured by that kind; the rest is told the first one's.
+    # What has the key of a kind is measured by that kind; for the rest the first kind counts.
     for kind in reversed(kinds):
         schema = {"if": {"required": [kind]}, "then": _source(kind), "else": schema}
     return {"if": TEXT, "else": {"type": "object", **schema}}
@@ -105,17 +105,17 @@ _BOUNDS = {
 
 def _setting(one: Setting) -> Schema:
     """Return the schema of a mechanism's setting; what begins as a template may stand there."""
-    told: Schema = {"type": [_TYPES[one.kind], "null"] if one.optional else _TYPES[one.kind]}
+    schema: Schema = {"type": [_TYPES[one.kind], "null"] if one.optional else _TYPES[one.kind]}
     for name, keyword in _BOUNDS.items():
         if (bound := getattr(one, name)) is not None:
-            told[keyword] = bound
+            schema[keyword] = bound
     if one.choices:
-        told = {"enum": [*one.choices, *([None] if one.optional else [])]}
+        schema = {"enum": [*one.choices, *([None] if one.optional else [])]}
     if one.kind is str and not one.choices:
-        return told
+        return schema
     # YAML 1.1 reads 1e-9 as text.
     text = TEMPLATE if one.kind in (str, bool) else NUMBER_OR_TEMPLATE
-    return {"if": {"type": "string", "pattern": text}, "else": told}
+    return {"if": {"type": "string", "pattern": text}, "else": schema}
 
 
 def setting_schemas(name: str) -> dict[str, Schema]:
@@ -127,7 +127,7 @@ def setting_schemas(name: str) -> dict[str, Schema]:
 
 
 def _mechanism() -> Schema:
-    """Return the schema of a mechanism: its name, or a mapping whose name says of which it is."""
+    """Return the schema of a mechanism: its name, or a mapping of its name and settings."""
     mechanisms = synthesizing()
     names: Schema = {"enum": mechanisms}
     name = {"if": {"type": "string", "pattern": TEMPLATE}, "else": names}
