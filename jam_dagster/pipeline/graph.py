@@ -1,6 +1,5 @@
 """The assets of a release: their names, keys and labels, and where each is kept."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,8 +19,7 @@ from jam_dagster.pipeline.budget.labels import CHARGES_TAG, LABEL_TAG, RESERVES_
 from jam_dagster.pipeline.partitions import mapping_to_before, partitions_definition
 from jam_dagster.privacy import Budget, Neighbours
 from jam_dagster.release.engine import EVALUATION, MECHANISM
-from jam_dagster.release.sections import PLAIN_NAME
-from jam_dagster.release.spec import ReleaseSpec
+from jam_dagster.release.spec import ReleaseSpec, check_names
 from jam_dagster.tables import AssetSource, Source, at_partition
 
 PRIVATE_STORE = "private_io_manager"
@@ -29,8 +27,6 @@ RELEASABLE_STORE = "releasable_io_manager"
 LEDGER = "ledger"
 
 MECHANISM_SHARE, EVALUATION_SHARE = MECHANISM, EVALUATION
-
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 PREVIOUS = "previous_release"
 
@@ -377,31 +373,6 @@ class ReleaseGraph:
         if self.spec.privacy.noise != "exact":
             return frozenset()
         return frozenset({LEDGER, RELEASABLE_STORE, PRIVATE_STORE})
-
-
-def check_names(spec: ReleaseSpec) -> None:
-    """Raise unless the names of a release can be those of assets, files and partitions.
-
-    Raises
-    ------
-    SpecificationError
-        With the characters that a name may have.
-    """
-    release, dataset, edition = spec.release, spec.dataset, spec.privacy.edition
-    # What a template in YAML gives need not be a text.
-    if not isinstance(release, str) or not _NAME.fullmatch(release):
-        raise SpecificationError(
-            f"release must start with a letter and hold letters, digits and '_' only,"
-            f" got {release!r}."
-        )
-    if not isinstance(dataset, str) or not PLAIN_NAME.fullmatch(dataset):
-        raise SpecificationError(
-            f"dataset must hold letters, digits, '.', '_' and '-' only, got {dataset!r}."
-        )
-    if not PLAIN_NAME.fullmatch(str(edition)):
-        raise SpecificationError(
-            f"privacy.edition must be of letters, digits, '.', '_' and '-', got {edition!r}."
-        )
 
 
 def source_key(source: Source) -> dg.AssetKey | None:

@@ -476,6 +476,11 @@ def _source(given: Any, name: str) -> Source:
     # A table first, for one of pandas has its columns as attributes.
     if not hasattr(given, ARROW_STREAM) and isinstance(given, Source):
         return given
+    if hasattr(given, "identity") and not hasattr(given, ARROW_STREAM):
+        raise SpecificationError(
+            f"{type(given).__name__} is no whole source: derive it from"
+            " jam_dagster.tables.sources.counted.ReadWhole, which reads and encodes its table."
+        )
     return FrameSource(given, name)
 
 

@@ -276,9 +276,16 @@ class Engine:
             parts = {one.name: getattr(result, one.name) for one in fields(result)}
             made = ReleaseRun(**parts, release=identity)
             self.place.keep(made)
-        run = found or made
-        self.funding.close(MECHANISM, f"run ended: {run.transcript.ended}")
-        return run, found is not None
+        return found or made, found is not None
+
+    def close(self, *shares: str) -> None:
+        """Return the unspent part of shares, all unless some are named, to the dataset's budget.
+
+        It is done once private data are closed: a ledger that cannot be reached is no fault of
+        theirs.
+        """
+        for share in shares or self.spec.shares:
+            self.funding.close(share, f"{share} ended")
 
     def begin(self, private: MarginalSource, public: MarginalSource | None) -> None:
         """Claim the place for this release, once its data are those of earlier draws.
@@ -344,8 +351,6 @@ class Engine:
             # withhold it.
             self.progress.notify(f"The workload error stays unknown: {lost}")
             errors = WorkloadErrors.unknown(draws)
-        if mode == "private":
-            self.funding.close(EVALUATION, "evaluation ended")
         known = {one.name: getattr(errors, one.name) for one in fields(errors)}
         return ReleaseErrors(**known, run=run.digest)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common.files import OWNER_ONLY, write_whole
-from jam_dagster.errors import InputError
+from jam_dagster.errors import BudgetError, InputError
 from jam_dagster.mechanisms import Transcript, load_model
 from jam_dagster.privacy import DirectoryStore, MemoryStore, OutcomeStore, ReleaseKey
 from jam_dagster.privacy.private_copies import FAILURES, failure_of
@@ -48,8 +48,20 @@ class FolderDraws:
         return str(self.folder.draws)
 
     def key(self, charged: Collection[ReleaseKey]) -> ReleaseKey | None:
-        """Return the release, as its description says; None of research."""
-        key = self.folder.described()["key"]
+        """Return the release, as its description says; None of research.
+
+        Raises
+        ------
+        BudgetError
+            If the description cannot be read: its draws cannot be compared with the ledger.
+        """
+        try:
+            key = self.folder.described()["key"]
+        except InputError:
+            raise BudgetError(
+                f"{self.folder.release} cannot be read, so the ledger cannot be compared with the"
+                f" draws beside it: restore it, or move {self.folder.path} away."
+            ) from None
         return None if key is None else ReleaseKey(**key)
 
 
@@ -167,9 +179,11 @@ class FolderPlace:
         there = self.folder.described()
         if there["noise"] == "exact" and there["key"] != self._described["key"]:
             key = there["key"]
+            partition = f", partition {key['partition']}" if key.get("partition") else ""
             raise InputError(
                 f"The release's folder {self.folder.path} (--out) holds the charged release "
-                f"{key['release']!r}, edition {key['edition']}, of {key['dataset']!r}, made with "
+                f"{key['release']!r}, edition {key['edition']}{partition}, of {key['dataset']!r}, "
+                "made with "
                 "other parameters, another domain or under another name: name a new folder or, "
                 "where none was named, another release."
             )

@@ -207,8 +207,8 @@ class LedgerFunding:
         datasets = ledger.datasets()
         if key.dataset not in datasets and (datasets or self.grants is None):
             raise BudgetError(
-                f"The ledger {ledger.location} does not know the dataset {key.dataset!r}, only "
-                f"{', '.join(map(repr, datasets))}: name one of these, or grant it a budget with "
+                f"The ledger {ledger.location} does not know the dataset {key.dataset!r}; it knows "
+                f"{', '.join(map(repr, datasets)) or 'none'}. Name one of them, or grant it: "
                 f"`jam-dagster ledger grant --ledger {ledger.location} --dataset {key.dataset} "
                 "--epsilon EPSILON --delta DELTA`."
             )
@@ -220,8 +220,7 @@ class LedgerFunding:
             raise BudgetError(
                 f"{self.place.name} holds draws of release {key.release}, edition {key.edition}, "
                 "that this ledger never charged: it is another ledger, or an older copy of the one "
-                f"that did ({ledger.location}). Use the ledger that did, or name another place "
-                f"(--out) and {ANOTHER_EDITION}."
+                f"that did ({ledger.location}). Use the ledger that did, or {ANOTHER_EDITION}."
             )
         if release is None or not charged:
             self._check_memory()

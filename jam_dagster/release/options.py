@@ -10,7 +10,7 @@ from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.mechanisms.configuration import KEY, read_mechanism
 from jam_dagster.release.defs_file import read_attributes
-from jam_dagster.release.spec import ReleaseSpec
+from jam_dagster.release.spec import ReleaseSpec, check_names
 from jam_dagster.tables import check_partition
 
 OPTIONS = {
@@ -57,11 +57,15 @@ def release_spec(definition: Path | None = None, /, **options: Any) -> ReleaseSp
     """
     file, attributes = release_attributes(definition, **options)
     try:
-        return ReleaseSpec.from_config(attributes, Path() if file is None else file.parent)
+        spec = ReleaseSpec.from_config(attributes, Path() if file is None else file.parent)
+        if file is not None:
+            # The names of a file are those of assets too; options alone may say any.
+            check_names(spec)
     except InputError as error:
         if file is None:
             raise
         raise type(error)(f"{file}: {error}") from None
+    return spec
 
 
 def release_attributes(
@@ -96,7 +100,7 @@ def release_attributes(
         _drop(attributes, "workload", "cliques", "weights")
     if "cliques" in given:
         _drop(attributes, "workload", "degree")
-    if given.get("noise") == "exact":
+    if given.get("noise") == "exact" and "seed" not in given:
         _drop(attributes, "privacy", "seed")
     if "mechanism" in given or "settings" in given:
         attributes[KEY] = _mechanism(attributes.get(KEY), given)

@@ -105,8 +105,14 @@ class PartitionsSpec:
             begin = self._moment(name)
         except ValueError:
             return False
+        # A date has other spellings, and each would be a partition of its own to the ledger.
+        spelled = self._name(begin) == name
         weekly = self.every == "weekly"
-        return begin >= self._first and not (weekly and begin.weekday() != 0)
+        return spelled and begin >= self._first and not (weekly and begin.weekday() != 0)
+
+    def is_over(self, name: str) -> bool:
+        """Whether the time of a partition is over, in UTC; always of static ones."""
+        return self.every is None or self._next(self._moment(name)) <= datetime.now(UTC)
 
     def before(self, partition: str) -> str | None:
         """Return the partition before another one, None for the first."""

@@ -190,13 +190,6 @@ class MechanismSpec:
         """Return the mechanism that a file's ``mechanism`` asks for: a name, or a mapping."""
         if isinstance(given, cls):
             return given
-        settings_given = given.values() if isinstance(given, Mapping) else ()
-        for value in (given, *settings_given):
-            if isinstance(value, str) and "{{" in value:
-                raise SpecificationError(
-                    f"{KEY} has a template ({value}), which only Dagster fills in: give its value"
-                    " as an option."
-                )
         name, settings = read_mechanism(given)
         return cls(name, **settings)
 

@@ -1,6 +1,7 @@
 """The specification of a release, and the digest by which the ledger knows it."""
 
 # Pydantic reads these annotations as types, so they are not postponed to strings.
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from jam_dagster.privacy.ledger.key import canonical_digest, specification_of
 from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.section import Section
 from jam_dagster.release.sections import (
+    PLAIN_NAME,
     DomainSpec,
     EvaluationSpec,
     MechanismSpec,
@@ -57,6 +59,8 @@ KEYS = (
 
 DAGSTER_KEYS = ("schedule", "group", "owners", "tags")
 """The keys of a file that concern Dagster alone."""
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 UNNAMED = "not named"
 """The dataset of research that names none."""
@@ -147,10 +151,13 @@ class ReleaseSpec(Section):
         for key, reader in _READERS.items():
             if key in given:
                 with _located(key):
+                    _refuse_templates(given[key], key)
                     read[key] = reader(given[key], folder)
         public = read.get("public")
         if isinstance(public, PreviousRelease):
             read |= {"previous": public, "public": public.first}
+        for key in ("partitions", "start"):
+            _refuse_templates(given.get(key), key)
         partitions = PartitionsSpec.of(given.get("partitions"), given.get("start"))
         return cls(**read, partitions=partitions)
 
@@ -388,8 +395,32 @@ class ReleaseSpec(Section):
         return self._specified(domain.digest)
 
 
+def check_names(spec: ReleaseSpec) -> None:
+    """Raise unless the names of a release can be those of assets, files and partitions.
+
+    Raises
+    ------
+    SpecificationError
+        With the characters that a name may have.
+    """
+    release, dataset, edition = spec.release, spec.dataset, spec.privacy.edition
+    # What a template in YAML gives need not be a text.
+    if not isinstance(release, str) or not _NAME.fullmatch(release):
+        raise SpecificationError(
+            f"release must start with a letter and hold letters, digits and '_' only,"
+            f" got {release!r}."
+        )
+    if not isinstance(dataset, str) or not PLAIN_NAME.fullmatch(dataset):
+        raise SpecificationError(
+            f"dataset must hold letters, digits, '.', '_' and '-' only, got {dataset!r}."
+        )
+    if not PLAIN_NAME.fullmatch(str(edition)):
+        raise SpecificationError(
+            f"privacy.edition must be of letters, digits, '.', '_' and '-', got {edition!r}."
+        )
+
+
 def _text(value: object, name: str) -> str:
-    _refuse_template(value, name)
     if not isinstance(value, str):
         raise SpecificationError(f"{name} must be a text, got {value!r}.")
     return value
@@ -399,7 +430,7 @@ def read_source(value: Any, folder: Path) -> Source:
     """Return the private source that a file names; an object is returned as it is."""
     if not isinstance(value, str | Mapping):
         return cast(Source, value)
-    _refuse_template(value, "private")
+    _refuse_templates(value, "private")
     return source_from_config(absolute_paths(value, folder))
 
 
@@ -407,12 +438,19 @@ def read_public(value: Any, folder: Path) -> Source | PublicSources | PreviousRe
     """Return the public sources that a file names; an object is returned as it is."""
     if not isinstance(value, str | Mapping):
         return cast(Source, value)
-    _refuse_template(value, "public")
+    _refuse_templates(value, "public")
     return public_from_config(absolute_paths(value, folder))
 
 
-def _refuse_template(value: object, name: str) -> None:
-    if "{{" in str(value):
+def _refuse_templates(value: object, name: str) -> None:
+    """Raise where a text of a file is a template; Dagster has filled its own in before."""
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            _refuse_templates(one, f"{name}.{key}")
+    elif isinstance(value, list | tuple):
+        for one in value:
+            _refuse_templates(one, name)
+    elif isinstance(value, str) and "{{" in value:
         raise SpecificationError(
             f"{name} is a template ({value}), which only Dagster fills in: give its value as an"
             " option."

@@ -34,7 +34,7 @@ from jam_dagster.tables import AssetSource
 from jam_dagster.tables.codes.table import digest_of
 from jam_dagster.tables.sources.identity import place_of
 from jam_dagster.tables.sources.public import encoded_tables
-from jam_dagster.tables.sources.public_apart import check_outside, restricted_folders
+from jam_dagster.tables.sources.public_apart import check_apart, check_outside, restricted_folders
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,6 +145,10 @@ class SynthesisRequest:
         """
         spec = self.spec
         check_partition_named(spec, self.partition)
+        if spec.partitions is not None and not spec.partitions.is_over(self.partition):
+            raise InputError(
+                f"Partition {self.partition} is not over yet: release it when its time is over."
+            )
         if spec.previous is not None and self.partition != "":
             before = None if spec.partitions is None else spec.partitions.before(self.partition)
             if before is not None:
@@ -163,9 +167,12 @@ class SynthesisRequest:
                 "the table itself with --private."
             )
         check_may_leave(spec)
+        # Names of files and variables are known at the partition only.
+        at = spec.at(self.partition)
+        check_apart(at.private, at.public)
         restricted = place_of(str(self.out / "restricted"))
-        folders = [restricted, *restricted_folders(spec.public)]
-        check_outside(spec.public, folders, "a release's folder for what may not leave")
+        folders = [restricted, *restricted_folders(at.public)]
+        check_outside(at.public, folders, "a release's folder for what may not leave")
         if spec.exact and not (self.ledger and spec.dataset):
             raise SpecificationError(
                 "Exact noise makes a release, and a release is charged: give a ledger and the "
@@ -260,7 +267,13 @@ class _Whole:
         engine.check(domain)
         self._tell_rounds(domain)
         engine.reserve()
-        with engine.funding.exclusive(), engine.opened("making the release"):
+        with engine.funding.exclusive():
+            return self._drawn(engine, domain, public)
+
+    def _drawn(self, engine: Engine, domain: Domain, public: Public | None) -> Synthesis:
+        """Open the private table, and make the release of it; no other run does meanwhile."""
+        stage = self.watch.stage
+        with engine.opened("making the release"):
             with stage("encode"):
                 private = engine.encode(domain)
             with stage("mechanism"):
@@ -273,6 +286,7 @@ class _Whole:
             with stage("evaluate"):
                 errors = engine.evaluate(run, private, sample.codes, public)
                 self.folder.write_errors(errors)
+        engine.close()
         with stage("checks"), redacted("the checks"):
             checks = self._check(engine, run, sample.table)
         with stage("report"), redacted("the report"):

@@ -20,7 +20,7 @@ from jam_dagster.pipeline.assets.opening import (
 )
 from jam_dagster.pipeline.assets.previous_release import drawn_on
 from jam_dagster.pipeline.dagster_internals import PartitionKeyFilter
-from jam_dagster.pipeline.graph import ReleaseGraph
+from jam_dagster.pipeline.graph import EVALUATION_SHARE, ReleaseGraph
 from jam_dagster.pipeline.markdown import text_of
 from jam_dagster.pipeline.storage.identity import check_domains, check_ingestion, check_tables
 from jam_dagster.release.run import ReleaseErrors, ReleaseRun
@@ -74,6 +74,8 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
                 engine.begin(private, public)
             codes = encode(synthetic_records, domain, private=False)
             measured = engine.evaluate(mechanism_run, private, codes, public)
+        if charges:
+            engine.close(EVALUATION_SHARE)
         context.add_output_metadata(tidy(_error_metadata(graph, measured)))
         return measured
 

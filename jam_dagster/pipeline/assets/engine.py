@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 import dagster as dg
 
-from jam_dagster.errors import SpecificationError
+from jam_dagster.errors import SourceBindingError, SpecificationError
 from jam_dagster.pipeline.assets.source_assets import resolve_source
 from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
 from jam_dagster.pipeline.graph import (
@@ -60,12 +60,15 @@ def release_engine(
     ------
     SpecificationError
         If the launch configures the ledger or a store, or the ledger is none.
+    SourceBindingError
+        If a stored reference is to another source than the one that is configured.
     BudgetError
         If the ledger has no budget for the dataset, or another one than is configured.
     """
     partition = graph.partition_of(context)
     spec = graph.spec.at(partition)
-    if stored is not None and stored.handle:
+    by_reference = stored is not None and stored.handle
+    if by_reference:
         reads = resolve_source(graph, "private_records", context)
     if reads is not None:
         spec = spec.model_copy(update={"private": reads})
@@ -96,10 +99,16 @@ def release_engine(
         place,
         run_id,
         identity="" if reads is None else _identity(graph, partition),
-        source="" if stored is None else stored.source,
+        source="" if stored is None or by_reference else stored.source,
         signer=resource.signer(),
         notify=context.log.warning,
     )
+    if stored is not None and by_reference and funding.binding != stored.source:
+        # What is opened is what is configured now, and what is bound is what was reserved for.
+        raise SourceBindingError(
+            f"The private source of release {spec.release} is another one than private_records was"
+            f" made for: materialize private_records first. {NOTHING_DONE}"
+        )
     return Engine(spec, domain, place, funding, partition, progress)
 
 

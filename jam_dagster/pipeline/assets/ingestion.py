@@ -35,7 +35,12 @@ from jam_dagster.pipeline.assets.source_assets import resolve_source
 from jam_dagster.pipeline.budget.outlook import add_outlook_to_refusal
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.markdown import literal
-from jam_dagster.pipeline.storage.identity import IngestedTable, Ingestion, check_bound
+from jam_dagster.pipeline.storage.identity import (
+    IngestedTable,
+    Ingestion,
+    check_bound,
+    check_wanted,
+)
 from jam_dagster.release.engine import private_step
 from jam_dagster.tables import (
     Domain,
@@ -262,7 +267,12 @@ def _private_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
         check_places(context)
         stored = Ingestion.of(stored_records(graph, context, rows=False))
         check_bound(graph, stored)
+        if stored.handle:
+            # The rows are read and limited now, so the reference must be of this very release.
+            check_wanted(graph, stored, graph.partition_of(context))
         engine = release_engine(graph, context, domain, stored=stored)
+        if stored.handle:
+            engine.reserve()
         engine.funding.check_source()
 
         def read() -> MarginalSource:

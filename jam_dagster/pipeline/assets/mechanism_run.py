@@ -79,6 +79,7 @@ def _mechanism_run(graph: ReleaseGraph) -> dg.AssetsDefinition:
         engine.reserve()
         with engine.funding.exclusive(), engine.opened("running the mechanism"):
             run, made_again = engine.run(private_marginals(graph, context, engine, domain), public)
+        engine.close(MECHANISM_SHARE)
         metadata = {**_run_metadata(graph, run), "made_again": made_again}
         context.add_output_metadata(tidy(metadata))
         return run

@@ -149,9 +149,20 @@ def check_ingestion(graph: ReleaseGraph, private: EncodedTable, partition: str) 
         If they were read for another: a new edition pays for new data, not for those left over,
         and noise for k rows a person hides no more than k.
     """
-    wanted = Ingestion.wanted(graph, partition)
     found = private.ingestion if isinstance(private, IngestedTable) else Ingestion()
     check_bound(graph, found)
+    check_wanted(graph, found, partition)
+
+
+def check_wanted(graph: ReleaseGraph, found: Ingestion, partition: str) -> None:
+    """Make sure that a stored table was made for this edition, partition and limit of rows.
+
+    Raises
+    ------
+    InputError
+        As for `check_ingestion`.
+    """
+    wanted = Ingestion.wanted(graph, partition)
     if found != wanted:
         raise InputError(
             f"private_discretized of release {graph.spec.release} was read for"

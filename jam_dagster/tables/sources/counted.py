@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jam_dagster.common.redaction import redacted
+from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.codes.encode import encode
 
 if TYPE_CHECKING:
@@ -13,6 +14,20 @@ if TYPE_CHECKING:
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
     from jam_dagster.tables.domain.domain import Domain
+
+
+def check_limit(unit: PrivacyUnit | None, key: bytes | None) -> None:
+    """Raise where the rows of a person would not be limited for want of a key.
+
+    Raises
+    ------
+    SpecificationError
+        If there is a unit, and no key.
+    """
+    if unit is not None and key is None:
+        raise SpecificationError(
+            "the rows of a person are limited by a secret key: give it with the privacy unit"
+        )
 
 
 class ReadWhole:
@@ -26,6 +41,7 @@ class ReadWhole:
         self, domain: Domain, unit: PrivacyUnit | None, key: bytes | None
     ) -> MarginalSource:
         """Read, limit and encode the private table (see `Source.counted`)."""
+        check_limit(unit, key)
         with redacted("reading the private table"):
             records = self.read(private=True)
             if unit is not None and key is not None:

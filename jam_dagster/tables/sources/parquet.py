@@ -19,6 +19,7 @@ from jam_dagster.errors import SourceError
 from jam_dagster.tables.codes.parquet_counting import encode_parquet
 from jam_dagster.tables.codes.privacy_unit import LimitedParquet
 from jam_dagster.tables.sources.columns import ARROW_GAPS, exact_columns, without_index
+from jam_dagster.tables.sources.counted import check_limit
 from jam_dagster.tables.sources.identity import canonical, place_of
 from jam_dagster.tables.sources.reading import expand_variables, reading
 
@@ -127,6 +128,7 @@ class ParquetSource:
     ) -> MarginalSource:
         """Encode the table chunk by chunk, in memory or left in its file (see `Source.counted`)."""
         with redacted("reading and encoding the private table"):
+            check_limit(unit, key)
             if unit is None or key is None:
                 return encode_parquet(self, domain, private=True)
             return encode_parquet(LimitedParquet.of(self, unit, key), domain, private=True)
