@@ -396,7 +396,7 @@ def test_verification_finds_and_never_raises() -> None:
         ({"noise": "numpi"}, SpecificationError, "noise must be one of exact, numpy"),
         ({"private": PUBLIC}, SpecificationError, "The public table is the private table"),
         ({"private": [1]}, SpecificationError, "is not a table: give a DataFrame"),
-        ({"private": "people.txtx"}, SpecificationError, "by its suffix"),
+        ({"private": "people.txtx"}, SpecificationError, "does not show its format"),
         ({"private": PRIVATE.drop(columns="sex")}, DomainError, "no column 'sex'"),
         ({"private": PRIVATE.iloc[:0]}, PrivateValuesError, "number of rows"),
         ({"private": pd.DataFrame()}, InputError, "no column 'age'"),
