@@ -78,7 +78,7 @@ def test_one_public_table_that_lacks_attributes(run: Run) -> None:
         (("--public", "survey=part.csv"), "the same name"),
         (("--public", "third=missing.csv"), "Public table 'third'"),
         (("--public", "third=empty.csv"), "Public table 'third' has no rows"),
-        (("--public", "third=strange.csv"), "Public table 'third' has a column for no attribute"),
+        (("--public", "third=strange.csv"), "Public table 'third' has no column of the domain"),
     ],
 )
 def test_what_is_wrong_with_a_table_is_told(run: Run, options: tuple[str, ...], told: str) -> None:

@@ -347,5 +347,5 @@ def test_nothing_to_draw_is_said(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="nothing to draw"):
         figures(read_frame([path]))
-    with pytest.raises(InputError, match="is not there"):
+    with pytest.raises(InputError, match="is missing: make it"):
         read_frame([tmp_path / "absent.parquet"])

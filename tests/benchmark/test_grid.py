@@ -123,7 +123,7 @@ def test_settings_of_the_grid_go_to_the_mechanisms_that_have_them(tmp_path: Path
             "splits: [a]\nmechanisms: [{mechanism: aim, splits: [b]}]\nepsilons: [1]",
             "names the split 'b'",
         ),
-        ("a: [", "no YAML"),
+        ("a: [", "not YAML"),
         ("splits: []\nmechanisms: [aim]\nepsilons: [1]", "splits must name at least one"),
         (
             "splits: [a]\nmechanisms: [{mechanism: aim, splits: []}]\nepsilons: [1]",

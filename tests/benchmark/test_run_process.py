@@ -93,7 +93,7 @@ def test_a_crash_and_an_end_are_told_apart_from_a_kill(
 def test_a_process_that_never_came_to_its_run_says_nothing_of_the_run(
     started: Callable[[object], RunProcess],
 ) -> None:
-    with pytest.raises(InputError, match=r"status 1 before it came to the run.*__main__"):
+    with pytest.raises(InputError, match=r"status 1 before the run began.*__main__"):
         started(targets.end_without_a_word).row(nothing)
 
 

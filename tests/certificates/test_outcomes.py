@@ -184,7 +184,7 @@ def test_an_outcome_that_is_told_to_be_lost(made: Released) -> None:
         return replace(it, draws=(replace(first, call=call), *others))
 
     made.forge(lose)
-    assert "1 were stored, and are given as lost" in found(made)["the outcomes"].message
+    assert "1 were stored, and are listed as lost" in found(made)["the outcomes"].message
     assert "the transcript" in made.failed()
 
 

@@ -195,7 +195,7 @@ def test_what_is_no_signing_key_is_refused_and_not_quoted(tmp_path: Path) -> Non
         assert not any(line in str(refused.value) for line in text.splitlines())
     with pytest.raises(InputError, match="cannot be read"):
         Signer.load(str(tmp_path / "nowhere"))
-    with pytest.raises(InputError, match="no file"):
+    with pytest.raises(InputError, match="not a file"):
         Signer.load("/dev/null")
     Signer.new(tmp_path / "key.pem")
     with pytest.raises(InputError, match="never overwritten"):

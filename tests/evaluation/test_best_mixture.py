@@ -186,7 +186,7 @@ def test_another_question_is_paid_and_answered_anew() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "told"),
     [
-        ({"measure": "median"}, SpecificationError, "one of mean, largest cell, got 'median'"),
+        ({"measure": "median"}, SpecificationError, "must be mean or largest cell, got 'median'"),
         ({"tolerance": 0.0}, SpecificationError, "tolerance must be at least 1e-07"),
         ({"tolerance": math.nan}, SpecificationError, "tolerance"),
     ],

@@ -117,7 +117,7 @@ def test_a_transcript_of_other_settings_is_refused(domain, private, public, work
     settings = dict(made.transcript.parameters)
     del settings["width"]
     object.__setattr__(made.transcript, "parameters", settings)
-    with pytest.raises(InputError, match="with which width"):
+    with pytest.raises(InputError, match="record the width"):
         refit(made.transcript, domain)
 
 

@@ -129,7 +129,7 @@ def test_the_transcript_is_enough_to_fit_the_model_again(domain, private, worklo
 def test_a_transcript_of_another_version_says_what_helps(domain, private, workload, setting):
     transcript = run(private, workload, [BC, 0], 0.9)[0].transcript
     told = {name: value for name, value in transcript.parameters.items() if name != setting}
-    with pytest.raises(InputError, match=f"with which {setting} .* Load the model that was stored"):
+    with pytest.raises(InputError, match=f"record the {setting} .* Load the model that was stored"):
         refit(replace(transcript, parameters=told), domain)
 
 

@@ -114,7 +114,7 @@ def test_a_domain_is_identified_from_all_of_them(bench: Bench, several: PublicSo
 def test_a_table_of_nothing_that_is_wanted(bench: Bench, several: PublicSources) -> None:
     pd.DataFrame({"colour": ["red"]}).to_csv(bench.home / "survey.csv", index=False)
     result = bench.run(public=several, **TINY)
-    assert "Public table 'survey' has a column for no attribute" in failure(result)
+    assert "Public table 'survey' has no column of the domain" in failure(result)
     assert bench.kinds() == [] or "charged" not in bench.kinds()
 
 

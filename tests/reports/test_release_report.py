@@ -245,7 +245,7 @@ def test_a_lost_measurement_is_told_as_lost(tiny: SmallRelease) -> None:
     assert "Measuring marginals" not in words
     assert "Rounds 1 0 measured privately, 0 public, 1 lost" in words
     assert "private (lost) 25 0.001 0.00444 \N{EN DASH} \N{EN DASH} 0.01" in words
-    assert "0 rounds measured privately, 0 took public data, 1 lost what" in render(
+    assert "0 rounds measured privately, 0 took public data, 1 lost a paid draw" in render(
         tiny, transcript=transcript
     )
     alone = replace(transcript, mechanism="independent")
@@ -328,7 +328,7 @@ def test_what_comes_from_other_releases_is_not_under_this_one_s_guarantee(
 def test_a_public_table_that_was_released_before_is_called_so(tiny: SmallRelease) -> None:
     facts = replace(FACTS, public_source="synthetic table of January", public_released=True)
     words = Page(render(tiny, facts=facts)).words()
-    assert "and to what had been released before." in words
+    assert "and to an earlier release." in words
     assert "this one used the last of them" in words
     assert "is a release of the same dataset: synthetic table of January." in words
     assert "this page included" not in words

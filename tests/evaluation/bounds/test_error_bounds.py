@@ -209,7 +209,7 @@ def test_what_is_not_the_run_s_is_refused(domain, private, public, workload):
     draws = Draws(SeededNoise(1), UnledgeredAccount(50.0))
     other = JamPgm(rounds=2).run(private, public, workload, draws).transcript
     assert known_bounds(other, domain, workload, released=private) is None
-    with pytest.raises(SpecificationError, match="known for aim"):
+    with pytest.raises(SpecificationError, match="as those of aim"):
         error_bounds(other, domain, workload)
 
 

@@ -199,8 +199,8 @@ INTEGER = NumericAttribute("n", (0, 10), integer=True)
         (INTEGER, ["1", "nan"], OutsideDomainError, "missing-value marker"),
         (INTEGER, [1j], DomainError, "complex128"),
         (INTEGER, [datetime.datetime(2024, 1, 31)], DomainError, "a date into a year"),
-        (INTEGER, [datetime.date(2024, 1, 31)], OutsideDomainError, "something else"),
-        (INTEGER, [[1, 2]], OutsideDomainError, "something else"),
+        (INTEGER, [datetime.date(2024, 1, 31)], OutsideDomainError, "holds other values"),
+        (INTEGER, [[1, 2]], OutsideDomainError, "holds other values"),
     ],
 )
 def test_values_that_are_refused(attribute, values, error, message):

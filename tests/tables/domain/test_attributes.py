@@ -67,7 +67,7 @@ def test_dtype_is_inferred_from_values(values, nullable, dtype):
         ({"values": (2**70,)}, "changes"),
         ({"values": (0.1,), "dtype": "float32"}, "changes"),
         ({"values": ("\ud800",)}, "text"),
-        ({"values": ("a",), "name": ""}, "not empty"),
+        ({"values": ("a",), "name": ""}, "non-empty"),
     ],
 )
 def test_categorical_declarations_that_are_refused(arguments, message):

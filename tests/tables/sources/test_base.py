@@ -304,7 +304,7 @@ SPLIT = {"split": "a.csv", "by": "a", "value": 1, "public_share": 0.5, "public_r
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ("people.xlsx", "by its suffix"),
+        ("people.xlsx", "does not show its format"),
         (3, "a path or a mapping"),
         ({}, "needs one of the keys csv, parquet, sql, demo, split, asset, but it has none"),
         ({"csv": "a.csv", "parquet": "b"}, "needs one of the keys"),

@@ -104,7 +104,7 @@ def test_a_table_that_lacks_attributes_can_be_given_by_name_where_that_helps() -
 
 def test_what_does_not_fit_names_the_table() -> None:
     domain = draft_public({"census": CENSUS})
-    with pytest.raises(DomainError, match=r"Public table 'survey'.*no attribute"):
+    with pytest.raises(DomainError, match=r"Public table 'survey'.*no column of the domain"):
         encode_public({"census": CENSUS, "survey": SURVEY[["job"]]}, domain)
     strange = pd.DataFrame({"age": ["old"]})
     with pytest.raises((DomainError, OutsideDomainError), match="Public table 'survey'"):
