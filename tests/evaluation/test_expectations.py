@@ -234,7 +234,7 @@ def test_names_that_need_care_reach_great_expectations() -> None:
         return {result.name for result in checks.results if not result.passed}
 
     assert run(table) == set()
-    table[names[0]] = "x"
+    table[names[0]] = pd.array(["x"] * 100, dtype=TEXT)
     assert run(table) == {"it_s_odd__marginal"}
 
 

@@ -78,7 +78,7 @@ class FrameSource(ReadWhole):
     def _converted(self) -> pd.DataFrame:
         import pyarrow as pa
 
-        return _pandas_frame(pa.table(self.table))
+        return _pandas_frame(_signed(pa.table(self.table)))
 
     def _check_unique(self) -> None:
         names = _names(self.table)
@@ -111,6 +111,18 @@ def _names(table: Any) -> list[str]:
         index = (name for name in table.index.names if name is not None)
         return [str(name) for name in (*table.columns, *index)]
     return list(getattr(table, "column_names", ()))
+
+
+def _signed(table: pa.Table) -> pa.Table:
+    """Return a table with signed codes of categories: Arrow before 23 converts no others."""
+    import pyarrow as pa
+
+    for place, one in enumerate(table.schema):
+        kind = one.type
+        if pa.types.is_dictionary(kind) and pa.types.is_unsigned_integer(kind.index_type):
+            kind = pa.dictionary(pa.int64(), kind.value_type, kind.ordered)
+            table = table.set_column(place, one.with_type(kind), table.column(place).cast(kind))
+    return table
 
 
 def _pandas_frame(table: pa.Table) -> pd.DataFrame:
