@@ -23,9 +23,9 @@ from jam_dagster.pipeline import (
     PrivacySpec,
     WorkloadSpec,
 )
-from jam_dagster.pipeline.component import domain_from_config
 from jam_dagster.privacy import Budget, Ledger, SeededNoise
 from jam_dagster.release import SynthesisRequest, synthesize
+from jam_dagster.release.sections import DomainSpec
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, encode, source_from_config
 from tests.battery import hostile
 from tests.battery.hostile import NUMBER, TEXT, anything, garbled, spoiled
@@ -81,7 +81,9 @@ def test_domain_files(number: int, tmp_path: Path) -> None:
     def attempt(rng: np.random.Generator, index: int) -> Any:
         path = tmp_path / ("domain.json" if index % 7 == 0 else "domain.yaml")
         path.write_bytes(garbled(text, rng))
-        load = Domain.load if index % 2 else lambda path: domain_from_config(str(path), tmp_path)
+        load = (
+            Domain.load if index % 2 else lambda path: DomainSpec.from_config(str(path), tmp_path)
+        )
         return attempted(lambda: load(path), path.read_bytes())
 
     outcomes(number, attempt)

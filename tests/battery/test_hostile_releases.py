@@ -17,7 +17,7 @@ from dagster.components.resolved.errors import ResolutionException
 import jam_dagster
 from jam_dagster.errors import JamError
 from jam_dagster.pipeline import SyntheticRelease, build_synthetic_release
-from jam_dagster.pipeline.component import domain_from_config
+from jam_dagster.release.sections import DomainSpec
 from jam_dagster.tables import source_from_config
 from tests.battery.hostile import DOMAIN, garbled, spoiled
 
@@ -48,7 +48,7 @@ def built(release: SyntheticRelease) -> dg.Definitions:
         dataset=release.dataset,
         private=source_from_config(release.private),
         public=source_from_config(release.public),
-        domain=domain_from_config(release.domain, Path()),
+        domain=DomainSpec.from_config(release.domain, Path()),
         privacy=release.privacy,
         mechanism=release.mechanism,
         workload=release.workload,

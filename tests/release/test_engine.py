@@ -181,7 +181,7 @@ def _never(*_: Any, **__: Any) -> None:
 def test_an_unknown_dataset_is_a_budget_error(ledger: Ledger) -> None:
     spec = specification(noise="exact", dataset="others", epsilon=0.5)
 
-    with pytest.raises(BudgetError, match="does not know the dataset 'others', only 'people'"):
+    with pytest.raises(BudgetError, match="does not know the dataset 'others'; it knows 'people'"):
         charged(spec, ledger, RememberingPlace()).check(DOMAIN)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from jam_dagster.planning import PlanRequest
 from jam_dagster.release import (
     EvaluationSpec,
     MechanismSpec,
+    PartitionsSpec,
     PrivacySpec,
     ReleaseSpec,
     SynthesisRequest,
@@ -247,8 +249,8 @@ def test_an_asset_for_which_a_table_stands_is_not_looked_at(tmp_path: Path) -> N
         ({"mechanism": "jam"}, "mechanism must be one of jam_pgm"),
         ({"mechanism": {"name": "jam"}}, "mechanism.name must be one of jam_pgm"),
         ({"mechanism": {"name": "aim", "round": 2}}, "mechanism.round is no setting of aim"),
-        ({"mechanism": "{{ env.HOW }}"}, "mechanism has a template"),
-        ({"mechanism": {"alpha": "{{ env.ALPHA }}"}}, "mechanism has a template ({{ env.ALPHA }})"),
+        ({"mechanism": "{{ env.HOW }}"}, "mechanism is a template"),
+        ({"mechanism": {"alpha": "{{ env.ALPHA }}"}}, "mechanism.alpha is a template"),
         ({"public": {"asset": "warehouse/survey"}}, "a table that stands for it with --public"),
         ({"public": {"asset": ""}}, "--public"),
         ({"domain": {"identify": "public", "bins": 1}}, "domain.bins"),
@@ -288,3 +290,69 @@ def test_a_plan_takes_the_first_table_where_releases_follow_each_other(tmp_path:
     planned = PlanRequest.of(written(tmp_path, public=given))
 
     assert planned.spec.public == CsvSource(str(tmp_path / "pub.csv"))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        ({"privacy": {"epsilon": 1, "edition": "{{ env.E }}"}}, "privacy.edition is a template"),
+        (
+            {"privacy": {"epsilon": 1, "unit": {"column": "{{ env.C }}"}}},
+            "privacy.unit.column is a template",
+        ),
+        ({"domain": "{{ project_root }}/domain.yaml"}, "domain is a template"),
+        ({"privacy": "{{ privacy }}"}, "privacy is a template"),
+        ({"trusted_mechanisms": ["{{ env.P }}"]}, "trusted_mechanisms is a template"),
+        ({"partitions": "{{ env.P }}"}, "partitions is a template"),
+        ({"release": "r r/../x"}, "release must start with a letter"),
+        ({"privacy": {"epsilon": 1, "edition": "a b"}}, "privacy.edition must be of letters"),
+    ],
+)
+def test_a_file_for_the_command_line_says_what_dagster_would_read(
+    tmp_path: Path, attributes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        SynthesisRequest.of(written(tmp_path, private="people.csv", **attributes), out=tmp_path)
+
+    assert words in str(refused.value)
+
+
+def monthly(folder: Path) -> SynthesisRequest:
+    path = written(
+        folder,
+        private="priv_{partition}.csv",
+        public="pub_{partition}.csv",
+        partitions="monthly",
+        start="2026-01",
+    )
+    return SynthesisRequest.of(path, out=folder / "out", ledger="l.db", partition="2026-01")
+
+
+def test_a_partition_s_public_table_is_not_its_private_one(tmp_path: Path) -> None:
+    (tmp_path / "priv_2026-01.csv").write_text("a")
+    (tmp_path / "pub_2026-01.csv").symlink_to(tmp_path / "priv_2026-01.csv")
+
+    with pytest.raises(InputError, match="The public table is the private table"):
+        monthly(tmp_path).validate()
+
+
+@pytest.mark.parametrize(
+    ("partition", "words"),
+    [("", "name one with --partition"), ("2025-12", "no partition"), ("9999-01", "not over yet")],
+)
+def test_a_partition_is_one_that_is_over(tmp_path: Path, partition: str, words: str) -> None:
+    request = replace(monthly(tmp_path), partition=partition)
+
+    with pytest.raises(InputError, match=words):
+        request.validate()
+
+
+@pytest.mark.parametrize("name", ["20260101", "2026-W01-4", "2026W014", "2026-1-1", "2026-01-01 "])
+def test_a_day_has_one_spelling(name: str) -> None:
+    assert PartitionsSpec.of("daily", "2026-01-01").holds("2026-01-01")
+    assert not PartitionsSpec.of("daily", "2026-01-01").holds(name)
+
+
+def test_a_seed_with_exact_noise_is_refused_though_both_are_options(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"privacy\.seed goes with privacy\.noise numpy only"):
+        release_spec(written(tmp_path, private="p.csv"), noise="exact", seed=3)

@@ -80,6 +80,43 @@ def test_a_parquet_file_beyond_memory_is_counted_in_its_place(
     assert len(synthetic) == len(pd.read_parquet(path))
 
 
+HANDLE = ["public_records", "domain", "privacy_budget", "private_records"]
+
+
+def test_a_reference_opens_no_other_table_than_it_is_of(bench: Bench) -> None:
+    """The definitions may name another table, and its rows are not those that were reserved for."""
+    assert bench.run(HANDLE, evaluation=OFF).success
+    other = bench.home / "other.csv"
+    pd.read_csv(bench.private).assign(sex="F").to_csv(other, index=False)
+
+    refused = failure(
+        bench.run(["private_discretized"], private=source_from_config(str(other)), evaluation=OFF)
+    )
+
+    assert "is another one than private_records was made for" in refused
+    assert not (bench.closed / "people" / "private_discretized.codes.parquet").exists()
+
+
+def test_a_reference_of_another_edition_is_refused(bench: Bench) -> None:
+    assert bench.run(HANDLE, evaluation=OFF).success
+    later = PrivacySpec(epsilon=2.0, edition="2")
+
+    refused = failure(bench.run(["private_discretized"], privacy=later, evaluation=OFF))
+
+    assert "was read for edition 1, not for edition 2" in refused
+
+
+def test_the_step_that_opens_the_table_reserves_before(bench: Bench) -> None:
+    """Another budget is another release, whose reservation is not that of the reference."""
+    assert bench.run(HANDLE, evaluation=OFF).success
+    dearer = PrivacySpec(epsilon=9.0)
+
+    refused = failure(bench.run(["private_discretized"], privacy=dearer, evaluation=OFF))
+
+    assert "BudgetExceededError" in refused
+    assert not (bench.closed / "people" / "private_discretized.codes.parquet").exists()
+
+
 def test_the_way_to_the_codes_changes_no_table(bench: Bench) -> None:
     def table(keep: bool) -> pd.DataFrame:
         privacy = PrivacySpec(epsilon=2.0, noise="numpy", seed=3, keep_records=keep)
