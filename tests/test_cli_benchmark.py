@@ -92,7 +92,7 @@ def stored(one: Planned, status: str = "done") -> Row:
         (("run", "smoke", "--mechanism", "magic"), "no mechanism 'magic'"),
         (("run", "smoke", "--jobs", "0"), "jobs must be at least 1"),
         (("run", "smoke", "--split", "nowhere", "--data", "."), "holds no split 'nowhere'"),
-        (("figures", "absent.parquet"), "absent.parquet is not there"),
+        (("figures", "absent.parquet"), "absent.parquet is missing"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_status_2(

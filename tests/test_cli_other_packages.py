@@ -71,7 +71,7 @@ def test_a_release_by_a_trusted_package_names_it(run: Run, installed: None) -> N
 
     checked = run("certificate", "verify", "out", "--ledger", "ledger.db")
     assert checked.exit_code == 0, checked.stdout
-    assert "the mechanism's package: as it says" in checked.stdout
+    assert "the mechanism's package: as stated" in checked.stdout
     # Who claims the package's mechanism for this one contradicts what is installed.
     certificate = Certificate.load(Path("out"))
     assert Certificate.from_dict(said).to_dict() == said
@@ -103,9 +103,7 @@ def test_a_certificate_is_not_verified_where_the_package_is_missing(
 
     with known(install(tmp_path / "else", package="other", source=HALVES)):
         found = run("certificate", "verify", "out", "--ledger", "ledger.db")
-    assert "comes from the package tiny-mechanisms by the certificate, and from other here" in (
-        found.stdout
-    )
+    assert "from the package tiny-mechanisms, but here it is from other" in found.stdout
 
 
 def test_a_certificate_of_this_package_says_nothing_of_packages(run: Run) -> None:

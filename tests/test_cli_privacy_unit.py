@@ -103,12 +103,12 @@ def test_the_share_that_measures_the_rows_can_be_set(run: Run) -> None:
     [
         (("--max-rows", "3"), "--privacy-unit COLUMN"),
         (("--privacy-unit", "who", "--max-rows", "0"), "max_rows must be a whole number of 1"),
-        (("--privacy-unit", ""), "name of the column that identifies a person"),
+        (("--privacy-unit", ""), "privacy.unit.column must be a text that is not empty"),
         (("--privacy-unit", "person"), "no column 'person'"),
-        (("--privacy-unit", "sex"), "the column 'sex', which identifies a person"),
+        (("--privacy-unit", "sex"), "column 'sex' identifies a person"),
         (("--privacy-unit", "who", "--max-rows", "1000000"), "lower max_rows, or raise epsilon"),
         (("--records-share", "0.1"), "which is public where one record is replaced: drop it"),
-        ((*UNIT, "--records-share", "1"), "records_share must lie between 0 and 1"),
+        ((*UNIT, "--records-share", "1"), "records_share must be a number that lies between 0 and 1"),
         (("--privacy-unit", "gaps"), "this message is always the same"),
     ],
 )

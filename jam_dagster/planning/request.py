@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from jam_dagster.errors import InputError, PrivateStepError, SpecificationError
 from jam_dagster.release.options import release_attributes
 from jam_dagster.release.partitions import PartitionsSpec
+from jam_dagster.release.sections import PrivacySpec
 from jam_dagster.release.spec import ReleaseSpec, read_public, read_source
 from jam_dagster.tables import (
     AssetSource,
@@ -178,14 +179,17 @@ class PlanRequest:
 def _planned(attributes: Mapping[str, Any], folder: Path, partition: str) -> ReleaseSpec:
     """Return the specification of one partition's release, whose private table is not opened."""
     given = dict(attributes)
-    for name in ("public", "epsilon"):
-        there = given if name == "public" else given.get("privacy", {})
-        # A file without epsilon may have misspelled it, which its section says.
-        if isinstance(there, Mapping) and not set(there) - {"delta"} and there.get(name) is None:
-            raise SpecificationError(
-                f"A plan needs the release's {name}: give --{name}, or name a defs.yaml that says "
-                "it."
-            )
+    privacy = given.get("privacy", {})
+    # A misspelled key is for its section to name.
+    plain = isinstance(privacy, Mapping) and set(privacy) <= set(PrivacySpec.model_fields)
+    without_epsilon = plain and privacy.get("epsilon") is None
+    missing = ["public"] if given.get("public") is None else []
+    missing += ["epsilon"] if without_epsilon else []
+    if missing:
+        raise SpecificationError(
+            f"A plan needs the release's {' and '.join(missing)}: give"
+            f" {' and '.join(f'--{name}' for name in missing)}, or name a defs.yaml."
+        )
     given.setdefault("release", "plan")
     private = _private(given.pop("private", None), folder)
     partitions = PartitionsSpec.of(given.pop("partitions", None), given.pop("start", None))

@@ -9,7 +9,15 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
+from pydantic.errors import PydanticInvalidForJsonSchema
 
 from jam_dagster.errors import JamError, SpecificationError
 
@@ -130,7 +138,15 @@ class Section(BaseModel):
     @classmethod
     def _allowed(cls, name: str) -> str:
         """Return what a key may be, in words, from its JSON schema."""
-        schema = cls.model_json_schema()["properties"][name]
+        field = cls.model_fields[name]
+        nested = field.annotation
+        if isinstance(nested, type) and issubclass(nested, Section):
+            return f"a mapping of {', '.join(nested.model_fields)}"
+        try:
+            schema = TypeAdapter(field.rebuild_annotation()).json_schema()
+        except PydanticInvalidForJsonSchema:
+            # A source or a domain has no schema of its own.
+            return "of another kind"
         forms = schema.get("anyOf", [schema])
         plain = next((one for one in forms if one.get("type") not in (None, "null")), schema)
         plain = next((one for one in forms if "enum" in one), plain)

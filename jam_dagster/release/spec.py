@@ -427,17 +427,17 @@ def _text(value: object, name: str) -> str:
 
 
 def read_source(value: Any, folder: Path) -> Source:
-    """Return the private source that a file names; an object is returned as it is."""
-    if not isinstance(value, str | Mapping):
-        return cast(Source, value)
+    """Return the private source that a file names; a source is returned as it is."""
+    if isinstance(value, Source):
+        return value
     _refuse_templates(value, "private")
     return source_from_config(absolute_paths(value, folder))
 
 
 def read_public(value: Any, folder: Path) -> Source | PublicSources | PreviousRelease:
-    """Return the public sources that a file names; an object is returned as it is."""
-    if not isinstance(value, str | Mapping):
-        return cast(Source, value)
+    """Return the public sources that a file names; sources are returned as they are."""
+    if isinstance(value, Source | PublicSources | PreviousRelease):
+        return value
     _refuse_templates(value, "public")
     return public_from_config(absolute_paths(value, folder))
 
