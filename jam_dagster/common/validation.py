@@ -17,8 +17,10 @@ def check_keys(what: str, entry: Mapping[Any, Any], allowed: Iterable[str]) -> N
     allowed = tuple(allowed)
     for key in entry:
         if key not in allowed:
+            # A value that slipped into its key may be a URL with a password.
+            shown = "that holds a URL" if "://" in str(key) else repr(key)
             raise SpecificationError(
-                f"{what} has the unknown key {key!r}: allowed are {', '.join(allowed)}"
+                f"{what} has the unknown key {shown}: allowed are {', '.join(allowed)}"
             )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -221,7 +220,7 @@ def test_an_epsilon_too_small_to_try_is_told() -> None:
 def test_there_is_no_private_table_to_open() -> None:
     with pytest.raises(PrivateStepError):
         NeverOpened().read(private=True)
-    assert request().release.private == NeverOpened()
+    assert request().spec.private == NeverOpened()
 
 
 @pytest.mark.parametrize(
@@ -246,9 +245,9 @@ def test_a_public_table_without_rows_is_refused(tmp_path: Any) -> None:
     (tmp_path / "none.csv").write_text("a,b\n")
     from jam_dagster.tables import CsvSource
 
-    empty = request(public=CsvSource(str(tmp_path / "none.csv")))
+    empty = request(public=CsvSource(str(tmp_path / "none.csv")), domain=None)
     with pytest.raises(InputError, match="no rows"):
-        make_plan(replace(empty, domain=None))
+        make_plan(empty)
 
 
 def test_one_seed_has_no_standard_error() -> None:
