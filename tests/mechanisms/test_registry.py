@@ -79,8 +79,8 @@ def test_a_name_that_is_taken_is_refused_with_both_packages(tmp_path: Path) -> N
         with pytest.raises(SpecificationError) as refused:
             make_mechanism("aim")
         assert "jam-dagster (jam_dagster.mechanisms.aim:Aim)" in str(refused.value)
-        assert "the package tiny-mechanisms (tiny_taken:Halves)" in str(refused.value)
-        assert "uninstall tiny-mechanisms" in str(refused.value)
+        assert "tiny-mechanisms (tiny_taken:Halves)" in str(refused.value)
+        assert "Uninstall tiny-mechanisms" in str(refused.value)
         # The others are as they were.
         assert make_mechanism("mst").name == "mst"
         listed = run_cli("mechanisms")
