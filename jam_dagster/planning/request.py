@@ -113,7 +113,7 @@ class PlanRequest:
         InputError
             If something is missing or out of range; the message names it.
         """
-        file, attributes = release_attributes(definition, **options)
+        file, attributes = release_attributes(definition, unread=("private",), **options)
         folder = Path() if file is None else file.parent
         try:
             spec = _planned(attributes, folder, partition)

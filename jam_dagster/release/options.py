@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.mechanisms import MECHANISMS
-from jam_dagster.mechanisms.configuration import KEY, read_mechanism
+from jam_dagster.mechanisms.configuration import DEFAULT_MECHANISM, KEY, read_mechanism
 from jam_dagster.release.defs_file import read_attributes
 from jam_dagster.release.spec import ReleaseSpec, check_names
 from jam_dagster.tables import check_partition
@@ -69,7 +69,7 @@ def release_spec(definition: Path | None = None, /, **options: Any) -> ReleaseSp
 
 
 def release_attributes(
-    definition: Path | None = None, /, **options: Any
+    definition: Path | None = None, /, *, unread: Collection[str] = (), **options: Any
 ) -> tuple[Path | None, dict[str, Any]]:
     """Return the attributes of a release as its file would have them, options put in.
 
@@ -77,6 +77,13 @@ def release_attributes(
     ----------
     definition, **options
         As for `release_spec`.
+    unread
+        Keys of the file that nothing is read from; they may hold templates.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or holds a template, or an option changes nothing.
 
     Returns
     -------
@@ -87,6 +94,8 @@ def release_attributes(
     """
     file, attributes = (None, {}) if definition is None else read_attributes(definition)
     given = {name: value for name, value in options.items() if value is not None}
+    if file is not None:
+        _check_filled_in(file, attributes, given, unread)
     _check_hanging(attributes, given)
     if definition is None:
         attributes = {"domain": {"identify": "public"}}
@@ -128,12 +137,49 @@ def check_partition_named(spec: ReleaseSpec, partition: str) -> None:
         )
 
 
+def _check_filled_in(
+    file: Path,
+    attributes: Mapping[str, Any],
+    given: Mapping[str, Any],
+    unread: Collection[str],
+) -> None:
+    """Raise where a text of the file is a template; what options replace does not matter."""
+    replaced = {*unread, *(OPTIONS[name] for name in given if name in OPTIONS)}
+    replaced |= {f"{KEY}.{setting}" for setting in given.get("settings", {})}
+    if "mechanism" in given:
+        replaced.add(f"{KEY}.name" if _keeps_settings(attributes.get(KEY), given) else KEY)
+    for name, text in _templates(attributes):
+        if not any(name == key or name.startswith(f"{key}.") for key in replaced):
+            raise SpecificationError(
+                f"{file}: {name} is a template ({text}), which only Dagster fills in: give its"
+                " value as an option."
+            )
+
+
+def _templates(value: object, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each key that holds a template, with its text."""
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _templates(one, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _templates(one, name)
+    elif isinstance(value, str) and "{{" in value:
+        yield name, value
+
+
+def _keeps_settings(configured: object, given: Mapping[str, Any]) -> bool:
+    """Return whether the file's mechanism is the one that is wanted."""
+    name = configured.get("name") if isinstance(configured, Mapping) else configured
+    return "mechanism" not in given or given["mechanism"] == (name or DEFAULT_MECHANISM)
+
+
 def _mechanism(configured: object, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the mechanism with the given settings; another mechanism has settings of its own."""
+    if not _keeps_settings(configured, given):
+        configured = {"name": given["mechanism"]}
     name, settings = read_mechanism(configured)
-    wanted = given.get("mechanism", name)
-    kept = settings if wanted == name else {}
-    return {**kept, **given.get("settings", {}), "name": wanted}
+    return {**settings, **given.get("settings", {}), "name": name}
 
 
 def _put(attributes: dict[str, Any], keys: list[str], value: Any) -> None:

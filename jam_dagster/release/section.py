@@ -128,11 +128,6 @@ class Section(BaseModel):
         if error["type"] == "missing":
             return f"{cls.path or 'The release'} needs the key {name!r}."
         value = error["input"]
-        if isinstance(value, str) and "{{" in value:
-            return (
-                f"{cls.where(name)} is a template ({value}), which only Dagster fills in: give its"
-                " value as an option."
-            )
         return f"{cls.where(name)} must be {cls._allowed(name)}, got {value!r}."
 
     @classmethod

@@ -151,13 +151,10 @@ class ReleaseSpec(Section):
         for key, reader in _READERS.items():
             if key in given:
                 with _located(key):
-                    _refuse_templates(given[key], key)
                     read[key] = reader(given[key], folder)
         public = read.get("public")
         if isinstance(public, PreviousRelease):
             read |= {"previous": public, "public": public.first}
-        for key in ("partitions", "start"):
-            _refuse_templates(given.get(key), key)
         partitions = PartitionsSpec.of(given.get("partitions"), given.get("start"))
         return cls(**read, partitions=partitions)
 
@@ -430,7 +427,6 @@ def read_source(value: Any, folder: Path) -> Source:
     """Return the private source that a file names; a source is returned as it is."""
     if isinstance(value, Source):
         return value
-    _refuse_templates(value, "private")
     return source_from_config(absolute_paths(value, folder))
 
 
@@ -438,23 +434,7 @@ def read_public(value: Any, folder: Path) -> Source | PublicSources | PreviousRe
     """Return the public sources that a file names; sources are returned as they are."""
     if isinstance(value, Source | PublicSources | PreviousRelease):
         return value
-    _refuse_templates(value, "public")
     return public_from_config(absolute_paths(value, folder))
-
-
-def _refuse_templates(value: object, name: str) -> None:
-    """Raise where a text of a file is a template; Dagster has filled its own in before."""
-    if isinstance(value, Mapping):
-        for key, one in value.items():
-            _refuse_templates(one, f"{name}.{key}")
-    elif isinstance(value, list | tuple):
-        for one in value:
-            _refuse_templates(one, name)
-    elif isinstance(value, str) and "{{" in value:
-        raise SpecificationError(
-            f"{name} is a template ({value}), which only Dagster fills in: give its value as an"
-            " option."
-        )
 
 
 _READERS: dict[str, Callable[[Any, Path], Any]] = {

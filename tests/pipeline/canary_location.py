@@ -78,7 +78,9 @@ def _snapshots(home: Path, **changes: Any) -> dict[str, Any]:
 
 
 CASES: dict[str, dict[str, Any]] = {
+    # Records are kept, so that what is planted goes through a store.
     "private": {
+        "privacy": PrivacySpec(epsilon=2.0, keep_records=True),
         "evaluation": EvaluationSpec(mode="private", share=0.2),
         "workload": WorkloadSpec(cliques=PAIRS, weights=WEIGHTS),
     },

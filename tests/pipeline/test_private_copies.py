@@ -37,7 +37,8 @@ def test_what_has_ended_goes_and_the_release_is_made_again_for_nothing(drawn: Be
     later = datetime.now(UTC) + timedelta(days=365)
     events = drawn.events()
     tables = [one for one in copies_in_store(drawn.closed) if one.kind == "table"]
-    assert sorted(one.name for one in tables) == COPIES
+    # Records are kept on request only.
+    assert [one.name for one in tables] == COPIES[:1]
     for one in judged(tables, drawn.ledger, later):
         assert one.due is None
         assert remove(one)

@@ -317,6 +317,21 @@ def test_a_file_for_the_command_line_says_what_dagster_would_read(
     assert words in str(refused.value)
 
 
+def test_what_an_option_says_is_no_template(tmp_path: Path) -> None:
+    file = written(tmp_path, private="{{ env.TABLE }}", mechanism={"name": "{{ env.HOW }}"})
+
+    spec = release_spec(file, private="{{1}}.csv", mechanism="aim")
+
+    assert spec.private == CsvSource(str(tmp_path / "{{1}}.csv"))
+    assert spec.mechanism.name == "aim"
+
+
+def test_the_default_mechanism_named_again_keeps_its_settings(tmp_path: Path) -> None:
+    file = written(tmp_path, private="people.csv", mechanism={"rounds": 7})
+
+    assert release_spec(file, mechanism="jam_pgm").mechanism.settings == {"rounds": 7}
+
+
 def monthly(folder: Path) -> SynthesisRequest:
     path = written(
         folder,

@@ -47,11 +47,6 @@ WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
         "privacy.unit needs the key 'column'. privacy.unit has the unknown key 'colum'",
     ),
     "an empty text": (UnitSpec, {"column": ""}, "must be a text that is not empty, got ''."),
-    "a template": (
-        PrivacySpec,
-        {"epsilon": "{{ env.E }}"},
-        "privacy.epsilon is a template ({{ env.E }}), which only Dagster fills in",
-    ),
     "a list": (WorkloadSpec, {"cliques": ["age"]}, "workload.cliques must be a list, got 'age'."),
     "true": (EvaluationSpec, {"mode": True}, "evaluation.mode must be one of"),
     "bins": (DomainSpec, {"identify": "public", "bins": 1}, "domain.bins must be a whole"),

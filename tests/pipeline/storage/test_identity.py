@@ -8,7 +8,9 @@ import pytest
 
 from jam_dagster.pipeline import EvaluationSpec, PrivacySpec
 from jam_dagster.privacy import DirectoryStore
+from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.tables import Domain
+from tests.moved import bind_again
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
 from tests.pipeline.test_build import metadata, synthetic
 
@@ -120,13 +122,17 @@ def test_release_says_whether_it_was_made_again(
 
 @pytest.mark.parametrize("side", ["private_discretized", "public_discretized"])
 def test_tables_over_different_domains_are_refused(drawn: Bench, side: str) -> None:
+    bind_again(drawn.ledger, drawn.private, drawn.closed / SOURCE_KEY_FILE)
+    assert drawn.run(["private_records"]).success
     events = drawn.events()
     result = drawn.run(["domain", side, "jam_pgm"], domain=OTHER_DOMAIN)
     told = failure(result)
     stale = {"private_discretized", "public_discretized"} - {side}
     assert "DomainError" in told
     assert f"{stale.pop()} of release people and the release's domain differ" in told
-    assert drawn.events() == events
+    # What opens the private table over another domain is another release, which is reserved.
+    later = {event.kind.value for event in drawn.events()[len(events) :]}
+    assert later <= {"reserved"}
 
 
 def test_tables_over_an_undeclared_domain_are_refused(drawn: Bench) -> None:
