@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.mechanisms import MECHANISMS
-from jam_dagster.mechanisms.configuration import DEFAULT_MECHANISM, KEY, read_mechanism
+from jam_dagster.mechanisms import DEFAULT_MECHANISM, MECHANISMS
+from jam_dagster.mechanisms.configuration import KEY, read_mechanism
 from jam_dagster.release.defs_file import read_attributes
 from jam_dagster.release.spec import ReleaseSpec, check_names
 from jam_dagster.tables import check_partition
