@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from jam_dagster.pipeline.yaml.resources import ReleaseResources
     from jam_dagster.release.dataframes import FrameRelease, synthesize
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Benchmark",

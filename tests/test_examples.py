@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.examples import GATE, PER_TEST, QUICK
+from tests.examples import FEW, GATE, PER_TEST, QUICK
 
 ROOT = Path(__file__).parents[1]
 
@@ -42,8 +42,9 @@ def run(folder: Path, *options: str, wrong: str = "None") -> tuple[list[str], st
     return (folder / "drawn").read_text().split(), done.stdout + done.stderr
 
 
-def test_the_quick_profile_repeats_itself_and_waits() -> None:
-    quick = settings.get_profile(QUICK)
+@pytest.mark.parametrize("name", [FEW, QUICK])
+def test_the_quick_profiles_repeat_themselves_and_wait(name: str) -> None:
+    quick = settings.get_profile(name)
     assert quick.derandomize
     assert quick.database is None
     assert quick.deadline is None
@@ -61,8 +62,8 @@ def test_make_tells_the_two_apart() -> None:
     rules = dict(re.findall(r"^([a-z-]+):.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.M))
     assert f"--hypothesis-profile={GATE}" in rules["gate"]
     assert "torture mutants" in rules["gate"]
-    for name in ("test", "test-all"):
-        assert "hypothesis" not in rules[name]
+    assert f"--hypothesis-profile={FEW}" in rules["test"]
+    assert "hypothesis" not in rules["test-all"]
 
 
 def test_properties_take_their_settings_from_the_profile() -> None:

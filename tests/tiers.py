@@ -31,6 +31,9 @@ TIERS = (TEST, TEST_ALL, GATE)
 MARKS = {TEST_ALL: "slow", GATE: "gate"}
 """The mark that a test of each tier has; those of the first have none."""
 
+LISTED = "listed"
+"""The mark of a slow test that has no mark in its own file."""
+
 
 def below(folder: str, listed: str) -> frozenset[str]:
     """Return the names in lines: modules, and indented below one those of its tests that count."""
@@ -63,23 +66,19 @@ DAGSTER_WIRING = below(
     test_build.py
         test_release_ends_green_and_every_check_is_evaluated
         test_private_assets_tell_nothing_not_even_their_number_of_rows
-        test_making_a_release_again_is_free_and_the_same
         test_release_that_does_not_fit_is_refused_before_the_private_table_is_opened
         test_bad_table_is_refused_and_nothing_is_charged[private-<lambda>-DomainError-job]
         test_bad_table_is_refused_and_nothing_is_charged[public-<lambda>-DomainError-job]
-        test_a_corrected_configuration_supersedes_what_was_not_charged
         test_workload_that_fits_no_model_is_refused_before_anything_is_reserved
         test_dataset_without_a_budget_is_refused
         test_configuration_does_not_change_a_granted_budget
         test_store_without_the_draws_that_were_charged_is_refused
         test_older_copy_of_the_ledger_is_noticed_by_what_it_forgot
-        test_what_a_failed_run_charged_stays_and_the_next_run_goes_on_from_it
     test_component.py
     test_event_log.py
         test_a_doubtful_configuration_is_warned_of
     test_launch.py
         test_no_step_takes_config_or_inputs_from_a_launch
-        test_no_launch_moves_the_ledger_or_a_store
         test_a_launch_that_gives_nothing_is_none_the_worse
         test_the_ledger_must_be_one
     test_mechanisms.py
@@ -94,15 +93,15 @@ DAGSTER_WIRING = below(
         test_there_is_no_schedule_unless_it_is_asked_for
         test_the_schedule_stands_alone
     test_privacy_unit.py
-        test_a_private_table_that_names_nobody_costs_nothing
+        test_a_private_table_that_names_nobody_costs_nothing[missing]
     test_private_copies.py
         test_private_tables_say_whose_they_are_and_how_long_they_are_kept
     test_private_store.py
         test_a_run_in_an_open_store_is_refused_before_it_is_charged
-        test_columns_that_the_release_does_not_use_are_not_copied
+        test_columns_that_the_release_does_not_use_are_not_copied[declared]
     test_public_apart.py
         test_it_is_refused_when_it_is_defined
-        test_a_table_of_persons_is_refused_by_its_header
+        test_a_table_of_persons_is_refused_by_its_header[csv]
     test_public_tables.py
         test_each_public_table_is_an_asset
         test_what_weighs_records_is_refused_several_at_once
@@ -123,15 +122,10 @@ DAGSTER_WIRING = below(
     assets/test_budget.py
         test_a_budget_that_runs_out_warns_and_then_refuses_and_a_sensor_tells_each_once
         test_a_release_that_waits_for_approval_opens_nothing_and_tells_the_officer
-    assets/test_certification.py
-        test_a_release_leaves_a_certificate_that_verifies
-        test_a_certificate_is_of_the_run_that_is_there
-        test_a_withdrawn_certificate_made_again_fails_its_check
     assets/test_opening.py
-        test_nothing_is_read_once_there_were_too_many
+        test_nothing_is_read_once_there_were_too_many[private_discretized]
         test_research_journals_nothing_and_names_nothing
     assets/test_previous_release.py
-        test_a_partition_out_of_order_is_refused_before_anything_is_charged_or_opened
         test_labels_follow_what_the_public_table_is
         test_what_makes_no_sense_is_refused
         test_from_yaml
@@ -143,7 +137,6 @@ DAGSTER_WIRING = below(
     budget/test_automation.py
     budget/test_labels.py
     storage/test_identity.py
-        test_nothing_is_made_of_a_run_that_was_drawn_under_other_yaml
         test_checks_judge_no_table_of_another_release
         test_report_tells_nothing_of_a_table_from_another_run
         test_error_alone_opens_no_reservation
@@ -161,7 +154,6 @@ COMMAND_WIRING = below(
         test_every_command_explains_every_option
         test_version
         test_a_usage_error_is_one_line_and_2
-        test_bad_input_is_one_line_and_2_and_charges_nothing
         test_bad_input_makes_no_new_ledger
         test_an_unknown_dataset_is_told_which_are_known
         test_a_refused_budget_is_3_before_the_private_table_is_opened
@@ -183,10 +175,8 @@ COMMAND_WIRING = below(
         test_a_release_that_will_not_go_on_is_closed
     test_cli_ledger_approval.py
         test_a_release_waits_is_approved_by_the_line_it_shows_and_is_then_made
-        test_an_approval_is_taken_back
     test_cli_ledger_move.py
         test_a_move_needs_a_reason_and_one_destination
-        test_the_certificate_of_before_holds_at_the_new_place
     test_cli_other_packages.py
         test_a_release_by_a_package_that_is_not_trusted_is_refused
     test_cli_parquet.py
@@ -198,20 +188,16 @@ COMMAND_WIRING = below(
         test_a_plan_of_nothing_says_what_it_needs
     test_cli_privacy.py
         test_a_doubtful_configuration_is_warned_of
-        test_a_faulty_table_leaks_no_value
+        test_a_faulty_table_leaks_no_value[a missing column]
     test_cli_privacy_unit.py
-        test_a_release_of_persons
+        test_a_release_of_persons[replace_one]
     test_cli_private.py
         test_private_copies_are_listed
         test_what_is_due_goes_when_that_is_confirmed
     test_cli_private_access.py
-        test_faults_of_the_schema_are_named_and_count
-        test_the_officer_grants_more_attempts
         test_which_predicate_holds_is_not_told_and_asking_ends_soon
     test_cli_public_apart.py
         test_synthesize
-    test_cli_public_tables.py
-        test_what_is_wrong_with_a_table_is_told
     test_cli_synthesize.py
         test_research_prints_one_object_with_the_promised_keys
         test_research_leaves_a_table_and_its_story
@@ -235,15 +221,21 @@ COMMAND_WIRING = below(
 SERVERS = frozenset({"postgresql", "server"})
 """Parameters by which a test starts a server, which `make test` does not."""
 
-BEYOND_DEFAULTS = ("tests/battery/", "tests/certificates/test_neighbours.py")
-"""Where `make test` runs every mechanism under the default relation only: see `is_default`."""
+BEYOND_DEFAULTS = (
+    "tests/battery/",
+    "tests/certificates/test_neighbours.py",
+    "tests/pipeline/storage/test_io_manager.py",
+    "tests/privacy/test_sensitivity.py",
+)
+"""Where `make test` runs the default relation and a store on the disk only: see `is_default`."""
 
 SLOW = below(
     "tests/",
     """
     battery/test_audit.py
-        test_a_few_runs[gem-marginal-whole marginal]
-        test_a_few_runs[gem_pub-marginal-whole marginal]
+        test_a_few_runs
+        test_halved_marginal_sensitivity_is_noticed
+        test_halved_score_sensitivity_is_noticed
     battery/test_determinism.py
         test_hash_seeds_and_threads_change_nothing
         test_kernels_change_nothing_but_the_last_digits
@@ -256,6 +248,10 @@ SLOW = below(
         test_every_variant
         test_tiny_and_huge_budgets
     benchmark/test_figures.py
+        test_error_by_public_table_has_the_splits_of_one_private_table
+        test_what_no_mixture_reaches_is_seen_in_every_panel
+        test_answers_without_a_table_are_drawn_with_their_model_error
+        test_splits_that_differ_in_more_than_the_public_table_are_not_joined
         test_every_figure_is_drawn_that_has_runs
         test_a_line_looks_the_same_in_every_panel
         test_what_has_no_runs_is_not_drawn
@@ -265,6 +261,7 @@ SLOW = below(
     certificates/test_digest.py
         test_a_certificate_made_again_after_others_have_spent_is_the_same
     certificates/test_neighbours.py
+        test_a_run_under_every_relation_certifies
         test_what_jax_trained_may_differ_with_another_version_of_it
     certificates/test_refitting.py
         test_a_fit_in_another_process_is_as_far_as_in_this_one
@@ -277,6 +274,7 @@ SLOW = below(
     evaluation/test_expectations.py
         test_a_table_broken_in_one_way_fails_in_that_way
     mechanisms/test_gem.py
+        test_transcripts_are_enough_to_train_again
         test_public_data_are_what_the_model_begins_with
         test_rounds_share_what_is_left
     mechanisms/test_jam_pgm.py
@@ -297,8 +295,11 @@ SLOW = below(
         test_fit_is_the_same_in_processes_with_other_hash_seeds_and_loads_no_jax
         test_more_factors_than_an_operation_takes
     models/mixture/test_training.py
+        test_a_step_that_single_precision_cannot_take_is_not_taken
+        test_a_step_of_the_network_follows_the_gradient
         test_programs_are_compiled_once_for_marginals_of_every_shape
     pipeline/budget/test_automation.py
+        test_what_happens_upstream_spends_nothing
         test_a_release_runs_where_its_pool_has_one_place
     pipeline/test_leak_canary.py
         test_success_leaks_nothing
@@ -308,34 +309,60 @@ SLOW = below(
         TestAttempts
         test_a_killed_process_leaves_its_attempt_open
     privacy/test_ingested_sensitivity.py
+        test_a_limit_that_depends_on_others_is_found_out
         test_statistics_of_ingested_tables_move_as_far_as_claimed
     privacy/test_sensitivity.py
+        test_best_mixture_error
+        test_two_mean_errors_together
         test_jam_scores
         test_jam_scores_of_several_public_tables
     privacy/noise/test_base.py
+        test_discrete_gaussian_noise
+        test_gaussian_noise_on_reals
         test_selection_follows_permute_and_flip
         test_selection_follows_the_exponential_mechanism
     privacy/ledger/test_concurrency.py
         test_a_charge_outlives_a_kill
     privacy/ledger/test_failures.py
+        test_a_file_that_may_only_be_read
+        test_a_disk_that_fills_up
+        test_a_commit_whose_answer_was_lost_counts_as_spent
         test_a_full_disk_is_named_and_nothing_stays_beside_the_ledger
         test_a_ledger_that_finds_no_room_is_not_there
         test_a_connection_that_finds_no_room_leaves_nothing_beside_the_ledger
         test_a_session_killed_while_it_commits_charges_nothing
         test_a_server_that_stops_and_comes_back
     privacy/ledger/test_move.py
+        test_a_move_that_was_interrupted_goes_on
+        test_it_moves_back_into_what_it_left
         test_a_killed_process_leaves_what_the_same_command_finishes
     privacy/ledger/test_names.py
+        test_a_writer_by_a_name_that_came_later_waits_for_the_one_before
+        test_a_file_that_is_mounted_by_itself_is_refused
         test_by_a_symbolic_link_ten_releases_fit_and_no_more
         test_by_two_hard_links_no_release_fits_until_one_is_gone
         test_processes_that_make_a_ledger_at_once_refuse_none
     privacy/ledger/test_machine.py
         test_some_sequences
     release/test_dataframes.py
+        test_names_lead_nowhere_else
+        test_what_a_release_began_with_moves_with_the_ledger
+        test_a_person_may_have_several_rows
+        test_other_parameters_need_another_name
+        test_asking_whether_a_table_changed_ends_soon
         test_the_folder_of_research_may_be_named
     reports/test_checks_page.py
         test_nasty_names_stay_text
     reports/test_release_report.py
+        test_the_restricted_edition_tells_them_under_a_banner
+        test_the_guarantee_is_told_for_whom_it_is
+        test_research_noise_is_not_releasable_and_says_so
+        test_lost_draws_are_part_of_the_story
+        test_doubtful_settings_are_remarked
+        test_a_domain_read_from_private_data_is_not_releasable
+        test_a_public_table_that_was_released_before_is_called_so
+        test_timing_stays_out
+        test_huge_epsilons_and_no_rounds_can_be_told
         test_a_lost_measurement_is_told_as_lost
         test_a_page_without_a_public_table_does_not_speak_of_one
         test_a_release_of_aim_tells_how_wrong_each_marginal_can_be
@@ -364,8 +391,10 @@ SLOW = below(
     torture/test_torture.py
         test_a_planted_fault_is_noticed
     test_benchmarks_previous_release.py
+        test_populations_drift_as_they_are_called
         test_a_study_goes_on_where_it_stopped
     test_benchmarks_scaling.py
+        test_another_setting_is_another_run
         test_a_benchmark_that_stopped_goes_on
         test_a_panel_shows_the_runs_on_its_axis
     test_compatibility.py
@@ -375,7 +404,45 @@ SLOW = below(
         test_the_component_is_light_but_for_dagster
         test_the_component_is_found_by_name
     test_packaging.py
+        test_the_wheel_holds_the_package_and_nothing_else
         test_with_a_compiler_the_wheel_holds_kernels_that_load
+    battery/test_hostile.py
+        test_domains
+        test_private_files_without_a_header
+        test_releases_of_hostile_files_charge_nothing
+    benchmark/test_machine.py
+        test_the_peak_is_of_the_process_itself
+    certificates/test_signing.py
+        test_a_release_is_signed
+        test_keys_on_the_command_line
+        test_a_signature_is_of_everything_that_is_said
+    common/test_html_pages.py
+        test_the_script_can_stand_in_a_page
+    evaluation/bounds/test_tail_bounds.py
+        test_what_depends_on_earlier_noise_is_bounded_too
+    evaluation/test_workload_error.py
+        test_the_noisy_means_have_the_stated_standard_error
+    mechanisms/test_extremes.py
+    mechanisms/test_peers.py
+        test_public_tables_are_nothing_to_who_learns_from_none
+    models/graphical/test_tractability.py
+        test_many_attributes
+    pipeline/test_benchmark.py
+        test_a_run_that_fails_is_kept_and_its_message_is_not_logged
+    planning/test_planner.py
+        test_the_same_plan_comes_out_again
+        test_much_budget_brings_less_error_than_hardly_any
+    privacy/ledger/test_audit.py
+        test_every_field_is_sealed
+    privacy/ledger/test_claim.py
+        test_a_killed_run_lets_go
+    reports/test_plots.py
+        test_plots_do_without_a_public_table
+        test_a_chart_of_nasty_names_is_drawn
+    tables/domain/test_domain.py
+        test_digest_is_the_same_in_another_process
+    test_benchmarks_counting.py
+    test_benchmarks_aim.py
     """,
 )
 """What else takes too long for `make test`."""
@@ -411,12 +478,13 @@ def is_named(test: str, names: Collection[str]) -> bool:
 
 
 def is_default(parameters: dict[str, Any]) -> bool:
-    """Return whether parameters are of the default relation, and the first of their kind."""
+    """Return whether parameters are the defaults, and the first of their kind."""
     relation = parameters.get("relation", parameters.get("neighbours", REPLACE_ONE))
     audit = parameters.get("audit")
     return (
         relation == REPLACE_ONE
         and parameters.get("short", 0) == 0
+        and parameters.get("store", "local") == "local"
         and (audit is None or audit == parameters["case"].audits[0])
     )
 
@@ -463,6 +531,8 @@ class Collected:
             found = self.tiers[item.nodeid] = tier(item)
             for name in names_of(item.nodeid):
                 self.named[name].append(item.nodeid)
+            if found == TEST_ALL and item.get_closest_marker(MARKS[found]) is None:
+                item.add_marker(LISTED)
             if found in MARKS:
                 item.add_marker(MARKS[found])
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -114,23 +114,10 @@ def certify(
     made = datetime.now(UTC).isoformat(timespec="seconds")
     entries: tuple[Entry, ...] = ()
     if ledger is not None:
-        events = [
-            event
-            for event in ledger.events(key.dataset)
-            if event.key == key and Entry.is_listed(event)
-        ]
-        entries = tuple(Entry.of(event) for event in events)
-        if moving := [event for event in events if event.moves_amount]:
-            # A repeated release without a charge gets its earlier certificate.
-            made = to_the_second(moving[-1].at)
-        errors = None if "errors" not in files else json.loads(files["errors"].read_bytes())
-        outcomes = compare_outcomes(draws, entries, transcript, errors)
-        if outcomes.faults:
-            raise LedgerIntegrityError(
-                f"no certificate was issued, because {outcomes.faults[0]}: a file of the release "
-                "was changed after it was drawn. Remove the transcript and the errors, and run the "
-                "release again, which charges nothing: it repeats from the stored draws"
-            )
+        entries, charged = _entries(ledger, key)
+        # A repeated release without a charge gets its earlier certificate.
+        made = charged or made
+        _check_outcomes(draws, entries, transcript, files)
     certificate = Certificate(
         key=key,
         made=made,
@@ -168,6 +155,32 @@ def certify(
     if not domain.restricted:
         ledger.certify(key, certificate.digest, run_id=run_id or command_line_run())
     return certificate if signer is None else signer.sign(certificate)
+
+
+def _entries(ledger: Ledger, key: ReleaseKey) -> tuple[tuple[Entry, ...], str]:
+    """Return a release's entries, and when the last moved an amount; empty if none did."""
+    events = [
+        event for event in ledger.events(key.dataset) if event.key == key and Entry.is_listed(event)
+    ]
+    moving = [event for event in events if event.moves_amount]
+    return tuple(Entry.of(one) for one in events), to_the_second(moving[-1].at) if moving else ""
+
+
+def _check_outcomes(
+    draws: Sequence[PaidDraw],
+    entries: tuple[Entry, ...],
+    transcript: Transcript,
+    files: Mapping[str, Path | UPath],
+) -> None:
+    """Raise unless the outcomes beside the release are those that the ledger has digests of."""
+    errors = None if "errors" not in files else json.loads(files["errors"].read_bytes())
+    outcomes = compare_outcomes(draws, entries, transcript, errors)
+    if outcomes.faults:
+        raise LedgerIntegrityError(
+            f"no certificate was issued, because {outcomes.faults[0]}: a file of the release "
+            "was changed after it was drawn. Remove the transcript and the errors, and run the "
+            "release again, which charges nothing: it repeats from the stored draws"
+        )
 
 
 def _package(mechanism: str, trusted: Collection[str]) -> MechanismPackage | None:

@@ -256,19 +256,22 @@ class _Whole:
 
     def make(self) -> Synthesis:
         """Reserve, open, encode, run or resume, sample, evaluate, check, report, certify."""
-        stage = self.watch.stage
         self.folder.check_writable()
-        with stage("read"):
-            records = public_records(self.spec)
-            domain = domain_of(self.spec, records)
-        with stage("encode"):
-            public = public_codes(self.spec, records, domain)
-            engine = self._engine(domain, public)
+        domain, public = self._public_side()
+        engine = self._engine(domain, public)
         engine.check(domain)
         self._tell_rounds(domain)
         engine.reserve()
         with engine.funding.exclusive():
             return self._drawn(engine, domain, public)
+
+    def _public_side(self) -> tuple[Domain, Public | None]:
+        """Return the domain and the encoded public table, the raw one of which is let go."""
+        with self.watch.stage("read"):
+            records = public_records(self.spec)
+            domain = domain_of(self.spec, records)
+        with self.watch.stage("encode"):
+            return domain, public_codes(self.spec, records, domain)
 
     def _drawn(self, engine: Engine, domain: Domain, public: Public | None) -> Synthesis:
         """Open the private table, and make the release of it; no other run does meanwhile."""

@@ -55,8 +55,8 @@ def protects(k: int = 2, neighbours: Any = "replace_one", **more: Any) -> dict[s
     return {"privacy": privacy, "evaluation": EvaluationSpec(mode="private", share=0.2)}
 
 
-def protects_records() -> dict[str, Any]:
-    privacy = PrivacySpec(epsilon=2.0, neighbours="add_remove")
+def protects_records(**more: Any) -> dict[str, Any]:
+    privacy = PrivacySpec(epsilon=2.0, neighbours="add_remove", **more)
     return {"privacy": privacy, "evaluation": EvaluationSpec(mode="private", share=0.2)}
 
 
@@ -382,11 +382,13 @@ def test_nothing_that_leaves_depends_on_whether_there_is_anybody(
 INGESTED = ["domain", "privacy_budget", "private_records", "private_discretized"]
 
 
-def test_a_private_table_of_nobody_is_read_like_any_other(bench: Bench) -> None:
+@pytest.mark.parametrize("keep_records", [False, True])
+def test_a_private_table_of_nobody_is_read_like_any_other(bench: Bench, keep_records: bool) -> None:
     told = []
+    given = protects_records(keep_records=keep_records)
     for rows in (1, 0):
         people(1, seed=1).iloc[:rows].to_csv(bench.private, index=False)
-        result = bench.run(INGESTED, **protects_records())
+        result = bench.run(INGESTED, **given)
         assert result.success, failure(result)
         assert private_codes(bench).records == rows
         found = metadata_of(result)
@@ -394,7 +396,7 @@ def test_a_private_table_of_nobody_is_read_like_any_other(bench: Bench) -> None:
         del found["privacy_budget"]
         told.append(found)
     assert told[0] == told[1]
-    result = bench.run(["public_records", "public_discretized", "jam_pgm"], **protects_records())
+    result = bench.run(["public_records", "public_discretized", "jam_pgm"], **given)
     assert result.success, failure(result)
 
 

@@ -40,17 +40,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         ins=graph.ins("domain") if known else {},
         deps=public,
         resources={*graph.spending_resources, *STORES},
-        check_specs=[
-            dg.AssetCheckSpec(
-                SUFFICES,
-                asset=graph.key("privacy_budget"),
-                description="The release fits into what its dataset has left (if not, nothing"
-                " private is opened), and so will those to come for some time (if not, a warning"
-                " says until when).",
-                blocking=True,
-                partitions_def=graph.partitions_def,
-            )
-        ],
+        check_specs=[_suffices(graph)],
     )
     def privacy_budget(
         context: dg.AssetExecutionContext, **inputs: Domain
@@ -63,15 +53,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         if domain is not None:
             workload = spec.workload.build(domain)
             spec.mechanism.build().check(domain, workload, graph.shares[MECHANISM_SHARE])
-        metadata: dict[str, Any] = {
-            "dataset": spec.dataset,
-            "epsilon": spec.privacy.epsilon,
-            # As text: a plot over time of what never changes tells nothing.
-            "delta": f"{spec.privacy.delta:g}",
-            "rho": graph.budget.rho,
-            "specification": spec.digest(domain),
-            "neighbours": graph.neighbours.describe(),
-        }
+        metadata = _asked(graph, domain)
         engine = release_engine(graph, context, domain, reads=source)
         funding = ledger_funding(engine)
         if funding is None:
@@ -100,6 +82,33 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         )
 
     return [privacy_budget]
+
+
+def _suffices(graph: ReleaseGraph) -> dg.AssetCheckSpec:
+    """Return the check of what the dataset has left."""
+    return dg.AssetCheckSpec(
+        SUFFICES,
+        asset=graph.key("privacy_budget"),
+        description="The release fits into what its dataset has left (if not, nothing"
+        " private is opened), and so will those to come for some time (if not, a warning"
+        " says until when).",
+        blocking=True,
+        partitions_def=graph.partitions_def,
+    )
+
+
+def _asked(graph: ReleaseGraph, domain: Domain | None) -> dict[str, Any]:
+    """Return what the UI shows of the budget that a release asks for."""
+    spec = graph.spec
+    return {
+        "dataset": spec.dataset,
+        "epsilon": spec.privacy.epsilon,
+        # As text: a plot over time of what never changes tells nothing.
+        "delta": f"{spec.privacy.delta:g}",
+        "rho": graph.budget.rho,
+        "specification": spec.digest(domain),
+        "neighbours": graph.neighbours.describe(),
+    }
 
 
 def _result(

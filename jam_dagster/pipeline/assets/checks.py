@@ -22,6 +22,8 @@ from jam_dagster.pipeline.storage.identity import check_tables
 from jam_dagster.release.run import ReleaseRun
 
 if TYPE_CHECKING:
+    from upath import UPath
+
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 
 
@@ -111,36 +113,12 @@ def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         synthetic_records: pd.DataFrame,
         mechanism_run: ReleaseRun,
     ) -> Iterator[dg.AssetCheckResult]:
-        # It takes seconds to import, and a code location should load in less.
-        from jam_dagster.evaluation.expectations import validate
-        from jam_dagster.reports.checks_page import remove_data_docs, render_checks
-
-        domain = mechanism_run.model.domain
         store: ReleaseStore = getattr(context.resources, store_key)
+        domain = mechanism_run.model.domain
         partition = graph.partition_of(context)
         check_tables(graph, mechanism_run, partition, synthetic=synthetic_records)
-        validated = validate(
-            synthetic_records,
-            domain,
-            records=mechanism_run.transcript.records,
-            transcript=mechanism_run.transcript,
-            model=mechanism_run.model,
-        )
-        page = render_checks(
-            validated,
-            release=spec.release,
-            domain=domain,
-            partition=partition,
-            not_releasable_because=_reasons(graph, mechanism_run),
-        )
-        path = store.beside(synthetic, partition, ".checks.html")
-        store.write(path, page.encode())
-        store.write(path.with_suffix(".json"), validated.to_json().encode())
-        if store.is_local:
-            former = Path((store.root / spec.release / "data_docs").path)
-            remove_data_docs(former / partition)
-            remove_data_docs(former)
-        found = {one.name: one for one in validated.results}
+        results, path = _validated(graph, store, partition, synthetic_records, mechanism_run)
+        found = {one.name: one for one in results}
         selected = {key.name for key in context.selected_asset_check_keys}
         for check in checks:
             if check.name in selected:
@@ -158,6 +136,39 @@ def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
                 )
 
     return expectations
+
+
+def _validated(
+    graph: ReleaseGraph,
+    store: "ReleaseStore",
+    partition: str,
+    table: pd.DataFrame,
+    run: ReleaseRun,
+) -> "tuple[list[ExpectationResult], UPath]":
+    """Validate the table, write the page and the results beside it, and return both."""
+    # It takes seconds to import, and a code location should load in less.
+    from jam_dagster.evaluation.expectations import validate
+    from jam_dagster.reports.checks_page import remove_data_docs, render_checks
+
+    domain, transcript = run.model.domain, run.transcript
+    validated = validate(
+        table, domain, records=transcript.records, transcript=transcript, model=run.model
+    )
+    page = render_checks(
+        validated,
+        release=graph.spec.release,
+        domain=domain,
+        partition=partition,
+        not_releasable_because=_reasons(graph, run),
+    )
+    path = store.beside(graph.key("synthetic_records"), partition, ".checks.html")
+    store.write(path, page.encode())
+    store.write(path.with_suffix(".json"), validated.to_json().encode())
+    if store.is_local:
+        former = Path((store.root / graph.spec.release / "data_docs").path)
+        remove_data_docs(former / partition)
+        remove_data_docs(former)
+    return validated.results, path
 
 
 def _result(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -41,7 +42,7 @@ from jam_dagster.pipeline.storage.identity import (
     check_bound,
     check_wanted,
 )
-from jam_dagster.release.engine import private_step
+from jam_dagster.release.engine import Engine, private_step
 from jam_dagster.tables import (
     Domain,
     EncodedTable,
@@ -106,26 +107,10 @@ def _domain_asset(graph: ReleaseGraph) -> tuple[dg.AssetsDefinition, dict[str, d
     """Build the domain, and the inputs by which what comes before private data may have it."""
     spec = graph.spec.domain
 
-    unit = graph.spec.privacy.unit
-
     def describe(context: dg.AssetExecutionContext, domain: Domain) -> Domain:
-        if unit is not None:
-            unit.build().check(domain)
-        metadata: dict[str, Any] = {
-            "attributes": len(domain.names),
-            "origin": _ORIGINS[domain.identified_from],
-        }
-        if not domain.restricted:
-            metadata |= {
-                "table": domain_table(domain),
-                "cells": domain.cells_text,
-                "digest": domain.digest,
-            }
-            if domain.impossible:
-                metadata["impossible"] = dg.MetadataValue.md(
-                    "\n".join(f"- {literal(one.describe(domain))}" for one in domain.impossible)
-                )
-        context.add_output_metadata(metadata)
+        if graph.spec.privacy.unit is not None:
+            graph.spec.privacy.unit.build().check(domain)
+        context.add_output_metadata(_domain_metadata(domain))
         return domain
 
     if spec.declared is not None:
@@ -167,6 +152,25 @@ def _domain_asset(graph: ReleaseGraph) -> tuple[dg.AssetsDefinition, dict[str, d
         return describe(context, drafted)
 
     return domain_from_both, {}
+
+
+def _domain_metadata(domain: Domain) -> dict[str, Any]:
+    """Return what the UI shows of a domain: of one from private data, its origin alone."""
+    metadata: dict[str, Any] = {
+        "attributes": len(domain.names),
+        "origin": _ORIGINS[domain.identified_from],
+    }
+    if not domain.restricted:
+        metadata |= {
+            "table": domain_table(domain),
+            "cells": domain.cells_text,
+            "digest": domain.digest,
+        }
+        if domain.impossible:
+            metadata["impossible"] = dg.MetadataValue.md(
+                "\n".join(f"- {literal(one.describe(domain))}" for one in domain.impossible)
+            )
+    return metadata
 
 
 _ORIGINS = {
@@ -215,20 +219,8 @@ def _private_records(
             context.add_output_metadata(_records_metadata(graph, source, domain))
             return handle
 
-        def read() -> pd.DataFrame:
-            table = engine.read()
-            # Where the number of rows is private, so is whether there are any.
-            if graph.neighbours.records_public:
-                with private_values():
-                    _check_not_empty(table, "private")
-            if domain is not None:
-                _check_columns(table, domain)
-                # What the release does not use, such as names, is not copied.
-                table = table[list(domain.names)]
-            _check_storable(table)
-            return table
-
         with engine.opened("reading the private table"):
+            read = partial(_copied_records, graph, engine, domain)
             # A domain that is identified from the table needs one.
             found = read() if domain is None else made_if_it_fits(graph, read)
         fits, table = found is not None, found
@@ -239,6 +231,21 @@ def _private_records(
         return table
 
     return private_records
+
+
+def _copied_records(graph: ReleaseGraph, engine: Engine, domain: Domain | None) -> pd.DataFrame:
+    """Read what the private store keeps: the domain's columns, all of them where there is none."""
+    table = engine.read()
+    # Where the number of rows is private, so is whether there are any.
+    if graph.neighbours.records_public:
+        with private_values():
+            _check_not_empty(table, "private")
+    if domain is not None:
+        _check_columns(table, domain)
+        # What the release does not use, such as names, is not copied.
+        table = table[list(domain.names)]
+    _check_storable(table)
+    return table
 
 
 def _records_metadata(graph: ReleaseGraph, source: Source, domain: Domain | None) -> dict[str, Any]:

@@ -148,63 +148,48 @@ class LedgerResource(dg.ResourceDefinition):
         self._make_folder(url)
         configured = self.budgets.get(dataset)
         if dataset not in ledger.datasets():
-            if configured is None:
-                raise BudgetError(
-                    f"Protected dataset {dataset!r} has no privacy budget. Name it under budgets"
-                    f" of the ledger resource, or run `{grant_command(url, dataset)}`."
-                )
-            for store in stores:
-                if holds_draws_of(dataset, store):
-                    raise BudgetError(
-                        f"The store ({store.place}) holds draws of protected dataset {dataset!r},"
-                        f" which this ledger ({url}) never charged: its file was lost, or its path"
-                        f" is mistyped. Restore the ledger that charged them. If it is gone for"
-                        f" good, move its draws out of the store and grant what may still be spent:"
-                        f" `{grant_command(url, dataset)}`."
-                    )
-            policy = configured.policy
-            ledger.grant(
-                dataset,
-                epsilon=configured.epsilon,
-                delta=configured.delta,
-                period=policy.period,
-                partitions=policy.partitions,
-                ground=policy.ground,
-                approval=cast("ApprovalName", configured.approval),
-                attempts=configured.attempts,
-                sources=configured.sources,
-                by="ledger resource",
-                reason="configured budget, granted on first use",
-            )
+            self._grant_first(ledger, dataset, configured, stores)
         elif configured is not None:
-            balance = ledger.balance(dataset)
-            policy = configured.policy
-            if (balance.epsilon, balance.delta) != (configured.epsilon, configured.delta):
-                raise BudgetError(
-                    f"Protected dataset {dataset!r} is configured with epsilon"
-                    f" {configured.epsilon:g} at delta {configured.delta:g}, but the ledger"
-                    f" granted it epsilon {balance.epsilon:g} at delta {balance.delta:g}."
-                    f" Configuration does not change a granted budget: set it back, or run"
-                    f" `jam-dagster ledger grant --ledger {url} --dataset {dataset} --epsilon"
-                    f" {configured.epsilon:g} --delta {configured.delta:g}`."
-                )
-            if balance.policy != policy:
-                raise BudgetError(
-                    f"Protected dataset {dataset!r} is configured with {policy}, but the ledger"
-                    f" granted its budget with {balance.policy}. Configuration does not change a"
-                    f" granted budget: set it back, or grant it again with `jam-dagster ledger"
-                    f" grant --ledger {url} --dataset {dataset}` and the policy's options."
-                )
-            if check_approval(configured.approval) != balance.approval:
-                raise BudgetError(
-                    f"Protected dataset {dataset!r} is configured with approval"
-                    f" {configured.approval}, but the ledger granted its budget with approval"
-                    f" {balance.approval or 'none'}. Configuration does not change a granted"
-                    f" budget: set it back, or grant it with `jam-dagster ledger grant --ledger"
-                    f" {url} --dataset {dataset}` and `--approval {configured.approval}`."
-                )
-            check_access(configured, balance, url)
+            _check_granted(ledger.balance(dataset), dataset, configured, url)
         return ledger
+
+    def _grant_first(
+        self,
+        ledger: Ledger,
+        dataset: str,
+        configured: DatasetBudget | None,
+        stores: Iterable[ReleaseStore],
+    ) -> None:
+        """Grant the configured budget to a dataset that the ledger knows nothing of."""
+        url = ledger.location
+        if configured is None:
+            raise BudgetError(
+                f"Protected dataset {dataset!r} has no privacy budget. Name it under budgets"
+                f" of the ledger resource, or run `{grant_command(url, dataset)}`."
+            )
+        for store in stores:
+            if holds_draws_of(dataset, store):
+                raise BudgetError(
+                    f"The store ({store.place}) holds draws of protected dataset {dataset!r},"
+                    f" which this ledger ({url}) never charged: its file was lost, or its path"
+                    f" is mistyped. Restore the ledger that charged them. If it is gone for"
+                    f" good, move its draws out of the store and grant what may still be spent:"
+                    f" `{grant_command(url, dataset)}`."
+                )
+        policy = configured.policy
+        ledger.grant(
+            dataset,
+            epsilon=configured.epsilon,
+            delta=configured.delta,
+            period=policy.period,
+            partitions=policy.partitions,
+            ground=policy.ground,
+            approval=cast("ApprovalName", configured.approval),
+            attempts=configured.attempts,
+            sources=configured.sources,
+            by="ledger resource",
+            reason="configured budget, granted on first use",
+        )
 
     def _make_folder(self, shown: str) -> None:
         place = expanded(self.url, "the ledger's url", note=NOTHING_DONE)
@@ -215,6 +200,37 @@ class LedgerResource(dg.ResourceDefinition):
         except OSError as error:
             reason = with_names(f"{error.strerror} ({error.filename})", self.url)
             raise BudgetError(f"the ledger {shown} cannot be made: {reason}") from None
+
+
+def _check_granted(
+    balance: Balance, dataset: str, configured: DatasetBudget, location: str
+) -> None:
+    """Raise if a budget is configured otherwise than it was granted."""
+    if (balance.epsilon, balance.delta) != (configured.epsilon, configured.delta):
+        raise BudgetError(
+            f"Protected dataset {dataset!r} is configured with epsilon"
+            f" {configured.epsilon:g} at delta {configured.delta:g}, but the ledger"
+            f" granted it epsilon {balance.epsilon:g} at delta {balance.delta:g}."
+            f" Configuration does not change a granted budget: set it back, or run"
+            f" `jam-dagster ledger grant --ledger {location} --dataset {dataset} --epsilon"
+            f" {configured.epsilon:g} --delta {configured.delta:g}`."
+        )
+    if balance.policy != configured.policy:
+        raise BudgetError(
+            f"Protected dataset {dataset!r} is configured with {configured.policy}, but the ledger"
+            f" granted its budget with {balance.policy}. Configuration does not change a"
+            f" granted budget: set it back, or grant it again with `jam-dagster ledger"
+            f" grant --ledger {location} --dataset {dataset}` and the policy's options."
+        )
+    if check_approval(configured.approval) != balance.approval:
+        raise BudgetError(
+            f"Protected dataset {dataset!r} is configured with approval"
+            f" {configured.approval}, but the ledger granted its budget with approval"
+            f" {balance.approval or 'none'}. Configuration does not change a granted"
+            f" budget: set it back, or grant it with `jam-dagster ledger grant --ledger"
+            f" {location} --dataset {dataset}` and `--approval {configured.approval}`."
+        )
+    check_access(configured, balance, location)
 
 
 def check_access(configured: DatasetBudget, balance: Balance, location: str) -> None:

@@ -30,7 +30,7 @@ from jam_dagster.privacy.ledger.journal import (
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_digest, check_name
 from jam_dagster.privacy.ledger.opening import or_close
-from jam_dagster.privacy.ledger.policy import PartitionsName, PeriodName, Policy, mixture_fault
+from jam_dagster.privacy.ledger.policy import PartitionsName, PeriodName, Policy, Use, mixture_fault
 from jam_dagster.privacy.ledger.reader import LedgerReader, actor
 from jam_dagster.privacy.ledger.withdrawal import withdraw
 
@@ -113,21 +113,13 @@ class OfficerEntries(LedgerReader):
                 same = same and opened == (before.attempts, before.sources, before.approval)
                 if same and not put_right:
                     return before
-                fault = mixture_fault(policy, holdings(connection, dataset))
-                if fault:
+                if fault := mixture_fault(policy, holdings(connection, dataset)):
                     raise BudgetError(
                         f"the budget of dataset {dataset!r} cannot be granted: it {fault}"
                     )
                 used = used_under(connection, dataset, policy, at)
                 if granted < used.spent + used.reserved:
-                    raise BudgetError(
-                        f"the budget of dataset {dataset!r} cannot be lowered to "
-                        f"{describe_rho(rho_within(granted), delta)}: "
-                        f"{describe_rho(rho_within(used.spent), delta)} is spent and "
-                        f"{describe_rho(rho_within(used.reserved), delta)} is reserved; grant at "
-                        f"least {describe_rho(rho_within(used.spent + used.reserved), delta)}"
-                        f"{or_close(before, self.location)}"
-                    )
+                    raise self._lowered_too_far(before, granted, used, delta)
             if late and not put_right:
                 raise BudgetError(late)
             append(
@@ -148,6 +140,19 @@ class OfficerEntries(LedgerReader):
                 reason=reason,
             )
             return known_balance(connection, self.location, dataset, at)
+
+    def _lowered_too_far(
+        self, before: Balance, granted: int, used: Use, delta: float
+    ) -> BudgetError:
+        """Return why a budget cannot be lowered below what is spent and reserved."""
+        return BudgetError(
+            f"the budget of dataset {before.dataset!r} cannot be lowered to "
+            f"{describe_rho(rho_within(granted), delta)}: "
+            f"{describe_rho(rho_within(used.spent), delta)} is spent and "
+            f"{describe_rho(rho_within(used.reserved), delta)} is reserved; grant at "
+            f"least {describe_rho(rho_within(used.spent + used.reserved), delta)}"
+            f"{or_close(before, self.location)}"
+        )
 
     def approve(
         self, key: ReleaseKey, *, epsilon: float | None = None, by: str = "", reason: str = ""

@@ -299,13 +299,21 @@ def test_the_digest_of_a_source_stays_in_the_private_store_and_the_ledger(bench:
     assert digest not in logged
 
 
-def test_a_value_that_cannot_be_stored_counts_too(bench: Bench, people_db: str) -> None:
+@pytest.mark.parametrize(("keep_records", "attempted"), [(False, 2), (True, 3)])
+def test_a_value_that_cannot_be_stored_counts_too(
+    bench: Bench, people_db: str, keep_records: bool, attempted: int
+) -> None:
     """What the store would say of a column after the step has ended would count for nothing."""
     mixed = "select case when sex = 'F' then 1 else 'x' end as job, town, sex, age from people"
-    refused = bench.run(DRAWN, private=SqlSource(people_db, mixed), evaluation=OFF)
+    refused = bench.run(
+        DRAWN,
+        private=SqlSource(people_db, mixed),
+        privacy=PrivacySpec(epsilon=2.0, keep_records=keep_records),
+        evaluation=OFF,
+    )
     assert "PrivateValuesError" in failure(refused)
     assert failed_steps(refused) == ["people__jam_pgm"]
-    assert attempts(bench) == (2, 1)
+    assert attempts(bench) == (attempted, 1)
 
 
 KILLED = """
