@@ -452,12 +452,21 @@ LONG = below(
     """
     battery/test_audit.py
         test_many_runs
+    battery/test_determinism.py
+        test_kernels_change_nothing_but_the_last_digits[aim-mbi]
+        test_hash_seeds_and_threads_change_nothing[aim-mbi]
+    battery/test_hostile.py
+        test_releases_of_hostile_files_charge_nothing[many]
+    battery/test_hostile_releases.py
+        test_releases[many]
+    privacy/ledger/test_machine.py
+        test_many_sequences
     mutants/test_mutants.py
         test_tests_that_prove_nothing_miss_a_mutant
         test_a_mutant_is_noticed
     """,
 )
-"""What takes too long for `make test-all`: long audits, and mutants, which the gate plants all."""
+"""What takes too long for `make test-all`: long audits and searches, and planting every mutant."""
 
 
 def names_of(test: str) -> list[str]:
