@@ -168,5 +168,6 @@ def test_only_the_tested_python_is_claimed() -> None:
         if re.search(r":: 3\.\d+$", classifier)
     }
 
-    assert claimed == {"3.11"}
+    # `make test` ran on each: CONTRIBUTING.md says how.
+    assert claimed == {"3.11", "3.12", "3.13"}
     assert PROJECT["project"]["requires-python"] == ">=3.11"
