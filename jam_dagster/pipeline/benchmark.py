@@ -21,6 +21,7 @@ from jam_dagster.common.variables import expanded
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.pipeline.budget.labels import LABEL_TAG, PrivacyLabel
 from jam_dagster.pipeline.launch import NO_CONFIG
+from jam_dagster.pipeline.yaml.catalogue import catalogue_entry
 from jam_dagster.pipeline.yaml.configuration import (
     NOTHING_DONE,
     Configured,
@@ -251,8 +252,8 @@ class Benchmark(dg.Component, Configured):
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
         """Return what Dagster's catalogue of components shows."""
-        return dg.ComponentTypeSpec(
-            description=cls.__doc__,
+        return catalogue_entry(
+            cls.__doc__,
             tags=["differential privacy", "synthetic data", "benchmark"],
             produces=["asset", "job"],
         )

@@ -10,6 +10,7 @@ import dagster as dg
 from dagster.components.scaffold.scaffold import scaffold_with
 
 from jam_dagster.pipeline.build import release_definitions
+from jam_dagster.pipeline.yaml.catalogue import catalogue_entry
 from jam_dagster.pipeline.yaml.configuration import (
     Configured,
     described,
@@ -140,8 +141,8 @@ class SyntheticRelease(dg.Component, Configured):
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
         """Return what Dagster's catalogue of components shows."""
-        return dg.ComponentTypeSpec(
-            description=cls.__doc__,
+        return catalogue_entry(
+            cls.__doc__,
             tags=["differential privacy", "synthetic data"],
             produces=["asset", "asset_check", "job", "schedule"],
         )

@@ -15,6 +15,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline.budget.ledger_resource import DatasetBudget, LedgerResource
 from jam_dagster.pipeline.graph import LEDGER, PRIVATE_STORE, RELEASABLE_STORE
 from jam_dagster.pipeline.storage.io_manager import ReleaseStoreResource
+from jam_dagster.pipeline.yaml.catalogue import catalogue_entry
 from jam_dagster.pipeline.yaml.configuration import Configured, described, error_location
 from jam_dagster.pipeline.yaml.scaffold import ReleaseResourcesScaffolder
 from jam_dagster.privacy import Budget
@@ -185,8 +186,8 @@ class ReleaseResources(dg.Component, Configured):
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
         """Return what Dagster's catalogue of components shows."""
-        return dg.ComponentTypeSpec(
-            description=cls.__doc__,
+        return catalogue_entry(
+            cls.__doc__,
             tags=["differential privacy", "budget"],
             produces=["resource"],
         )
