@@ -10,7 +10,7 @@ from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.mechanisms import DEFAULT_MECHANISM, MECHANISMS
 from jam_dagster.mechanisms.configuration import KEY, read_mechanism
 from jam_dagster.release.defs_file import read_attributes
-from jam_dagster.release.spec import ReleaseSpec, check_names
+from jam_dagster.release.spec import DAGSTER_KEYS, ReleaseSpec, check_names
 from jam_dagster.tables import check_partition
 
 OPTIONS = {
@@ -80,17 +80,17 @@ def release_attributes(
     unread
         Keys of the file that nothing is read from; they may hold templates.
 
-    Raises
-    ------
-    InputError
-        If the file cannot be read or holds a template, or an option changes nothing.
-
     Returns
     -------
     Path or None
         The file.
     dict
         What `ReleaseSpec.from_config` takes.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or holds a template, or an option changes nothing.
     """
     file, attributes = (None, {}) if definition is None else read_attributes(definition)
     given = {name: value for name, value in options.items() if value is not None}
@@ -144,7 +144,8 @@ def _check_filled_in(
     unread: Collection[str],
 ) -> None:
     """Raise where a text of the file is a template; what options replace does not matter."""
-    replaced = {*unread, *(OPTIONS[name] for name in given if name in OPTIONS)}
+    # The keys of the asset graph are Dagster's alone.
+    replaced = {*unread, *DAGSTER_KEYS, *(OPTIONS[name] for name in given if name in OPTIONS)}
     replaced |= {f"{KEY}.{setting}" for setting in given.get("settings", {})}
     if "mechanism" in given:
         replaced.add(f"{KEY}.name" if _keeps_settings(attributes.get(KEY), given) else KEY)

@@ -105,12 +105,10 @@ def test_the_ui_follows_no_name(home: Path) -> None:
     assert {name: raw_in(page) for name, page in pages.items()} == {name: set() for name in pages}
     assert "\\[" not in re.sub(r"<script.*?</script>", "", pages["release_report.html"], flags=re.S)
     (validations,) = bench.releases.rglob("synthetic_records.checks.json")
-    assert [one["suite_name"] for one in json.loads(validations.read_text())] == [
-        "synthetic_records",
-        "column_types",
-        "impossible_combinations",
-        "measured_marginals",
-    ]
+    suites = [one["suite_name"] for one in json.loads(validations.read_text())]
+    assert suites[:3] == ["synthetic_records", "column_types", "impossible_combinations"]
+    # The noise decides whether a marginal of the private table is measured at all.
+    assert suites[3:] in ([], ["measured_marginals"])
 
 
 def test_the_page_is_named_by_every_check_and_the_old_pages_are_gone(home: Path) -> None:

@@ -326,6 +326,14 @@ def test_what_an_option_says_is_no_template(tmp_path: Path) -> None:
     assert spec.mechanism.name == "aim"
 
 
+def test_templates_of_the_asset_graph_alone_are_none_of_the_command_lines(tmp_path: Path) -> None:
+    file = written(
+        tmp_path, private="people.csv", group="{{ env.GROUP }}", tags={"of": "{{ env.TEAM }}"}
+    )
+
+    assert release_spec(file).release == "people"
+
+
 def test_the_default_mechanism_named_again_keeps_its_settings(tmp_path: Path) -> None:
     file = written(tmp_path, private="people.csv", mechanism={"rounds": 7})
 
