@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common.html_pages import script_text
 from jam_dagster.common.shown_text import shown, visible
-from jam_dagster.reports.plot_style import specification, svg
+from jam_dagster.reports.plot_style import specification, svg_of
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -33,16 +33,21 @@ def live_chart(chart: Chart, alternative: str) -> Markup:
     """
     from markupsafe import Markup
 
+    spec = specification(chart)
     return Markup('<div class="chart">{}{}</div>').format(
-        picture(chart, alternative), data_block(description(chart), "spec")
+        _drawn(spec, alternative), data_block(_without_address(spec), "spec")
     )
 
 
 def picture(chart: Chart, alternative: str) -> Markup:
     """Return a chart for a page as a static picture."""
+    return _drawn(specification(chart), alternative)
+
+
+def _drawn(spec: dict[str, Any], alternative: str) -> Markup:
     from markupsafe import Markup
 
-    text = svg(chart)
+    text = svg_of(spec)
     hidden = text[text.index("<svg") :].replace("<svg", '<svg aria-hidden="true"', 1)
     drawn = Markup(hidden)  # noqa: S704 - Vega escapes what it draws
     return Markup('<div role="img" aria-label="{}">{}</div>').format(visible(alternative), drawn)
@@ -50,9 +55,11 @@ def picture(chart: Chart, alternative: str) -> Markup:
 
 def description(chart: Chart) -> dict[str, Any]:
     """Return the specification of a chart for the page's script, without the schema's address."""
-    spec = specification(chart)
-    del spec["$schema"]
-    return spec
+    return _without_address(specification(chart))
+
+
+def _without_address(spec: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in spec.items() if key != "$schema"}
 
 
 def data_block(value: object, name: str) -> Markup:

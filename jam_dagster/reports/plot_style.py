@@ -18,9 +18,14 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif
 
 def svg(chart: Chart, *, background: str = "transparent") -> str:
     """Render a chart as one ``<svg>`` element; a separate file needs a background."""
+    return svg_of(specification(chart, background))
+
+
+def svg_of(spec: dict[str, Any]) -> str:
+    """Render what `specification` returned as one ``<svg>`` element."""
     import vl_convert
 
-    made: str = vl_convert.vegalite_to_svg(specification(chart, background), _grammar())
+    made: str = vl_convert.vegalite_to_svg(spec, _grammar())
     return made
 
 
@@ -40,8 +45,10 @@ def specification(chart: Chart, background: str = "transparent") -> dict[str, An
 
     A raw control character in a text crashes the process that draws it.
     """
-    spec: dict[str, Any] = shown(chart.properties(background=background).to_dict())
-    return spec
+    # Validation takes as long as drawing: the tests of this package validate every chart.
+    spec = chart.to_dict(validate=False) | {"background": background}
+    made: dict[str, Any] = shown(spec)
+    return made
 
 
 def _grammar() -> str:
@@ -61,21 +68,24 @@ def chart_of(rows: Sequence[dict[str, Any]]) -> alt.Chart:
 def styled(chart: Any) -> Chart:
     """Apply the common style to a chart."""
     ink, muted, grid = palette.INK.light, palette.MUTED.light, palette.GRID.light
-    look: Chart = (
-        chart.configure(font=_FONT, padding=4, aria=False)
-        .configure_view(stroke=None)
-        .configure_axis(
-            labelColor=muted,
-            titleColor=muted,
-            titleFontWeight="normal",
-            titleFontSize=12,
-            labelFontSize=11,
-            gridColor=grid,
-            domainColor=grid,
-            tickColor=grid,
-        )
-        .configure_legend(labelColor=ink, labelFontSize=12, padding=2, symbolSize=90)
-        .configure_header(labelColor=ink, labelFontSize=13, labelAnchor="start", title=None)
-        .configure_title(color=ink, fontSize=13, fontWeight="normal", anchor="start")
+    # In one call: each copies the chart with its data.
+    look: Chart = chart.configure(
+        font=_FONT,
+        padding=4,
+        aria=False,
+        view={"stroke": None},
+        axis={
+            "labelColor": muted,
+            "titleColor": muted,
+            "titleFontWeight": "normal",
+            "titleFontSize": 12,
+            "labelFontSize": 11,
+            "gridColor": grid,
+            "domainColor": grid,
+            "tickColor": grid,
+        },
+        legend={"labelColor": ink, "labelFontSize": 12, "padding": 2, "symbolSize": 90},
+        header={"labelColor": ink, "labelFontSize": 13, "labelAnchor": "start", "title": None},
+        title={"color": ink, "fontSize": 13, "fontWeight": "normal", "anchor": "start"},
     )
     return look
