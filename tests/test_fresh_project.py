@@ -68,9 +68,11 @@ class Project:
         return told
 
     def install(self, *what: str) -> None:
+        pip = (self.environment / "bin" / "python", "-m", "pip")
         # The caller's settings of pip say where its index is.
         subprocess.run(
-            [self.environment / "bin" / "python", "-m", "pip", "install", "--quiet", *what],
+            # Few of the modules are ever loaded, and these are compiled then.
+            [*pip, "install", "--quiet", "--no-compile", *what],
             check=True,
             cwd=self.root.parent,
             env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},

@@ -459,6 +459,27 @@ LONG = below(
         test_releases_of_hostile_files_charge_nothing[many]
     battery/test_hostile_releases.py
         test_releases[many]
+    battery/test_replay.py
+        test_no_input_moves_further_in_many_pairs
+    mechanisms/test_gem_papers.py
+        test_with_budget_gem_pub_knows_more_than_single_attributes[adult_pub025_01]
+    mechanisms/test_peers.py
+        test_choosing_marginals_beats_independence[adult_pub025_01]
+    models/graphical/test_answers.py
+        test_answers_of_a_real_run_equal_those_of_private_pgm
+    pipeline/test_mechanisms.py
+        test_a_release_from_table_to_report[gem]
+        test_a_release_from_table_to_report[independent]
+        test_a_release_from_table_to_report[mwem]
+        test_a_release_from_table_to_report[mwem_pgm]
+        test_a_release_from_table_to_report[pep]
+        test_a_release_from_table_to_report[pep_pub]
+        test_a_release_from_table_to_report[rap_softmax]
+    pipeline/test_rows_canary.py
+        test_snapshots_do_not_tell_how_many_rows_there_are[persons]
+        test_snapshots_do_not_tell_how_many_rows_there_are[persons, in research]
+        test_success_does_not_tell_how_many_rows_there_are[persons who come and go]
+        test_success_does_not_tell_how_many_rows_there_are[persons, in research]
     privacy/ledger/test_machine.py
         test_many_sequences
     mutants/test_mutants.py

@@ -12,19 +12,31 @@ from typing import Any
 
 import numpy as np
 import pytest
+from _pytest.mark.structures import ParameterSet
 
-from tests.battery.mechanisms import QUICK_CASES, SLOW_CASES
+from tests.battery.mechanisms import QUICK_CASES, SLOW_CASES, Case
 
 ROOT = Path(__file__).parents[2]
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def by_itself(case: Case) -> ParameterSet:
+    """Return a case as a group of one; one worker runs its tests, which share a process."""
+    return pytest.param(
+        (case.name,), id=case.name, marks=[pytest.mark.slow, pytest.mark.xdist_group(case.name)]
+    )
 
 
 # A process that starts takes longer than most of the runs: the quick ones share theirs.
 every_group = pytest.mark.parametrize(
     "names",
     [
-        pytest.param(tuple(case.name for case in QUICK_CASES), id="quick"),
-        *(pytest.param((one.name,), id=one.name, marks=pytest.mark.slow) for one in SLOW_CASES),
+        pytest.param(
+            tuple(case.name for case in QUICK_CASES),
+            id="quick",
+            marks=pytest.mark.xdist_group("quick"),
+        ),
+        *(by_itself(case) for case in SLOW_CASES),
     ],
 )
 

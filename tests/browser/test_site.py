@@ -10,7 +10,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import DESK, PHONE, scrolls_sideways
 
-pytestmark = pytest.mark.slow
+# One worker builds the site for all of them.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("site")]
 
 PAGES = [
     *("index", "start", "data", "guarantee", "budgets", "production", "mechanisms/jam_pgm"),

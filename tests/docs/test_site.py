@@ -23,7 +23,8 @@ FETCHED = {
     "image": ("href", "xlink:href"),
 }
 
-pytestmark = pytest.mark.slow
+# One worker builds the site for all of them.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("site")]
 
 
 class Fetching(HTMLParser):
