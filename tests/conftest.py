@@ -17,7 +17,7 @@ from tests.docs.site import build_site
 from tests.examples import QUICK
 from tests.moved import bind_again
 from tests.postgres import PostgresServer, running_server
-from tests.tiers import COLLECTED, Collected
+from tests.tiers import COLLECTED, FIRST, Collected, is_named
 
 # `--hypothesis-profile=gate` comes after this, and before any test is imported.
 settings.load_profile(QUICK)
@@ -34,6 +34,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark the tests of the later tiers, before pytest leaves out what it was not asked for."""
     collected = config.stash[COLLECTED] = Collected()
     collected.mark(items)
+    items.sort(key=lambda item: not is_named(item.nodeid, FIRST))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 LISTS = {
     name: getattr(tiers, name)
-    for name in ("DAGSTER_WIRING", "COMMAND_WIRING", "BEYOND_DEFAULTS", "SLOW", "LONG")
+    for name in ("DAGSTER_WIRING", "COMMAND_WIRING", "BEYOND_DEFAULTS", "SLOW", "LONG", "FIRST")
 }
 
 

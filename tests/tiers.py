@@ -489,6 +489,17 @@ LONG = below(
 )
 """What takes too long for `make test-all`: long audits and searches, and planting every mutant."""
 
+FIRST = below(
+    "tests/",
+    """
+    docs/test_blocks.py
+        test_the_blocks_of_a_page_run[README.md]
+    pipeline/test_backfill.py
+    test_fresh_project.py
+    """,
+)
+"""What takes minutes: begun last, each would leave the other workers idle at the end."""
+
 
 def names_of(test: str) -> list[str]:
     """Return every name that stands for a test: its folders', its module's, its own."""
