@@ -64,7 +64,8 @@ docs: $(INSTALLED) ## the documentation, into site/: open site/index.html
 
 # tests/tiers.py says which test is in which of the next three.
 test: $(INSTALLED) ## the quick tests, under three minutes on two cores
-	$(PYTEST) -n $(WORKERS) --maxprocesses 4 -m "not slow and not gate" --hypothesis-profile=few
+	$(PYTEST) -n $(WORKERS) --maxprocesses 4 --dist loadgroup -m "not slow and not gate" \
+	  --hypothesis-profile=few
 
 test-all: $(INSTALLED) ## every test but those of the gate, under half an hour on two cores
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4 --dist loadgroup -m "not gate"
@@ -77,8 +78,8 @@ lowest: $(LOWEST)/bin/python ## the quick tests with the lowest versions that py
 	  --python $(LOWEST)/bin/python --extra production pyproject.toml --output-file $(LOWEST)/lowest.txt
 	$(LOWEST)/bin/python -m uv pip install --quiet --python $(LOWEST)/bin/python \
 	  -c $(LOWEST)/lowest.txt -e '.[dev]'
-	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 -m "not slow and not gate" \
-	  --hypothesis-profile=few
+	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup \
+	  -m "not slow and not gate" --hypothesis-profile=few
 
 # Hypothesis tries the same examples every time in the targets above, in `test` a quarter of those in
 # `test-all`; here twenty times as many, at random.

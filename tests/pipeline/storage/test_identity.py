@@ -14,6 +14,9 @@ from tests.moved import bind_again
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
 from tests.pipeline.test_build import metadata, synthetic
 
+# One worker draws the release that all of them begin with.
+pytestmark = pytest.mark.xdist_group("drawn")
+
 PRIVATE = EvaluationSpec(mode="private", share=0.2)
 OTHER_YAML = PrivacySpec(epsilon=0.01, edition="3")
 NEXT_EDITION = PrivacySpec(epsilon=2.0, edition="2")
