@@ -1260,11 +1260,11 @@ MUTANTS = (
     ),
     Mutant(
         "private-as-public-by-command",
-        "the command line takes the private table for a public one",
-        "jam_dagster/release/spec.py",
-        "        check_apart(self.private, self.public)\n",
+        "the command line takes a partition's private table for its public one",
+        "jam_dagster/release/synthesize.py",
+        "        check_apart(at.private, at.public)\n",
         "",
-        ("tests/test_cli_public_apart.py::test_synthesize",),
+        ("tests/release/test_options.py::test_a_partition_s_public_table_is_not_its_private_one",),
     ),
     Mutant(
         "frame-as-public",

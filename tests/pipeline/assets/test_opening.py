@@ -239,19 +239,23 @@ def test_what_is_refused_before_anything_is_opened_is_no_attempt(bench: Bench) -
     assert attempts(bench) == (1, 0)
 
 
-def test_a_stored_table_of_another_source_is_refused(bench: Bench, people_db: str) -> None:
+@pytest.mark.parametrize("kept", [False, True], ids=["by reference", "copied"])
+def test_a_stored_table_of_another_source_is_refused(
+    bench: Bench, people_db: str, kept: bool
+) -> None:
+    settings: Any = {"privacy": PrivacySpec(epsilon=2.0, keep_records=kept), "evaluation": OFF}
     whole = SqlSource(people_db, "select * from people")
     sliced = SqlSource(people_db, "select * from people where sex = 'F'")
-    assert bench.run(UP_TO_SYNTHETIC[:6], private=sliced, evaluation=OFF).success
+    assert bench.run(UP_TO_SYNTHETIC[:6], private=sliced, **settings).success
     bench.ledger.rebind("people", reason="the whole table is meant")
-    assert bench.run(["privacy_budget"], private=whole, evaluation=OFF).success
+    assert bench.run(["privacy_budget"], private=whole, **settings).success
     opened = attempts(bench)
     for step in ("private_discretized", "jam_pgm"):
-        told = failure(bench.run([step], private=whole, evaluation=OFF))
+        told = failure(bench.run([step], private=whole, **settings))
         assert "SourceBindingError" in told
     assert attempts(bench) == opened
     assert "charged" not in bench.kinds()
-    result = bench.run(UP_TO_SYNTHETIC, private=whole, evaluation=OFF)
+    result = bench.run(UP_TO_SYNTHETIC, private=whole, **settings)
     assert result.success, failure(result)
     bench.ledger.verify()
 
