@@ -91,7 +91,8 @@ def run_once(
         "epsilon": setting.epsilon,
         "delta": DELTA,
         "noise": setting.noise,
-        "seed": seed,
+        # A release's noise has no seed.
+        **({"seed": seed} if setting.noise == "numpy" else {}),
         "rounds": arguments.rounds,
         "size_limit_mb": arguments.size_limit_mb,
         "degree": arguments.degree,

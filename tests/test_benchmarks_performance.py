@@ -16,6 +16,7 @@ from benchmarks.performance import TARGETS, main, table
 from benchmarks.process import Measured, RunFailedError, describe_stages, measure, stages
 from benchmarks.process import synthesize as run_synthesize
 from jam_dagster.release.stopwatch import peak_memory_mb
+from tests.cli_bench import write_tables
 
 MADE: dict[str, Any] = {
     "workload_error": {
@@ -172,6 +173,27 @@ def test_it_runs_the_targets_after_one_that_does_not_count(
     assert set(runs["seconds.mechanism.fit"]) == {1.25}
     assert set(runs["seconds.start"]) == {0.5}
     assert "error 0.2500 (public 0.5000)" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", ["numpy", "exact"])
+def test_tables_are_really_synthesized(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noise: str
+) -> None:
+    split = tmp_path / "paper" / "people"
+    split.mkdir(parents=True)
+    monkeypatch.chdir(split)
+    write_tables()
+    monkeypatch.setenv("JAM_DATA", str(tmp_path))
+    out = tmp_path / "runs.csv"
+    small = ["--rounds", "2", "--degree", "2", "--iterations", "20", "--epsilon", "1"]
+
+    assert main(["--split", "people", "--noise", noise, *small, "--out", str(out)]) == 0
+
+    (run,) = pd.read_csv(out).to_dict("records")
+    assert run["noise"] == noise
+    assert 0 < run["error"] < 2
+    assert run["private_picks"] + run["public_picks"] == 2
 
 
 def test_seeds_and_repeats_multiply(ran: list[dict[str, object]]) -> None:
