@@ -44,10 +44,12 @@ def install(
     """Write a package with one entry point, as an installer does, and return its folder."""
     folder.mkdir(exist_ok=True)
     (folder / f"{place.partition(':')[0]}.py").write_text(source)
-    told = folder / f"{package.replace('-', '_')}-{VERSION}.dist-info"
-    told.mkdir()
-    (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {VERSION}\n")
-    (told / "entry_points.txt").write_text(f"[jam_dagster.mechanisms]\n{name} = {place}\n")
+    metadata = folder / f"{package.replace('-', '_')}-{VERSION}.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {package}\nVersion: {VERSION}\n"
+    )
+    (metadata / "entry_points.txt").write_text(f"[jam_dagster.mechanisms]\n{name} = {place}\n")
     return folder
 
 

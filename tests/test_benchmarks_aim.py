@@ -54,12 +54,12 @@ def cells(line: str) -> list[str]:
 def test_bounds_are_told_by_kind(split: str, capsys: pytest.CaptureFixture[str]) -> None:
     aim_bounds.main(["--split", split, "--epsilon", "1", "--seeds", "2"])
     heading, _, *lines = map(cells, capsys.readouterr().out.splitlines())
-    told = [dict(zip(heading, line, strict=True)) for line in lines]
-    assert {one["kind"] for one in told} <= {"supported", "unsupported", "none"}
+    rows = [dict(zip(heading, line, strict=True)) for line in lines]
+    assert {one["kind"] for one in rows} <= {"supported", "unsupported", "none"}
     # Two runs of 6 attributes, 15 pairs and 20 triples.
-    assert sum(int(one["marginals"]) for one in told) == 2 * (6 + 15 + 20)
-    assert all(float(one["ratio"]) >= 1 for one in told)
-    assert all(float(one["held"].rstrip("%")) >= 95 for one in told)
+    assert sum(int(one["marginals"]) for one in rows) == 2 * (6 + 15 + 20)
+    assert all(float(one["ratio"]) >= 1 for one in rows)
+    assert all(float(one["held"].rstrip("%")) >= 95 for one in rows)
 
 
 def test_zeros_are_those_of_the_relations(split: str) -> None:
@@ -95,8 +95,8 @@ def test_errors_with_and_without_zeros_are_compared(
     arguments = ["--split", split, "--mechanism", "aim", "--epsilon", "3", "--seeds", "2"]
     structural_zeros.main(arguments)
     heading, _, line = map(cells, capsys.readouterr().out.splitlines())
-    told = dict(zip(heading, line, strict=True))
-    assert float(told["ratio"]) == pytest.approx(
-        float(told["with"]) / float(told["without"]), abs=2e-3
+    row = dict(zip(heading, line, strict=True))
+    assert float(row["ratio"]) == pytest.approx(
+        float(row["with"]) / float(row["without"]), abs=2e-3
     )
-    assert float(told["ratio"]) < 1
+    assert float(row["ratio"]) < 1

@@ -284,7 +284,7 @@ def test_nothing_in_the_ledger_follows_from_private_values(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another private table, of as many records: all that the ledger says is the same."""
-    told = []
+    entries = []
     # The names of runs are random.
     monkeypatch.setattr("jam_dagster.privacy.ledger.key.uuid4", lambda: uuid.UUID(int=1))
     for private in ("priv.csv", "pub.csv"):
@@ -296,13 +296,15 @@ def test_nothing_in_the_ledger_follows_from_private_values(
         assert run(*synthesize(*arguments, private="table.csv")).exit_code == 0
         events = Ledger(f"{private}.db").events()
         reserved = [event for event in events if event.kind.value in ("granted", "reserved")]
-        told.append([(one.key, one.share, one.units, one.reason, one.run_id) for one in reserved])
+        entries.append(
+            [(one.key, one.share, one.units, one.reason, one.run_id) for one in reserved]
+        )
         texts = {(one.dataset, one.release, one.specification, one.run_id) for one in events[1:]}
         assert len(texts) == 1
         assert {one.step for one in events if one.step} <= {
             f"round-{index:03}/{what}" for index in range(40) for what in ("select", "measure")
         } | {"evaluation/means"}
-    assert told[0] == told[1]
+    assert entries[0] == entries[1]
 
 
 def test_bad_input_makes_no_new_ledger(run: Run) -> None:

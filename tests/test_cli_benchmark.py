@@ -78,10 +78,10 @@ def test_rows_of_another_version_are_told(data: Path, grid_file: Path, tmp_path:
 
 
 def stored(one: Planned, status: str = "done") -> Row:
-    told = {"key": one.key, "mechanism": one.run.mechanism, "split": one.run.split}
-    told |= {"label": one.run.title, "seed": one.run.seed, "epsilon": one.run.epsilon}
-    told |= {"parameters": one.run.parameters_json(), "seconds": 1.0, "message": ""}
-    return {**told, "status": status, "version": __version__}
+    row = {"key": one.key, "mechanism": one.run.mechanism, "split": one.run.split}
+    row |= {"label": one.run.title, "seed": one.run.seed, "epsilon": one.run.epsilon}
+    row |= {"parameters": one.run.parameters_json(), "seconds": 1.0, "message": ""}
+    return {**row, "status": status, "version": __version__}
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ def test_a_release_verifies(released: Run) -> None:
     given = ("--ledger", "ledger.db", "--public", "pub.csv")
     result = released("certificate", "verify", "out", *given)
     assert result.exit_code == 0, result.output
-    told = result.stdout.splitlines()
-    assert all(line.startswith("pass  ") for line in told[:-1])
-    assert told[-1] == "The certificate is true, and the table may leave."
+    output = result.stdout.splitlines()
+    assert all(line.startswith("pass  ") for line in output[:-1])
+    assert output[-1] == "The certificate is true, and the table may leave."
     assert result.stderr == ""
 
 
@@ -59,9 +59,9 @@ def test_research_verifies_and_may_not_leave(run: Run) -> None:
 
 
 def test_show_tells_the_certificate(released: Run) -> None:
-    told = released("certificate", "show", "out").stdout
-    assert "epsilon 0.4 at delta 1e-09" in told
-    assert "May leave   yes" in told
+    output = released("certificate", "show", "out").stdout
+    assert "epsilon 0.4 at delta 1e-09" in output
+    assert "May leave   yes" in output
     document = json.loads(released("certificate", "show", "out", "--json").stdout)
     assert document == json.loads(Path("out/certificate.json").read_text())
 

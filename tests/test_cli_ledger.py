@@ -55,8 +55,8 @@ def test_variables_in_the_ledger_s_place_are_expanded_and_shown_by_name(
 def test_a_renewing_budget_is_granted_and_shown(run: Run) -> None:
     budget = ("--ledger", "l.db", "--dataset", "a", "--epsilon", 1, "--delta", 1e-9)
     disjoint = ("--partitions", "disjoint", "--ground", "membership public and fixed")
-    told = run("ledger", "grant", *budget, "--period", "month", *disjoint).stderr
-    assert "each month, of which only the largest partition counts" in told
+    output = run("ledger", "grant", *budget, "--period", "month", *disjoint).stderr
+    assert "each month, of which only the largest partition counts" in output
     key = ReleaseKey("a", "first", "x", "east")
     share = 0.6 * Ledger("l.db").balance("a").granted
     Ledger("l.db").open_release(key, {"mechanism": share})
@@ -103,9 +103,9 @@ def test_what_rounding_left_grants_nothing(run: Run, left: float, nothing: bool)
     balance = Ledger("ledger.db").balance("people")
     assert balance.remaining_units > 0
 
-    told = json.loads(run("ledger", "show", "--ledger", "ledger.db", "--json").stdout)
+    answer = json.loads(run("ledger", "show", "--ledger", "ledger.db", "--json").stdout)
 
-    (dataset,) = told["datasets"]
+    (dataset,) = answer["datasets"]
     assert dataset["rho"]["remaining"] == balance.remaining > 0
     assert (dataset["epsilon_at_delta"]["remaining"] == 0) is nothing
     assert (balance.remaining_epsilon == 0) is nothing

@@ -18,9 +18,9 @@ ONE = ("--release", "out", "--specification", DIGEST, "--reason", "asked for")
 
 def wait_for_approval(run: Run) -> None:
     budget = ("--dataset", "people", "--epsilon", 1, "--delta", 1e-9)
-    told = run("ledger", "grant", "--ledger", "ledger.db", *budget, "--approval", "required")
-    assert told.exit_code == 0, told.output
-    assert "Releases wait for approval." in told.stderr
+    shown = run("ledger", "grant", "--ledger", "ledger.db", *budget, "--approval", "required")
+    assert shown.exit_code == 0, shown.output
+    assert "Releases wait for approval." in shown.stderr
 
 
 def test_a_release_waits_is_approved_by_the_line_it_shows_and_is_then_made(run: Run) -> None:
@@ -80,7 +80,7 @@ def test_a_release_waits_is_approved_by_the_line_it_shows_and_is_then_made(run: 
 def test_a_plan_says_that_the_release_waits(run: Run) -> None:
     wait_for_approval(run)
 
-    told = run(
+    shown = run(
         *("plan", "--public", "pub.csv", "--domain", "domain.json", "--epsilon", "0.4"),
         *(
             "--setting",
@@ -95,21 +95,21 @@ def test_a_plan_says_that_the_release_waits(run: Run) -> None:
         *("--seeds", "1", "--epsilons", "0.4", "--ledger", "ledger.db", "--dataset", "people"),
     )
 
-    assert told.exit_code == 0, told.output
-    assert "Specification" in told.stdout
-    assert "wait for approval" in told.stdout
+    assert shown.exit_code == 0, shown.output
+    assert "Specification" in shown.stdout
+    assert "wait for approval" in shown.stdout
 
 
 def test_an_approval_is_taken_back(run: Run) -> None:
     wait_for_approval(run)
     assert run(*APPROVE, *ONE).exit_code == 0
 
-    told = run(*APPROVE, *ONE, "--withdraw")
+    shown = run(*APPROVE, *ONE, "--withdraw")
 
-    assert told.exit_code == 0, told.output
+    assert shown.exit_code == 0, shown.output
     assert (
         f"No longer approved: release 'out', edition '1', of people, specification {DIGEST}."
-        in (told.stderr)
+        in (shown.stderr)
     )
     assert Ledger("ledger.db").approved("people") == ()
     assert run(*APPROVE, *ONE, "--withdraw").exit_code == 2
@@ -118,10 +118,10 @@ def test_an_approval_is_taken_back(run: Run) -> None:
 def test_all_partitions_are_approved_at_once(run: Run) -> None:
     wait_for_approval(run)
 
-    told = run(*APPROVE, *ONE, "--all-partitions", "--epsilon", "0.2")
+    shown = run(*APPROVE, *ONE, "--all-partitions", "--epsilon", "0.2")
 
-    assert "all partitions, edition '1'" in told.stderr
-    assert "at most rho" in told.stderr
+    assert "all partitions, edition '1'" in shown.stderr
+    assert "at most rho" in shown.stderr
     assert "all partitions" in run("ledger", "show", "--ledger", "ledger.db").stdout
 
 

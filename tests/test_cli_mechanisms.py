@@ -53,11 +53,11 @@ def test_a_check_that_was_not_made_is_told(run: Run) -> None:
 @pytest.mark.parametrize("name", SYNTHESIZING)
 def test_every_mechanism_is_planned(run: Run, name: str) -> None:
     asked = ("plan", *TABLES, *chosen(name), "--epsilon", "1", "--epsilons", "1", "--seeds", "1")
-    told = json.loads(run(*asked, "--json").stdout)
+    answer = json.loads(run(*asked, "--json").stdout)
 
-    (point,) = told["simulation"]["curve"]
+    (point,) = answer["simulation"]["curve"]
     assert 0 <= point["error"]["mean"] <= 2
-    assert (told["noise"]["sigma"] is None) or told["noise"]["sigma"] > 0
+    assert (answer["noise"]["sigma"] is None) or answer["noise"]["sigma"] > 0
     shown = run(*asked, "--plot", "plan.html")
     assert shown.exit_code == 0, shown.stderr
     assert "None" not in shown.stdout

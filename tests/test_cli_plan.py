@@ -96,7 +96,7 @@ def test_a_plan_prints_what_is_to_be_known(run: Run) -> None:
     result = run("plan", *PLAN, *SMALL, *PAID, "--seeds", "2", "--epsilons", "0.5,2")
 
     assert result.exit_code == 0, result.output
-    told = result.stdout
+    output = result.stdout
     for part in (
         "200 private, 80 public",
         "10 (the workload's 6 marginals",
@@ -108,8 +108,8 @@ def test_a_plan_prints_what_is_to_be_known(run: Run) -> None:
         "The line to beat",
         "What this cannot show",
     ):
-        assert part in told
-    rows = [line for line in told.splitlines() if "asked for" in line]
+        assert part in output
+    rows = [line for line in output.splitlines() if "asked for" in line]
     (row,) = rows
     assert " 1 " in row
     assert lines(result)[0].startswith("trial 1/6: epsilon 1, seed 0")
@@ -243,7 +243,7 @@ def test_a_partition_counts_as_the_ledger_counts_it(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("attributes", "options", "told"),
+    ("attributes", "options", "expected"),
     [
         ({"partitions": "monthly", "start": "2026-01"}, (), "--partition NAME"),
         ({}, ("--partition", "may"), "drop --partition"),
@@ -255,12 +255,12 @@ def test_a_partition_counts_as_the_ledger_counts_it(run: Run) -> None:
     ],
 )
 def test_a_partition_is_named_where_there_are_some(
-    run: Run, attributes: dict[str, object], options: tuple[str, ...], told: str
+    run: Run, attributes: dict[str, object], options: tuple[str, ...], expected: str
 ) -> None:
     result = run("plan", definition("priv.csv", **attributes), *options)
 
     assert result.exit_code == 2
-    assert told in lines(result)[0]
+    assert expected in lines(result)[0]
 
 
 # --- the plot
@@ -276,8 +276,8 @@ def test_a_plot_is_drawn_in_the_format_of_its_name(run: Run, name: str) -> None:
         assert written[:8] == b"\x89PNG\r\n\x1a\n"
         assert struct.unpack(">I", written[16:20])[0] > 400
     elif name.endswith("svg"):
-        told = "".join(ElementTree.fromstring(written.decode()).itertext())
-        assert "public half itself" in told
+        shown = "".join(ElementTree.fromstring(written.decode()).itertext())
+        assert "public half itself" in shown
     else:
         page = written.decode()
         assert "public half itself" in page
@@ -287,7 +287,7 @@ def test_a_plot_is_drawn_in_the_format_of_its_name(run: Run, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         (("--plot", "plan.pdf"), "must end in .html, .svg, .png"),
         (("--epsilons", "a,b"), "--epsilons must be numbers"),
@@ -296,13 +296,13 @@ def test_a_plot_is_drawn_in_the_format_of_its_name(run: Run, name: str) -> None:
     ],
 )
 def test_bad_input_ends_before_anything_is_tried(
-    run: Run, options: tuple[str, ...], told: str
+    run: Run, options: tuple[str, ...], expected: str
 ) -> None:
     result = run("plan", *PLAN, *SMALL, *options)
 
     assert result.exit_code == 2
     (line,) = lines(result)
-    assert told in line
+    assert expected in line
 
 
 def test_a_plan_of_nothing_says_what_it_needs(run: Run) -> None:

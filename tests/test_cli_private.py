@@ -35,16 +35,16 @@ def test_private_copies_are_listed(run: Run) -> None:
     ended, needed = copy_of("yearly"), copy_of("monthly", ended=False)
     (Path("private") / "other.key").write_bytes(b"k")
 
-    told = run(*LIST, "--private", "private")
+    shown = run(*LIST, "--private", "private")
 
-    assert told.exit_code == 0, told.output
-    rows = {line.split("  ")[0]: line for line in told.stdout.splitlines()}
+    assert shown.exit_code == 0, shown.output
+    rows = {line.split("  ")[0]: line for line in shown.stdout.splitlines()}
     assert "yearly, edition 1" in rows[str(ended)]
     assert "to go from" in rows[str(ended)]
     assert "needs it to resume" in rows[str(needed)]
     assert "not a private table" in rows["private/other.key"]
-    assert "3 files" in told.stderr
-    assert "SENTINEL" not in told.output
+    assert "3 files" in shown.stderr
+    assert "SENTINEL" not in shown.output
     found = json.loads(run(*LIST, "--private", "private", "--json").stdout)["files"]
     assert [one["removable"] for one in found] == [False, False, True]
 

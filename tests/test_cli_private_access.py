@@ -85,8 +85,8 @@ def test_which_predicate_holds_is_not_told_and_asking_ends_soon(run: Run) -> Non
     assert "ledger acknowledge --ledger" in refused.stderr
     assert len(failures()) == 3
     assert run(*ACKNOWLEDGE, " ").exit_code == 2
-    told = run(*ACKNOWLEDGE, "the domain named what occurs")
-    assert (told.exit_code, told.stderr.splitlines()) == (
+    shown = run(*ACKNOWLEDGE, "the domain named what occurs")
+    assert (shown.exit_code, shown.stderr.splitlines()) == (
         0,
         ["3 attempts to open people acknowledged."],
     )
@@ -263,8 +263,8 @@ def test_killed_runs_are_attempts(run: Run) -> None:
         "datasets"
     ]
     assert (people["attempts"], people["sources"], len(people["open_attempts"])) == (3, "one", 3)
-    told = run("ledger", "verify", "--ledger", "ledger.db").stderr
-    assert "3 attempts to open private data, 3 of which did not end well" in told
+    output = run("ledger", "verify", "--ledger", "ledger.db").stderr
+    assert "3 attempts to open private data, 3 of which did not end well" in output
     assert run(*ACKNOWLEDGE, "the machine lost its power").exit_code == 0
     assert run(*synthesize(*RELEASE, *OFF)).exit_code == 0
 

@@ -171,11 +171,11 @@ def test_trials_are_one_bar_on_a_terminal_and_a_line_each_elsewhere(terminal: bo
         on_trial(0, a_trial(1.0))
         on_round(1, a_round(4, 1.0))
 
-    told = screen.getvalue()
+    output = screen.getvalue()
     if terminal:
-        assert "epsilon 1" in told
+        assert "epsilon 1" in output
         # A whole trial and five rounds of the next.
-        assert f"{ROUNDS + 5}/{2 * ROUNDS}" in told
-        assert "left" in told
+        assert f"{ROUNDS + 5}/{2 * ROUNDS}" in output
+        assert "left" in output
     else:
-        assert told == "trial 1/2: epsilon 1, seed 0: error 0.2500, 2.0 s\n"
+        assert output == "trial 1/2: epsilon 1, seed 0: error 0.2500, 2.0 s\n"

@@ -71,7 +71,7 @@ def test_one_public_table_that_lacks_attributes(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         (("--public", "part.csv"), "each needs a name"),
         (("--public", "Part=part.csv"), "each needs a name"),
@@ -81,7 +81,9 @@ def test_one_public_table_that_lacks_attributes(run: Run) -> None:
         (("--public", "third=strange.csv"), "Public table 'third' has no column of the domain"),
     ],
 )
-def test_what_is_wrong_with_a_table_is_told(run: Run, options: tuple[str, ...], told: str) -> None:
+def test_what_is_wrong_with_a_table_is_told(
+    run: Run, options: tuple[str, ...], expected: str
+) -> None:
     arguments = several(*RESEARCH, *options)
     pd.DataFrame(columns=["age"]).to_csv("empty.csv", index=False)
     pd.DataFrame({"colour": [1]}).to_csv("strange.csv", index=False)
@@ -89,7 +91,7 @@ def test_what_is_wrong_with_a_table_is_told(run: Run, options: tuple[str, ...], 
     result = run(*arguments)
 
     assert result.exit_code != 0
-    assert told in " ".join(result.stderr.split())
+    assert expected in " ".join(result.stderr.split())
     assert not Path("out").exists()
 
 
@@ -182,14 +184,16 @@ def test_a_release_without_a_public_table(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         ((), "jam_pgm learns from a public table, and there is none"),
         (("--mechanism", "aim"), "nothing to identify the domain from"),
     ],
 )
-def test_who_needs_a_public_table_says_so(run: Run, options: tuple[str, ...], told: str) -> None:
+def test_who_needs_a_public_table_says_so(
+    run: Run, options: tuple[str, ...], expected: str
+) -> None:
     arguments = ("--private", "priv.csv", "--epsilon", "1", "--out", "out", *RESEARCH, *options)
     result = run("synthesize", *arguments)
     assert result.exit_code != 0
-    assert told in " ".join(result.stderr.split())
+    assert expected in " ".join(result.stderr.split())

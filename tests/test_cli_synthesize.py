@@ -493,15 +493,15 @@ def test_another_mechanism_takes_its_own_settings(run: Run) -> None:
 
     assert result.exit_code == 0, result.stderr
     assert result.stderr.splitlines()[0].startswith("round 1: ")
-    told = json.loads(Path("out/transcript/transcript.json").read_text())
-    assert told["mechanism"] == "aim"
-    assert (told["parameters"]["rounds"], told["parameters"]["alpha"]) == (8, 0.5)
+    answer = json.loads(Path("out/transcript/transcript.json").read_text())
+    assert answer["mechanism"] == "aim"
+    assert (answer["parameters"]["rounds"], answer["parameters"]["alpha"]) == (8, 0.5)
     # What is not given is the mechanism's own.
-    assert told["parameters"]["tolerance"] == Aim().tolerance
+    assert answer["parameters"]["tolerance"] == Aim().tolerance
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         (("--mechanism", "jam"), "mechanism.name must be one of jam_pgm, aim"),
         (("--setting", "round=2"), "round is no setting of jam_pgm; it has rounds"),
@@ -511,19 +511,19 @@ def test_another_mechanism_takes_its_own_settings(run: Run) -> None:
     ],
 )
 def test_settings_that_a_mechanism_has_not_are_refused(
-    run: Run, options: tuple[str, ...], told: str
+    run: Run, options: tuple[str, ...], expected: str
 ) -> None:
     result = run(*synthesize(*RESEARCH, *options))
 
     assert result.exit_code == 2
-    assert told in result.stderr
+    assert expected in result.stderr
 
 
 def test_mechanisms_are_listed_with_their_settings(run: Run) -> None:
-    told = json.loads(run("mechanisms", "--json").stdout)
+    answer = json.loads(run("mechanisms", "--json").stdout)
 
-    assert list(told) == list(MECHANISMS)
-    assert told["jam_pgm"]["settings"]["rounds"]["default"] == 30
+    assert list(answer) == list(MECHANISMS)
+    assert answer["jam_pgm"]["settings"]["rounds"]["default"] == 30
     assert run("mechanisms", "aim").stdout.startswith("aim: AIM")
     assert "must be one of" in run("mechanisms", "jam").stderr
 

@@ -63,9 +63,9 @@ class Project:
             text=True,
             check=False,
         )
-        told = done.stdout + done.stderr
-        assert (done.returncode != 0) is fails, told
-        return told
+        output = done.stdout + done.stderr
+        assert (done.returncode != 0) is fails, output
+        return output
 
     def install(self, *what: str) -> None:
         pip = (self.environment / "bin" / "python", "-m", "pip")
@@ -136,9 +136,9 @@ def a_release_is_scaffolded_checked_and_made(project: Project) -> None:
     lines = text.splitlines()
     where = next(at for at, line in enumerate(lines, 1) if line.startswith("    epsilon:"))
     (made / "defs.yaml").write_text(text.replace("    epsilon: 1.0", "    epsilon: -1.0"))
-    told = project.call("dg", "check", "yaml", fails=True)
-    assert f"defs.yaml:{where}" in told
-    assert "attributes.privacy.epsilon" in told
+    output = project.call("dg", "check", "yaml", fails=True)
+    assert f"defs.yaml:{where}" in output
+    assert "attributes.privacy.epsilon" in output
 
     # Fewer rounds than anybody would use: what is looked at here is that it runs.
     (made / "defs.yaml").write_text(
@@ -210,8 +210,8 @@ def tables_that_the_project_makes_are_sources(project: Project) -> None:
 def count() -> None: ...
 """
     (project.defs / "warehouse.py").write_text(WAREHOUSE + leak)
-    told = project.call(*launch, fails=True)
-    assert "warehouse/people -> count" in told
+    output = project.call(*launch, fails=True)
+    assert "warehouse/people -> count" in output
     (project.defs / "warehouse.py").write_text(WAREHOUSE)
 
 

@@ -42,7 +42,7 @@ every_group = pytest.mark.parametrize(
 
 
 @cache
-def told(names: tuple[str, ...], seed: int, threads: int, kernels: str) -> dict[str, Any]:
+def fingerprints(names: tuple[str, ...], seed: int, threads: int, kernels: str) -> dict[str, Any]:
     """Return by name what runs in a process of its own, in these surroundings, give."""
     surroundings = {**dict.fromkeys(THREADS, str(threads)), "PYTHONHASHSEED": str(seed)}
     done = subprocess.run(
@@ -61,14 +61,14 @@ def told(names: tuple[str, ...], seed: int, threads: int, kernels: str) -> dict[
 
 @every_group
 def test_hash_seeds_and_threads_change_nothing(names: tuple[str, ...]) -> None:
-    first, other = told(names, 0, 1, "compiled"), told(names, 77, 4, "compiled")
+    first, other = fingerprints(names, 0, 1, "compiled"), fingerprints(names, 77, 4, "compiled")
     for name in names:
         assert other[name] == first[name], name
 
 
 @every_group
 def test_kernels_change_nothing_but_the_last_digits(names: tuple[str, ...]) -> None:
-    compiled, numpy = told(names, 0, 1, "compiled"), told(names, 0, 1, "numpy")
+    compiled, numpy = fingerprints(names, 0, 1, "compiled"), fingerprints(names, 0, 1, "numpy")
     for name in names:
         for same in ("choices", "charges", "measured"):
             assert compiled[name][same] == numpy[name][same], name

@@ -48,7 +48,7 @@ def attempted(action: Callable[[], Any], what: object) -> Any:
         raise AssertionError(f"{what!a} raised {type(error).__name__}") from error
 
 
-def told(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """Return everything that a traceback shows of an error and of those behind it."""
     frames = "".join(traceback.format_exception(error))
     return frames + repr(error) + str(vars(error))
@@ -123,7 +123,7 @@ def test_sources(number: int) -> None:
 
 
 def assert_tells_nothing(error: JamError) -> None:
-    said = told(error)
+    said = message_of(error)
     for planted in (TEXT, str(int(NUMBER)), f"{int(NUMBER):,}"):
         assert planted not in said, said
 
@@ -142,7 +142,7 @@ def test_private_tables(number: int) -> None:
             assert_tells_nothing(made)
             assert type(made) in (DomainError, PrivateValuesError)
             if isinstance(made, PrivateValuesError):
-                answers.add(told(made))
+                answers.add(message_of(made))
         else:
             assert isinstance(made, EncodedTable)
     assert len(answers) == 1
@@ -243,7 +243,7 @@ def test_releases_of_hostile_files_charge_nothing(
 
     for made in outcomes(number, attempt):
         if isinstance(made, JamError):
-            assert isinstance(made, InputError), told(made)
+            assert isinstance(made, InputError), message_of(made)
             assert_tells_nothing(made)
 
 

@@ -20,9 +20,9 @@ from tests.battery.hostile import TEXT, garbled, spoiled
 from tests.battery.test_hostile import (
     assert_tells_nothing,
     attempted,
+    message_of,
     numbers,
     outcomes,
-    told,
     valid_file,
 )
 
@@ -60,7 +60,7 @@ GRID: dict[str, Any] = {
 def hides_the_password(made: Any) -> None:
     if isinstance(made, JamError):
         assert TEXT not in str(made), made
-        assert TEXT not in told(made)
+        assert TEXT not in message_of(made)
 
 
 @pytest.fixture

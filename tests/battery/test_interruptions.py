@@ -78,13 +78,13 @@ def check_sensitivities(transcript: Transcript) -> None:
     """Check that a certificate would find what the selections were made for, lost ones too."""
     workload = Workload.all_k_way(DOMAIN, 2)
     made = mechanism_class(transcript.mechanism)
-    told = list(
+    sensitivities = list(
         islice(made.sensitivities(transcript, DOMAIN, workload, transcript.neighbours), 100)
     )
     for call in transcript.calls:
         if "/select" in call.step:
             number = int(call.step.split("/")[0].removeprefix("round-"))
-            assert told[number - 1] == call.sensitivity, call.step
+            assert sensitivities[number - 1] == call.sensitivity, call.step
 
 
 def steps_of(case: Case, relation: Neighbours) -> list[str]:

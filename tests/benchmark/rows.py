@@ -21,7 +21,7 @@ PEERS = {
 }
 
 
-def row(number: int, **told: Any) -> Row:
+def row(number: int, **columns: Any) -> Row:
     plain: Row = dict.fromkeys(COLUMNS)
     plain |= {
         "key": f"{number:016x}",
@@ -41,7 +41,7 @@ def row(number: int, **told: Any) -> Row:
         "status": "done",
         "message": "",
     }
-    return plain | told
+    return plain | columns
 
 
 def rows() -> list[Row]:

@@ -15,14 +15,16 @@ from jam_dagster.benchmark.runs import Run
 from tests.benchmark.rows import row
 
 
-def comparison(error: float, **told: Any) -> list[dict[str, Any]]:
+def comparison(error: float, **columns: Any) -> list[dict[str, Any]]:
     """A mechanism on a split at two epsilons with two seeds, and its public table."""
     made = []
     for epsilon, seed in itertools.product((1.0, 10.0), (0, 1)):
         about = {"split": "s", "mechanism": "aim", "label": "AIM", "epsilon": epsilon, "seed": seed}
-        made.append(row(0, **{**about, "error_mean": error, "error_max": error, **told}))
+        made.append(row(0, **{**about, "error_mean": error, "error_max": error, **columns}))
     about = {"kind": "baseline", "mechanism": "public_table", "label": "public table alone"}
-    asked = {name: told[name] for name in told if name not in ("version", "mechanism", "label")}
+    asked = {
+        name: columns[name] for name in columns if name not in ("version", "mechanism", "label")
+    }
     made.append(row(0, **{"split": "s", "error_mean": 2 * error, **about, **asked}))
     return made
 

@@ -168,7 +168,7 @@ def axes(spec: Any, channel: str, columns: set[str]) -> list[dict[str, Any]]:
     return scales
 
 
-def peers(errors: dict[tuple[str, str], float], **told: Any) -> list[dict[str, Any]]:
+def peers(errors: dict[tuple[str, str], float], **parameters: Any) -> list[dict[str, Any]]:
     """Runs at two epsilons of mechanisms on splits, by both names, with baselines."""
     made = []
     for (split, name), error in errors.items():
@@ -177,7 +177,7 @@ def peers(errors: dict[tuple[str, str], float], **told: Any) -> list[dict[str, A
             made.append(row(0, **about, kind="baseline", label=BASELINES[name]))
             continue
         about |= {"label": title_of(name), "seed": 0, "seconds": 1.0}
-        made += [row(0, **about, **told, epsilon=epsilon) for epsilon in (1.0, 10.0)]
+        made += [row(0, **about, **parameters, epsilon=epsilon) for epsilon in (1.0, 10.0)]
     return made
 
 
@@ -266,15 +266,15 @@ def test_error_by_public_table_has_the_splits_of_one_private_table() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [{"records": 7}, {"attributes": 3}, {"delta": 1e-6}, {"degree": 2}]
+    "parameters", [{"records": 7}, {"attributes": 3}, {"delta": 1e-6}, {"degree": 2}]
 )
 def test_splits_that_differ_in_more_than_the_public_table_are_not_joined(
-    told: dict[str, Any],
+    parameters: dict[str, Any],
 ) -> None:
     rows = peers(SHARED)
     for one in rows:
         if one["split"] == "bad":
-            one |= told
+            one |= parameters
     frame = pd.DataFrame(rows)
 
     assert sharing(frame) == []

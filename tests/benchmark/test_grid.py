@@ -69,10 +69,10 @@ baselines: false
         )
     )
 
-    told = [(run.split, run.mechanism, run.settings, run.epsilon, run.seed) for run in grid.runs()]
+    runs = [(run.split, run.mechanism, run.settings, run.epsilon, run.seed) for run in grid.runs()]
 
     five, ten = (("alpha", 0.7), ("rounds", 5)), (("alpha", 0.7), ("rounds", 10))
-    assert told == [
+    assert runs == [
         ("two", "jam_pgm", five, 1.0, 0),
         ("two", "jam_pgm", ten, 1.0, 0),
         ("two", "jam_pgm", five, 1.0, 1),
@@ -215,8 +215,8 @@ def test_a_grid_makes_a_run_once_however_it_is_spelled(tmp_path: Path) -> None:
 
 def _numbers(run: Run) -> tuple[object, ...]:
     """What a run is, with numbers that are equal equal; its label aside."""
-    told = tuple(sorted(run.parameters().items()))
-    return (run.split, run.mechanism, told, run.epsilon, run.seed, run.delta, run.degree)
+    settings = tuple(sorted(run.parameters().items()))
+    return (run.split, run.mechanism, settings, run.epsilon, run.seed, run.delta, run.degree)
 
 
 @pytest.mark.parametrize("name", presets())

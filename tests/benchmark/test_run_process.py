@@ -55,11 +55,11 @@ def test_where_memory_runs_out_the_run_is_ended_and_not_the_benchmark(
 ) -> None:
     process = started(targets.be_killed)
     try:
-        told = Path(f"/proc/{process.pid}/oom_score_adj").read_text()
+        output = Path(f"/proc/{process.pid}/oom_score_adj").read_text()
     finally:
         process.end()
 
-    assert int(told) == 1000
+    assert int(output) == 1000
 
 
 @on_linux
@@ -68,11 +68,11 @@ def test_an_interrupt_reaches_the_benchmark_and_not_its_runs(
 ) -> None:
     process = started(targets.be_killed)
     try:
-        told = Path(f"/proc/{process.pid}/status").read_text()
+        output = Path(f"/proc/{process.pid}/status").read_text()
     finally:
         process.end()
 
-    (blocked,) = [line.split()[1] for line in told.splitlines() if line.startswith("SigBlk:")]
+    (blocked,) = [line.split()[1] for line in output.splitlines() if line.startswith("SigBlk:")]
     assert int(blocked, 16) >> (signal.SIGINT - 1) & 1
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 

@@ -193,7 +193,7 @@ def test_another_table_is_not_taken_for_results(tmp_path: Path) -> None:
         read_rows(out)
 
 
-def made(one: Planned, **told: Any) -> dict[str, Any]:
+def made(one: Planned, **columns: Any) -> dict[str, Any]:
     """Return the row of a run that took seven seconds."""
     return {
         "key": one.key,
@@ -205,7 +205,7 @@ def made(one: Planned, **told: Any) -> dict[str, Any]:
         "status": "done",
         "seconds": 7.0,
         "version": __version__,
-        **told,
+        **columns,
     }
 
 
@@ -216,11 +216,11 @@ def test_the_plan_learns_from_what_was_made(data: Path, grid_file: Path) -> None
 
     after, _ = plan(grid, [row], data)
 
-    told = {one.key: one for one in after if one.run.mechanism == "aim"}
+    aim = {one.key: one for one in after if one.run.mechanism == "aim"}
     assert [one.known for one in before if one.run.mechanism == "aim"] == [False, False]
-    assert all(one.known for one in told.values())
-    assert {one.seconds for one in told.values()} == {9.0}
-    assert [one.status for one in told.values()].count("done") == 1
+    assert all(one.known for one in aim.values())
+    assert {one.seconds for one in aim.values()} == {9.0}
+    assert [one.status for one in aim.values()].count("done") == 1
     failed, _ = plan(grid, [{**row, "status": "failed"}], data, again=True)
     assert all(one.status is None for one in failed)
 
@@ -332,7 +332,9 @@ def test_what_other_libraries_say_is_withheld() -> None:
     try:
         int("a private value")
     except ValueError as error:
-        told = why(error)
-    assert told.startswith("ValueError in test_what_other_libraries_say_is_withheld, test_running")
-    assert "private value" not in told
+        message = why(error)
+    assert message.startswith(
+        "ValueError in test_what_other_libraries_say_is_withheld, test_running"
+    )
+    assert "private value" not in message
     assert why(InputError("say this")) == "InputError: say this"

@@ -36,9 +36,9 @@ def program() -> str:
     if path is None:
         pytest.skip("no Chromium was found: install it, or name one in CHROMIUM")
     version = [sys.executable, "-m", "playwright", "--version"]
-    told = subprocess.run(version, capture_output=True, text=True, check=False)
-    if told.returncode != 0:
-        pytest.skip(f"Playwright cannot start, install what it lacks: {told.stderr.strip()}")
+    done = subprocess.run(version, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"Playwright cannot start, install what it lacks: {done.stderr.strip()}")
     return path
 
 

@@ -44,8 +44,8 @@ def test_the_plan_shows_its_curve_with_numbers(visit: Open, pages: Pages) -> Non
     rows = page.locator("#error tbody tr")
     expect(rows).to_have_count(2)
     error = rows.nth(1).get_by_role("cell").first.inner_text()
-    told = live.locator("path[fill='#0072b2']").last
-    told.hover(force=True)
+    point = live.locator("path[fill='#0072b2']").last
+    point.hover(force=True)
     tooltip = page.locator("#vg-tooltip-element")
     expect(tooltip).to_be_visible()
     expect(tooltip).to_contain_text(error.split(" ")[0][:5])

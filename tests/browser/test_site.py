@@ -28,7 +28,10 @@ def page(browser: Browser) -> Iterator[Page]:
     complaints: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda told: complaints.append(told.text) if told.type == "error" else None)
+    page.on(
+        "console",
+        lambda expected: complaints.append(expected.text) if expected.type == "error" else None,
+    )
     yield page
     assert asked
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []

@@ -125,13 +125,13 @@ def test_what_jax_trained_may_differ_with_another_version_of_it(
     here = held.environment()
     monkeypatch.setattr(held, "environment", lambda: {**here, "jax": "9.9"})
     trained = make_mechanism("rap_softmax", rounds=1, iterations=2, components=3)
-    for mechanism, told in ((trained, True), (make_mechanism("independent"), False)):
+    for mechanism, differs in ((trained, True), (make_mechanism("independent"), False)):
         folder = tmp_path / mechanism.name
         folder.mkdir()
         certified(folder, mechanism, Neighbours())
         (found,) = (one for one in verify(folder) if "refitted" in one.name)
         assert found.passed
-        assert ("made with another jax" in found.message) is told
+        assert ("made with another jax" in found.message) is differs
 
 
 def test_a_model_of_public_records_is_refitted_where_these_are_given(tmp_path: Path) -> None:

@@ -229,12 +229,12 @@ def test_a_file_whose_hash_fails_is_not_read(
         path = made.folder / name
         path.write_bytes(path.read_bytes() + b"\n")
     monkeypatch.setattr(Transcript, "load", lambda folder: pytest.fail(f"{folder} was read"))
-    told = found(made)
+    shown = found(made)
     assert read == []
     for finding in ("the transcript", "the draws", "the outcomes", "the model, refitted"):
-        assert not told[finding].passed
-        assert "not checked" in told[finding].message
-        assert "was altered" in told[finding].message
+        assert not shown[finding].passed
+        assert "not checked" in shown[finding].message
+        assert "was altered" in shown[finding].message
 
 
 def change_draw(path: Path, change: Callable[[dict[str, Any]], None]) -> None:

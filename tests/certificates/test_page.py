@@ -72,12 +72,12 @@ def test_each_condition_alone_keeps_a_table_from_leaving(
 
 def test_who_made_it_and_when_each_draw_was_charged_stays_in_the_ledger(made: Released) -> None:
     """The times of single charges would tell how long each round took."""
-    told = (made.folder / "certificate.json").read_text() + render_certificate(made.certificate)
+    output = (made.folder / "certificate.json").read_text() + render_certificate(made.certificate)
     events = made.ledger.events("people")
     assert events[0].at.startswith(made.certificate.made[:10])
-    assert not any(event.at in told for event in events)
-    assert '"by"' not in told
-    assert '"run_id"' not in told
+    assert not any(event.at in output for event in events)
+    assert '"by"' not in output
+    assert '"run_id"' not in output
 
 
 def test_when_a_draw_was_charged_cannot_be_guessed_from_its_hash(made: Released) -> None:
@@ -86,13 +86,13 @@ def test_when_a_draw_was_charged_cannot_be_guessed_from_its_hash(made: Released)
     The certificate tells everything else that the hash covers, but for who charged it (a name that
     others may know) and the random name of the run.
     """
-    told = (made.folder / "certificate.json").read_text()
+    output = (made.folder / "certificate.json").read_text()
     events = [event for event in made.ledger.events("people") if event.key is not None]
     assert events
     for event in events:
         assert event.seal() == event.hash
         assert len(event.run_id.removeprefix(COMMAND_LINE).strip()) == 32
-        assert event.run_id not in told
+        assert event.run_id not in output
         assert replace(event, run_id="").seal() != event.hash
 
 

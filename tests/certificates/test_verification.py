@@ -225,9 +225,10 @@ def test_a_changed_count_in_the_transcript(made: Released) -> None:
 def test_a_transcript_that_served_another_workload(made: Released) -> None:
     served = Transcript.load(made.folder / "transcript").workload_digest
     assert served
-    for told, failed in (("0" * 64, {"the transcript"}), ("", set())):
+    for expected, failed in (("0" * 64, {"the transcript"}), ("", set())):
         made.rewrite(
-            "transcript/transcript.json", lambda it, told=told: it.update(workload_digest=told)
+            "transcript/transcript.json",
+            lambda it, expected=expected: it.update(workload_digest=expected),
         )
         made.forge()
         assert made.failed(ledger=False) == failed

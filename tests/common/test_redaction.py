@@ -130,16 +130,16 @@ def test_an_error_that_cannot_be_explained_is_still_the_error():
 
 @pytest.mark.parametrize("kind", [ValueError, InputError, OutsideDomainError, OSError])
 def test_whatever_depends_on_private_values_is_one_error(kind):
-    told = []
+    messages = []
     for action in (with_values, each_line):
         with pytest.raises(PrivateValuesError) as caught, redacted("a step"):
             action(kind)
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None
-        told.append(shown(caught.value))
-    assert told[0] == told[1]
-    assert SENTINEL not in told[0]
-    assert kind.__name__ not in told[0]
+        messages.append(shown(caught.value))
+    assert messages[0] == messages[1]
+    assert SENTINEL not in messages[0]
+    assert kind.__name__ not in messages[0]
 
 
 def each_line(kind):

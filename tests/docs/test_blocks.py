@@ -59,7 +59,7 @@ def block(text: str) -> Block:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("```python\n1 / 0\n```", "ZeroDivisionError"),
         ("```sh\nfalse\n```", "exit status 1"),
@@ -74,9 +74,9 @@ def block(text: str) -> Block:
 )
 @pytest.mark.filterwarnings("ignore")
 def test_a_block_that_does_not_do_what_its_page_says_is_noticed(
-    tmp_path: Path, text: str, told: str
+    tmp_path: Path, text: str, expected: str
 ) -> None:
-    with pytest.raises(BlockError, match=told):
+    with pytest.raises(BlockError, match=expected):
         Workshop(tmp_path).run(block(text))
 
 

@@ -63,8 +63,10 @@ def test_services_name_networks_and_volumes_that_there_are() -> None:
 
 def test_only_the_code_location_can_open_what_is_private() -> None:
     for name, service in compose()["services"].items():
-        told = str(service)
-        secret = [one for one in ("JAM_LEDGER", "JAM_PRIVATE", "WAREHOUSE", "/srv/") if one in told]
+        message = str(service)
+        secret = [
+            one for one in ("JAM_LEDGER", "JAM_PRIVATE", "WAREHOUSE", "/srv/") if one in message
+        ]
         assert bool(secret) == (name == "code"), (name, secret)
 
 

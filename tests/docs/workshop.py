@@ -131,8 +131,8 @@ class Workshop:
         try:
             getattr(self, f"_{block.language or 'text'}")(block)
         except BlockError as error:
-            told = re.sub(r"\s+", " ", str(error))
-            if block.refused and block.refused in told:
+            message = re.sub(r"\s+", " ", str(error))
+            if block.refused and block.refused in message:
                 return
             raise BlockError(f"{block.place}: {error}") from None
         if block.refused:
@@ -243,10 +243,10 @@ def _only_included(block: Block) -> None:
 
 
 def _chain(error: BaseException | None) -> str:
-    told = ""
+    shown = ""
     while error is not None:
-        told, error = f"{told}\n{error}", error.__cause__
-    return told
+        shown, error = f"{shown}\n{error}", error.__cause__
+    return shown
 
 
 def _resources(folder: Path) -> dg.Definitions:

@@ -184,16 +184,16 @@ def test_another_question_is_paid_and_answered_anew() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "told"),
+    ("change", "error", "expected"),
     [
         ({"measure": "median"}, SpecificationError, "must be mean or largest cell, got 'median'"),
         ({"tolerance": 0.0}, SpecificationError, "tolerance must be at least 1e-07"),
         ({"tolerance": math.nan}, SpecificationError, "tolerance"),
     ],
 )
-def test_what_cannot_be_searched_for_is_refused(change, error, told) -> None:
+def test_what_cannot_be_searched_for_is_refused(change, error, expected) -> None:
     rows = table([(0, 0, 0)])
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=expected):
         best_mixture(rows, rows, WORKLOAD, **change)
 
 

@@ -268,8 +268,8 @@ def test_great_expectations_own_results_are_kept_and_can_be_read_by_it(
         for suite in kept
         for one in suite["results"]
     }
-    told = {one.name: one.passed for one in checks.results if one.measured}
-    assert outcomes == told
+    passed = {one.name: one.passed for one in checks.results if one.measured}
+    assert outcomes == passed
     assert not outcomes["columns"]
     # The same for the same table, and nothing of the machine that made it.
     assert validated().to_json() == checks.to_json()

@@ -297,13 +297,13 @@ def test_an_empty_private_table_is_refused_where_their_number_is_public(
     nobody = private.take(np.array([], int))
     workload = Workload.of(domain, [["a"]])
     purse = Purse(1.0)
-    told = "private table has no records"
+    message = "private table has no records"
     draws = Draws(SeededNoise(0), purse)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         workload_error(nobody, synthetic, public, workload, mode="private", draws=draws)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         workload_error(nobody, synthetic, public, workload, mode="exact")
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         table_errors(nobody, [synthetic], workload)
     assert purse.charges == {}
 

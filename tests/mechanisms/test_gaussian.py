@@ -146,12 +146,12 @@ def test_the_nearest_table_beside_values_in_which_the_total_is_lost(largest):
 
 def test_what_was_not_measured_is_not_answered(domain, private):
     model = run(private, Workload.of(domain, [("a", "b"), ("c",)]), 1.0, SeededNoise(0))[0].model
-    for names, told in (
+    for names, message in (
         (("a", "c"), "No marginal that was measured holds a, c.*Add it to the workload"),
         (("a", "z"), "no attribute 'z'; it has a, b, c"),
         (("a", "a"), "An attribute is repeated"),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             model.marginal(names)
 
 

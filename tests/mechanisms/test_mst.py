@@ -128,9 +128,9 @@ def test_the_transcript_is_enough_to_fit_the_model_again(domain, private, worklo
 @pytest.mark.parametrize("setting", ["merge_rare", "tolerance"])
 def test_a_transcript_of_another_version_says_what_helps(domain, private, workload, setting):
     transcript = run(private, workload, [BC, 0], 0.9)[0].transcript
-    told = {name: value for name, value in transcript.parameters.items() if name != setting}
+    parameters = {name: value for name, value in transcript.parameters.items() if name != setting}
     with pytest.raises(InputError, match=f"record the {setting} .* Load the model that was stored"):
-        refit(replace(transcript, parameters=told), domain)
+        refit(replace(transcript, parameters=parameters), domain)
 
 
 def test_what_cannot_start_is_refused():

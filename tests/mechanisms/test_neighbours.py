@@ -51,12 +51,14 @@ def run(private, public, neighbours, *, rounds=3, rho=0.5, **funds):
 def test_every_draw_has_the_sensitivity_of_the_relation(private, public, neighbours):
     seen.clear()
     result = run(private, public, neighbours, rounds=8)
-    told = {"select": set(), "measure": set(), "records": set()}
+    sensitivities = {"select": set(), "measure": set(), "records": set()}
     for step, sensitivity in seen:
-        told[step.rpartition("/")[2]].add(sensitivity)
-    assert told["select"] == {neighbours.jam_score}
-    assert told["measure"] == {neighbours.marginal_l2}
-    assert told["records"] == (set() if neighbours.records_public else {neighbours.records})
+        sensitivities[step.rpartition("/")[2]].add(sensitivity)
+    assert sensitivities["select"] == {neighbours.jam_score}
+    assert sensitivities["measure"] == {neighbours.marginal_l2}
+    assert sensitivities["records"] == (
+        set() if neighbours.records_public else {neighbours.records}
+    )
     assert [(call.step, call.sensitivity) for call in result.transcript.calls] == seen
 
 

@@ -40,13 +40,15 @@ def test_every_class_says_what_people_read_about_it(name: str) -> None:
     found = mechanism_class(name)
 
     assert is_dataclass(found)
-    for told in Mechanism.__annotations__:
-        assert hasattr(found, told), f"{found.__name__} states no {told}: see `Mechanism`"
-    for told in ("title", "rank", "line_style", "summary"):
+    for attribute in Mechanism.__annotations__:
+        assert hasattr(found, attribute), f"{found.__name__} states no {attribute}: see `Mechanism`"
+    for attribute in ("title", "rank", "line_style", "summary"):
         same = [
-            one.name for one in known_classes().values() if vars(one)[told] == vars(found)[told]
+            one.name
+            for one in known_classes().values()
+            if vars(one)[attribute] == vars(found)[attribute]
         ]
-        assert same == [name], f"{' and '.join(same)} state one {told}"
+        assert same == [name], f"{' and '.join(same)} state one {attribute}"
 
 
 def test_a_mechanism_of_another_package_is_found_by_name(tmp_path: Path) -> None:
@@ -58,9 +60,9 @@ def test_a_mechanism_of_another_package_is_found_by_name(tmp_path: Path) -> None
         assert title_of("halves") == "Halves"
         assert "halves" in synthesizing()
         assert {one.title for one in LineStyles.of([("Halves", "halves")]).lines} == {"Halves"}
-        told = json.loads(run_cli("mechanisms", "--json").stdout)["halves"]
-        assert told["package"] == f"{PACKAGE} {VERSION}"
-        assert told["page"] == "https://tiny.example/halves"
+        answer = json.loads(run_cli("mechanisms", "--json").stdout)["halves"]
+        assert answer["package"] == f"{PACKAGE} {VERSION}"
+        assert answer["page"] == "https://tiny.example/halves"
     assert list(MECHANISMS) == OWN
     assert title_of("halves") == "halves"
 
@@ -99,7 +101,7 @@ def test_two_other_packages_may_not_share_a_name_either(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "wanted"),
     [
         ("import nothing_of_that_name", "ModuleNotFoundError: No module named 'nothing_of_that"),
         ("raise SystemError('broken')", "SystemError: broken"),
@@ -112,11 +114,11 @@ def test_two_other_packages_may_not_share_a_name_either(tmp_path: Path) -> None:
     ids=["import", "raises", "nothing", "value", "name", "lacks"],
 )  # fmt: skip
 def test_what_cannot_be_loaded_is_told_with_its_package(
-    tmp_path: Path, request: pytest.FixtureRequest, source: str, told: str
+    tmp_path: Path, request: pytest.FixtureRequest, source: str, wanted: str
 ) -> None:
     module = f"tiny_{request.node.callspec.id}"
     with known(install(tmp_path, place=f"{module}:Halves", source=source)):
-        expected = rf"The mechanism halves of the package tiny-mechanisms 1\.2\.3 .*{told}"
+        expected = rf"The mechanism halves of the package tiny-mechanisms 1\.2\.3 .*{wanted}"
         with pytest.raises(SpecificationError, match=expected) as refused:
             make_mechanism("halves")
         assert re.search("[Rr]epair or uninstall tiny-mechanisms", str(refused.value))

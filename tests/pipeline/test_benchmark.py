@@ -101,13 +101,13 @@ def test_a_run_that_fails_is_kept_and_its_message_is_not_logged(data: Path, tmp_
         done = job.execute_in_process(
             partition_key=partition, instance=instance, raise_on_error=False
         )
-        told = str(instance.all_logs(done.run_id))
+        message = str(instance.all_logs(done.run_id))
 
     assert not done.success
     (row,) = read_rows(tmp_path / "runs" / f"{partition}.parquet")
     assert "rounds must be more than" in row["message"]
-    assert "its file says why" in told
-    assert "rounds must be more than" not in told
+    assert "its file says why" in message
+    assert "rounds must be more than" not in message
 
 
 def test_every_run_of_a_grid_is_a_partition() -> None:
@@ -140,10 +140,10 @@ def test_the_component_finds_its_files_beside_it() -> None:
     assert keys == {"peers/benchmark_runs", "peers/benchmark_figures"}
 
 
-def held(folder: Path, run: Run, data: Path, **told: object) -> Path:
+def held(folder: Path, run: Run, data: Path, **expected: object) -> Path:
     """Write the row of a run as its step does, with what a test says of it."""
     split = SplitFiles(run.split).load(data)
-    row = {**describe(run, split), "status": "done", "message": "", "seconds": 1.0, **told}
+    row = {**describe(run, split), "status": "done", "message": "", "seconds": 1.0, **expected}
     path = folder / "runs" / f"{run.name}.parquet"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(to_parquet([row]))
@@ -283,7 +283,9 @@ def test_the_component_takes_folders_of_the_environment_and_a_limit(
     made: dict[str, Any] = {}
     monkeypatch.setenv("MY_OUT", str(tmp_path / "there"))
     monkeypatch.setattr(
-        module, "build_benchmark", lambda grid, **told: made.update(told) or dg.Definitions()
+        module,
+        "build_benchmark",
+        lambda grid, **expected: made.update(expected) or dg.Definitions(),
     )
     attributes = {"grid": "smoke", "out": "${MY_OUT}/x", "data": "tables", "limit": 60}
     with create_defs_folder_sandbox() as sandbox:

@@ -191,12 +191,12 @@ def test_release_that_does_not_fit_is_refused_before_the_private_table_is_opened
 ) -> None:
     bench.budget = DatasetBudget(epsilon=1.0, delta=1e-9)
     result = bench.run()
-    told = failure(result)
-    assert "BudgetExceededError" in told
+    message = failure(result)
+    assert "BudgetExceededError" in message
     # Requested, remaining and the difference, as rho; the remaining budget is epsilon 1.
-    assert "0.0561305" in told
-    assert "0.0149731" in told
-    assert "0.0411574" in told
+    assert "0.0561305" in message
+    assert "0.0149731" in message
+    assert "0.0411574" in message
     assert bench.kinds() == []
     started = {event.step_key for event in result.all_events if event.is_step_start}
     assert "people__private_records" not in started
@@ -232,9 +232,9 @@ def test_bad_table_is_refused_and_nothing_is_charged(
     bench: Bench, side: str, edit: Any, error: str, named: str
 ) -> None:
     change(getattr(bench, side), edit)
-    told = failure(bench.run())
-    assert error in told
-    assert named in told
+    message = failure(bench.run())
+    assert error in message
+    assert named in message
     assert set(bench.kinds()) <= {"reserved"}
 
 
@@ -242,9 +242,9 @@ def test_bad_table_is_refused_and_nothing_is_charged(
 def test_missing_table_is_refused_and_nothing_is_charged(bench: Bench, side: str) -> None:
     path = getattr(bench, side)
     path.unlink()
-    told = failure(bench.run())
-    assert "SourceError" in told
-    assert path.name in told
+    message = failure(bench.run())
+    assert "SourceError" in message
+    assert path.name in message
     assert set(bench.kinds()) <= {"reserved"}
 
 
@@ -275,13 +275,13 @@ def test_workload_that_fits_no_model_is_refused_before_anything_is_reserved(benc
     # Without an impossible combination, whose clique the model holds from the start.
     domain = Domain(DOMAIN.attributes)
     mechanism = MechanismSpec(rounds=3, size_limit_mb=1e-6)
-    told = failure(bench.run(domain=domain, mechanism=mechanism))
-    assert "EmptyCandidateSetError" in told
+    message = failure(bench.run(domain=domain, mechanism=mechanism))
+    assert "EmptyCandidateSetError" in message
     assert bench.kinds() == []
 
 
 def test_what_another_release_would_leave_is_told(bench: Bench) -> None:
-    def told(epsilon: float) -> Any:
+    def outlook(epsilon: float) -> Any:
         result = bench.run(["domain", "privacy_budget"], privacy=PrivacySpec(epsilon=epsilon))
         (event,) = [
             one for one in result.get_asset_materialization_events() if one.asset_key == budget
@@ -290,24 +290,24 @@ def test_what_another_release_would_leave_is_told(bench: Bench) -> None:
 
     budget = dg.AssetKey(["people", "privacy_budget"])
     left = Budget(5.0, 1e-9).rho - 2 * Budget(2.0, 1e-9).rho
-    assert told(2.0) == pytest.approx(epsilon_from_rho(left, 1e-9))
-    assert told(4.0) == "another does not fit"
+    assert outlook(2.0) == pytest.approx(epsilon_from_rho(left, 1e-9))
+    assert outlook(4.0) == "another does not fit"
 
 
 def test_dataset_without_a_budget_is_refused(bench: Bench) -> None:
     bench.budget = None
-    told = failure(bench.run())
-    assert "'people' has no privacy budget" in told
-    assert "jam-dagster ledger grant" in told
+    message = failure(bench.run())
+    assert "'people' has no privacy budget" in message
+    assert "jam-dagster ledger grant" in message
     assert not bench.ledger.exists
 
 
 def test_configuration_does_not_change_a_granted_budget(bench: Bench) -> None:
     assert bench.run(["domain", "privacy_budget"]).success
     bench.budget = DatasetBudget(epsilon=50.0, delta=1e-9)
-    told = failure(bench.run(["privacy_budget"]))
-    assert "granted it epsilon 5" in told
-    assert "jam-dagster ledger grant" in told
+    message = failure(bench.run(["privacy_budget"]))
+    assert "granted it epsilon 5" in message
+    assert "jam-dagster ledger grant" in message
     assert bench.ledger.balance("people").epsilon == 5.0
 
 
@@ -315,16 +315,16 @@ def test_changed_public_table_needs_a_new_edition(drawn: Bench) -> None:
     bind_again(drawn.ledger, drawn.private, drawn.closed / SOURCE_KEY_FILE)
     events = drawn.events()
     change(drawn.public, lambda table: table.assign(sex="F"))
-    told = failure(drawn.run(UP_TO_SYNTHETIC))
-    assert "The public table of release people changed" in told
-    assert "privacy.edition" in told
+    message = failure(drawn.run(UP_TO_SYNTHETIC))
+    assert "The public table of release people changed" in message
+    assert "privacy.edition" in message
     assert drawn.events() == events
 
 
 def test_changed_number_of_private_records_needs_a_new_edition(drawn: Bench) -> None:
     change(drawn.private, lambda table: table.head(-1))
-    told = failure(drawn.run(UP_TO_SYNTHETIC))
-    assert "The number of private records of release people changed" in told
+    message = failure(drawn.run(UP_TO_SYNTHETIC))
+    assert "The number of private records of release people changed" in message
 
 
 def test_store_without_the_draws_that_were_charged_is_refused(drawn: Bench) -> None:
@@ -342,16 +342,16 @@ def test_draws_that_lie_with_the_command_line_are_told(bench: Bench) -> None:
     by_hand = bench.ledger.open_release(reserved.key, reserved.shares, run_id=command_line_run())
     by_hand.account("mechanism").charge("round-000/select", 1e-6)
     bench.private.write_text(table)
-    told = failure(bench.run(UP_TO_SYNTHETIC))
-    assert "`jam-dagster synthesize` charged it: its folder holds them" in told
+    message = failure(bench.run(UP_TO_SYNTHETIC))
+    assert "`jam-dagster synthesize` charged it: its folder holds them" in message
     assert bench.kinds() == ["reserved", "charged"]
 
 
 def test_draws_that_this_ledger_never_charged_are_refused(drawn: Bench) -> None:
     (drawn.home / "ledger.sqlite").rename(drawn.home / "lost.sqlite")
     drawn.ledger.grant("people", epsilon=5.0, delta=1e-9)
-    told = failure(drawn.run(UP_TO_SYNTHETIC))
-    assert "holds draws of release people, edition 1, that this ledger never charged" in told
+    message = failure(drawn.run(UP_TO_SYNTHETIC))
+    assert "holds draws of release people, edition 1, that this ledger never charged" in message
     assert drawn.kinds() == []
 
 
@@ -365,8 +365,8 @@ def test_older_copy_of_the_ledger_is_noticed_by_what_it_forgot(drawn: Bench) -> 
     assert first.key is not None
     older = drawn.ledger.open_release(first.key, shares)
     older.account(first.share).charge(first.step, first.rho)
-    told = failure(drawn.run(UP_TO_SYNTHETIC))
-    assert "that this ledger never charged: it is another ledger, or an older copy" in told
+    message = failure(drawn.run(UP_TO_SYNTHETIC))
+    assert "that this ledger never charged: it is another ledger, or an older copy" in message
     assert drawn.kinds() == ["reserved", "charged"]
 
 
@@ -390,10 +390,10 @@ def test_an_older_copy_of_the_ledger_pays_for_no_other_edition(drawn: Bench) -> 
     ledger.write_bytes(copy.read_bytes())
     new = PrivacySpec(epsilon=2.0, edition="2")
 
-    told = failure(drawn.run(["privacy_budget"], privacy=new))
+    message = failure(drawn.run(["privacy_budget"], privacy=new))
 
-    assert "older copy of the ledger" in told
-    assert "release 'people', edition '1'" in told
+    assert "older copy of the ledger" in message
+    assert "release 'people', edition '1'" in message
     assert drawn.kinds() == []
     ledger.write_bytes(now)
     assert drawn.run(["privacy_budget"], privacy=new).success
@@ -418,10 +418,10 @@ def test_draws_that_lie_behind_a_link_are_remembered(drawn: Bench) -> None:
 def test_ledger_that_was_lost_grants_no_second_budget(drawn: Bench, edition: str) -> None:
     (drawn.home / "ledger.sqlite").rename(drawn.home / "lost.sqlite")
     privacy = PrivacySpec(epsilon=2.0, edition=edition)
-    told = failure(drawn.run(UP_TO_SYNTHETIC, privacy=privacy))
-    assert "holds draws of protected dataset 'people'" in told
-    assert "Restore the ledger" in told
-    assert "jam-dagster ledger grant" in told
+    message = failure(drawn.run(UP_TO_SYNTHETIC, privacy=privacy))
+    assert "holds draws of protected dataset 'people'" in message
+    assert "Restore the ledger" in message
+    assert "jam-dagster ledger grant" in message
     assert drawn.events() == []
     (drawn.home / "lost.sqlite").rename(drawn.home / "ledger.sqlite")
     assert drawn.run(["privacy_budget"], privacy=privacy).success
@@ -447,9 +447,9 @@ def test_what_a_failed_run_charged_stays_and_the_next_run_goes_on_from_it(
         return fit(*args)
 
     monkeypatch.setattr(MirrorDescent, "add", fails_in_the_second_round)
-    told = failure(bench.run(UP_TO_SYNTHETIC))
-    assert "PrivateStepError" in told
-    assert "SENTINEL" not in told
+    message = failure(bench.run(UP_TO_SYNTHETIC))
+    assert "PrivateStepError" in message
+    assert "SENTINEL" not in message
     charged = [event for event in bench.events() if event.kind.value == "charged"]
     assert len(charged) >= 2
     assert "returned" not in bench.kinds()

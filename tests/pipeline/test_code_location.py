@@ -32,8 +32,8 @@ def test_workspace_file_says_the_same_as_pyproject() -> None:
     assert tool["directory_type"] == "project"
     assert module["location_name"] == tool["project"]["code_location_name"]
     # dg looks for the module `definitions` below the root module, unless it is told otherwise.
-    told = tool["project"].get("code_location_target_module", "")
-    assert module["module_name"] == (told or f"{tool['project']['root_module']}.definitions")
+    shown = tool["project"].get("code_location_target_module", "")
+    assert module["module_name"] == (shown or f"{tool['project']['root_module']}.definitions")
     assert module["working_directory"] == "."
     assert tool["project"]["defs_module"].startswith(f"{tool['project']['root_module']}.")
 
@@ -51,11 +51,11 @@ def test_adult_without_data_says_what_to_do(code_location: dg.Definitions) -> No
         result = code_location.resolve_job_def("adult_release").execute_in_process(
             instance=instance, raise_on_error=False
         )
-    told = "\n".join(
+    shown = "\n".join(
         str(event.step_failure_data.error) for event in result.all_events if event.is_step_failure
     )
-    assert "JAM_DATA" in told
-    assert "SourceError" in told
+    assert "JAM_DATA" in shown
+    assert "SourceError" in shown
 
 
 def test_protected_datasets_of_the_releases_have_budgets() -> None:

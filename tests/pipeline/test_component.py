@@ -97,10 +97,10 @@ def test_yaml_and_python_make_the_same_definitions(bench: Bench) -> None:
 
 
 def messages(error: BaseException | None) -> str:
-    told = ""
+    shown = ""
     while error is not None:
-        told, error = f"{told}\n{error}", error.__cause__
-    return told
+        shown, error = f"{shown}\n{error}", error.__cause__
+    return shown
 
 
 BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
@@ -165,8 +165,8 @@ def test_bad_yaml_is_refused_with_what_is_wrong(bench: Bench, case: str) -> None
     spoil(attributes)
     with pytest.raises(Exception) as caught, loaded(bench, attributes):  # noqa: PT011
         pass
-    told = messages(caught.value)
-    assert all(part in told for part in named), told
+    message = messages(caught.value)
+    assert all(part in message for part in named), message
     assert not bench.ledger.exists
 
 
@@ -233,7 +233,7 @@ def test_domain_is_read_from_where_it_is_given(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "key", "told"),
+    ("changes", "key", "expected"),
     [
         ({"domain": "none.yaml"}, "domain", "none.yaml"),
         ({"public": "table.xlsx"}, "public", "table.xlsx"),
@@ -243,7 +243,7 @@ def test_domain_is_read_from_where_it_is_given(tmp_path: Path) -> None:
     ],
 )
 def test_what_only_loading_finds_names_file_and_line(
-    bench: Bench, changes: dict[str, Any], key: str | None, told: str
+    bench: Bench, changes: dict[str, Any], key: str | None, expected: str
 ) -> None:
     attributes = {**ATTRIBUTES, **changes}
     with pytest.raises(Exception) as caught, loaded(bench, attributes):  # noqa: PT011
@@ -255,4 +255,4 @@ def test_what_only_loading_finds_names_file_and_line(
         number = next(at for at, one in enumerate(lines, 1) if one.startswith(f"  {key}:"))
         place = f":{number} - attributes.{key}: "
     assert f"defs.yaml{place}" in text
-    assert told in text
+    assert expected in text

@@ -60,12 +60,12 @@ def test_what_may_not_leave_is_told_by_its_outcome_only(
 ) -> None:
     result = bench.run(**changes, **PRIVATE)
     assert result.success, failure(result)
-    told = metadata(result)
-    assert {name: set(told[name]) - HARMLESS[name] for name in HARMLESS} == {
+    shown = metadata(result)
+    assert {name: set(shown[name]) - HARMLESS[name] for name in HARMLESS} == {
         name: set() for name in HARMLESS
     }
     for name in HARMLESS:
-        assert told[name]["note"].startswith("restricted: ")
+        assert shown[name]["note"].startswith("restricted: ")
 
     graph = bench.definitions(**changes, **PRIVATE).resolve_asset_graph()
     for name in HARMLESS:
@@ -91,10 +91,10 @@ def test_what_may_not_leave_is_told_by_its_outcome_only(
 def test_exact_errors_are_told_when_asked_for_and_say_what_they_are(bench: Bench) -> None:
     result = bench.run(**SEEDED)
     assert result.success, failure(result)
-    told = metadata(result)
-    assert told["workload_error"]["note"] == "restricted: exact statistics of private data"
-    assert told["workload_error"]["synthetic_mean"] > 0
-    assert "preview" not in told["synthetic_records"]
+    shown = metadata(result)
+    assert shown["workload_error"]["note"] == "restricted: exact statistics of private data"
+    assert shown["workload_error"]["synthetic_mean"] > 0
+    assert "preview" not in shown["synthetic_records"]
     (check,) = (
         one
         for one in result.get_asset_check_evaluations()
@@ -106,8 +106,8 @@ def test_exact_errors_are_told_when_asked_for_and_say_what_they_are(bench: Bench
 
 def test_sizes_of_a_domain_from_private_data_are_withheld(bench: Bench) -> None:
     mechanism = MechanismSpec(rounds=3, size_limit_mb=1e-9)
-    told = failure(bench.run(mechanism=mechanism, **IDENTIFIED))
-    assert "EmptyCandidateSetError" in told
-    assert "is withheld" in told
-    assert "empty model alone takes" not in told
+    message = failure(bench.run(mechanism=mechanism, **IDENTIFIED))
+    assert "EmptyCandidateSetError" in message
+    assert "is withheld" in message
+    assert "empty model alone takes" not in message
     assert set(bench.kinds()) <= {"reserved"}

@@ -162,8 +162,8 @@ def assert_exact_errors_are_nowhere(home: Path) -> None:
     assert noisy.public is not None
     assert noisy.synthetic.maximum is None
     assert noisy.public.maximum is None
-    told = {sentence for held in looked_at.values() for sentence in re.findall(_SENTENCE, held)}
-    assert told == {(f"{noisy.synthetic.mean:.4f}".encode(), f"{noisy.public.mean:.4f}".encode())}
+    shown = {sentence for held in looked_at.values() for sentence in re.findall(_SENTENCE, held)}
+    assert shown == {(f"{noisy.synthetic.mean:.4f}".encode(), f"{noisy.public.mean:.4f}".encode())}
 
 
 _SENTENCE = rb"mean error (-?[\d.]+) against (-?[\d.]+) of the public table"

@@ -81,8 +81,8 @@ def test_the_run_is_called_by_its_mechanism_and_is_what_charges(bench: Bench, na
     assert specs[name].tags[LABEL_TAG] == "dp"
     assert f"The run of {title_of(name)}:" in (specs[name].description or "")
     assert "mechanism_run" not in specs
-    told = " ".join(spec.description or "" for spec in specs.values())
-    assert ("jam_pgm" in told) == (name == "jam_pgm")
+    shown = " ".join(spec.description or "" for spec in specs.values())
+    assert ("jam_pgm" in shown) == (name == "jam_pgm")
     assert dg.AssetKey(["people", name]) in {
         dep.asset_key for dep in specs["synthetic_records"].deps
     }
@@ -96,8 +96,8 @@ def test_another_mechanism_is_another_release(drawn: Bench) -> None:
     assert not result.success
 
     drawn.run(["aim"], **asked)
-    told = failure(drawn.run(["release_report"], **asked))
-    assert "synthetic_records of release people belong to another run than aim" in told
+    message = failure(drawn.run(["release_report"], **asked))
+    assert "synthetic_records of release people belong to another run than aim" in message
 
 
 @pytest.mark.parametrize("name", ["aim", "mst"])

@@ -45,13 +45,13 @@ def markdown_shown(bench: Bench, result: dg.ExecuteInProcessResult) -> Iterator[
         yield f"{key}", graph.get(key).description or ""
     for check in graph.asset_check_keys:
         yield f"{check.name}", graph.get(check).description or ""
-    told = [
+    shown = [
         (event.asset_key.path[-1], event.materialization)
         for event in result.get_asset_materialization_events()
         if event.asset_key is not None
     ]
     checked = [(one.check_name, one) for one in result.get_asset_check_evaluations()]
-    for name, event in (*told, *checked):
+    for name, event in (*shown, *checked):
         yield name, event.description or ""
         for entry, value in event.metadata.items():
             where = f"{name}/{entry}"

@@ -80,7 +80,7 @@ def months(bench: Bench) -> Months:
     return Months(bench)
 
 
-def told(result: dg.ExecuteInProcessResult, name: str) -> dict[str, Any]:
+def metadata_of(result: dg.ExecuteInProcessResult, name: str) -> dict[str, Any]:
     (event,) = (
         event
         for event in result.get_asset_materialization_events()
@@ -96,7 +96,7 @@ def test_each_partition_pays_once_and_leaves_files_of_its_own(months: Months) ->
         assert {event.partition for event in result.get_asset_materialization_events()} == {month}
         checks = result.get_asset_check_evaluations()
         assert {one.partition for one in checks} == {month}
-        told_checks = told(result, "release_report")["checks_told"]
+        told_checks = metadata_of(result, "release_report")["checks_told"]
         assert told_checks > 10
     # The months hold one sex each, which the public table does not.
     first, second = months.synthetic(JANUARY), months.synthetic(FEBRUARY)
@@ -121,10 +121,10 @@ def test_each_partition_pays_once_and_leaves_files_of_its_own(months: Months) ->
     events = months.bench.events()
     again = months.run(JANUARY, evaluation=PRIVATE)
     assert again.success, failure(again)
-    assert told(again, "jam_pgm")["made_again"]
+    assert metadata_of(again, "jam_pgm")["made_again"]
     pd.testing.assert_frame_equal(months.synthetic(JANUARY), first)
     report = months.run(FEBRUARY, ["release_report"], evaluation=PRIVATE)
-    assert told(report, "release_report")["checks_told"] == told_checks
+    assert metadata_of(report, "release_report")["checks_told"] == told_checks
     assert months.bench.events() == events
     pd.testing.assert_frame_equal(months.synthetic(FEBRUARY), second)
 
@@ -135,7 +135,7 @@ def test_a_partition_that_does_not_fit_is_refused_with_the_numbers(months: Month
     months.bench.budget = DatasetBudget(epsilon=enough, delta=1e-9)
     budget = ["domain", "privacy_budget"]
     fits = [
-        told(months.run(month, budget), "privacy_budget")["partitions_that_still_fit"]
+        metadata_of(months.run(month, budget), "privacy_budget")["partitions_that_still_fit"]
         for month in (JANUARY, FEBRUARY)
     ]
     assert fits == [1, 0]
@@ -158,7 +158,9 @@ def test_partitions_that_are_disjoint_fit_in_any_number(months: Months) -> None:
     )
     for month in (JANUARY, FEBRUARY):
         result = months.run(month, ["domain", "privacy_budget"])
-        assert told(result, "privacy_budget")["partitions_that_still_fit"].startswith("any number")
+        assert metadata_of(result, "privacy_budget")["partitions_that_still_fit"].startswith(
+            "any number"
+        )
 
 
 def test_what_a_backfill_costs_is_told_before_it_is_launched(months: Months) -> None:

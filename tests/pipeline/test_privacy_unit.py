@@ -194,10 +194,10 @@ def test_a_release_of_persons(unit_bench: Bench, neighbours: str) -> None:
     assert transcript.neighbours.to_dict() == {"relation": neighbours, "max_rows": 2}
     assert transcript.calls[0].step == "records"
     assert transcript.calls[0].rho == pytest.approx(0.05 * transcript.rho_budget)
-    told = metadata_of(result)
-    assert "dagster/row_count" not in told["private_records"] | told["private_discretized"]
-    assert told["public_discretized"]["dagster/row_count"].value == 200
-    assert told["synthetic_records"]["dagster/row_count"].value == transcript.records
+    shown = metadata_of(result)
+    assert "dagster/row_count" not in shown["private_records"] | shown["private_discretized"]
+    assert shown["public_discretized"]["dagster/row_count"].value == 200
+    assert shown["synthetic_records"]["dagster/row_count"].value == transcript.records
     (fingerprint,) = unit_bench.releases.rglob("data.json")
     assert json.loads(fingerprint.read_text())["private_rows"] is None
 
@@ -206,12 +206,12 @@ def test_one_row_of_each_person_replaced_leaves_their_number_public(unit_bench: 
     result = unit_bench.run(UP_TO_SYNTHETIC, **protects(1))
     assert result.success, failure(result)
     assert run_of(unit_bench).transcript.records == PERSONS
-    told = metadata_of(result)
-    assert told["synthetic_records"]["dagster/row_count"].value == PERSONS
-    assert told["jam_pgm"]["records"].value == PERSONS
+    shown = metadata_of(result)
+    assert shown["synthetic_records"]["dagster/row_count"].value == PERSONS
+    assert shown["jam_pgm"]["records"].value == PERSONS
     # Before a draw is paid for it is shown nowhere.
     for asset in ("private_records", "private_discretized"):
-        assert "dagster/row_count" not in told[asset]
+        assert "dagster/row_count" not in shown[asset]
 
 
 def test_records_that_come_and_go_need_no_column(bench: Bench) -> None:
@@ -261,17 +261,17 @@ def test_a_private_table_that_names_nobody_costs_nothing(unit_bench: Bench, colu
     table["missing"] = table["who"].where(table.index != 7)
     table.to_csv(unit_bench.private, index=False)
     privacy = PrivacySpec(epsilon=2.0, unit=UnitSpec(column, 2))
-    told = failure(unit_bench.run(UP_TO_SYNTHETIC, privacy=privacy))
-    assert {"whoever": "no column 'whoever'", "missing": "always the same"}[column] in told
-    assert "person 7" not in told
+    message = failure(unit_bench.run(UP_TO_SYNTHETIC, privacy=privacy))
+    assert {"whoever": "no column 'whoever'", "missing": "always the same"}[column] in message
+    assert "person 7" not in message
     assert set(unit_bench.kinds()) <= {"reserved"}
 
 
 def test_a_drafted_domain_with_the_column_is_refused_unread(unit_bench: Bench) -> None:
     people(200, seed=2).assign(who="x").to_csv(unit_bench.public, index=False)
     given = {**protects(2), "domain": DomainSpec(identify="public")}
-    told = failure(unit_bench.run(UP_TO_SYNTHETIC, **given))
-    assert "has the column 'who', which identifies a person" in told
+    message = failure(unit_bench.run(UP_TO_SYNTHETIC, **given))
+    assert "has the column 'who', which identifies a person" in message
     assert not unit_bench.closed.exists()
 
 
@@ -280,8 +280,8 @@ def test_a_drafted_domain_with_the_column_is_refused_unread(unit_bench: Bench) -
 
 def test_rows_kept_for_another_limit_are_refused(unit_bench: Bench) -> None:
     assert unit_bench.run(UP_TO_SYNTHETIC[:6], **protects(3)).success
-    told = failure(unit_bench.run(["jam_pgm"], **protects(2)))
-    assert "at most 3 rows for each who, not for edition 1 with at most 2" in told
+    message = failure(unit_bench.run(["jam_pgm"], **protects(2)))
+    assert "at most 3 rows for each who, not for edition 1 with at most 2" in message
     assert set(unit_bench.kinds()) <= {"reserved"}
 
 
@@ -340,10 +340,10 @@ def assert_released_alike(
             for path in bench.releases.rglob("*")
             if path.is_file()
         }
-        told = metadata_of(result)
+        shown = metadata_of(result)
         # The second time, the ledger knows the release.
-        del told["privacy_budget"]
-        return told, found, private_codes(bench).records
+        del shown["privacy_budget"]
+        return shown, found, private_codes(bench).records
 
     metadata, files, n = release()
     outcomes = [path for path in files if "outcomes" in path.parts]
@@ -384,7 +384,7 @@ INGESTED = ["domain", "privacy_budget", "private_records", "private_discretized"
 
 @pytest.mark.parametrize("keep_records", [False, True])
 def test_a_private_table_of_nobody_is_read_like_any_other(bench: Bench, keep_records: bool) -> None:
-    told = []
+    shown = []
     given = protects_records(keep_records=keep_records)
     for rows in (1, 0):
         people(1, seed=1).iloc[:rows].to_csv(bench.private, index=False)
@@ -394,8 +394,8 @@ def test_a_private_table_of_nobody_is_read_like_any_other(bench: Bench, keep_rec
         found = metadata_of(result)
         # The second time, the ledger knows the release.
         del found["privacy_budget"]
-        told.append(found)
-    assert told[0] == told[1]
+        shown.append(found)
+    assert shown[0] == shown[1]
     result = bench.run(["public_records", "public_discretized", "jam_pgm"], **given)
     assert result.success, failure(result)
 

@@ -15,7 +15,7 @@ INGESTION = ["public_records", "domain", "privacy_budget", "private_records"]
 @pytest.mark.parametrize("noise", ["exact", "numpy"])
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize(
-    ("private", "releasable", "told"),
+    ("private", "releasable", "expected"),
     [
         ({"root": "closed"}, {"root": "releases"}, "without private=True"),
         ({"root": "one", "private": True}, {"root": "one"}, "share a place"),
@@ -28,7 +28,7 @@ def test_open_store_is_refused_before_the_private_table_is_read(
     monkeypatch: pytest.MonkeyPatch,
     private: dict[str, Any],
     releasable: dict[str, Any],
-    told: str,
+    expected: str,
     alone: bool,
     noise: Any,
 ) -> None:
@@ -46,7 +46,7 @@ def test_open_store_is_refused_before_the_private_table_is_read(
     )
     error = failure(result)
     assert "SpecificationError" in error
-    assert told in error
+    assert expected in error
     assert not list(bench.home.rglob("private_records*"))
     assert bench.kinds() == []
 

@@ -50,12 +50,12 @@ def test_a_whole_release(bench: Bench, several: PublicSources) -> None:
     assert result.success, failure(result)
     public = result.asset_value(dg.AssetKey(["people", "public_discretized"]))
     assert isinstance(public, PublicTables)
-    told = {
+    shown = {
         event.asset_key.path[-1]: event.materialization.metadata
         for event in result.get_asset_materialization_events()
         if event.asset_key is not None
     }
-    metadata = told["public_discretized"]
+    metadata = shown["public_discretized"]
     assert metadata["census_lacks"].value == "job"
     assert metadata["survey_lacks"].value == "sex, age"
     assert metadata["dagster/row_count"].value == 250

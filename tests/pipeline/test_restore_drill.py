@@ -39,10 +39,10 @@ def refuses_to_draw(bench: Bench) -> str:
     # A release that it has forgotten, and one that nobody has made yet.
     for privacy in (SECOND, THIRD):
         assert "that this ledger never charged" in failure(bench.run(BUDGET, privacy=privacy))
-    told = failure(bench.run(BUDGET, privacy=THIRD))
-    assert "lower the dataset's budget by what it spent" in told
+    message = failure(bench.run(BUDGET, privacy=THIRD))
+    assert "lower the dataset's budget by what it spent" in message
     assert bench.events() == before
-    return told.partition("never charged (")[2].partition(")")[0]
+    return message.partition("never charged (")[2].partition(")")[0]
 
 
 def test_an_older_copy_refuses_until_the_officer_has_taken_off_what_it_forgot(

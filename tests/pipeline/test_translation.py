@@ -99,8 +99,8 @@ def test_renamed_assets_are_released(bench: Bench) -> None:
     folder = bench.releases / "office" / "PEOPLE"
     assert list(pd.read_csv(folder / "synthetic.csv")) == ["sex", "town", "job", "age"]
     assert (bench.closed / "office" / "PEOPLE" / "private.parquet").exists()
-    told = (folder / "release_report.html").read_text()
-    assert "synthetic" in told
+    output = (folder / "release_report.html").read_text()
+    assert "synthetic" in output
     certified = folder / "release_certificate"
     # The ledger knows the release by its own name, whatever its assets are called.
     assert Certificate.load(certified).key.release == "people"
@@ -161,16 +161,16 @@ def test_releases_share_a_group(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("translate", "error", "told"),
+    ("translate", "error", "expected"),
     [
         (by_metadata, SpecificationError, "let its key follow"),
         (all_one, SpecificationError, "two assets of release people one key"),
     ],
 )
 def test_translations_that_cannot_hold_are_refused(
-    bench: Bench, translate: Any, error: type[Exception], told: str
+    bench: Bench, translate: Any, error: type[Exception], expected: str
 ) -> None:
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=expected):
         bench.definitions(translate=translate)
 
 

@@ -29,14 +29,14 @@ def test_a_whole_release(bench: Bench) -> None:
     result = bench.run(**AIM)
 
     assert result.success, failure(result)
-    told = {
+    shown = {
         event.asset_key.path[-1]: event.materialization.metadata
         for event in result.get_asset_materialization_events()
         if event.asset_key is not None
     }
-    assert "distributions" in told["synthetic_records"]
-    assert "synthetic_mean" in told["workload_error"]
-    assert "public_mean" not in told["workload_error"]
+    assert "distributions" in shown["synthetic_records"]
+    assert "synthetic_mean" in shown["workload_error"]
+    assert "public_mean" not in shown["workload_error"]
     page = result.asset_value(dg.AssetKey(["people", "release_report"]))
     assert "public table" not in page
     assert "the mean was released" in page.lower()
@@ -52,7 +52,7 @@ def test_a_whole_release(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "expected"),
     [
         ({"mechanism": MechanismSpec()}, "jam_pgm learns from a public table, and there is none"),
         ({"mechanism": MechanismSpec("gem_pub")}, "gem_pub learns from a public table"),
@@ -60,6 +60,6 @@ def test_a_whole_release(bench: Bench) -> None:
         ({"domain": DomainSpec(identify="both")}, "nothing to identify the domain from"),
     ],
 )
-def test_who_needs_one_says_so(bench: Bench, changes: dict[str, object], told: str) -> None:
-    with pytest.raises(SpecificationError, match=told):
+def test_who_needs_one_says_so(bench: Bench, changes: dict[str, object], expected: str) -> None:
+    with pytest.raises(SpecificationError, match=expected):
         bench.definitions(**(AIM | changes))

@@ -114,11 +114,11 @@ MISTAKES: dict[str, tuple[Callable[[dict[str, Any]], Any], str, str]] = {
 
 @pytest.mark.parametrize("case", MISTAKES)
 def test_a_mistake_is_found_at_its_line(case: str) -> None:
-    spoil, place, told = MISTAKES[case]
+    spoil, place, message = MISTAKES[case]
     attributes = copy.deepcopy(ATTRIBUTES)
     spoil(attributes)
     places = found(RELEASE, attributes)
-    assert any(where == place and told in what for where, what in places), places
+    assert any(where == place and message in what for where, what in places), places
 
 
 @pytest.mark.parametrize(

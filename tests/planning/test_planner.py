@@ -224,7 +224,7 @@ def test_there_is_no_private_table_to_open() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         ({"public": None}, "--public"),
         ({"epsilon": None}, "--epsilon"),
@@ -236,8 +236,8 @@ def test_there_is_no_private_table_to_open() -> None:
         ({"noise": "loud"}, "noise must be one of"),
     ],
 )
-def test_bad_input_is_named(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(SpecificationError, match=told):
+def test_bad_input_is_named(options: dict[str, Any], expected: str) -> None:
+    with pytest.raises(SpecificationError, match=expected):
         request(**options)
 
 

@@ -82,8 +82,8 @@ def least_epsilon(rho: float, delta: float) -> Decimal:
 def test_rounding_is_on_the_safe_side_in_the_last_bit(epsilon):
     rho = rho_from_epsilon(epsilon, 1e-9)
     assert least_epsilon(rho, 1e-9) <= Decimal(epsilon) < least_epsilon(rho * (1 + 1e-15), 1e-9)
-    told = epsilon_from_rho(rho, 1e-9)
-    assert Decimal(told * (1 - 1e-15)) < least_epsilon(rho, 1e-9) <= Decimal(told)
+    epsilon = epsilon_from_rho(rho, 1e-9)
+    assert Decimal(epsilon * (1 - 1e-15)) < least_epsilon(rho, 1e-9) <= Decimal(epsilon)
 
 
 @given(epsilon=epsilons, delta=deltas)

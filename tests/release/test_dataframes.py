@@ -263,8 +263,8 @@ def test_a_table_that_does_not_fit_may_be_mended_before_the_first_draw() -> None
     with pytest.raises(PrivateValuesError):
         exact(broken)
     assert spent() == 0
-    (told,) = Path("ledger.db-releases/people/1/restricted/failures").iterdir()
-    assert "job" in told.read_text()
+    (shown,) = Path("ledger.db-releases/people/1/restricted/failures").iterdir()
+    assert "job" in shown.read_text()
     assert exact().releasable
 
 
@@ -346,26 +346,26 @@ def test_what_is_shown_tells_nothing_private() -> None:
     public = pd.DataFrame({"town": ["Aix", "Bern"] * 40, "n": [1, 2] * 40})
     made = jam.synthesize(private, public, **RESEARCH)
     assert made.errors.synthetic is not None
-    told = repr(made) + made._repr_html_()
+    output = repr(made) + made._repr_html_()
 
-    assert TOWN not in told
-    assert f"{made.errors.synthetic.mean:.4f}" not in told
-    assert "restricted: exact statistics of private data" in told
-    assert "not releasable" in told
+    assert TOWN not in output
+    assert f"{made.errors.synthetic.mean:.4f}" not in output
+    assert "restricted: exact statistics of private data" in output
+    assert "not releasable" in output
     # Nor does it go where the result is sent.
     assert TOWN.encode() not in pickle.dumps(made)
     # Nor what seeded noise made, for a notebook is saved with what it shows.
-    assert "Aix" not in told
+    assert "Aix" not in output
 
 
 def test_a_release_shows_its_first_rows_and_its_cost() -> None:
     made = exact()
-    told = made._repr_html_()
+    output = made._repr_html_()
 
     assert repr(made) == "FrameRelease('people', edition '1': 200 synthetic records, releasable)"
-    assert "epsilon 0.4 at delta 1e-09" in told
-    assert "with noise of deviation" in told
-    assert told.count("<tr>") == 6
+    assert "epsilon 0.4 at delta 1e-09" in output
+    assert "with noise of deviation" in output
+    assert output.count("<tr>") == 6
 
 
 def test_verification_finds_and_never_raises() -> None:
@@ -388,7 +388,7 @@ def test_verification_finds_and_never_raises() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "kind", "told"),
+    ("given", "kind", "expected"),
     [
         ({"ledger": None}, SpecificationError, r"give ledger='ledger.db' .* noise='numpy'"),
         ({"dataset": None}, SpecificationError, r"dataset='...'"),
@@ -415,9 +415,9 @@ def test_verification_finds_and_never_raises() -> None:
     ],
 )
 def test_mistakes_are_named_and_cost_nothing(
-    given: dict[str, Any], kind: type[JamError], told: str
+    given: dict[str, Any], kind: type[JamError], expected: str
 ) -> None:
-    with pytest.raises(kind, match=told):
+    with pytest.raises(kind, match=expected):
         exact(**given)
     assert spent() == 0
     assert not list(Path("temporary").iterdir())

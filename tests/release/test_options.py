@@ -232,7 +232,7 @@ def test_an_asset_for_which_a_table_stands_is_not_looked_at(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("attributes", "told"),
+    ("attributes", "expected"),
     [
         ({"privacy": {"epsilon": "{{ env.EPSILON }}"}}, "privacy.epsilon is a template"),
         ({"dataset": "{{ env.DATASET }}"}, "dataset is a template"),
@@ -257,25 +257,25 @@ def test_an_asset_for_which_a_table_stands_is_not_looked_at(tmp_path: Path) -> N
     ],
 )
 def test_what_is_wrong_is_named_with_its_file(
-    tmp_path: Path, attributes: dict[str, Any], told: str
+    tmp_path: Path, attributes: dict[str, Any], expected: str
 ) -> None:
     path = written(tmp_path, **attributes)
 
     with pytest.raises(InputError) as caught:
         PlanRequest.of(path)
 
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert str(path) in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [("a: [", "no YAML"), ("type: x", "must hold one component"), ("- a", "must hold one")],
 )
-def test_a_file_that_is_no_release_is_refused(tmp_path: Path, text: str, told: str) -> None:
+def test_a_file_that_is_no_release_is_refused(tmp_path: Path, text: str, expected: str) -> None:
     (tmp_path / "defs.yaml").write_text(text)
 
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=expected):
         release_spec(tmp_path)
 
 

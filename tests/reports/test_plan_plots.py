@@ -22,9 +22,9 @@ def test_points_bars_and_line_are_there() -> None:
     assert (first["low"], first["high"]) == (pytest.approx(0.28), pytest.approx(0.32))
     # The ring is a row of its own.
     assert sum(row["epsilon"] == 1.0 for row in rows) > sum(row["epsilon"] == 0.5 for row in rows)
-    told = texts(svg(chart))
-    assert "public half itself: 0.25" in told
-    assert {"0.5", "1"} <= set(told)
+    shown = texts(svg(chart))
+    assert "public half itself: 0.25" in shown
+    assert {"0.5", "1"} <= set(shown)
 
 
 def test_words_have_the_colours_of_words() -> None:

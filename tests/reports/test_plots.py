@@ -50,8 +50,12 @@ def test_lost_draws_are_marked_as_lost(release: SmallRelease) -> None:
     transcript = transcript_of(release.domain, [first, lost(second)])
     rows = rows_of(plots.budget_over_rounds(transcript))
     after = {row["use"]: row["rho"] for row in rows if row.get("round") == 2}
-    told = {"selection": 0.002, "measurement": first.rho_measure, "lost draws": second.rho_measure}
-    assert after == pytest.approx(told)
+    expected = {
+        "selection": 0.002,
+        "measurement": first.rho_measure,
+        "lost draws": second.rho_measure,
+    }
+    assert after == pytest.approx(expected)
     chart = plots.choices_per_round(transcript)
     assert [row["source"] for row in rows_of(chart)] == ["measured privately", "charged, and lost"]
     assert "charged, and lost" in texts(plots.svg(chart))
@@ -277,9 +281,9 @@ def test_plots_do_without_a_public_table(release: SmallRelease) -> None:
             released=None,
             records=release.transcript.records,
         )
-        told = texts(plots.svg(chart))
-        assert "synthetic" in told
-        assert "public" not in told
+        shown = texts(plots.svg(chart))
+        assert "synthetic" in shown
+        assert "public" not in shown
     cliques = [("a", "b"), ("a", "c")]
     error = WorkloadErrors(
         "exact",
@@ -287,9 +291,9 @@ def test_plots_do_without_a_public_table(release: SmallRelease) -> None:
         None,
         TableErrors(0.2, 0.2, dict(zip(cliques, (0.2, 0.2), strict=True))),
     )
-    told = texts(plots.svg(plots.error_by_marginal(error)))
-    assert "error of the independent attributes" in told
-    assert not any("public" in one for one in told)
+    shown = texts(plots.svg(plots.error_by_marginal(error)))
+    assert "error of the independent attributes" in shown
+    assert not any("public" in one for one in shown)
 
 
 def test_a_chart_of_nasty_names_is_drawn() -> None:

@@ -491,10 +491,10 @@ def test_pairs_that_a_page_has_no_room_for_are_left_out(
 ) -> None:
     ranked = ranked_pairs(release.domain, release.transcript, release.synthetic, release.public)
     monkeypatch.setattr("jam_dagster.reports.pair_figures._NUMBERS_EMBEDDED", 100)
-    told = pair_numbers(release.domain, release.transcript, ranked)["pairs"]
-    assert told[0]["names"] == ["age", "marital-status"]
-    assert 0 < sum(len(counts) for one in told for counts in one["counts"].values()) <= 100
-    assert f"no room for {10 - len(told)} pairs" in Page(render(release)).words()
+    shown = pair_numbers(release.domain, release.transcript, ranked)["pairs"]
+    assert shown[0]["names"] == ["age", "marital-status"]
+    assert 0 < sum(len(counts) for one in shown for counts in one["counts"].values()) <= 100
+    assert f"no room for {10 - len(shown)} pairs" in Page(render(release)).words()
 
 
 def test_a_release_of_aim_tells_how_wrong_each_marginal_can_be(
@@ -510,11 +510,13 @@ def test_a_release_of_aim_tells_how_wrong_each_marginal_can_be(
     asked = []
     fractions = ErrorBounds.fractions
     monkeypatch.setattr(ErrorBounds, "fractions", lambda one: asked.append(one) or fractions(one))
-    told = render_report(FACTS, domain=domain, transcript=made.transcript, bounds=bounds, **tables)
+    output = render_report(
+        FACTS, domain=domain, transcript=made.transcript, bounds=bounds, **tables
+    )
     # Once a row would be quadratic.
     assert 0 < len(asked) < len(bounds.bounds) / 2
-    assert 'href="#bounds"' in told
-    words = Page(told).words()
+    assert 'href="#bounds"' in output
+    words = Page(output).words()
     for one in bounds.bounds:
         name = " \u00d7 ".join(one.clique)
         assert re.search(rf"{name} [a-z, ]+ {one.bound / RECORDS:.4f}", words)

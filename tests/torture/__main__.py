@@ -52,9 +52,9 @@ def main() -> None:
         if given.steps:
             from tests.torture.step_victim import torture_steps
 
-            told = torture_steps(home / "steps", given.steps)
-            print(f"Steps: {told.line()}", flush=True)
-            total += told
+            steps = torture_steps(home / "steps", given.steps)
+            print(f"Steps: {steps.line()}", flush=True)
+            total += steps
         if given.postgresql:
             total += over_postgresql(home / "postgresql", given.postgresql, given.seed)
         if total.runs:

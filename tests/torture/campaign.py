@@ -77,7 +77,7 @@ class Campaign:
         self._home = home
         self._rng = np.random.default_rng(seed)
         self._number = 0
-        self.told = Tormented()
+        self.tormented = Tormented()
         rehearsal = self._victim()
         self._seconds = execute(rehearsal).seconds
         self._reached = reached_by(rehearsal)
@@ -87,27 +87,27 @@ class Campaign:
 
     def torment(self, kills: int) -> Tormented:
         """Kill at least so many runs, and bring each release to its end."""
-        while self.told.kills.total() < kills:
+        while self.tormented.kills.total() < kills:
             self._one_release(kills)
-        return self.told
+        return self.tormented
 
     def _one_release(self, kills: int) -> None:
         victim = self._victim()
         state = State.of(victim)
         for attempt in range(int(self._rng.integers(1, IN_A_ROW + 1))):
-            if self.told.kills.total() == kills:
+            if self.tormented.kills.total() == kills:
                 break
             point, ended = self._attack(victim, attempt)
             state = self._judge(victim, state)
             if not ended.killed:
                 break
-            self.told.kills[point] += 1
+            self.tormented.kills[point] += 1
         state = bring_to_its_end(victim, state, self._judge, reference=self.reference)
-        self.told.runs += 2
-        self.told.releases += 1
+        self.tormented.runs += 2
+        self.tormented.releases += 1
 
     def _attack(self, victim: Victim, attempt: int) -> tuple[str, Ended]:
-        self.told.runs += 1
+        self.tormented.runs += 1
         # A run that resumes reaches less: its stored draws take no time, and no points.
         if self._rng.random() < 0.25:
             seconds = float(self._rng.uniform(0, 1.1 * self._seconds)) / (1 + attempt)
@@ -118,7 +118,7 @@ class Campaign:
         most = max(1, self._reached[point] // (1 + attempt))
         target = Target(point, int(self._rng.integers(1, most + 1)))
         if self._rng.random() < 0.2:
-            self.told.runs += 1
+            self.tormented.runs += 1
             later = float(self._rng.uniform(0, self._seconds))
             return point, execute_two(victim, target, rival_after_seconds=later)
         return point, execute(victim, target)
@@ -131,7 +131,7 @@ class Campaign:
 
     def _judge(self, victim: Victim, before: State) -> State:
         now, margin = judge(victim, before)
-        self.told.margin = max(self.told.margin, margin)
+        self.tormented.margin = max(self.tormented.margin, margin)
         return now
 
     def _victim(self) -> Victim:

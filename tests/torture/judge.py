@@ -135,11 +135,11 @@ def judge_end(victim: Victim, state: State) -> dict[str, str]:
         )
     faults = victim.certificate_faults()
     _demand(not faults, f"the certificate does not hold: {faults}")
-    told, spent = victim.transcript().rho_spent * 1e15, charged.get("mechanism", 0)
+    by_transcript, by_ledger = victim.transcript().rho_spent * 1e15, charged.get("mechanism", 0)
     _demand(
         # Each charge is rounded up to a unit, and large amounts lie further apart than units.
-        abs(told - spent) <= len(state.events) + spent * 2.0**-51,
-        f"the transcript tells of {told:.0f} units, the ledger of {spent}",
+        abs(by_transcript - by_ledger) <= len(state.events) + by_ledger * 2.0**-51,
+        f"the transcript tells of {by_transcript:.0f} units, the ledger of {by_ledger}",
     )
     return victim.results()
 

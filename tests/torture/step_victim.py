@@ -59,16 +59,16 @@ class SteppedRelease(PipelineRelease):
             text=True,
             check=False,
         )
-        told = done.stdout + done.stderr
+        output = done.stdout + done.stderr
         # Dagster outlives its step, and says how that died.
-        if done.returncode and "signal 9" in told:
+        if done.returncode and "signal 9" in output:
             die()
-        assert not done.returncode, told
+        assert not done.returncode, output
 
 
 def torture_steps(home: Path, kills: int) -> Tormented:
     """Kill the mechanism's step of one release again and again, and bring it to its end."""
-    victim, told = SteppedRelease(home=home), Tormented(releases=1)
+    victim, tormented = SteppedRelease(home=home), Tormented(releases=1)
     victim.prepare()
     # All that the step needs is made by a run that dies before its first charge.
     whole = PipelineRelease(home=home)
@@ -76,10 +76,10 @@ def torture_steps(home: Path, kills: int) -> Tormented:
     state = State.of(victim)
     for target in TARGETS[:kills]:
         ended = execute(victim, target)
-        told.runs += 1
-        told.kills[target.point] += ended.killed
+        tormented.runs += 1
+        tormented.kills[target.point] += ended.killed
         state, margin = judge(victim, state)
-        told.margin = max(told.margin, margin)
+        tormented.margin = max(tormented.margin, margin)
     bring_to_its_end(whole, state)
-    told.runs += 3
-    return told
+    tormented.runs += 3
+    return tormented

@@ -33,8 +33,8 @@ def torture(*arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def verdicts() -> dict[str, str]:
-    told: dict[str, str] = json.loads(torture("--faults"))
-    return told
+    answers: dict[str, str] = json.loads(torture("--faults"))
+    return answers
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -47,8 +47,8 @@ def test_a_planted_fault_is_noticed(name: str, verdicts: dict[str, str]) -> None
 
 @pytest.fixture(scope="module")
 def failures() -> dict[str, str]:
-    told: dict[str, str] = json.loads(torture("--cases"))
-    return told
+    answers: dict[str, str] = json.loads(torture("--cases"))
+    return answers
 
 
 @pytest.mark.slow
@@ -63,8 +63,8 @@ def test_kills_leave_the_ledger_above_the_truth(backend: str, kills: int) -> Non
     if backend == "PostgreSQL":
         with running_server():
             pass  # else the test is skipped, with the reason
-    told = torture(f"--{backend.lower()}", str(kills), "--seed", "1")
-    assert told.startswith(f"{backend}: {kills} kills")
+    output = torture(f"--{backend.lower()}", str(kills), "--seed", "1")
+    assert output.startswith(f"{backend}: {kills} kills")
 
 
 def test_a_run_dies_at_the_chosen_time_only() -> None:

@@ -23,6 +23,6 @@ def test_mwem_pgm_selects_from_the_workload_by_errors_above_the_cells(domain, pr
 
 
 def test_mechanisms_that_select_by_weighted_errors_tell_so():
-    told = [name for name, one in known_classes().items() if one.selection_rule is not None]
+    names = [name for name, one in known_classes().items() if one.selection_rule is not None]
 
-    assert told == ["aim", "mwem_pgm"]
+    assert names == ["aim", "mwem_pgm"]

@@ -38,7 +38,7 @@ def test_every_mechanism_is_known_by_its_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "told"),
+    ("name", "settings", "expected"),
     [
         ("oracle", {}, "must be one of jam_pgm, aim.*got 'oracle'"),
         ("aim", {"colour": 1}, "colour is no setting of aim; it has rounds, alpha"),
@@ -53,8 +53,8 @@ def test_every_mechanism_is_known_by_its_name(name: str) -> None:
         ("jam_pgm", {"tolerance": "0.1"}, "tolerance must be a number, at least 0 and below 1"),
     ],
 )
-def test_what_is_wrong_is_named(name: str, settings: dict[str, Any], told: str) -> None:
-    with pytest.raises(SpecificationError, match=told):
+def test_what_is_wrong_is_named(name: str, settings: dict[str, Any], expected: str) -> None:
+    with pytest.raises(SpecificationError, match=expected):
         make_mechanism(name, **settings)
 
 

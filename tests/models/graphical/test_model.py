@@ -49,9 +49,9 @@ def test_too_large_a_table_on_the_way_is_refused_before_it_is_computed():
     assert model.largest_table(("c", "b", "a")) == 100 * 100 * 120 * 120
     with pytest.raises(InputError) as refused:
         model.marginal(("c", "b", "a"))
-    told = str(refused.value)
+    message = str(refused.value)
     for part in ("c, b, a", "1,728,000", "144,000,000", "134,217,728", "fewer attributes"):
-        assert part in told
+        assert part in message
     assert "calibrated" not in vars(model)
 
 
@@ -171,7 +171,7 @@ def test_conditions_are_read_as_people_write_them(people, where, codes):
 
 
 @pytest.mark.parametrize(
-    ("where", "told"),
+    ("where", "expected"),
     [
         ({"age": 35}, "from and below"),
         ({"age": {"from": 35}}, "cuts through a bin"),
@@ -182,12 +182,12 @@ def test_conditions_are_read_as_people_write_them(people, where, codes):
         ({"gender": "Female"}, "no attribute 'gender'"),
     ],
 )
-def test_conditions_that_fit_no_attribute_are_named(people, where, told):
+def test_conditions_that_fit_no_attribute_are_named(people, where, expected):
     for ask in (people.probability, people.condition):
-        with pytest.raises(InputError, match=told) as refused:
+        with pytest.raises(InputError, match=expected) as refused:
             ask(where)
         assert "impossible combination" not in str(refused.value)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=expected):
         people.sample(5, np.random.default_rng(0), where=where)
 
 

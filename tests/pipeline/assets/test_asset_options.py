@@ -44,7 +44,7 @@ def test_everything_is_labelled_owned_and_described(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "expected"),
     [
         ({"private": source_from_config("other.csv")}, {"private_records"}),
         ({"public": source_from_config("other.csv")}, {"public_records"}),
@@ -54,7 +54,7 @@ def test_everything_is_labelled_owned_and_described(bench: Bench) -> None:
     ids=["private", "public", "domain", "mechanism"],
 )
 def test_an_asset_is_out_of_date_once_its_configuration_changed(
-    changes: dict[str, Any], told: set[str]
+    changes: dict[str, Any], expected: set[str]
 ) -> None:
     before, after = versions(), versions(**changes)
-    assert {name for name, version in before.items() if after[name] != version} == told
+    assert {name for name, version in before.items() if after[name] != version} == expected

@@ -41,9 +41,9 @@ def test_a_release_leaves_a_certificate_that_verifies(drawn: Bench) -> None:
     assert failed(folder(drawn), drawn) == []
     assert releasable(result).passed
     (made,) = result.get_asset_materialization_events()
-    told = made.materialization.metadata
-    assert told["releasable"].value is True
-    assert Path(str(told["page"].value)).is_file()
+    shown = made.materialization.metadata
+    assert shown["releasable"].value is True
+    assert Path(str(shown["page"].value)).is_file()
 
     # It moves with the release's folder, and the table of another is noticed.
     moved = drawn.releases.rename(drawn.home / "published") / "people"
@@ -83,8 +83,8 @@ def test_research_is_certified_as_not_releasable(bench: Bench) -> None:
 
 
 def test_a_certificate_is_of_the_run_that_is_there(drawn: Bench) -> None:
-    told = failure(drawn.run(["release_certificate"], privacy=PrivacySpec(epsilon=1.5)))
-    assert "Materialize jam_pgm" in told
+    message = failure(drawn.run(["release_certificate"], privacy=PrivacySpec(epsilon=1.5)))
+    assert "Materialize jam_pgm" in message
 
 
 def test_a_ledger_that_was_altered_certifies_nothing(drawn: Bench) -> None:
@@ -93,8 +93,8 @@ def test_a_ledger_that_was_altered_certifies_nothing(drawn: Bench) -> None:
     with sqlite3.connect(drawn.home / "ledger.sqlite") as connection:
         connection.execute("DROP TRIGGER events_no_update")
         connection.execute("UPDATE events SET units = units - 1 WHERE kind = 'charged'")
-    told = failure(drawn.run(["release_certificate"]))
-    assert "LedgerIntegrityError" in told
+    message = failure(drawn.run(["release_certificate"]))
+    assert "LedgerIntegrityError" in message
 
 
 @pytest.mark.slow
@@ -152,8 +152,8 @@ def test_the_report_and_the_noisy_errors_are_sealed_and_signed(
     assert [name for name, _ in failed(folder(bench))] == ["file: report"]
     # The page of another run is not certified with this one.
     report.write_text(report.read_text().replace('name="jam-run" content="', 'name="jam-run" x="'))
-    told = failure(bench.run(["release_certificate"], **PRIVATE))
-    assert "Materialize release_report first" in told
+    message = failure(bench.run(["release_certificate"], **PRIVATE))
+    assert "Materialize release_report first" in message
 
 
 def test_exact_errors_are_not_sealed(bench: Bench) -> None:

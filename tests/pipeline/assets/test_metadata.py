@@ -101,9 +101,9 @@ def test_picture_is_packed_without_loss() -> None:
     # The renderer may cut the pixels into several chunks.
     image += chunk(b"IDAT", fast[:100]) + chunk(b"IDAT", fast[100:]) + chunk(b"IEND", b"")
 
-    told = pictures({"A title": image}).value
-    assert told.startswith("![A title](data:image/png;base64,")
-    packed = base64.b64decode(told.split("base64,")[1].rstrip(")"))
+    shown = pictures({"A title": image}).value
+    assert shown.startswith("![A title](data:image/png;base64,")
+    packed = base64.b64decode(shown.split("base64,")[1].rstrip(")"))
 
     assert len(packed) < len(image)
     head = len(image[:8]) + 25

@@ -55,10 +55,10 @@ def asking(*predicates: dict[str, Any]) -> Domain:
 
 def said(result: dg.ExecuteInProcessResult) -> str:
     """Return what the event log tells of a failure, but for the times and ids of this run."""
-    told = failure(result) + "\n".join(
+    message = failure(result) + "\n".join(
         str(event.message) for event in result.all_events if event.is_step_failure
     )
-    return re.sub(r"[0-9a-f-]{36}", "ID", told)
+    return re.sub(r"[0-9a-f-]{36}", "ID", message)
 
 
 def test_which_predicate_holds_is_not_told_and_asking_ends_soon(bench: Bench) -> None:
@@ -76,15 +76,15 @@ def test_which_predicate_holds_is_not_told_and_asking_ends_soon(bench: Bench) ->
         pd.concat([pd.read_csv(bench.private), table.query("job == 'nurse'")]).to_csv(
             bench.private, index=False
         )
-        told = said(bench.run(DRAWN, domain=asking(*first, always), evaluation=OFF))
-        answers.add(re.sub(r"\(pid: \d+\)|\d+\.\d+m?s", "", told))
+        shown = said(bench.run(DRAWN, domain=asking(*first, always), evaluation=OFF))
+        answers.add(re.sub(r"\(pid: \d+\)|\d+\.\d+m?s", "", shown))
         bench.private.write_text(table.to_csv(index=False))
     assert len(answers) == 1
-    told = answers.pop()
-    assert "PrivateValuesError" in told
-    assert "OutsideDomainError" not in told
-    assert "clerk" not in told
-    assert "nurse" not in told
+    shown = answers.pop()
+    assert "PrivateValuesError" in shown
+    assert "OutsideDomainError" not in shown
+    assert "clerk" not in shown
+    assert "nurse" not in shown
     assert bench.kinds()[-1] == "reserved"
 
     # Its owner finds it, and nobody else.
@@ -111,16 +111,16 @@ def test_a_step_that_is_not_paid_for_answers_nothing_by_ending_well(bench: Bench
     people(200, seed=2).assign(job="none").to_csv(bench.public, index=False)
     table = pd.read_csv(bench.private)
     table[(table["age"] < 60) | (table["job"] != "clerk")].to_csv(bench.private, index=False)
-    told = {}
+    answers = {}
     for name, one in (("nobody", nobody), ("somebody", somebody)):
         result = bench.run(INGESTED, domain=asking(one), evaluation=OFF)
         assert result.success, failure(result)
-        told[name] = {
+        answers[name] = {
             (event.event_type_value, event.step_key)
             for event in result.all_events
             if event.step_key and "private" in event.step_key
         }
-    assert told["nobody"] == told["somebody"]
+    assert answers["nobody"] == answers["somebody"]
     # The one who asks pays for the one answer, and the other counts.
     assert attempts(bench) == (2, 0)
     refused = bench.run(DRAWN, domain=asking(somebody), evaluation=OFF)
@@ -221,9 +221,9 @@ def test_nothing_is_read_once_there_were_too_many(
         monkeypatch.setattr("jam_dagster.tables.CsvSource._read_records", read)
     # Without a copy of its records the first of them opens nothing.
     keeping = PrivacySpec(epsilon=2.0, keep_records=True)
-    told = failure(drawn.run([step], privacy=keeping))
-    assert "AttemptsError" in told
-    assert "AssertionError" not in told
+    message = failure(drawn.run([step], privacy=keeping))
+    assert "AttemptsError" in message
+    assert "AssertionError" not in message
 
 
 def test_what_is_refused_before_anything_is_opened_is_no_attempt(bench: Bench) -> None:
@@ -251,8 +251,8 @@ def test_a_stored_table_of_another_source_is_refused(
     assert bench.run(["privacy_budget"], private=whole, **settings).success
     opened = attempts(bench)
     for step in ("private_discretized", "jam_pgm"):
-        told = failure(bench.run([step], private=whole, **settings))
-        assert "SourceBindingError" in told
+        message = failure(bench.run([step], private=whole, **settings))
+        assert "SourceBindingError" in message
     assert attempts(bench) == opened
     assert "charged" not in bench.kinds()
     result = bench.run(UP_TO_SYNTHETIC, private=whole, **settings)
@@ -266,13 +266,13 @@ def test_tables_that_earlier_versions_stored_are_accepted(bench: Bench) -> None:
     for name in ("private_records.parquet", "private_discretized.codes.parquet"):
         path = bench.closed / "people" / name
         table = pq.read_table(path)
-        told = json.loads(table.schema.metadata[b"pandas"])
-        said = told["attributes"][INGESTION_ATTRIBUTE]
+        stored = json.loads(table.schema.metadata[b"pandas"])
+        said = stored["attributes"][INGESTION_ATTRIBUTE]
         assert re.fullmatch(r"[0-9a-f]{16}:[0-9a-f]{64}", said["source"])
-        told["attributes"][INGESTION_ATTRIBUTE] = {
+        stored["attributes"][INGESTION_ATTRIBUTE] = {
             name: said[name] for name in ("edition", "partition", "limit")
         }
-        metadata = {**table.schema.metadata, b"pandas": json.dumps(told).encode()}
+        metadata = {**table.schema.metadata, b"pandas": json.dumps(stored).encode()}
         pq.write_table(table.replace_schema_metadata(metadata), path)
     result = bench.run(["private_discretized", "jam_pgm", "synthetic_records"], evaluation=OFF)
     assert result.success, failure(result)
@@ -349,9 +349,9 @@ def test_research_journals_nothing_and_names_nothing(bench: Bench) -> None:
     research = PrivacySpec(epsilon=2.0, noise="numpy", seed=1)
     table = pd.read_csv(bench.private)
     table.assign(sex="X").to_csv(bench.private, index=False)
-    told = failure(bench.run(INGESTED, privacy=research))
-    assert "PrivateValuesError" in told
-    assert "'sex'" not in told
+    message = failure(bench.run(INGESTED, privacy=research))
+    assert "PrivateValuesError" in message
+    assert "'sex'" not in message
     assert not bench.ledger.exists
     (path,) = failures(bench)
     assert "attribute 'sex'" in path.read_text()
@@ -364,8 +364,8 @@ def test_attempts_and_sources_are_granted_by_the_configured_budget(bench: Bench)
     assert (balance.attempts, balance.sources) == (7, "any")
     for changed in ({"attempts": 8}, {"attempts": 1}):
         bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, **changed)
-        told = failure(bench.run(["privacy_budget"]))
-        assert "other attempts or sources than the ledger granted" in told
+        message = failure(bench.run(["privacy_budget"]))
+        assert "other attempts or sources than the ledger granted" in message
     # What is not configured is the officer's.
     bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9)
     assert bench.run(["privacy_budget"]).success

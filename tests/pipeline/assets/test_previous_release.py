@@ -35,7 +35,7 @@ from jam_dagster.pipeline.storage.identity import mark
 from jam_dagster.tables import Domain, PreviousRelease, decode, source_from_config
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 from tests.pipeline.test_component import ATTRIBUTES, loaded
-from tests.pipeline.test_partitions import FEBRUARY, JANUARY, MARCH, Months, told
+from tests.pipeline.test_partitions import FEBRUARY, JANUARY, MARCH, Months, metadata_of
 from tests.small_runs import small
 
 pytestmark = [
@@ -72,7 +72,7 @@ def test_each_release_is_drawn_on_the_one_before(months: Months, changes: dict[s
     pd.testing.assert_series_equal(
         drawn_on["sex"].map({0: "F", 1: "M"}), january["sex"], check_dtype=False
     )
-    codes = told(result, "public_discretized")
+    codes = metadata_of(result, "public_discretized")
     assert (codes["previous_partition"], codes["previous_edition"]) == (JANUARY, "1")
     reports = months.bench.releases / "people" / "release_report"
     report = (reports / f"{FEBRUARY}.html").read_text()
@@ -83,7 +83,7 @@ def test_each_release_is_drawn_on_the_one_before(months: Months, changes: dict[s
     assert 'id="history"' in report
     assert f'<th scope="row" class="name">{JANUARY}</th>' in report
     assert 'id="history"' not in (reports / f"{JANUARY}.html").read_text()
-    assert 0 < told(result, "jam_pgm")["share_measured_privately"] <= 1
+    assert 0 < metadata_of(result, "jam_pgm")["share_measured_privately"] <= 1
     certified = months.bench.releases / "people" / "release_certificate" / FEBRUARY
     assert [one.message for one in verify(certified) if not one.passed] == []
     # Dagster knows the release of each partition as what the next depends on.
@@ -140,7 +140,9 @@ def test_a_release_keeps_what_it_was_drawn_on(months: Months) -> None:
             path.rename(path.with_name(f"old-{path.name}"))
     result = months.run(FEBRUARY)
     assert result.success, failure(result)
-    assert told(result, "public_discretized")["public_source"] == "as this edition was drawn on"
+    assert (
+        metadata_of(result, "public_discretized")["public_source"] == "as this edition was drawn on"
+    )
     pd.testing.assert_frame_equal(public_of(months, FEBRUARY), drawn_on)
     pd.testing.assert_frame_equal(months.synthetic(FEBRUARY), synthetic)
     # It had no certificate before.
@@ -150,7 +152,7 @@ def test_a_release_keeps_what_it_was_drawn_on(months: Months) -> None:
     # A new edition is drawn on the new release.
     result = months.run(FEBRUARY, privacy=second)
     assert result.success, failure(result)
-    assert told(result, "public_discretized")["previous_edition"] == "2"
+    assert metadata_of(result, "public_discretized")["previous_edition"] == "2"
 
 
 def test_partitions_drawn_before_the_setting_stay_on_the_given_table(months: Months) -> None:
@@ -169,7 +171,7 @@ def test_partitions_drawn_before_the_setting_stay_on_the_given_table(months: Mon
     assert f"synthetic table of partition {JANUARY}" not in report.read_text()
     assert str(months.bench.public) in report.read_text()
     result = months.run(MARCH, UP_TO_SYNTHETIC)
-    assert told(result, "public_discretized")["previous_partition"] == FEBRUARY
+    assert metadata_of(result, "public_discretized")["previous_partition"] == FEBRUARY
 
 
 def test_a_release_that_may_not_leave_is_no_public_table_of_one_that_may(months: Months) -> None:
@@ -306,9 +308,9 @@ def test_what_was_drawn_with_seeded_noise_is_not_told(months: Months) -> None:
     narrow["attributes"]["town"] = {"values": ["Aix", "Bern", "elsewhere"]}
     result = months.run(FEBRUARY, privacy=NUMPY, domain=Domain.from_dict(narrow))
     refused = [one for one in result.all_events if one.is_step_failure]
-    told = "\n".join(str(one) for one in refused if "public_discretized" in str(one.step_key))
-    assert "PrivateValuesError" in told
-    assert "Cork" not in told
+    shown = "\n".join(str(one) for one in refused if "public_discretized" in str(one.step_key))
+    assert "PrivateValuesError" in shown
+    assert "Cork" not in shown
 
 
 def test_a_run_that_is_waited_for(months: Months, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,29 +145,29 @@ class Refuses(dg.IOManager):
 def test_what_an_io_manager_says_of_private_values_is_withheld(project: Project) -> None:
     project.materialize(PEOPLE, SURVEY)
     project.warehouse.load_input = Refuses().load_input  # type: ignore[method-assign]
-    told = failure(project.run(["domain", "privacy_budget", "private_records"]))
-    assert "loading asset warehouse/people failed; the cause is withheld" in told
-    assert "Annegret Quill" not in told
+    message = failure(project.run(["domain", "privacy_budget", "private_records"]))
+    assert "loading asset warehouse/people failed; the cause is withheld" in message
+    assert "Annegret Quill" not in message
 
 
 def test_what_was_never_made_is_asked_for(project: Project) -> None:
     project.materialize(SURVEY)
-    told = failure(project.run())
-    assert "warehouse/people could not be loaded, and was never materialized" in told
+    message = failure(project.run())
+    assert "warehouse/people could not be loaded, and was never materialized" in message
 
 
 def test_what_is_no_table_is_refused(project: Project) -> None:
     project.assets[0] = table(PEOPLE, ["Ann"])
     project.materialize(PEOPLE, SURVEY)
-    told = failure(project.run())
-    assert "warehouse/people is a builtins.list, and a table must be a pandas.DataFrame" in told
+    message = failure(project.run())
+    assert "warehouse/people is a builtins.list, and a table must be a pandas.DataFrame" in message
 
 
 def test_an_asset_that_is_not_there_is_named(project: Project) -> None:
     project.assets = project.assets[1:]
     project.materialize(SURVEY)
-    told = failure(project.run())
-    assert "warehouse/people, from which a table of release people is read, is not in" in told
+    message = failure(project.run())
+    assert "warehouse/people, from which a table of release people is read, is not in" in message
     assert project.bench.kinds() == []
     with pytest.raises(SpecificationError, match=r"warehouse/people.*dg list defs"):
         check_definitions(project.definitions())
@@ -242,8 +242,8 @@ def test_a_public_table_in_the_store_of_what_is_private_is_refused(project: Proj
 
     project.assets[1] = made
     project.materialize(PEOPLE)
-    told = failure(project.run(["public_records"]))
-    assert "warehouse/survey is a public table of release people, and is kept by" in told
+    message = failure(project.run(["public_records"]))
+    assert "warehouse/survey is a public table of release people, and is kept by" in message
 
 
 def test_a_private_table_in_the_store_of_what_may_leave_is_refused(project: Project) -> None:
@@ -254,8 +254,8 @@ def test_a_private_table_in_the_store_of_what_may_leave_is_refused(project: Proj
     project.assets[0] = made
     project.materialize(SURVEY)
     for selection in (UP_TO_SYNTHETIC, ["domain", "private_records"]):
-        told = failure(project.run(selection))
-        assert "warehouse/people is the private table of release people, and is kept by" in told
+        message = failure(project.run(selection))
+        assert "warehouse/people is the private table of release people, and is kept by" in message
     assert project.bench.kinds() == []
 
 
@@ -276,12 +276,12 @@ def test_partitions_of_the_asset_are_those_of_the_release(project: Project) -> N
     (reserved,) = [one for one in project.bench.events() if one.kind.value == "reserved"]
     assert reserved.key is not None
     assert reserved.key.partition == "2026-02"
-    told = failure(project.run(partition="2026-01", **MONTHS))
-    assert "never materialized" in told
+    message = failure(project.run(partition="2026-01", **MONTHS))
+    assert "never materialized" in message
 
 
 @pytest.mark.parametrize(
-    ("theirs", "changes", "partition", "told"),
+    ("theirs", "changes", "partition", "expected"),
     [
         (None, MONTHS, "2026-02", "has partitions, but asset warehouse/people has none"),
         (
@@ -309,11 +309,11 @@ def test_other_partitions_are_refused_before_anything_is_reserved(
     theirs: dg.PartitionsDefinition[str] | None,
     changes: dict[str, Any],
     partition: str | None,
-    told: str,
+    expected: str,
 ) -> None:
     project.assets[0] = table(PEOPLE, people(600, seed=1), partitions_def=theirs)
     selection = ["domain", "privacy_budget", "private_records"]
-    assert told in failure(project.run(selection, partition, **changes))
+    assert expected in failure(project.run(selection, partition, **changes))
     assert project.bench.kinds() == []
 
 

@@ -39,10 +39,10 @@ def page(bench: Bench) -> str:
 @pytest.mark.parametrize("asset", ["synthetic_records", "release_report"])
 def test_nothing_is_made_of_a_run_that_was_drawn_under_other_yaml(drawn: Bench, asset: str) -> None:
     result = drawn.run([asset], privacy=OTHER_YAML)
-    told = failure(result)
-    assert "InputError" in told
-    assert "epsilon 2 at delta 1e-09" in told
-    assert "Materialize jam_pgm first" in told
+    message = failure(result)
+    assert "InputError" in message
+    assert "epsilon 2 at delta 1e-09" in message
+    assert "Materialize jam_pgm first" in message
     assert not (drawn.releases / "people" / "release_report.html").exists()
 
 
@@ -67,8 +67,8 @@ def test_report_tells_nothing_of_a_table_from_another_run(drawn: Bench) -> None:
     table = pd.read_parquet(path)
     table.attrs = {"jam_dagster.run": "another"}
     table.to_parquet(path, index=False)
-    told = failure(drawn.run(["release_report"]))
-    assert "synthetic_records of release people belong to another run than jam_pgm" in told
+    message = failure(drawn.run(["release_report"]))
+    assert "synthetic_records of release people belong to another run than jam_pgm" in message
 
 
 @pytest.mark.parametrize("change", ["edition", "mode"])
@@ -79,8 +79,8 @@ def test_error_alone_opens_no_reservation(drawn: Bench, change: str) -> None:
         changes["privacy"] = NEXT_EDITION
         assert drawn.run(["private_records", "private_discretized"], **changes).success
     events = drawn.events()
-    told = failure(drawn.run(["workload_error"], **changes))
-    assert "Materialize jam_pgm first" in told
+    message = failure(drawn.run(["workload_error"], **changes))
+    assert "Materialize jam_pgm first" in message
     assert drawn.events() == events
 
 
@@ -88,19 +88,19 @@ def test_error_of_another_run_is_not_reported(drawn: Bench) -> None:
     assert drawn.run(evaluation=PRIVATE).success
     following: dict[str, Any] = {"evaluation": PRIVATE, "privacy": NEXT_EDITION}
     assert drawn.run(UP_TO_SYNTHETIC, **following).success
-    told = failure(drawn.run(["release_report"], **following))
-    assert "workload_error of release people belong to another run" in told
+    message = failure(drawn.run(["release_report"], **following))
+    assert "workload_error of release people belong to another run" in message
 
 
 def test_new_edition_is_not_drawn_from_what_was_ingested_for_the_old(drawn: Bench) -> None:
     events = drawn.events()
-    told = failure(drawn.run(["jam_pgm"], privacy=NEXT_EDITION))
-    assert "was read for edition 1, not for edition 2" in told
-    assert "Materialize private_records and private_discretized" in told
+    message = failure(drawn.run(["jam_pgm"], privacy=NEXT_EDITION))
+    assert "was read for edition 1, not for edition 2" in message
+    assert "Materialize private_records and private_discretized" in message
     assert drawn.events() == events
     # Encoding what is left over again does not make it new.
-    told = failure(drawn.run(["private_discretized", "jam_pgm"], privacy=NEXT_EDITION))
-    assert "was read for edition 1, not for edition 2" in told
+    message = failure(drawn.run(["private_discretized", "jam_pgm"], privacy=NEXT_EDITION))
+    assert "was read for edition 1, not for edition 2" in message
     assert drawn.events() == events
 
 
@@ -115,12 +115,12 @@ def test_release_says_whether_it_was_made_again(
     again = bench.run(UP_TO_SYNTHETIC)
     assert metadata(again, "jam_pgm")["made_again"] is True
     pd.testing.assert_frame_equal(synthetic(bench), table)
-    told = [
+    output = [
         record.user_message
         for record in bench.instance.all_logs(again.run_id)
         if record.step_key == "people__jam_pgm"
     ]
-    assert any("raise privacy.edition" in one for one in told)
+    assert any("raise privacy.edition" in one for one in output)
 
 
 @pytest.mark.parametrize("side", ["private_discretized", "public_discretized"])
@@ -129,18 +129,18 @@ def test_tables_over_different_domains_are_refused(drawn: Bench, side: str) -> N
     assert drawn.run(["private_records"]).success
     events = drawn.events()
     result = drawn.run(["domain", side, "jam_pgm"], domain=OTHER_DOMAIN)
-    told = failure(result)
+    message = failure(result)
     stale = {"private_discretized", "public_discretized"} - {side}
-    assert "DomainError" in told
-    assert f"{stale.pop()} of release people and the release's domain differ" in told
+    assert "DomainError" in message
+    assert f"{stale.pop()} of release people and the release's domain differ" in message
     # What opens the private table over another domain is another release, which is reserved.
     later = {event.kind.value for event in drawn.events()[len(events) :]}
     assert later <= {"reserved"}
 
 
 def test_tables_over_an_undeclared_domain_are_refused(drawn: Bench) -> None:
-    told = failure(drawn.run(["jam_pgm"], domain=OTHER_DOMAIN))
-    assert "public_discretized and private_discretized of release people" in told
+    message = failure(drawn.run(["jam_pgm"], domain=OTHER_DOMAIN))
+    assert "public_discretized and private_discretized of release people" in message
 
 
 # The evaluation's share ------------------------------------------------------------------------
@@ -149,11 +149,11 @@ def test_tables_over_an_undeclared_domain_are_refused(drawn: Bench) -> None:
 def assert_release_ends_without_errors(bench: Bench, spent: float) -> None:
     result = bench.run(["workload_error", "release_report"], evaluation=PRIVATE)
     assert result.success, failure(result)
-    told = metadata(result, "workload_error")
-    assert told["mode"] == "off"
-    assert told["rho_spent"] == pytest.approx(spent, rel=1e-4)
-    assert "unknown" in told["note"]
-    assert "synthetic_mean" not in told
+    shown = metadata(result, "workload_error")
+    assert shown["mode"] == "off"
+    assert shown["rho_spent"] == pytest.approx(spent, rel=1e-4)
+    assert "unknown" in shown["note"]
+    assert "synthetic_mean" not in shown
     (check,) = (
         one
         for one in result.get_asset_check_evaluations()

@@ -277,9 +277,9 @@ def test_private_errors_quote_nothing(closed: ReleaseStore) -> None:
     mixed = pd.DataFrame({"code": pd.Series([1, "SENTINEL"], dtype="object")})
     with pytest.raises(PrivateStepError) as caught:
         write(closed, "records", mixed)
-    told = str(caught.value)
-    assert "writing people/records" in told
-    assert "SENTINEL" not in told
+    message = str(caught.value)
+    assert "writing people/records" in message
+    assert "SENTINEL" not in message
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
 
@@ -300,7 +300,7 @@ def test_variables_in_the_root_are_shown_by_name(
     assert store.place == "${WHERE}/x"
     path = store.root / "people" / "records"
     context = dg.build_output_context(asset_key=dg.AssetKey(["people", "records"]))
-    told = [
+    shown = [
         store.get_writing_output_log_message(path),
         store.get_loading_input_log_message(path),
         store.get_loading_input_partition_log_message(path, "A"),
@@ -319,9 +319,9 @@ def test_variables_in_the_root_are_shown_by_name(
             attempt()
         assert refused.value.__cause__ is None
         assert refused.value.__suppress_context__
-        told.append(str(refused.value))
-    assert "tok3n" not in "\n".join([*told, str(missing.value)])
-    assert all("${WHERE}/x/people/records" in one for one in told[:4])
+        shown.append(str(refused.value))
+    assert "tok3n" not in "\n".join([*shown, str(missing.value)])
+    assert all("${WHERE}/x/people/records" in one for one in shown[:4])
     with pytest.raises(SpecificationError, match=r"\(\$\{WHERE\}/x\)"):
         check_stores(*stores("${WHERE}/x", "${WHERE}/x/y"))
 

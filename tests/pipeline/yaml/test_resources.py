@@ -69,7 +69,7 @@ def test_budgets_may_renew_and_compose_in_parallel(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("budget", "told"),
+    ("budget", "expected"),
     [
         ({"epsilon": 0}, "epsilon"),
         ({"epsilon": 1, "delta": 1}, "delta"),
@@ -78,11 +78,11 @@ def test_budgets_may_renew_and_compose_in_parallel(tmp_path: Path) -> None:
     ],
 )
 def test_a_budget_that_is_none_is_refused_by_name(
-    tmp_path: Path, budget: dict[str, Any], told: str
+    tmp_path: Path, budget: dict[str, Any], expected: str
 ) -> None:
     with pytest.raises(SpecificationError, match=r"budgets\.people: ") as caught:
         resources(tmp_path, budgets={"people": budget})
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_from_python_they_are_the_same(tmp_path: Path) -> None:

@@ -145,9 +145,9 @@ def test_the_project_gets_what_it_runs_on_once(
     capsys.readouterr()
     scaffold(project, "second", dataset="others")
     assert (resources / "defs.yaml").read_text() == before
-    told = capsys.readouterr().out
-    assert "defs/release_resources/defs.yaml" in told
-    assert "others: {epsilon: 1.0, delta: 1.0e-9}" in told
+    output = capsys.readouterr().out
+    assert "defs/release_resources/defs.yaml" in output
+    assert "others: {epsilon: 1.0, delta: 1.0e-9}" in output
 
 
 @pytest.mark.parametrize("own", ["resources={'ledger': LedgerResource(url='x')}", None])
@@ -163,7 +163,7 @@ def test_resources_of_ones_own_are_left_alone(project: Path, own: str | None) ->
 
 
 @pytest.mark.parametrize(
-    ("params", "told"),
+    ("params", "expected"),
     [
         ({"public": "none.csv"}, "none.csv"),
         ({"public": "survey.xlsx"}, "survey.xlsx"),
@@ -171,10 +171,12 @@ def test_resources_of_ones_own_are_left_alone(project: Path, own: str | None) ->
         ({"dataset": "two words"}, "--dataset"),
     ],
 )
-def test_what_fails_leaves_nothing_behind(project: Path, params: dict[str, str], told: str) -> None:
+def test_what_fails_leaves_nothing_behind(
+    project: Path, params: dict[str, str], expected: str
+) -> None:
     with pytest.raises(click.ClickException) as caught:
         scaffold(project, "mine", **params)
-    assert told in caught.value.message
+    assert expected in caught.value.message
     assert list((project / "defs").iterdir()) == []
 
 

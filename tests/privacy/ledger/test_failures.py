@@ -69,8 +69,8 @@ def test_a_disk_that_fills_up(path):
     ledger, account = opened(path)
     # One connection stays, so that the log is kept and grows until the limit.
     with ledger._backend.reading():
-        charged, told = in_a_process(charge_on_a_full_disk, account, 100_000)
-    assert "disk" in told
+        charged, shown = in_a_process(charge_on_a_full_disk, account, 100_000)
+    assert "disk" in shown
     assert charged > 0
     # What was confirmed is there; the one that failed is there at most once.
     assert account.charged(f"step-{charged - 1}") is not None
@@ -148,8 +148,8 @@ def balance_without_room(ledger, limit):
 @pytest.mark.parametrize("limit", [0, 3, 20000])
 def test_a_connection_that_finds_no_room_leaves_nothing_beside_the_ledger(path, limit):
     ledger, _ = opened(path)
-    told = in_a_process(balance_without_room, ledger, limit)
-    assert "disk" in told
+    shown = in_a_process(balance_without_room, ledger, limit)
+    assert "disk" in shown
     assert os.listdir(path.parent) == [path.name]
     ledger.verify()
 
@@ -160,13 +160,13 @@ def charge_as_nobody(ledger, account):
         os.setgroups([])
         os.setgid(nobody.pw_gid)
         os.setuid(nobody.pw_uid)
-    told = []
+    shown = []
     for attempt in (lambda: account.charge("b", 1e-6), ledger.check_writable):
         try:
             attempt()
         except BudgetError as error:
-            told.append(str(error))
-    return told
+            shown.append(str(error))
+    return shown
 
 
 def test_a_file_that_may_only_be_read():
@@ -177,10 +177,10 @@ def test_a_file_that_may_only_be_read():
         ledger.verify()
         (folder / "ledger.db").chmod(0o444)
         folder.chmod(0o555)
-        told = in_a_process(charge_as_nobody, ledger, account)
+        shown = in_a_process(charge_as_nobody, ledger, account)
         folder.chmod(0o755)
-        assert len(told) == 2
-        assert all("permissions" in line for line in told)
+        assert len(shown) == 2
+        assert all("permissions" in line for line in shown)
         assert account.charged("b") is None
     finally:
         shutil.rmtree(folder)

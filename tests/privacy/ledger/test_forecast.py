@@ -38,8 +38,8 @@ def test_a_lifetime_ends_with_the_last_that_fits() -> None:
     assert found.fit == 3
     assert (found.last, found.refused) == (weeks(10)[2], weeks(10)[3])
     assert found.renews is None
-    told = found.describe()
-    assert told == (
+    shown = found.describe()
+    assert shown == (
         "At this price 3 more fit, up to week 2; week 3, which is due on 2026-12-12, does not fit"
         " any more."
     )

@@ -128,8 +128,8 @@ def test_a_server_that_is_not_there_and_no_password_told(where):
     with pytest.raises(BudgetError) as refusal:
         ledger.grant("people", epsilon=1, delta=1e-9)
     assert refusal.value.__cause__ is None
-    told = f"{refusal.value!r} {ledger!r} {ledger.location} {ledger._backend!r}"
-    assert "hushhush" not in told
+    shown = f"{refusal.value!r} {ledger!r} {ledger.location} {ledger._backend!r}"
+    assert "hushhush" not in shown
     assert b"hushhush" not in pickle.dumps(ledger)
     assert pickle.loads(pickle.dumps(ledger)).location == ledger.location
 

@@ -66,7 +66,7 @@ def test_one_table_is_public_tables_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tables", "told"),
+    ("tables", "expected"),
     [
         ({}, "no public table"),
         ({"x": EncodedTable(Domain.from_sizes({"d": 2}), (np.array([0]),))}, "'x' are encoded"),
@@ -74,8 +74,8 @@ def test_one_table_is_public_tables_too() -> None:
         ({"x": EncodedTable(DOMAIN, (np.array([], int),) * 3)}, "'x' is empty"),
     ],
 )
-def test_what_does_not_fit_is_named(tables: dict[str, EncodedTable], told: str) -> None:
-    with pytest.raises(DomainError, match=told):
+def test_what_does_not_fit_is_named(tables: dict[str, EncodedTable], expected: str) -> None:
+    with pytest.raises(DomainError, match=expected):
         PublicTables(DOMAIN, tables)
 
 

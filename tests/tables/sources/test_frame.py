@@ -186,9 +186,9 @@ def test_types_that_are_mixed_tell_nothing_of_a_private_table() -> None:
 
 def test_nothing_of_the_table_is_told() -> None:
     source = FrameSource(pd.DataFrame({"town": ["Secretville"]}), "people")
-    told = [repr(source), source.identity(), source.describe(), str(source.to_dict())]
+    output = [repr(source), source.identity(), source.describe(), str(source.to_dict())]
 
-    assert not any("Secretville" in text or "town" in text for text in told)
+    assert not any("Secretville" in text or "town" in text for text in output)
     assert source.describe() == "pandas DataFrame in memory"
     assert isinstance(source, Source)
     assert source.restricted_because is None

@@ -55,7 +55,7 @@ def test_partitions_stand_in_any_of_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("config", "expected"),
     [
         ({"tables": {}}, "at least one table"),
         ({"tables": ["a.csv"]}, "tables by name"),
@@ -65,8 +65,8 @@ def test_partitions_stand_in_any_of_them() -> None:
         ({"tables": {"a": "a.csv"}, "csv": "b.csv"}, "csv"),
     ],
 )
-def test_bad_configuration_is_named(config: dict[str, Any], told: str) -> None:
-    with pytest.raises(SpecificationError, match=told):
+def test_bad_configuration_is_named(config: dict[str, Any], expected: str) -> None:
+    with pytest.raises(SpecificationError, match=expected):
         public_from_config(config)
 
 
