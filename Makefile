@@ -17,6 +17,8 @@ INSTALLED := .venv/.installed
 # The demo keeps its runs, tables and ledger in this folder and touches no other Dagster instance.
 export DAGSTER_HOME := $(CURDIR)/.dagster
 export DAGSTER_DISABLE_TELEMETRY := 1
+# Each process begins sooner where what others compiled is kept, whatever the caller's environment says.
+export PYTHONDONTWRITEBYTECODE :=
 INSTANCE := .dagster/dagster.yaml
 # A line a round and every error; Dagster's own events, hundreds of them, are in its UI.
 QUIET := {"loggers": {"console": {"config": {"log_level": "INFO"}}}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -35,6 +36,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     collected = config.stash[COLLECTED] = Collected()
     collected.mark(items)
     items.sort(key=lambda item: not is_named(item.nodeid, FIRST))
+
+
+def pytest_collection_finish() -> None:
+    """Search what was imported for no garbage, which takes a tenth of the time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -94,8 +94,6 @@ DAGSTER_WIRING = below(
         test_the_schedule_stands_alone
     test_privacy_unit.py
         test_a_private_table_that_names_nobody_costs_nothing[missing]
-    test_private_copies.py
-        test_private_tables_say_whose_they_are_and_how_long_they_are_kept
     test_private_store.py
         test_a_run_in_an_open_store_is_refused_before_it_is_charged
         test_columns_that_the_release_does_not_use_are_not_copied[declared]
@@ -134,11 +132,6 @@ DAGSTER_WIRING = below(
         test_an_asset_is_not_split
     budget/test_automation.py
     budget/test_labels.py
-    storage/test_identity.py
-        test_report_tells_nothing_of_a_table_from_another_run
-        test_error_alone_opens_no_reservation
-        test_new_edition_is_not_drawn_from_what_was_ingested_for_the_old
-        test_tables_over_an_undeclared_domain_are_refused
     """,
 )
 """The tests with a Dagster instance that `make test` runs: each part of a release, once."""
@@ -277,6 +270,8 @@ SLOW = below(
         test_rounds_share_what_is_left
         test_a_run_goes_on_from_what_is_stored
         test_marginals_are_scored_by_error_above_noise
+        test_public_tables_that_lack_attributes_are_trained_on
+        test_without_the_public_table_nothing_is_trained_again
     mechanisms/test_jam_pgm.py
         test_refit_from_the_transcript_equals_the_model[mbi]
     mechanisms/test_pmw_pub.py
@@ -291,12 +286,17 @@ SLOW = below(
         test_mbi_samples_what_is_exported
         test_consistent_measurements_are_met
         test_impossible_combinations_stay_zero_whatever_is_measured
+        test_warm_start_goes_on_where_the_last_fit_stopped
+        test_measurements_weigh_alike_whatever_their_noise
     models/graphical/test_mirror_descent.py
         test_plain_mirror_descent_takes_the_steps_that_private_pgm_takes
         test_accelerated_arrives_where_plain_mirror_descent_is_going
         test_fit_is_the_same_in_processes_with_other_hash_seeds_and_loads_no_jax
         test_more_factors_than_an_operation_takes
         test_loss_is_that_of_the_model
+        test_measurements_weigh_alike_whatever_their_noise[mbi]
+        test_impossible_combinations_stay_zero_whatever_is_measured[mbi]
+        test_consistent_measurements_are_met[mbi]
     models/mixture/test_training.py
         test_a_step_that_single_precision_cannot_take_is_not_taken
         test_a_step_of_the_network_follows_the_gradient
@@ -410,6 +410,8 @@ SLOW = below(
     test_packaging.py
         test_the_wheel_holds_the_package_and_nothing_else
         test_with_a_compiler_the_wheel_holds_kernels_that_load
+        test_the_wheel_holds_every_file_of_the_package
+        test_the_version_has_one_source
     battery/test_hostile.py
         test_domains
         test_private_files_without_a_header
@@ -433,6 +435,7 @@ SLOW = below(
         test_many_attributes
     pipeline/test_benchmark.py
         test_a_run_that_fails_is_kept_and_its_message_is_not_logged
+        test_only_rows_of_the_grid_as_it_is_now_are_drawn
     planning/test_planner.py
         test_the_same_plan_comes_out_again
         test_much_budget_brings_less_error_than_hardly_any
@@ -456,6 +459,12 @@ SLOW = below(
         test_a_search_over_neighbours_reaches_the_sensitivity
     pipeline/test_code_location.py
         test_adult_without_data_says_what_to_do
+    pipeline/storage/test_io_manager.py
+        test_an_asset_that_became_of_another_type_is_what_it_is_now
+    pipeline/storage/test_store_place.py
+        test_a_release_of_many_partitions_is_listed_at_once
+    docs/test_blocks.py
+        test_every_block_can_be_checked
     """,
 )
 """What else takes too long for `make test`."""
