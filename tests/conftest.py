@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Search what was imported for no garbage: there is much of it, and none of it goes."""
+    """Leave what was imported out of later garbage collections: none of it is garbage."""
     gc.collect()
     gc.freeze()
 

@@ -78,7 +78,7 @@ def released(
     ledger.grant("people", epsilon=2.0, delta=1e-9)
     patch.setattr("jam_dagster.release.funding.make_noise", lambda *_: noise)
     patch.setattr("jam_dagster.privacy.ledger.key.uuid4", lambda: uuid.UUID(int=1))
-    shown: list[str] = []
+    notices: list[str] = []
     synthesize(
         SynthesisRequest.of(
             private=source_from_config(source),
@@ -95,7 +95,7 @@ def released(
             report=report,
             **changes,
         ),
-        notify=shown.append,
+        notify=notices.append,
     )
     files = {str(p): p.read_bytes() for p in sorted(Path("out").rglob("*")) if p.is_file()}
     charged = [
@@ -114,7 +114,7 @@ def released(
     ]
     patch.chdir(folder.parent)
     place.rename(folder)
-    return {**files, "ledger": charged, "told": shown}
+    return {**files, "ledger": charged, "notices": notices}
 
 
 HOSTILE: dict[str, dict[str, Any]] = {
