@@ -1,5 +1,5 @@
 /* Inner loops of belief propagation: dense tables are multiplied by smaller tables and summed onto
- * others in one pass over memory. Plain C without dependencies; kernels.py is its only caller and
+ * others in one pass over memory; and of the search for rows. Plain C without dependencies; kernels.py is its only caller and
  * has the same operations in NumPy for where no compiler was at hand. */
 
 #include <pthread.h>
@@ -19,7 +19,7 @@
 #endif
 
 /* Raised with every change of what kernels.py hands over: an old library is then left alone. */
-int64_t jam_version(void) { return 2; }
+int64_t jam_version(void) { return 3; }
 
 enum { READ = 0, SCALE = 1, ASSIGN = 2, RATIO = 3 };
 
@@ -338,4 +338,56 @@ void jam_run(const operation *operations, int64_t count) {
         else
             run_operation(&operations[i]);
     }
+}
+
+/* The marginals that rows are counted in, their cells one after another in one table. Marginal t
+ * has `axes[t]` attributes; positions, strides and offsets are of cells, `most` to a marginal. */
+typedef struct {
+    int64_t marginals;
+    int64_t most;
+    const int64_t *axes;
+    const int64_t *positions;
+    const int64_t *strides;
+    const int64_t *offsets;
+    const int64_t *weights;
+} counted;
+
+static inline int64_t cell_of(const counted *in, int64_t t, const int32_t *row) {
+    const int64_t *position = in->positions + t * in->most, *stride = in->strides + t * in->most;
+    int64_t cell = in->offsets[t];
+    for (int64_t a = 0; a < in->axes[t]; a++) cell += row[position[a]] * stride[a];
+    return cell;
+}
+
+/* The change of |deviation| where a count changes by `step`. */
+static inline int64_t change(int32_t deviation, int32_t step) {
+    const int64_t before = deviation, after = before + step;
+    return (after < 0 ? -after : after) - (before < 0 ? -before : before);
+}
+
+/* Offers each row of `others` in place of the next row, from the first again after the last, and
+ * takes what brings the deviations down. Returns the number of swaps. */
+int64_t jam_swap_rows(
+    const counted *in, int32_t *deviations, int32_t unit,
+    int32_t *rows, int64_t count, const int32_t *others, int64_t offered, int64_t width
+) {
+    int64_t swaps = 0;
+    for (int64_t k = 0; k < offered; k++) {
+        int32_t *row = rows + k % count * width;
+        const int32_t *other = others + k * width;
+        int64_t whole = 0;
+        for (int64_t t = 0; t < in->marginals; t++) {
+            const int64_t from = cell_of(in, t, row), to = cell_of(in, t, other);
+            if (from == to) continue;
+            whole += in->weights[t] * (change(deviations[from], -unit) + change(deviations[to], unit));
+        }
+        if (whole >= 0) continue;
+        for (int64_t t = 0; t < in->marginals; t++) {
+            deviations[cell_of(in, t, row)] -= unit;
+            deviations[cell_of(in, t, other)] += unit;
+        }
+        memcpy(row, other, (size_t)width * sizeof(int32_t));
+        swaps++;
+    }
+    return swaps;
 }

@@ -27,7 +27,7 @@ Axes = tuple[int, ...]
 MOST = 32
 """Most axes, sources or targets of an operation, as in kernels.c."""
 
-VERSION = 2
+VERSION = 3
 """Version of the interface between this module and kernels.c."""
 
 BLOCK = 8
@@ -122,6 +122,11 @@ def library() -> ctypes.CDLL | None:
         *(pointer, pointer, number, number),
     ]
     loaded.jam_contract.restype = None
+    loaded.jam_swap_rows.argtypes = [
+        *(pointer, pointer, ctypes.c_int32),
+        *(pointer, number, pointer, number, number),
+    ]
+    loaded.jam_swap_rows.restype = number
     return loaded
 
 

@@ -1,0 +1,286 @@
+"""Rows that keep what a model knows: a search that swaps sampled rows for other rows of the model.
+
+Sampling rounds expectations to whole rows, which costs more than the model's own error where rows
+are few. The search brings the marginals of a table closer to the model's. It sees the model and
+nothing else, so it is post-processing and costs no budget. It counts its steps and works in whole
+numbers, so it gives the same rows on every machine, compiled or not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.errors import InputError
+from jam_dagster.models.graphical.kernels import library
+from jam_dagster.tables import Clique, EncodedTable, Workload
+
+if TYPE_CHECKING:
+    from jam_dagster.models.base import Model
+
+Rows = npt.NDArray[np.int32]
+Numbers = npt.NDArray[np.int64]
+
+_FINEST = 8
+"""Most binary digits of a deviation behind the point."""
+
+_HEAVIEST = 2**12
+"""The weight of the heaviest marginal."""
+
+_LEAST_OFFERED = 4096
+"""Fewest rows that the model samples at a time: few take as long as many."""
+
+
+@dataclass(frozen=True)
+class RowSearch:
+    """How far a search goes.
+
+    Parameters
+    ----------
+    lookups
+        The most cells that are looked up: two for each row that is offered and each marginal.
+    offers
+        The most rows of the model that are offered for each row of the table.
+    cells
+        The most cells of all marginals together. The largest marginals are left out beyond it.
+
+    Raises
+    ------
+    InputError
+        If one of them is below 1.
+    """
+
+    lookups: int = 150_000_000
+    offers: int = 256
+    cells: int = 2**23
+
+    def __post_init__(self) -> None:
+        for name in ("lookups", "offers", "cells"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InputError(
+                    f"The search for rows needs a whole number of {name}, at least 1,"
+                    f" got {value!r}."
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class SearchedRows:
+    """A table after its search.
+
+    Attributes
+    ----------
+    table
+        The rows.
+    before, after
+        The mean weighted ``||table - model||_1 / n`` of the marginals that the search looked at.
+    swaps
+        Number of rows that were swapped.
+    """
+
+    table: EncodedTable
+    before: float
+    after: float
+    swaps: int
+
+
+def search_rows(
+    model: Model,
+    table: EncodedTable,
+    workload: Workload,
+    rng: np.random.Generator,
+    search: RowSearch | None = None,
+    *,
+    compiled: bool | None = None,
+) -> SearchedRows:
+    """Swap rows of a table for other rows of the model, where that brings the workload closer.
+
+    Parameters
+    ----------
+    model
+        The model that the table was sampled from.
+    table
+        The rows, over the model's domain.
+    workload
+        The marginals to bring closer, with their weights.
+    rng
+        Random generator of the rows that are offered.
+    search
+        How far to go; by default as far as `RowSearch` says.
+    compiled
+        Whether to run in C; by default where it can be. The rows are the same.
+
+    Returns
+    -------
+    SearchedRows
+        As many rows, in the order of `table`. Each is a row of it or of the model, so no
+        combination that the model rules out occurs.
+
+    Raises
+    ------
+    InputError
+        If the table is empty or over another domain.
+
+    Notes
+    -----
+    The search minimizes ``sum_t w_t ||M_t(table) - (n / total) M_t(model)||_1``. Each row of the
+    table is offered a sampled row of the model in its place, which it takes where that brings the
+    sum down; then again, from the first row on. Of a table with more rows than `RowSearch.lookups`
+    allows, the first are searched; they lie in random order.
+    """
+    search = search or RowSearch()
+    if table.domain.digest != model.domain.digest or not table.records:
+        raise InputError("The search for rows needs a table with rows, sampled from the model.")
+    deviations = _Deviations.of(model, table, workload, search.cells, compiled)
+    before, swaps = deviations.distance(), 0
+    left = search.lookups // max(1, 2 * len(deviations.weights))
+    rows = _matrix([column[:left] for column in table.columns])
+    left = min(left, search.offers * table.records) if len(deviations.weights) else 0
+    while left:
+        offered = min(left, max(len(rows), _LEAST_OFFERED))
+        swaps += deviations.swap(rows, _matrix(model.sample(offered, rng).columns))
+        left -= offered
+    columns = [
+        np.concatenate([found.astype(column.dtype), column[len(rows) :]])
+        for found, column in zip(rows.T, table.columns, strict=True)
+    ]
+    found = EncodedTable(table.domain, tuple(columns))
+    return SearchedRows(found, before, deviations.distance(), swaps)
+
+
+class _Counted(ctypes.Structure):
+    _fields_ = [
+        ("marginals", ctypes.c_int64),
+        ("most", ctypes.c_int64),
+        ("axes", ctypes.c_void_p),
+        ("positions", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("offsets", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+    ]
+
+
+@dataclass(eq=False)
+class _Deviations:
+    """By how much the counts of a table deviate from a model's, in whole units."""
+
+    cells: npt.NDArray[np.int32]
+    unit: int
+    records: int
+    axes: Numbers
+    positions: Numbers
+    strides: Numbers
+    offsets: Numbers
+    weights: Numbers
+    compiled: bool | None = None
+    _struct: _Counted = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        parts = (self.axes, self.positions, self.strides, self.offsets, self.weights)
+        addresses = (part.ctypes.data for part in parts)
+        self._struct = _Counted(len(self.weights), self.positions.shape[1], *addresses)
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        table: EncodedTable,
+        workload: Workload,
+        most_cells: int,
+        compiled: bool | None,
+    ) -> _Deviations:
+        domain = model.domain
+        kept = _kept({clique: domain.size(clique) for clique in workload.cliques}, most_cells)
+        answers, counts = model.marginals(kept), table.marginals(kept)
+        # The deviation of a cell is at most the number of rows, and fits into 32 bits.
+        digits = max(0, min(_FINEST, 30 - table.records.bit_length()))
+        scale = table.records / model.total
+        most = max(map(len, kept), default=1)
+        positions = np.zeros((len(kept), most), dtype=np.int64)
+        strides = np.zeros((len(kept), most), dtype=np.int64)
+        tables = []
+        for number, clique in enumerate(kept):
+            shape = [domain.size((name,)) for name in clique]
+            steps = np.cumprod([1, *shape[:0:-1]])[::-1]
+            positions[number, : len(clique)] = [domain.positions[name] for name in clique]
+            strides[number, : len(clique)] = steps
+            deviation = np.asarray(counts[clique], dtype=np.float64) - answers[clique] * scale
+            tables.append(np.rint(deviation * 2**digits).astype(np.int32).ravel())
+        weights = dict(zip(workload.cliques, workload.weights, strict=True))
+        heaviest = max(weights.values())
+        sizes = [len(one) for one in tables]
+        return cls(
+            np.concatenate([*tables, np.zeros(0, dtype=np.int32)]),
+            2**digits,
+            table.records,
+            np.array([len(clique) for clique in kept], dtype=np.int64),
+            positions,
+            strides,
+            np.cumsum([0, *sizes], dtype=np.int64)[:-1].copy(),
+            np.array(
+                [max(1, round(_HEAVIEST * weights[clique] / heaviest)) for clique in kept],
+                dtype=np.int64,
+            ),
+            compiled,
+        )
+
+    def total(self) -> int:
+        """Return the weighted sum of all deviations."""
+        starts = self.offsets.tolist()
+        parts = zip(starts, [*starts[1:], len(self.cells)], self.weights.tolist(), strict=True)
+        return sum(
+            weight * int(np.abs(self.cells[start:stop].astype(np.int64)).sum())
+            for start, stop, weight in parts
+        )
+
+    def distance(self) -> float:
+        """Return the weighted mean of the marginals' distances, as shares of the rows."""
+        whole = int(self.weights.sum()) * self.unit * self.records
+        return self.total() / whole if whole else 0.0
+
+    def swap(self, rows: Rows, others: Rows) -> int:
+        """Offer others in place of rows, in turn; return the number taken."""
+        loaded = None if self.compiled is False else library()
+        if loaded is None:
+            return self._swap_in_numpy(rows, others)
+        taken: int = loaded.jam_swap_rows(
+            *(ctypes.addressof(self._struct), self.cells.ctypes.data, self.unit),
+            *(rows.ctypes.data, len(rows), others.ctypes.data, len(others), rows.shape[1]),
+        )
+        return taken
+
+    def _swap_in_numpy(self, rows: Rows, others: Rows) -> int:
+        taken = 0
+        for number, other in enumerate(others):
+            row = rows[number % len(rows)]
+            left = (row[self.positions] * self.strides).sum(axis=1) + self.offsets
+            entered = (other[self.positions] * self.strides).sum(axis=1) + self.offsets
+            both = _change(self.cells[left], -self.unit) + _change(self.cells[entered], self.unit)
+            if int((self.weights * both)[left != entered].sum()) < 0:
+                self.cells[left] -= self.unit
+                self.cells[entered] += self.unit
+                row[:] = other
+                taken += 1
+        return taken
+
+
+def _change(deviations: npt.NDArray[np.int32], step: int) -> Numbers:
+    wide = deviations.astype(np.int64)
+    changed: Numbers = np.abs(wide + step) - np.abs(wide)
+    return changed
+
+
+def _kept(sizes: dict[Clique, int], most_cells: int) -> list[Clique]:
+    """Return the marginals that fit, the smallest first to be taken, in their order."""
+    ascending = sorted(sizes, key=lambda clique: sizes[clique])
+    sums = np.cumsum([sizes[clique] for clique in ascending])
+    taken = set(ascending[: int((sums <= most_cells).sum())])
+    return [clique for clique in sizes if clique in taken]
+
+
+def _matrix(columns: list[npt.NDArray[np.integer]] | tuple[npt.NDArray[np.integer], ...]) -> Rows:
+    return np.ascontiguousarray(np.stack([column.astype(np.int32) for column in columns], axis=1))
