@@ -139,7 +139,7 @@ class Certificate(ReleaseFacts):
                 "head": standing.head,
                 "dataset": dict(standing.totals),
             },
-            "sampling": asdict(self.sampling),
+            "sampling": self.sampling.to_dict(),
             "files": {name: asdict(file) for name, file in self.files.items()},
             "releasable": {
                 "may_leave": self.releasable,

@@ -144,12 +144,20 @@ class Sampling:
         Seed of NumPy's default generator, in hexadecimal.
     derived
         Whether the seed is the first 16 bytes of `measurements`, as in every release.
+    search
+        The settings of the search for rows, with its workload; None: rows were sampled alone.
     """
 
     rows: int
     measurements: str
     seed: str
     derived: bool
+    search: Mapping[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the facts as a certificate holds them."""
+        # Certificates of earlier versions, which come out the same again, have no search.
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True)

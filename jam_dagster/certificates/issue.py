@@ -140,6 +140,7 @@ def certify(
             measurements=measured,
             seed=measured[: 2 * SEED_BYTES] if seed is None else f"{seed:x}",
             derived=seed is None,
+            search=transcript.search,
         ),
         files=dict(_hashed(folder, files)),
         withdrawn=None if ledger is None else withdrawal_in(ledger, key),

@@ -34,7 +34,7 @@ from jam_dagster.certificates.table import table_digest
 from jam_dagster.certificates.withdrawal import withdrawal_faults
 from jam_dagster.certificates.wording import setting_fault
 from jam_dagster.errors import JamError, SpecificationError
-from jam_dagster.mechanisms import MECHANISMS, sampling_generator
+from jam_dagster.mechanisms import MECHANISMS, sample_rows, sampling_generator
 from jam_dagster.mechanisms.discovery import OWN_PACKAGE
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.mechanisms.trust import same_package
@@ -392,6 +392,9 @@ def _table_faults(held: Held) -> Iterator[str]:
     if sampling.rows != held.transcript.records:
         yield "the table has another number of rows than the transcript says"
         return
+    if sampling.search != held.transcript.search:
+        yield "the table has another search for rows than the transcript says"
+        return
     if sampling.derived:
         derived = measurements_hash(held.transcript).hexdigest()[: 2 * SEED_BYTES]
         if sampling.seed != derived:
@@ -402,7 +405,7 @@ def _table_faults(held: Held) -> Iterator[str]:
         if held.certificate.noise == "exact":
             yield "the table of a release must be sampled with the derived seed"
         rng = np.random.default_rng(int(sampling.seed, 16))
-    table = decode(held.model.sample(sampling.rows, rng), rng)
+    table = decode(sample_rows(held.model, held.transcript, rng), rng)
     if table_digest(table) != held.certificate.files["table"].sha256:
         other = f" (made with another {', '.join(held.foreign)})" if held.foreign else ""
         yield f"sampling the model again gives another table than the published one{other}"

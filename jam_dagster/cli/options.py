@@ -230,6 +230,16 @@ _RELEASE: dict[str, tuple[Any, Any]] = {
             show_default="0.05",
         ),
     ),
+    "search": (
+        bool | None,
+        _option(
+            "--search/--no-search",
+            OUTPUT,
+            "Swap sampled rows for others of the model, where that brings the workload closer; "
+            "free of budget.",
+            show_default="--search",
+        ),
+    ),
     "retention_days": (
         int | None,
         _option(

@@ -13,6 +13,7 @@ from jam_dagster.mechanisms.gaussian import Gaussian
 from jam_dagster.mechanisms.gem import Gem, GemPub
 from jam_dagster.mechanisms.independent import Independent
 from jam_dagster.mechanisms.jam_pgm import JamPgm
+from jam_dagster.mechanisms.loops.rows import sample_rows, with_search
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript, sampling_generator
 from jam_dagster.mechanisms.mst import Mst
 from jam_dagster.mechanisms.mwem import Mwem
@@ -69,5 +70,7 @@ __all__ = [
     "make_mechanism",
     "mechanism_class",
     "refit",
+    "sample_rows",
     "sampling_generator",
+    "with_search",
 ]

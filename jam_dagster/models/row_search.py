@@ -9,8 +9,9 @@ numbers, so it gives the same rows on every machine, compiled or not.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -51,21 +52,41 @@ class RowSearch:
     Raises
     ------
     InputError
-        If one of them is below 1.
+        If one of them is below 1, or so large that the search does not end soon.
     """
+
+    MOST: ClassVar[Mapping[str, int]] = {"lookups": 10**10, "offers": 10**6, "cells": 2**26}
+    """The largest values: who verifies a release repeats its search."""
 
     lookups: int = 150_000_000
     offers: int = 256
     cells: int = 2**23
 
     def __post_init__(self) -> None:
-        for name in ("lookups", "offers", "cells"):
+        for name, most in self.MOST.items():
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
                 raise InputError(
-                    f"The search for rows needs a whole number of {name}, at least 1,"
+                    f"The search for rows needs a whole number of {name} from 1 to {most:,},"
                     f" got {value!r}."
                 )
+
+    def to_dict(self) -> dict[str, int]:
+        """Return what `from_dict` takes, as JSON holds it."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: object) -> RowSearch:
+        """Return what `to_dict` described.
+
+        Raises
+        ------
+        InputError
+            If a setting is unknown, missing or out of range.
+        """
+        if not isinstance(content, Mapping) or set(content) != set(cls.MOST):
+            raise InputError(f"The search for rows needs {', '.join(cls.MOST)}, got {content!r}.")
+        return cls(**content)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from jam_dagster.release.sections import (
     EvaluationSpec,
     MechanismSpec,
     PrivacySpec,
+    SamplingSpec,
     UnitSpec,
     WorkloadSpec,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "ReleaseSpec",
     "ReleaseStore",
     "ReleaseStoreResource",
+    "SamplingSpec",
     "SyntheticRelease",
     "UnitSpec",
     "WorkloadSpec",

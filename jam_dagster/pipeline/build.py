@@ -26,6 +26,7 @@ from jam_dagster.release.sections import (
     EvaluationSpec,
     MechanismSpec,
     PrivacySpec,
+    SamplingSpec,
     WorkloadSpec,
 )
 from jam_dagster.release.spec import ReleaseSpec
@@ -47,6 +48,7 @@ def build_synthetic_release(
     trusted_mechanisms: Sequence[str] = (),
     workload: WorkloadSpec | None = None,
     evaluation: EvaluationSpec | None = None,
+    sampling: SamplingSpec | None = None,
     partitions: PartitionsSpec | str | Mapping[str, Sequence[str]] | None = None,
     start: str | None = None,
     schedule: str | None = None,
@@ -85,6 +87,8 @@ def build_synthetic_release(
         The marginals that matter; all three-way ones by default.
     evaluation
         How the error is measured; with noise, from 5% of the budget, by default.
+    sampling
+        How rows are made of the model; sampled and then searched by default.
     partitions, start
         Where it is made of one snapshot after another, which the sources name by ``{partition}``:
         ``daily``, ``weekly`` or ``monthly`` from `start` on (see `PartitionsSpec`), or
@@ -141,6 +145,7 @@ def build_synthetic_release(
         trusted_mechanisms=trusted_mechanisms,
         workload=workload or WorkloadSpec(degree=3),
         evaluation=evaluation or EvaluationSpec(),
+        sampling=sampling or SamplingSpec(),
         partitions=PartitionsSpec.of(partitions, start),
     )
     return release_definitions(

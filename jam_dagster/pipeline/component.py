@@ -24,6 +24,7 @@ from jam_dagster.release.sections import (
     EvaluationSpec,
     MechanismSpec,
     PrivacySpec,
+    SamplingSpec,
     WorkloadSpec,
 )
 from jam_dagster.release.spec import KEYS, ReleaseSpec
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
     Privacy: TypeAlias = PrivacySpec
     WorkloadSection: TypeAlias = WorkloadSpec
     Evaluation: TypeAlias = EvaluationSpec
+    Sampling: TypeAlias = SamplingSpec
 else:
-    Privacy = WorkloadSection = Evaluation = object
+    Privacy = WorkloadSection = Evaluation = Sampling = object
 
 
 @scaffold_with(SyntheticReleaseScaffolder)
@@ -110,6 +112,10 @@ class SyntheticRelease(dg.Component, Configured):
         Evaluation,
         section(EvaluationSpec, "how the error is measured; with noise by default"),
     ] = field(default_factory=EvaluationSpec)
+    sampling: Annotated[
+        Sampling,
+        section(SamplingSpec, "how rows are made of the model"),
+    ] = field(default_factory=SamplingSpec)
     partitions: Annotated[
         str | dict[str, list[str]] | None,
         described(

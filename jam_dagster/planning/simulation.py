@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation import workload_error
+from jam_dagster.mechanisms import sample_rows
 from jam_dagster.release.engine import Engine, Progress
 from jam_dagster.release.funding import ResearchFunding
 from jam_dagster.release.place import MemoryPlace
@@ -285,7 +286,7 @@ def run_trial(
     ran = time.monotonic()
     transcript = result.transcript
     rows = min(transcript.records, MOST_SAMPLED)
-    synthetic = result.model.sample(rows, np.random.default_rng(seed))
+    synthetic = sample_rows(result.model, transcript, np.random.default_rng(seed), rows)
     done, peak = time.monotonic(), peak_memory_mb()
     errors = workload_error(halves.private, synthetic, halves.public, workload, mode="exact")
     if errors.synthetic is None or errors.public is None:

@@ -8,6 +8,7 @@ from jam_dagster.release.sections import (
     EvaluationSpec,
     MechanismSpec,
     PrivacySpec,
+    SamplingSpec,
     UnitSpec,
     WorkloadSpec,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "PartitionsSpec",
     "PrivacySpec",
     "ReleaseSpec",
+    "SamplingSpec",
     "Synthesis",
     "SynthesisRequest",
     "UnitSpec",

@@ -239,6 +239,7 @@ def synthesize(
     max_rows: int | None = None,
     records_share: float | None = None,
     retention_days: int | None = None,
+    search: bool = True,
     checks: bool | None = None,
     report: bool | None = None,
     signing_key: str | None = None,
@@ -303,6 +304,9 @@ def synthesize(
         private; None means 5%.
     retention_days
         For how many days after the release has ended its restricted files are kept.
+    search
+        Whether sampled rows are swapped for others of the model, where that brings the workload
+        closer; free of budget.
     checks, report
         Whether to check the synthetic table, and to make the report. None: with exact noise only.
     signing_key
@@ -361,6 +365,7 @@ def synthesize(
         max_rows=max_rows,
         records_share=records_share,
         retention_days=retention_days,
+        search=search,
     )
     place = _Place.of(folder, ledger if noise == "exact" else None, name, str(edition))
     request = SynthesisRequest(

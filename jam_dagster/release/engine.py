@@ -19,7 +19,7 @@ from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import WorkloadErrors, workload_error
 from jam_dagster.evaluation.bounds.error_bounds import known_bounds
-from jam_dagster.mechanisms import Round, sampling_generator
+from jam_dagster.mechanisms import Round, sample_rows, sampling_generator, with_search
 from jam_dagster.release.place import Fingerprint
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.reports.release_report import ReleaseFacts, render_report
@@ -265,6 +265,12 @@ class Engine:
                 " at no cost, from its stored draws. If the private table has changed since, raise"
                 " privacy.edition (--edition)."
             )
+            if (found.transcript.search is not None) != spec.sampling.search:
+                how = "alone" if found.transcript.search is None else "and searched"
+                self.progress.notify(
+                    f"Its rows were sampled {how}, and are made the same way again:"
+                    " sampling.search counts for the next edition."
+                )
         else:
             draws = self.funding.draws(MECHANISM)
             workload = spec.workload.build(domain)
@@ -274,6 +280,8 @@ class Engine:
                 )
             identity = ReleaseIdentity.of(spec, domain, self.partition)
             parts = {one.name: getattr(result, one.name) for one in fields(result)}
+            if spec.sampling.search:
+                parts["transcript"] = with_search(result.transcript, spec.workload.to_dict())
             made = ReleaseRun(**parts, release=identity)
             self.place.keep(made)
         return found or made, found is not None
@@ -471,7 +479,7 @@ class Engine:
 def sample_of(run: ReleaseRun) -> Sample:
     """Sample the synthetic table of a run, from its measurements alone."""
     rng = sampling_generator(run.transcript)
-    codes = run.model.sample(run.transcript.records, rng)
+    codes = sample_rows(run.model, run.transcript, rng)
     return Sample(codes, decode(codes, rng))
 
 

@@ -35,6 +35,7 @@ OPTIONS = {
     "weights": "workload.weights",
     "evaluate": "evaluation.mode",
     "evaluation_share": "evaluation.share",
+    "search": "sampling.search",
 }
 """Each option with the key of the file that it stands for; a mechanism has options of its own."""
 

@@ -268,6 +268,25 @@ class EvaluationSpec(Section):
     )
 
 
+class SamplingSpec(Section):
+    """How rows are made of the model.
+
+    Parameters
+    ----------
+    search
+        Whether sampled rows are swapped for others of the model, where that brings the workload
+        closer to the model's. It sees the model alone, and costs no budget.
+    """
+
+    path: ClassVar[str] = "sampling"
+
+    search: bool = Field(
+        default=True,
+        description="swap sampled rows for others of the model, where that brings the workload"
+        " closer; free of budget",
+    )
+
+
 class DomainSpec(Section):
     """Where the domain comes from: declared, or identified from data when the release runs.
 

@@ -24,6 +24,7 @@ from jam_dagster.release.sections import (
     EvaluationSpec,
     MechanismSpec,
     PrivacySpec,
+    SamplingSpec,
     WorkloadSpec,
 )
 from jam_dagster.tables import (
@@ -52,6 +53,7 @@ KEYS = (
     "trusted_mechanisms",
     "workload",
     "evaluation",
+    "sampling",
     "partitions",
     "start",
 )
@@ -78,7 +80,7 @@ class ReleaseSpec(Section):
     private, public
         The sources of the two tables; with ``{partition}`` in path or query, of every snapshot.
         There may be several public ones, or none, where the mechanism does without.
-    domain, privacy, mechanism, workload, evaluation
+    domain, privacy, mechanism, workload, evaluation, sampling
         See the classes.
     trusted_mechanisms
         The packages whose mechanisms the release trusts, by name. A mechanism of another package
@@ -99,6 +101,7 @@ class ReleaseSpec(Section):
     mechanism: SkipValidation[MechanismSpec] = Field(default_factory=MechanismSpec)
     workload: WorkloadSpec = Field(default_factory=lambda: WorkloadSpec(degree=3))
     evaluation: EvaluationSpec = Field(default_factory=EvaluationSpec)
+    sampling: SamplingSpec = Field(default_factory=SamplingSpec)
     trusted_mechanisms: SkipValidation[Sequence[str]] = ()
     partitions: SkipValidation[PartitionsSpec | None] = None
     previous: SkipValidation[PreviousRelease | None] = None
@@ -448,6 +451,7 @@ _READERS: dict[str, Callable[[Any, Path], Any]] = {
     "trusted_mechanisms": lambda value, _: value,
     "workload": lambda value, _: WorkloadSpec.of(value),
     "evaluation": lambda value, _: EvaluationSpec.of(value),
+    "sampling": lambda value, _: SamplingSpec.of(value),
 }
 
 

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from jam_dagster.mechanisms import sampling_generator
+from jam_dagster.mechanisms import sample_rows, with_search
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.battery.mechanisms import CASES
@@ -35,10 +35,10 @@ def fingerprint(name: str) -> dict[str, object]:
     draws = Draws(SeededNoise(3), UnledgeredAccount(1.0))
     mechanism = case.make(**case.steady)
     result = mechanism.run(private, public, Workload.all_k_way(DOMAIN, 3), draws)
-    transcript, model = result.transcript, result.model
+    transcript, model = with_search(result.transcript, {"degree": 3}), result.model
     synthetic: tuple[np.ndarray, ...] = ()
     if mechanism.samples:
-        synthetic = model.sample(transcript.records, sampling_generator(transcript)).columns
+        synthetic = sample_rows(model, transcript).columns
     values = b"".join(measurement.values.tobytes() for measurement in transcript.measurements)
     return {
         "choices": [(done.clique, done.source, done.candidates) for done in transcript.rounds],

@@ -21,7 +21,9 @@ from jam_dagster.mechanisms import (
     Mechanism,
     MechanismResult,
     mechanism_class,
+    sample_rows,
     sampling_generator,
+    with_search,
 )
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload, decode
@@ -85,7 +87,8 @@ def released(result: MechanismResult, folder: Path) -> dict[str, object]:
     rng = sampling_generator(result.transcript)
     synthetic = ""
     if mechanism_class(result.transcript.mechanism).samples:
-        synthetic = decode(result.model.sample(result.transcript.records, rng), rng).to_csv()
+        transcript = with_search(result.transcript, {"degree": 2})
+        synthetic = decode(sample_rows(result.model, transcript, rng), rng).to_csv()
     return {
         "transcript": described,
         "domain": result.model.domain,

@@ -17,7 +17,7 @@ import pytest
 from jam_dagster.certificates import Certificate, Entry, Finding, verify, write_table
 from jam_dagster.certificates.facts import STORED
 from jam_dagster.errors import LedgerIntegrityError
-from jam_dagster.mechanisms import Measurement, Transcript, refit, sampling_generator
+from jam_dagster.mechanisms import Measurement, Transcript, refit, sample_rows, sampling_generator
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.privacy import Event, Kind, Ledger
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, decode
@@ -92,7 +92,7 @@ def invent(made: Released, change: Callable[[Measurement], Measurement]) -> None
     model = refit(forged, Domain.load(made.folder / "domain.yaml"))
     model.save(made.folder / "model")
     rng = sampling_generator(forged)
-    write_table(decode(model.sample(forged.records, rng), rng), made.folder / "synthetic.csv")
+    write_table(decode(sample_rows(model, forged, rng), rng), made.folder / "synthetic.csv")
     measured = measurements_hash(forged).hexdigest()
     made.forge(
         lambda it: replace(

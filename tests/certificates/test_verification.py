@@ -234,10 +234,43 @@ def test_a_transcript_that_served_another_workload(made: Released) -> None:
         assert made.failed(ledger=False) == failed
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda it: it.pop("search"),
+        lambda it: it["search"].update(lookups=1),
+        lambda it: it["search"].update(workload={"degree": 1}),
+    ],
+    ids=["none", "less", "of other marginals"],
+)
+def test_another_search_for_rows(made: Released, change: Any) -> None:
+    assert made.certificate.sampling.search == made.document()["sampling"]["search"]
+    made.rewrite("transcript/transcript.json", change)
+    made.forge()
+    assert made.failed(ledger=False) == {"the table, sampled again"}
+    search = Transcript.load(made.folder / "transcript").search
+    made.forge(lambda it: replace(it, sampling=replace(it.sampling, search=search)))
+    assert made.failed(ledger=False) == {"the table, sampled again"}
+
+
+@pytest.mark.parametrize(
+    "search", ["all", {}, {"workload": {"degree": 2}}, {"lookups": 10**11}, {"workload": "all"}]
+)
+def test_a_search_that_cannot_be_made_is_no_error_of_the_verifier(
+    made: Released, search: Any
+) -> None:
+    whole = made.certificate.sampling.search
+    assert whole is not None
+    asked = {**whole, **search} if isinstance(search, dict) and "lookups" in search else search
+    made.rewrite("transcript/transcript.json", lambda it: it.update(search=asked))
+    made.forge(lambda it: replace(it, sampling=replace(it.sampling, search=asked)))
+    assert made.failed(ledger=False) == {"the table, sampled again"}
+
+
 def test_another_model(made: Released) -> None:
     """And a table that was sampled from it, so that nothing but the refit can tell."""
     from jam_dagster.certificates import write_table
-    from jam_dagster.mechanisms import sampling_generator
+    from jam_dagster.mechanisms import sample_rows, sampling_generator
     from jam_dagster.tables import decode
 
     model = FittedModel.load(made.folder / "model")
@@ -248,8 +281,10 @@ def test_another_model(made: Released) -> None:
     moved = {**model.potentials, first: higher}
     forged = FittedModel(model.domain, model.total, moved)
     forged.save(made.folder / "model")
-    rng = sampling_generator(Transcript.load(made.folder / "transcript"))
-    write_table(decode(forged.sample(200, rng), rng), made.folder / "synthetic.csv")
+    transcript = Transcript.load(made.folder / "transcript")
+    rng = sampling_generator(transcript)
+    table = decode(sample_rows(forged, transcript, rng), rng)
+    write_table(table, made.folder / "synthetic.csv")
     made.forge()
     assert made.failed(ledger=False) == {"the model, refitted"}
 

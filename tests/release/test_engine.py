@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,11 @@ from jam_dagster.errors import (
     PrivateStepError,
     PrivateValuesError,
 )
+from jam_dagster.mechanisms import sampling_generator
+from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.release import Engine, ReleaseSpec
-from jam_dagster.release.engine import domain_of, public_codes, public_records
+from jam_dagster.release.engine import Progress, domain_of, public_codes, public_records
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
 from jam_dagster.release.options import release_spec
 from jam_dagster.release.place import MemoryPlace
@@ -129,6 +131,41 @@ def test_the_same_seed_gives_the_same_table_whatever_the_place() -> None:
     other = research(specification(seed=4))
     run, _ = other.run(other.encode(DOMAIN), _public(spec))
     assert not other.sample(run).table.equals(tables[0])
+
+
+def test_rows_are_searched_unless_the_specification_leaves_it_out() -> None:
+    tables, runs = [], []
+    for search in (True, False):
+        engine = research(specification(search=search))
+        run, _ = engine.run(engine.encode(DOMAIN), _public(engine.spec))
+        runs.append(run)
+        tables.append(engine.sample(run).codes)
+    searched, alone = tables
+
+    assert runs[0].digest == runs[1].digest
+    workload = engine.spec.workload.build(DOMAIN).cliques
+    distances = [sampling_distance(runs[0].model, one, workload).mean for one in tables]
+    assert distances[0] < distances[1]
+    # As earlier versions made it.
+    rng = sampling_generator(runs[1].transcript)
+    again = runs[1].model.sample(runs[1].transcript.records, rng)
+    assert again.to_frame().equals(alone.to_frame())
+    assert searched.records == alone.records
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_table_stays_as_it_was_made_whatever_the_setting_is_later(first: bool) -> None:
+    engine = research(specification(search=first))
+    private, public = engine.encode(DOMAIN), _public(engine.spec)
+    run, _ = engine.run(private, public)
+    notified: list[str] = []
+    progress = Progress(notify=notified.append)
+    later = replace(engine, spec=specification(search=not first), progress=progress)
+    again, found = later.run(private, public)
+
+    assert found
+    pd.testing.assert_frame_equal(later.sample(again).table, engine.sample(run).table)
+    assert "sampling.search counts for the next edition" in notified[-1]
 
 
 def _public(spec: ReleaseSpec) -> Any:

@@ -18,6 +18,7 @@ from jam_dagster.release import (
     PartitionsSpec,
     PrivacySpec,
     ReleaseSpec,
+    SamplingSpec,
     SynthesisRequest,
     UnitSpec,
     WorkloadSpec,
@@ -32,6 +33,7 @@ SECTIONS: dict[str, type[Section]] = {
     "privacy.unit": UnitSpec,
     "workload": WorkloadSpec,
     "evaluation": EvaluationSpec,
+    "sampling": SamplingSpec,
 }
 
 

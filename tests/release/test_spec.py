@@ -11,6 +11,7 @@ from jam_dagster.release.sections import (
     EvaluationSpec,
     MechanismSpec,
     PrivacySpec,
+    SamplingSpec,
     WorkloadSpec,
 )
 from jam_dagster.release.spec import ReleaseSpec
@@ -191,6 +192,8 @@ def test_digest_stays_where_no_draw_changes() -> None:
     exact = spec(evaluation=EvaluationSpec(mode="exact")).digest(DOMAIN)
     off = spec(evaluation=EvaluationSpec(mode="off")).digest(DOMAIN)
     assert exact == off
+    # It sees the model alone.
+    assert spec(sampling=SamplingSpec(search=False)).digest(DOMAIN) == digest
 
 
 def test_digest_of_a_restricted_domain_holds_nothing_of_it() -> None:

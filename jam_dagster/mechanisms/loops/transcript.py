@@ -129,6 +129,9 @@ class Transcript:
     workload_digest
         Digest of the run's workload, including its weights; empty in transcripts of earlier
         versions.
+    search
+        The settings of the search for rows, with its workload, by which the table of a release is
+        made; None: rows are sampled alone, as those of earlier versions were.
     """
 
     mechanism: str
@@ -144,6 +147,7 @@ class Transcript:
     neighbours: Neighbours = REPLACE_ONE
     calls: tuple[NoiseCall, ...] = ()
     workload_digest: str = ""
+    search: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
         picks = " and ".join(f"{count} {source}" for source, count in self.picks.items())
@@ -242,6 +246,8 @@ class Transcript:
         description["neighbours"] = self.neighbours.to_dict()
         description["calls"] = [call.to_dict() for call in self.calls]
         description["rounds"] = rounds
+        if self.search is None:
+            del description["search"]
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, **tables)
         write_whole(directory / "measurements.npz", buffer.getvalue())

@@ -14,7 +14,7 @@ import numpy as np
 
 from jam_dagster.certificates.reliance import reliance_faults
 from jam_dagster.errors import InputError, PrivateStepError
-from jam_dagster.mechanisms import sampling_generator
+from jam_dagster.mechanisms import sample_rows
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_RECORDS
 from jam_dagster.pipeline.dagster_internals import PARTITION_NAME_TAG
 from jam_dagster.pipeline.graph import PREVIOUS, ReleaseGraph
@@ -199,7 +199,7 @@ def _check_sampled(graph: ReleaseGraph, run: ReleaseRun, table: pd.DataFrame, be
     The mark on a table stays when its values are replaced, and private values that were put there
     would become public ones.
     """
-    sampled = run.model.sample(run.transcript.records, sampling_generator(run.transcript))
+    sampled = sample_rows(run.model, run.transcript)
     try:
         found = encode(table, run.model.domain, private=True)
         same = found.records == sampled.records and all(

@@ -19,7 +19,7 @@ from upath import UPath
 
 from jam_dagster.certificates import verify
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms import refit, sampling_generator
+from jam_dagster.mechanisms import refit, sample_rows, sampling_generator
 from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.pipeline import (
     DomainSpec,
@@ -247,7 +247,7 @@ def test_invented_outcomes_of_the_release_before_are_refused(months: Months) -> 
     forged = replace(forged, model=model)
     RunFormat().write(forged, UPath(path))
     rng = sampling_generator(forged.transcript)
-    table = decode(model.sample(forged.transcript.records, rng), rng)
+    table = decode(sample_rows(model, forged.transcript, rng), rng)
     mark(forged, table)
     table.to_parquet(folder / "synthetic_records" / f"{JANUARY}.parquet")
     before = months.bench.events()

@@ -1,0 +1,80 @@
+"""The rows of a run: sampled as earlier versions did, and searched where its transcript says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jam_dagster.errors import InputError
+from jam_dagster.mechanisms import (
+    JamPgm,
+    MechanismResult,
+    Transcript,
+    sample_rows,
+    sampling_generator,
+    with_search,
+)
+from jam_dagster.models.graphical.sampling import sampling_distance
+from jam_dagster.models.row_search import RowSearch
+from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
+from jam_dagster.tables import Workload
+
+
+@pytest.fixture
+def made(private, public) -> MechanismResult:
+    draws = Draws(SeededNoise(1), UnledgeredAccount(1.0))
+    workload = Workload.all_k_way(private.domain, 2)
+    return JamPgm(rounds=3).run(private, public, workload, draws)
+
+
+def test_rows_are_sampled_alone_where_nothing_is_said(made):
+    rows = sample_rows(made.model, made.transcript)
+    plain = made.model.sample(made.transcript.records, sampling_generator(made.transcript))
+    assert rows.to_frame().equals(plain.to_frame())
+
+
+def test_a_search_is_stored_with_the_transcript_and_made_again(made, tmp_path):
+    transcript = with_search(made.transcript, {"degree": 2}, RowSearch(offers=7))
+    transcript.save(tmp_path)
+    again = Transcript.load(tmp_path)
+    assert again.search == {"lookups": 150_000_000, "offers": 7, "cells": 2**23} | {
+        "workload": {"degree": 2}
+    }
+    # Few rows, which sampling alone does not round as well as they allow.
+    searched, same, alone = (
+        sample_rows(made.model, one, np.random.default_rng(0), 15)
+        for one in (transcript, again, made.transcript)
+    )
+    assert searched.to_frame().equals(same.to_frame())
+    pairs = Workload.all_k_way(made.model.domain, 2).cliques
+    distances = [sampling_distance(made.model, one, pairs).mean for one in (searched, alone)]
+    assert distances[0] < distances[1]
+
+
+def test_a_transcript_without_a_search_is_written_as_it_was(made, tmp_path):
+    made.transcript.save(tmp_path)
+    assert '"search"' not in (tmp_path / "transcript.json").read_text()
+    assert Transcript.load(tmp_path).search is None
+
+
+def test_rows_and_generator_may_be_given(made):
+    transcript = with_search(made.transcript, {"degree": 1})
+    assert sample_rows(made.model, transcript, np.random.default_rng(3), 11).records == 11
+
+
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        ("all", "a search for rows without a workload"),
+        ({"lookups": 1, "offers": 1, "cells": 1}, "a search for rows without a workload"),
+        ({"workload": {"degree": 2}}, "needs lookups, offers, cells"),
+        (RowSearch().to_dict() | {"workload": {"degree": 99}}, "degree of a workload"),
+        (RowSearch().to_dict() | {"workload": {}}, "at least one marginal"),
+        (RowSearch().to_dict() | {"offers": "many", "workload": {"degree": 2}}, "number of offers"),
+    ],
+)
+def test_what_no_search_is_is_named(made, search, message):
+    transcript = with_search(made.transcript, {"degree": 1})
+    object.__setattr__(transcript, "search", search)
+    with pytest.raises(InputError, match=message):
+        sample_rows(made.model, transcript)
