@@ -237,7 +237,7 @@ _RELEASE: dict[str, tuple[Any, Any]] = {
             OUTPUT,
             "Swap sampled rows for others of the model, where that brings the workload closer; "
             "free of budget.",
-            show_default="--search",
+            show_default="--no-search",
         ),
     ),
     "retention_days": (

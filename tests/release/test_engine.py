@@ -133,7 +133,7 @@ def test_the_same_seed_gives_the_same_table_whatever_the_place() -> None:
     assert not other.sample(run).table.equals(tables[0])
 
 
-def test_rows_are_searched_unless_the_specification_leaves_it_out() -> None:
+def test_rows_are_searched_where_the_specification_asks_for_it() -> None:
     tables, runs = [], []
     for search in (True, False):
         engine = research(specification(search=search))
