@@ -57,7 +57,7 @@ def synthesize(*options: object, **tables: str) -> list[object]:
 
 
 RESEARCH = ("--noise", "numpy")
-RELEASE = ("--ledger", "ledger.db", "--dataset", "people", "--no-report", "--search")
+RELEASE = ("--ledger", "ledger.db", "--dataset", "people", "--no-report")
 NOISY = ("--epsilon", "0.4", "--evaluate", "private")
 
 

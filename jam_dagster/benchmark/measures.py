@@ -10,6 +10,7 @@ import pandas as pd
 
 from jam_dagster.benchmark.experiments import apart, with_settings
 from jam_dagster.benchmark.runs import BASELINES
+from jam_dagster.errors import InputError
 
 MEASURES = ("error_mean", "error_max", "seconds", "public_share", "peak_memory_mb")
 
@@ -48,6 +49,39 @@ def done(frame: pd.DataFrame, *, machines: bool = False) -> pd.DataFrame:
     rounds = runs["rounds"].astype(float)
     runs["public_share"] = (runs["public_picks"].astype(float) / rounds).where(rounds > 0)
     return runs
+
+
+def has_search(frame: pd.DataFrame) -> bool:
+    """Return whether every sampled table was searched, too; those of earlier versions were not."""
+    return not frame.loc[_sampled(frame), "searched_error_mean"].isna().any()
+
+
+def searched(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return rows whose errors are those after the search for rows.
+
+    Parameters
+    ----------
+    frame
+        Rows of `jam_dagster.benchmark.read_frame`.
+
+    Raises
+    ------
+    InputError
+        If a table was made by a version that did not search.
+    """
+    if not has_search(frame):
+        raise InputError(
+            "Some rows were made by a version that did not search for rows: make them again with "
+            "jam-dagster benchmark run, or draw them with --no-search."
+        )
+    made, sampled = frame.copy(), _sampled(frame)
+    for name in ("error_mean", "error_max"):
+        made.loc[sampled, name] = made.loc[sampled, f"searched_{name}"]
+    return made
+
+
+def _sampled(frame: pd.DataFrame) -> pd.Series[bool]:
+    return (frame["kind"] == "mechanism") & frame["error_mean"].notna()
 
 
 def levels(frame: pd.DataFrame) -> list[Level]:

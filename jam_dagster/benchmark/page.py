@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.benchmark.experiments import named
 from jam_dagster.benchmark.figure import Figure
 from jam_dagster.benchmark.figures import figures
-from jam_dagster.benchmark.measures import levels, main_runs, means
+from jam_dagster.benchmark.measures import has_search, levels, main_runs, means, searched
 from jam_dagster.benchmark.results import NOTICE, REASON
 from jam_dagster.common.files import OWNER_ONLY, write_whole
 
@@ -45,7 +45,7 @@ class Table:
     baselines: tuple[tuple[str, str], ...]
 
 
-def write_figures(frame: pd.DataFrame, out: Path) -> list[Path]:
+def write_figures(frame: pd.DataFrame, out: Path, *, search: bool | None = None) -> list[Path]:
     """Draw all figures of some rows, with a summary.
 
     Parameters
@@ -55,6 +55,9 @@ def write_figures(frame: pd.DataFrame, out: Path) -> list[Path]:
     out
         The folder: each figure as .svg and .png, `benchmark.html`, which needs no network, and
         `benchmark.md`.
+    search
+        Whether errors are those after the search for rows, as a release has them, or those of rows
+        that were sampled alone. None: after the search, where every table was searched.
 
     Returns
     -------
@@ -64,10 +67,13 @@ def write_figures(frame: pd.DataFrame, out: Path) -> list[Path]:
     Raises
     ------
     InputError
-        If there are no runs to draw.
+        If there are no runs to draw, or not every table was searched that is to be.
     """
     from jam_dagster.reports.plot_style import png, svg
 
+    search = has_search(frame) if search is None else search
+    frame = searched(frame) if search else frame
+    rows = "sampled, then searched" if search else "sampled alone"
     drawn = figures(frame)
     out.mkdir(parents=True, exist_ok=True)
     written = []
@@ -78,8 +84,8 @@ def write_figures(frame: pd.DataFrame, out: Path) -> list[Path]:
             written.append(out / f"{one.name}{suffix}")
             write_whole(written[-1], content, mode=OWNER_ONLY)
     tables = summarize(frame)
-    write_whole(out / PAGE, render(frame, drawn, tables).encode(), mode=OWNER_ONLY)
-    write_whole(out / TEXT, markdown(frame, drawn, tables).encode(), mode=OWNER_ONLY)
+    write_whole(out / PAGE, render(frame, drawn, tables, rows).encode(), mode=OWNER_ONLY)
+    write_whole(out / TEXT, markdown(frame, drawn, tables, rows).encode(), mode=OWNER_ONLY)
     return [out / PAGE, out / TEXT, *written]
 
 
@@ -126,14 +132,15 @@ def _cell(row: dict[str, Any] | None) -> str:
     )
 
 
-def provenance(frame: pd.DataFrame) -> dict[str, str]:
-    """Return the versions, machines, dates and measurement of the runs."""
+def provenance(frame: pd.DataFrame, rows: str) -> dict[str, str]:
+    """Return the versions, machines, dates and measurement of the runs, and how rows were made."""
     dates = sorted(str(one)[:10] for one in frame["date"])
     failed = int((frame["status"] == "failed").sum())
     days = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     return {
         "Runs": f"{len(frame)}, {failed} of which failed; {days}",
         "Workload": ", ".join(f"all {one}-way marginals" for one in sorted(set(frame["degree"]))),
+        "Rows": rows,
         "Delta": ", ".join(f"{one:g}" for one in sorted(set(frame["delta"]))),
         "Version": "jam_dagster " + ", ".join(sorted(set(frame["version"]))),
         "Machine": "; ".join(sorted(set(frame["machine"]))),
@@ -155,10 +162,12 @@ def failures(frame: pd.DataFrame) -> list[tuple[str, str]]:
     return made
 
 
-def markdown(frame: pd.DataFrame, drawn: Sequence[Figure], tables: Sequence[Table]) -> str:
+def markdown(
+    frame: pd.DataFrame, drawn: Sequence[Figure], tables: Sequence[Table], rows: str
+) -> str:
     """Return the summary as Markdown, with the figures beside it."""
     lines = ["# Benchmark", "", NOTICE, ""]
-    lines += [f"- {name}: {text}" for name, text in provenance(frame).items()]
+    lines += [f"- {name}: {text}" for name, text in provenance(frame, rows).items()]
     for one in drawn:
         lines += ["", f"![{one.name.replace('_', ' ')}]({one.name}.svg)", "", one.caption]
     for table in tables:
@@ -175,7 +184,7 @@ def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def render(frame: pd.DataFrame, drawn: Sequence[Figure], tables: Sequence[Table]) -> str:
+def render(frame: pd.DataFrame, drawn: Sequence[Figure], tables: Sequence[Table], rows: str) -> str:
     """Return the summary as one HTML page that needs no network."""
     from jam_dagster.common.html_pages import environment
     from jam_dagster.reports.live_charts import live_chart, page_script
@@ -185,7 +194,7 @@ def render(frame: pd.DataFrame, drawn: Sequence[Figure], tables: Sequence[Table]
         .get_template("benchmark.html")
         .render(
             notice=REASON,
-            provenance=provenance(frame),
+            provenance=provenance(frame, rows),
             figures=[(one, live_chart(one.chart, one.caption)) for one in drawn],
             tables=tables,
             failures=failures(frame),

@@ -48,6 +48,8 @@ _COLUMNS = {
     "rho_spent": "double",
     "error_mean": "double",
     "error_max": "double",
+    "searched_error_mean": "double",
+    "searched_error_max": "double",
     "model_error_mean": "double",
     "model_error_max": "double",
     "seconds": "double",
@@ -65,10 +67,11 @@ _COLUMNS = {
     "message": "string",
     "fingerprint": "string",
 }
-"""The columns. Errors are fractions of the records, memory is in 2^20 bytes, `settings`,
-`parameters` and `seconds_by_stage` are JSON, `seconds` are those of mechanism and sampling, and
-`status` is ``done`` or ``failed``, with a `message`. `fingerprint` is the split's, which holds of
-the private table its number of records only; files of earlier versions lack it."""
+"""The columns. Errors are fractions of the records: of rows that were sampled alone, of the same
+rows after the search, and of the model. Memory is in 2^20 bytes, `settings`, `parameters` and
+`seconds_by_stage` are JSON, `seconds` are those of mechanism and sampling, and `status` is ``done``
+or ``failed``, with a `message`. `fingerprint` is the split's, which holds of the private table its
+number of records only. Files of earlier versions lack it, and the errors after the search."""
 
 COLUMNS = tuple(_COLUMNS)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from jam_dagster.benchmark.runs import (
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.evaluation.best_mixture import best_mixture
 from jam_dagster.evaluation.workload_error import IndependentTable, TableErrors, table_errors
+from jam_dagster.models.row_search import search_rows
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import MarginalSource, Workload
 
@@ -101,21 +103,26 @@ def _mechanism(run: Run, split: Split, on_round: OnRound | None) -> Row:
     result = mechanism.run(split.private, public, workload, draws, on_round=on_round)
     ran = time.monotonic()
     tables: list[MarginalSource] = [result.model]
+    searched = sampled = ran
     # A mechanism that only answers has no table.
     if mechanism.samples:
-        tables.append(result.model.sample(split.private.records, np.random.default_rng(seed)))
-    sampled = time.monotonic()
-    of_model, *of_table = table_errors(split.private, tables, workload)
+        rng = np.random.default_rng(seed)
+        alone = result.model.sample(split.private.records, rng)
+        sampled = time.monotonic()
+        tables += [alone, search_rows(result.model, alone, workload, rng).table]
+        searched = time.monotonic()
+    of_model, *of_tables = table_errors(split.private, tables, workload)
     evaluated = time.monotonic()
     transcript = result.transcript
     stages = {
         "mechanism": ran - started,
         **{f"mechanism.{part}": taken for part, taken in result.seconds.items()},
         "sample": sampled - ran,
-        "evaluate": evaluated - sampled,
+        "search": searched - sampled,
+        "evaluate": evaluated - searched,
     }
     return {
-        **_errors(of_table[0] if of_table else None, of_model),
+        **_errors(of_model, *of_tables),
         "rho_spent": transcript.rho_spent,
         "seconds": sampled - started,
         "seconds_by_stage": json.dumps({key: round(value, 4) for key, value in stages.items()}),
@@ -147,13 +154,16 @@ def _baseline(run: Run, split: Split) -> Row:
         raise SpecificationError(f"{run.mechanism} is not a baseline.")
     (error,) = table_errors(split.private, [table], workload)
     seconds = time.monotonic() - started
-    return {**_errors(error, None), "seconds": seconds, "rho_spent": 0.0}
+    return {**_errors(None, error), "seconds": seconds, "rho_spent": 0.0}
 
 
-def _errors(table: TableErrors | None, model: TableErrors | None) -> Row:
+def _errors(
+    model: TableErrors | None,
+    table: TableErrors | None = None,
+    searched: TableErrors | None = None,
+) -> Row:
     return {
-        "error_mean": None if table is None else table.mean,
-        "error_max": None if table is None else table.maximum,
-        "model_error_mean": None if model is None else model.mean,
-        "model_error_max": None if model is None else model.maximum,
+        f"{prefix}error_{measure}": None if one is None else value(one)
+        for prefix, one in (("", table), ("searched_", searched), ("model_", model))
+        for measure, value in (("mean", attrgetter("mean")), ("max", attrgetter("maximum")))
     }

@@ -242,7 +242,8 @@ def _outcome(one: Outcome) -> str:
     row = one.row
     if row["status"] == "failed":
         return f"FAILED: {row['message']}"
-    error = row["error_mean"] if row["error_mean"] is not None else row["model_error_mean"]
+    measured = (row["searched_error_mean"], row["error_mean"], row["model_error_mean"])
+    error = next(one for one in measured if one is not None)
     return f"error {error:.4f}, {row['seconds']:.1f} s"
 
 
@@ -255,6 +256,14 @@ def figures(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="The folder for figures, page and summary.")
     ] = Path("figures"),
+    search: Annotated[
+        bool | None,
+        typer.Option(
+            "--search/--no-search",
+            help="Errors after the search for rows, as of a release, or of rows sampled alone.",
+            show_default="--search, where all tables were searched",
+        ),
+    ] = None,
 ) -> None:
     r"""Draw the papers' figures from the rows of a benchmark, and sum them up.
 
@@ -267,7 +276,7 @@ def figures(
     """
     from jam_dagster.benchmark import read_frame, write_figures
 
-    for path in write_figures(read_frame(results), out):
+    for path in write_figures(read_frame(results), out, search=search):
         echo(str(path))
 
 

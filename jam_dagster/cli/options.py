@@ -237,7 +237,7 @@ _RELEASE: dict[str, tuple[Any, Any]] = {
             OUTPUT,
             "Swap sampled rows for others of the model, where that brings the workload closer; "
             "free of budget.",
-            show_default="--no-search",
+            show_default="--search",
         ),
     ),
     "retention_days": (

@@ -88,7 +88,7 @@ def build_synthetic_release(
     evaluation
         How the error is measured; with noise, from 5% of the budget, by default.
     sampling
-        How rows are made of the model; sampled alone by default.
+        How rows are made of the model; sampled and searched by default.
     partitions, start
         Where it is made of one snapshot after another, which the sources name by ``{partition}``:
         ``daily``, ``weekly`` or ``monthly`` from `start` on (see `PartitionsSpec`), or

@@ -239,7 +239,7 @@ def synthesize(
     max_rows: int | None = None,
     records_share: float | None = None,
     retention_days: int | None = None,
-    search: bool = False,
+    search: bool = True,
     checks: bool | None = None,
     report: bool | None = None,
     signing_key: str | None = None,

@@ -281,7 +281,7 @@ class SamplingSpec(Section):
     path: ClassVar[str] = "sampling"
 
     search: bool = Field(
-        default=False,
+        default=True,
         description="swap sampled rows for others of the model, where that brings the workload"
         " closer; free of budget",
     )

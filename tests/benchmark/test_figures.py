@@ -20,7 +20,7 @@ from jam_dagster.benchmark.public_figures import (
     public_table_figure,
     sharing,
 )
-from jam_dagster.benchmark.results import COLUMNS, to_parquet
+from jam_dagster.benchmark.results import COLUMNS, Row, to_parquet
 from jam_dagster.benchmark.runs import BASELINES
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms.registry import title_of
@@ -317,6 +317,33 @@ def test_failed_runs_are_told_and_drawn_nowhere(tmp_path: Path) -> None:
         )
         begin = one.read_bytes()[:8]
         assert begin.startswith(b"<svg") if one.suffix == ".svg" else begin == b"\x89PNG\r\n\x1a\n"
+
+
+def test_errors_are_those_after_the_search_where_every_table_was_searched(tmp_path: Path) -> None:
+    about = {"split": "s", "mechanism": "aim", "label": "AIM", "epsilon": 1.0}
+    errors = {"error_mean": 0.4, "error_max": 0.8, "model_error_mean": 0.2, "model_error_max": 0.3}
+    after = {"searched_error_mean": 0.25, "searched_error_max": 0.5}
+    answers = row(2, **about | {"mechanism": "gaussian"}, model_error_mean=0.1, model_error_max=0.2)
+    new, old = row(1, **about, **errors, **after), row(3, **about, **errors)
+    path = tmp_path / "rows.parquet"
+
+    def text(*rows: Row, search: bool | None = None) -> str:
+        path.write_bytes(to_parquet(rows))
+        return write_figures(read_frame([path]), tmp_path / "out", search=search)[1].read_text()
+
+    for search in (None, True):
+        made = text(new, answers, search=search)
+        assert "Rows: sampled, then searched" in made
+        assert "0.2500" in made
+        assert "0.1000" in made
+        assert "0.4000" not in made
+    made = text(new, answers, search=False)
+    assert "Rows: sampled alone" in made
+    assert "0.4000" in made
+    # Rows of an earlier version.
+    assert "Rows: sampled alone" in text(new, old)
+    with pytest.raises(InputError, match="draw them with --no-search"):
+        text(new, old, search=True)
 
 
 def test_a_baseline_that_failed_is_told_without_an_epsilon(tmp_path: Path) -> None:

@@ -47,6 +47,9 @@ def test_a_grid_ends_in_a_row_a_run(data: Path, grid_file: Path, tmp_path: Path)
     assert json.loads(jam["parameters"])["rounds"] == 2
     assert jam["rounds"] == jam["private_picks"] + jam["public_picks"] == 2
     assert 0 < jam["error_mean"] <= jam["error_max"] <= 2
+    assert 0 < jam["searched_error_mean"] <= jam["searched_error_max"] <= 2
+    # Rows that are closer to the model are those of another table.
+    assert jam["searched_error_mean"] != jam["error_mean"]
     assert 0 < jam["rho_spent"] <= jam["rho_budget"]
     assert 20 < jam["peak_memory_mb"] < 2000
     assert set(json.loads(jam["seconds_by_stage"])) >= {"mechanism", "mechanism.fit", "sample"}

@@ -193,7 +193,7 @@ def test_digest_stays_where_no_draw_changes() -> None:
     off = spec(evaluation=EvaluationSpec(mode="off")).digest(DOMAIN)
     assert exact == off
     # It sees the model alone.
-    assert spec(sampling=SamplingSpec(search=True)).digest(DOMAIN) == digest
+    assert spec(sampling=SamplingSpec(search=False)).digest(DOMAIN) == digest
 
 
 def test_digest_of_a_restricted_domain_holds_nothing_of_it() -> None:
