@@ -1788,4 +1788,28 @@ MUTANTS = (
         "return self.store(MECHANISM_RUN)",
         (f"{TRUSTED}::test_a_package_that_is_trusted_later_is_not_paid_for_again",),
     ),
+    Mutant(
+        "search-unrecorded",
+        "rows are searched, and no transcript says so",
+        "jam_dagster/release/engine.py",
+        "            if spec.sampling.search:\n",
+        "            if False:\n",
+        ("tests/release/test_engine.py", *QUICK),
+    ),
+    Mutant(
+        "search-not-made-again",
+        "who samples again leaves the search out",
+        "jam_dagster/mechanisms/loops/rows.py",
+        "    if transcript.search is None:\n",
+        "    if True:\n",
+        ("tests/mechanisms/loops/test_rows.py",),
+    ),
+    Mutant(
+        "search-invents-rows",
+        "a swap writes one value of the other row instead of the row",
+        "jam_dagster/models/row_search.py",
+        "                row[:] = other\n",
+        "                row[:1] = other[:1]\n",
+        ("tests/models/test_row_search.py",),
+    ),
 )

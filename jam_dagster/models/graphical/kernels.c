@@ -1,6 +1,7 @@
 /* Inner loops of belief propagation: dense tables are multiplied by smaller tables and summed onto
- * others in one pass over memory; and of the search for rows. Plain C without dependencies; kernels.py is its only caller and
- * has the same operations in NumPy for where no compiler was at hand. */
+ * others in one pass over memory. Beside them, the inner loop of the search for rows. Plain C
+ * without dependencies; kernels.py and row_search.py are its only callers, and have the same
+ * operations in NumPy for where no compiler was at hand. */
 
 #include <pthread.h>
 #include <stddef.h>
