@@ -52,6 +52,10 @@ attributes:
     # cliques: [[age, sex], [age, income]]  # in place of degree
     # weights: [2.0, 1.0]
 
+  # Sampled rows are swapped for others of the model, where that brings the workload closer.
+  sampling:
+    search: true  # free of budget; false is faster, and leaves rows as they were sampled
+
   evaluation:
     mode: private  # with noise, from a share of the budget; exact (no secret data) or off
     share: 0.05  # of the release's rho, in mode private

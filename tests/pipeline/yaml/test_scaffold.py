@@ -23,6 +23,7 @@ from jam_dagster.release.sections import (
     EvaluationSpec,
     MechanismSpec,
     PrivacySpec,
+    SamplingSpec,
     UnitSpec,
     WorkloadSpec,
 )
@@ -106,7 +107,7 @@ def test_without_tables_it_is_of_the_demo(project: Path, loaded: Loaded) -> None
 
 def test_every_key_is_there_and_explained(project: Path) -> None:
     text = (scaffold(project, "mine") / "defs.yaml").read_text()
-    sections: tuple[type[Section], ...] = (PrivacySpec, WorkloadSpec, EvaluationSpec)
+    sections: tuple[type[Section], ...] = (PrivacySpec, WorkloadSpec, SamplingSpec, EvaluationSpec)
     named = {one.name for one in dataclasses.fields(SyntheticRelease)}
     named |= {name for section in sections for name in section.model_fields}
     found = set(re.findall(r"^ +(?:# )?(\w+):", text, re.MULTILINE))
@@ -117,6 +118,7 @@ def test_every_key_is_there_and_explained(project: Path) -> None:
     assert given["evaluation"] == {
         name: field.default for name, field in EvaluationSpec.model_fields.items()
     }
+    assert given["sampling"] == {"search": SamplingSpec().search}
     assert MechanismSpec.of(given["mechanism"]) == MechanismSpec()
     privacy = {name: field.default for name, field in PrivacySpec.model_fields.items()}
     assert all(
