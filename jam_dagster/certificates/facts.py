@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from jam_dagster.privacy import Neighbours, NoiseCall, ReleaseKey
@@ -18,6 +19,11 @@ MECHANISM_SHARE, EVALUATION_SHARE = "mechanism", "evaluation"
 
 STORED = "stored"
 """The kind of the entries that hold the digest of an outcome."""
+
+
+def to_the_second(at: str) -> str:
+    """Return an instant of the ledger in the form of certificates."""
+    return datetime.fromisoformat(at).astimezone(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True)

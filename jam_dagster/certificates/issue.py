@@ -28,10 +28,12 @@ from jam_dagster.certificates.facts import (
     RequestedBudget,
     Sampling,
     Standing,
+    to_the_second,
 )
+from jam_dagster.certificates.ledger_faults import certified
 from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.certificates.withdrawal import withdrawal_in
-from jam_dagster.errors import LedgerIntegrityError
+from jam_dagster.errors import JamError, LedgerIntegrityError
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.mechanisms.registry import MECHANISMS
 from jam_dagster.mechanisms.trust import distrust
@@ -118,10 +120,11 @@ def certify(
         # A repeated release without a charge gets its earlier certificate.
         made = charged or made
         _check_outcomes(draws, entries, transcript, files)
+    hashed = dict(_hashed(folder, files))
     certificate = Certificate(
         key=key,
         made=made,
-        made_with=environment(),
+        made_with=_made_with(folder, key, measured, hashed, ledger),
         mechanism=transcript.mechanism,
         parameters=transcript.parameters,
         package=_package(transcript.mechanism, trusted_mechanisms),
@@ -142,7 +145,7 @@ def certify(
             derived=seed is None,
             search=transcript.search,
         ),
-        files=dict(_hashed(folder, files)),
+        files=hashed,
         withdrawn=None if ledger is None else withdrawal_in(ledger, key),
     )
     if ledger is None:
@@ -156,6 +159,29 @@ def certify(
     if not domain.restricted:
         ledger.certify(key, certificate.digest, run_id=run_id or command_line_run())
     return certificate if signer is None else signer.sign(certificate)
+
+
+def _made_with(
+    folder: Path | UPath,
+    key: ReleaseKey,
+    measured: str,
+    files: Mapping[str, FileHash],
+    ledger: Ledger | None,
+) -> Mapping[str, str]:
+    """Return the software that made the model: here, or what the model's certificate says.
+
+    A repeat keeps the model, and may run with other software than made it.
+    """
+    try:
+        earlier = Certificate.load(folder)
+    except JamError:
+        return environment()
+    model = {name: one for name, one in files.items() if name not in FILES_BESIDE_MODEL}
+    kept = {name: one for name, one in earlier.files.items() if name not in FILES_BESIDE_MODEL}
+    same = earlier.key == key and earlier.sampling.measurements == measured and model == kept
+    if same and (ledger is None or certified(earlier, ledger) is not False):
+        return earlier.made_with
+    return environment()
 
 
 def _entries(ledger: Ledger, key: ReleaseKey) -> tuple[tuple[Entry, ...], str]:
@@ -200,11 +226,6 @@ def _standing(ledger: Ledger, certificate: Certificate) -> Standing:
         return Standing(proof.events, proof.head, _totals(ledger.balance(certificate.key.dataset)))
     balance = ledger.balance_after(journalled)
     return Standing(journalled.seq - 1, journalled.previous, _totals(balance))
-
-
-def to_the_second(at: str) -> str:
-    """Return an instant of the ledger in the form of certificates."""
-    return datetime.fromisoformat(at).astimezone(UTC).isoformat(timespec="seconds")
 
 
 def _totals(balance: Balance) -> dict[str, Any]:
@@ -254,6 +275,9 @@ def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
         found |= {path.stem: path for path in arrays_in(model)}
     return found
 
+
+FILES_BESIDE_MODEL = frozenset(CONTENTS["transcript"]) | set(CONTENTS) - {"model"}
+"""The files that are no part of the model."""
 
 OPTIONAL = frozenset({"report", "errors"})
 """The files that not every release has."""

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.certificates.facts import Entry
-from jam_dagster.certificates.issue import to_the_second
+from jam_dagster.certificates.facts import Entry, to_the_second
 from jam_dagster.privacy.ledger.policy import Holding, Policy, use
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from jam_dagster.mechanisms import Model, Transcript, refit
+from jam_dagster.mechanisms import Model, TiltedModel, Transcript, WeightedTable, refit
 from jam_dagster.models.graphical import kernels
 from jam_dagster.tables import Domain, MarginalSource
 
@@ -104,16 +104,37 @@ class Refit:
 def distance(again: Model, model: Model, domain: Domain) -> float:
     """Return the largest distance of two models in any marginal, as a fraction of the records.
 
-    Infinite if they are of different kinds, or over different marginals.
+    Of a model that begins with public data the parts are compared as well, which need not have been
+    measured. Infinite if they are of different kinds, or over different marginals.
     """
     if type(again) is not type(model) or again.total != model.total:
         return math.inf
     if model.domain.digest != domain.digest or set(again.cliques) != set(model.cliques):
         return math.inf
+    apart = _farthest(again, model)
+    if isinstance(again, TiltedModel) and isinstance(model, TiltedModel):
+        shares = abs(again.share - model.share)
+        network = distance(again.network, model.network, domain)
+        apart = max(apart, shares, network, again.share * _rows_apart(again.rows, model.rows))
+    return apart
+
+
+def _farthest(again: Model, model: Model) -> float:
+    """Return the largest distance of two models in a marginal that the first was fitted to."""
     cliques = list(again.cliques)
     here, there = again.marginals(cliques), model.marginals(cliques)
     apart = [float(np.abs(here[q] - there[q]).sum()) for q in cliques]
     return max(apart, default=0.0) / model.total
+
+
+def _rows_apart(again: WeightedTable | None, rows: WeightedTable | None) -> float:
+    """Return the distance of two distributions over records; infinite over different ones."""
+    if again is None or rows is None:
+        return 0.0 if again is rows else math.inf
+    columns = again.support.table.columns, rows.support.table.columns
+    if not all(np.array_equal(*pair) for pair in zip(*columns, strict=True)):
+        return math.inf
+    return float(np.abs(again.probabilities - rows.probabilities).sum())
 
 
 def _other_processors(made_with: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:

@@ -41,6 +41,9 @@ def reliance_faults(ledger: Ledger, key: ReleaseKey, transcript: Transcript) -> 
         if event.key == key and event.share == MECHANISM_SHARE and Entry.is_listed(event)
     ]
     if not any(entry.kind == "charged" for entry in entries):
+        if not transcript.calls and ledger.is_bound_for_good(key):
+            # It has read a public number of records, which is never charged.
+            return
         yield f"the ledger {ledger.location} was never charged for it"
         return
     draws = [PaidDraw(MECHANISM_SHARE, call) for call in transcript.calls]

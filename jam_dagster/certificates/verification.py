@@ -207,7 +207,7 @@ def _refitted(held: Held) -> Finding:
         tolerance = REFIT_TOLERANCE if processor else held.tolerance
         other = f"; made with another {', '.join(held.foreign)}" if held.foreign else ""
         return (
-            f"at most {apart:.2g} of the records apart in any measured marginal, of "
+            f"at most {apart:.2g} of the records apart in any compared marginal, of "
             f"{tolerance:g} allowed{here}{'' if processor else other}"
         )
 

@@ -16,8 +16,9 @@ is then ``(n + n') / n'``: far above 2 if n' is far too small.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -185,6 +186,7 @@ def workload_error(
     mode: EvaluationMode,
     draws: Draws | None = None,
     records: int | None = None,
+    encode: Callable[[], MarginalSource] | None = None,
 ) -> WorkloadErrors:
     """Measure the workload error of a synthetic and a public table.
 
@@ -209,6 +211,10 @@ def workload_error(
         The release's measured n; needed in mode ``"private"`` if the number of private records is
         not public. The error is then a fraction of this n. In mode ``"exact"`` it is used for an
         empty private table.
+    encode
+        Returns the private table where no value of it was looked at yet, of which `private` then
+        tells the domain and the number of records. Mode ``"private"`` calls it after the charge:
+        whether it fails depends on values.
 
     Returns
     -------
@@ -239,6 +245,7 @@ def workload_error(
         judged["public"] = public
     _check_tables(private, judged, workload)
     if mode == "exact":
+        private = private if encode is None else encode()
         if records is None:
             _check_records("private", private)
         independent = IndependentTable.of(private)
@@ -270,14 +277,17 @@ def workload_error(
             "the number of private records is not public here: give the measured number from the "
             "release's transcript."
         )
-    errors = _marginal_errors(private, tuple(judged.values()), workload.cliques, records)
+
+    errors_of = partial(_mean_errors, tuple(judged.values()), workload, records)
     rho = draws.total
-    means, sigma = draws.means(
-        MEANS_STEP,
-        np.array([_weighted_mean(row, workload) for row in errors]),
-        l2_sensitivity=draws.neighbours.mean_errors_l2(records, means=len(errors)),
-        rho=rho,
-    )
+    sensitivity = draws.neighbours.mean_errors_l2(records, means=len(judged))
+    paid = {"l2_sensitivity": sensitivity, "rho": rho}
+    if encode is None:
+        means, sigma = draws.means(MEANS_STEP, errors_of(private), **paid)
+    else:
+        means, sigma = draws.means_of(
+            MEANS_STEP, lambda: errors_of(encode()), size=len(judged), **paid
+        )
     noisy = {name: TableErrors(float(mean)) for name, mean in zip(judged, means, strict=True)}
     # Uses released results only: the synthetic table replaces the private one.
     sampled = SampleErrors(synthetic, workload, records=records).equivalent(noisy["synthetic"].mean)
@@ -290,6 +300,13 @@ def workload_error(
         call=draws.calls[-1],
         sample_equivalent=sampled,
     )
+
+
+def _mean_errors(
+    judged: Sequence[MarginalSource], workload: Workload, records: int, private: MarginalSource
+) -> np.ndarray:
+    errors = _marginal_errors(private, judged, workload.cliques, records)
+    return np.array([_weighted_mean(row, workload) for row in errors])
 
 
 def compare_with_public(error: WorkloadErrors, *, level: float = 0.05) -> PublicComparison | None:

@@ -20,6 +20,7 @@ from jam_dagster.mechanisms.mwem import Mwem
 from jam_dagster.mechanisms.mwem_pgm import MwemPgm
 from jam_dagster.mechanisms.pep import Pep, PepPub
 from jam_dagster.mechanisms.pmw_pub import PmwPub
+from jam_dagster.mechanisms.public_prior import PublicPriorAlone
 from jam_dagster.mechanisms.rap_softmax import RapSoftmax
 from jam_dagster.mechanisms.registry import (
     DEFAULT_MECHANISM,
@@ -29,11 +30,13 @@ from jam_dagster.mechanisms.registry import (
     mechanism_class,
     refit,
 )
+from jam_dagster.mechanisms.tilt import Tilt
 from jam_dagster.models.base import Model
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.measured_answers import MeasuredAnswers
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.mixture.model import ProductMixture
+from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.weighted.model import WeightedTable
 
 __all__ = [
@@ -61,9 +64,12 @@ __all__ = [
     "PepPub",
     "PmwPub",
     "ProductMixture",
+    "PublicPriorAlone",
     "RapSoftmax",
     "Registration",
     "Round",
+    "Tilt",
+    "TiltedModel",
     "Transcript",
     "WeightedTable",
     "load_model",

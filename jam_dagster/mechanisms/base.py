@@ -82,6 +82,7 @@ class OrdinaryMechanism:
     chooses_source: ClassVar[bool] = False
     takes_named_public: ClassVar[bool] = True
     selection_rule: ClassVar[SelectionRule | None] = None
+    reads_values: ClassVar[bool] = True
 
 
 class Mechanism(Described, Protocol):
@@ -125,6 +126,10 @@ class Mechanism(Described, Protocol):
     selection_rule: ClassVar[SelectionRule | None]
     """The selections of its rounds if they use weighted L1 errors, from which bounds on a
     release's errors follow; None: another way."""
+
+    reads_values: ClassVar[bool]
+    """Whether it looks at values of the private table. Otherwise a release counts the records,
+    encodes none of them, and gives `run` a `RecordsOnly` as its private table."""
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int | None:
         """Return the maximal number of rounds; None if it is not known before the run."""

@@ -64,6 +64,7 @@ MODELS: Mapping[str, str] = {
     "answers": "measured_answers.MeasuredAnswers",
     "weighted_table": "weighted.model.WeightedTable",
     "product_mixture": "mixture.model.ProductMixture",
+    "tilted": "tilted.model.TiltedModel",
 }
 """Kind of a stored model to module and class."""
 

@@ -45,6 +45,10 @@ class NeverOpened:
         """Refuse."""
         raise PrivateStepError("A plan opens no private table.")
 
+    def count_records(self, unit: PrivacyUnit | None) -> int:
+        """Refuse."""
+        raise PrivateStepError("A plan opens no private table.")
+
     def describe(self) -> str:
         """Return that it is not there."""
         return "not opened"

@@ -421,9 +421,37 @@ class Draws:
             As for `select`.
         """
         values = check_values(values, name="values")
+        return self.means_of(
+            step, lambda: values, size=values.size, l2_sensitivity=l2_sensitivity, rho=rho
+        )
+
+    def means_of(
+        self,
+        step: str,
+        compute: Callable[[], np.ndarray],
+        *,
+        size: int,
+        l2_sensitivity: float,
+        rho: float,
+    ) -> tuple[np.ndarray, float]:
+        """Release real-valued statistics as `means` does, but compute them after the charge.
+
+        Where it depends on private values whether `compute` fails, the charge pays for that answer:
+        it stays, and the draw is lost.
+
+        Parameters
+        ----------
+        step, l2_sensitivity, rho
+            As for `means`.
+        compute
+            Returns the values, shape ``(size,)``; a stored outcome does without.
+        size
+            How many values there are.
+        """
         check_sensitivity(l2_sensitivity)
-        stored = self._open(step, rho, "Gaussian", l2_sensitivity, values.size)
+        stored = self._open(step, rho, "Gaussian", l2_sensitivity, size)
         if stored is None:
+            values = check_values(compute(), name="values")
             noisy, sigma = self._noise.gaussian_values(values, l2_sensitivity, rho, step)
             stored = {"values": noisy, "sigma": float(sigma), "rho": rho}
             self._store.put(step, stored)

@@ -67,6 +67,7 @@ class Neighbours:
     marginal, L2           sqrt(2) k      k
     score of JAM-PGM       4 k            2 k
     score of an error      2 k w          k w
+    score of a gain        2 k w          k w
     cell of a marginal     k              k
     number of rows         k (0 if k = 1) k
     =====================  =============  ==========
@@ -134,6 +135,25 @@ class Neighbours:
             w, the largest weight among the candidates.
         """
         return self.marginal_l1 * weight
+
+    def gain_score(self, weight: float) -> float:
+        """Sensitivity of TILT's score, ``max over lambda of sum_t N_t sum_cells g(d)``, in counts.
+
+        d is a cell's deviation, the private count less the model's, and
+        ``g(d) = |d| - sqrt(((1 - f) d)^2 + c)`` with f from 0 to 1 and c at least 0, which depend
+        on the model, the noise and lambda, not on D. Its derivative is
+        ``sign(d) (1 - (1 - f)^2 |d| / sqrt(((1 - f) d)^2 + c))``, of a size from f to 1: g moves
+        by no more than d. So a margin's sum moves by at most the L1 sensitivity of a marginal, and
+        their weighted sum by its product with ``sum_t N_t``. The largest of several sums, or of
+        them and 0, moves no further than one of them. Where f is 1 in the cells that change, that
+        is attained.
+
+        Parameters
+        ----------
+        weight : float
+            The largest ``sum_t N_t`` among the candidates. N must not depend on D.
+        """
+        return weight * self.marginal_l1
 
     @property
     def records(self) -> float:

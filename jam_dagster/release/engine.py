@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from jam_dagster.tables import (
     FrameSource,
     MarginalSource,
     PublicTables,
+    RecordsOnly,
     decode,
     private_values,
     seeded_key,
@@ -228,11 +230,23 @@ class Engine:
         """Return the private table as marginals, once every record of it lies in the domain."""
         unit = self.spec.privacy.protection.unit
         key = None if unit is None else self.row_key()
-        counted = self.spec.private.counted(domain, unit, key)
-        if self.spec.neighbours.records_public and counted.records == 0:
+        return self._not_empty(self.spec.private.counted(domain, unit, key))
+
+    def _not_empty(self, private: MarginalSource) -> MarginalSource:
+        if self.spec.neighbours.records_public and private.records == 0:
             with private_values():
                 raise InputError("The private table has no rows: give a table that has.")
-        return counted
+        return private
+
+    def private_side(self, domain: Domain) -> MarginalSource:
+        """Return what the mechanism may know of the private table: no value, if it reads none."""
+        if self.spec.reads_values:
+            return self.encode(domain)
+        if self.spec.neighbours.records_public:
+            # No charge of a public number keeps others from counting another slice.
+            self.funding.bind_for_good()
+        counted = self.spec.private.count_records(self.spec.privacy.protection.unit)
+        return self._not_empty(RecordsOnly(domain, counted))
 
     def run(
         self, private: MarginalSource, public: MarginalSource | None
@@ -335,11 +349,13 @@ class Engine:
         run
             The mechanism's run.
         private
-            The private table.
+            What `private_side` returned. Where no value was looked at, the table is encoded here,
+            in mode ``"private"`` once the evaluation is charged: a table that does not fit the
+            domain fails it then.
         synthetic, public
             The tables to evaluate.
         """
-        spec = self.spec
+        spec, domain = self.spec, run.model.domain
         mode = spec.evaluation_mode
         draws = self.funding.draws(EVALUATION) if mode == "private" else None
         errors: WorkloadErrors
@@ -349,10 +365,11 @@ class Engine:
                     private,
                     synthetic,
                     public,
-                    spec.workload.build(run.model.domain),
+                    spec.workload.build(domain),
                     mode=mode,
                     draws=draws,
                     records=run.transcript.records,
+                    encode=None if spec.reads_values else partial(self.encode, domain),
                 )
         except (LostDrawError, ReleaseClosedError) as lost:
             # The synthetic table is there and paid for; an unknown error is no reason to

@@ -143,9 +143,17 @@ class FolderPlace:
         return self.folder.draws.is_dir()
 
     @property
-    def has_draws(self) -> bool:
-        """Whether the outcome of any charged draw is here."""
-        return bool(self.files)
+    def has_drawn(self) -> bool:
+        """Whether the outcome of any charged draw is here, or a run that made none."""
+        if self.files:
+            return True
+        run = self._belongs() and self._has_transcript
+        return run and not Transcript.load(self.folder.transcript).calls
+
+    @property
+    def _has_transcript(self) -> bool:
+        # The description is the last file that the mechanism's run writes.
+        return (self.folder.transcript / "transcript.json").exists()
 
     def stored(self) -> Iterator[StoredDraws]:
         """Yield the draws that lie here and in the folders of the same ledger's other releases."""
@@ -188,7 +196,7 @@ class FolderPlace:
                 "where none was named, another release."
             )
         if (
-            self.has_draws
+            self.has_drawn
             and there["noise"] == "exact"
             and there.get("public") != self._described["public"]
         ):
@@ -219,7 +227,7 @@ class FolderPlace:
     @cached_property
     def _row_key(self) -> bytes:
         key = self._kept_row_key()
-        if key is None and self.has_draws:
+        if key is None and self.has_drawn:
             self._notify(
                 f"{self.folder.restricted} no longer holds the key that chose which rows of a "
                 "person are kept: from here on other rows are."
@@ -267,14 +275,14 @@ class FolderPlace:
     def _check_contents(self, contents: str) -> None:
         path = self._kept(CONTENTS_FOLDER)
         changed = path.exists() and json.loads(path.read_text()) != self._keyed(contents)
-        if self.has_draws and changed:
+        if self.has_drawn and changed:
             raise InputError(
                 f"The release's folder {self.folder.path} (--out) holds draws on another private "
                 f"table: new data are a new release, {ANOTHER_EDITION}."
             )
 
     def _check_records(self, records: int | None) -> None:
-        if not self.has_draws:
+        if not self.has_drawn:
             return
         path = self._kept(RECORDS_FOLDER)
         before = json.loads(path.read_text()) if path.exists() else None
@@ -325,8 +333,7 @@ class FolderPlace:
         from, counts for nothing: running the mechanism again takes what was paid for from the
         draws, and pays for the rest.
         """
-        # The description is the last file that the mechanism's run writes.
-        if not (self.has_draws and (self.folder.transcript / "transcript.json").exists()):
+        if not (self.has_drawn and self._has_transcript):
             return None
         transcript = Transcript.load(self.folder.transcript)
         spec = self._spec

@@ -47,6 +47,9 @@ class Funding(Protocol):
     def check_source(self) -> None:
         """Raise unless the release may read its source; write nothing."""
 
+    def bind_for_good(self) -> None:
+        """Bind the release to its source even if it is never charged, before n is read."""
+
     def check_drawn(self) -> None:
         """Raise unless the mechanism's run of this release has ended; write nothing."""
 
@@ -105,6 +108,9 @@ class ResearchFunding:
         """Do nothing: research reserves nothing."""
 
     def check_source(self) -> None:
+        """Do nothing: research binds no source."""
+
+    def bind_for_good(self) -> None:
         """Do nothing: research binds no source."""
 
     def check_drawn(self) -> None:
@@ -327,6 +333,10 @@ class LedgerFunding:
         if self.source or not self.identity:
             return self.source
         return self.place.binding(self.identity, make=make)
+
+    def bind_for_good(self) -> None:
+        """Bind the release to its source; see `jam_dagster.privacy.Ledger.bind_for_good`."""
+        self.ledger.bind_for_good(self.key, run_id=self.run_id)
 
     def check_drawn(self) -> None:
         """Raise unless the mechanism's run of this very release has ended; write nothing.

@@ -122,6 +122,11 @@ class ReleaseSpec(Section):
         if self.privacy.protection != Protection() and self.privacy.noise == "exact":
             check_not_split(self.private)
         self._check_budget()
+        if self.privacy.keep_records and not self.reads_values:
+            raise SpecificationError(
+                f"privacy.keep_records: mechanism {self.mechanism.name} reads the number of private"
+                f" records alone, so nothing is kept of them: remove it."
+            )
         reason = self.private.restricted_because
         if reason is not None and self.privacy.noise == "exact":
             raise SpecificationError(
@@ -267,6 +272,11 @@ class ReleaseSpec(Section):
     def neighbours(self) -> Neighbours:
         """The neighbouring datasets that the release must not let anybody distinguish."""
         return self.privacy.protection.neighbours
+
+    @property
+    def reads_values(self) -> bool:
+        """Whether values of the private table are looked at before the evaluation is charged."""
+        return self.domain.restricted or self.mechanism.build().reads_values
 
     @property
     def exact(self) -> bool:

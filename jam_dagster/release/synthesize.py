@@ -222,9 +222,9 @@ def synthesize(
     Raises
     ------
     InputError
-        If something given is wrong; nothing was charged. Where it is the private table, the
-        release stays reserved: the same request finds its reservation again, and a corrected one
-        supersedes it.
+        If something given is wrong; nothing was charged, but for the evaluation of a mechanism
+        that reads no value. Where it is the private table, the release stays reserved: the same
+        request finds its reservation again, and a corrected one supersedes it.
     BudgetExceededError
         If the release asks for more than its dataset has left; the private table was not opened.
     SourceBindingError
@@ -278,7 +278,7 @@ class _Whole:
         stage = self.watch.stage
         with engine.opened("making the release"):
             with stage("encode"):
-                private = engine.encode(domain)
+                private = engine.private_side(domain)
             with stage("mechanism"):
                 run, _ = engine.run(private, public)
                 self.watch.add_parts("mechanism", run.seconds)

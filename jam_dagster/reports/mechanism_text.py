@@ -38,6 +38,13 @@ def rounds_text(transcript: Transcript) -> str:
             "or to take it from the public table, which costs nothing but may be biased. Then it "
             f"refitted the model. {ended}"
         )
+    if not make_mechanism(transcript.mechanism).reads_values:
+        return (
+            f"Of the private table the mechanism ({title}) read the number of records, "
+            "and no value. "
+            "Its model is that of the public table, which costs nothing but may be biased. "
+            f"{ended}"
+        )
     chosen = (
         " Where the choice was charged, the mechanism chose with noise a marginal with a large "
         "error of the model."
@@ -80,7 +87,10 @@ def learned_from(transcript: Transcript, *, released: bool) -> str:
     released
         Whether the public table is an earlier release of the same dataset.
     """
-    if not make_mechanism(transcript.mechanism).uses_public:
+    mechanism = make_mechanism(transcript.mechanism)
+    if not mechanism.uses_public:
         return "noisy answers from the private table"
     public = "an earlier release" if released else "public data"
+    if not mechanism.reads_values:
+        return f"{public} alone"
     return f"noisy answers from the private table and to {public}"

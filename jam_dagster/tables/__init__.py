@@ -2,7 +2,7 @@
 
 from jam_dagster.common.redaction import keeping_details, private_values, redacted
 from jam_dagster.tables.codes.encode import decode, encode, encode_chunks
-from jam_dagster.tables.codes.marginals import MarginalSource, marginal_blocks
+from jam_dagster.tables.codes.marginals import MarginalSource, RecordsOnly, marginal_blocks
 from jam_dagster.tables.codes.parquet_counting import ParquetTable, encode_parquet
 from jam_dagster.tables.codes.privacy_unit import (
     LimitedParquet,
@@ -60,6 +60,7 @@ __all__ = [
     "PrivacyUnit",
     "PublicSources",
     "PublicTables",
+    "RecordsOnly",
     "Source",
     "SplitSource",
     "SqlSource",

@@ -57,6 +57,7 @@ def measured(
     return st.lists(one(), min_size=1, max_size=6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["accelerated", "mirror_descent"])
 @pytest.mark.parametrize("weighting", ["alike", "noise"])
 @examples(25)
@@ -115,6 +116,7 @@ def check_graphical(
         check_rows(model, domain, 17)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["projection", "weights", "average"])
 @examples(30)
 @given(
@@ -150,6 +152,7 @@ def test_weights_of_records(
         assert not model.probabilities[np.isneginf(start)].any()
 
 
+@pytest.mark.slow
 @examples(20)
 @given(domains, measured([("a", "b", "c", "d")]), measured(), TOTALS)
 def test_measured_answers(
@@ -159,6 +162,7 @@ def test_measured_answers(
     check_model(MeasuredAnswers(domain, total, [*first, *others]), domain, total, CLOSURE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gem", "rap_softmax"])
 @pytest.mark.parametrize("loss", ["l1", "l2"])
 @examples(5)

@@ -37,6 +37,7 @@ def run(name: str, private, public, workload, choices, rho, store=None, **settin
     return mechanism.run(private, public, workload, draws), noise
 
 
+@pytest.mark.slow
 @every_mixture
 def test_rounds_share_what_is_left(name: str, private, public, workload) -> None:
     result, noise = run(name, private, public, workload, [3, 0, 5], 0.9)
@@ -49,6 +50,7 @@ def test_rounds_share_what_is_left(name: str, private, public, workload) -> None
     assert result.model.cliques == (("a", "b"), ("a",), ("b", "c"))
 
 
+@pytest.mark.slow
 def test_marginals_are_scored_by_error_above_noise(private, public, workload) -> None:
     _, noise = run("rap_softmax", private, public, workload, [3], 0.25, rounds=1)
     start = make_mechanism("rap_softmax", **SMALL).trainer(private.domain, None)
@@ -78,6 +80,7 @@ def test_cells_are_scored_by_error_and_measured_alone(private, public, workload)
     np.testing.assert_allclose(noise.selections[0]["scores"][6:10], apart.ravel())
 
 
+@pytest.mark.slow
 @every_mixture
 @pytest.mark.parametrize("queries", ["marginal", "cell"])
 def test_transcripts_are_enough_to_train_again(
@@ -92,6 +95,7 @@ def test_transcripts_are_enough_to_train_again(
     assert made.model.cliques == again.cliques
 
 
+@pytest.mark.slow
 @every_mixture
 def test_a_run_goes_on_from_what_is_stored(name: str, private, public, workload) -> None:
     store = MemoryStore()
@@ -102,6 +106,7 @@ def test_a_run_goes_on_from_what_is_stored(name: str, private, public, workload)
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_without_the_public_table_nothing_is_trained_again(
     domain, private, public, workload
 ) -> None:
@@ -121,6 +126,7 @@ def test_a_transcript_of_other_settings_is_refused(domain, private, public, work
         refit(made.transcript, domain)
 
 
+@pytest.mark.slow
 def test_public_tables_that_lack_attributes_are_trained_on(
     domain, private, public, workload
 ) -> None:
@@ -171,6 +177,7 @@ def test_released_weights_are_averaged_over_the_second_half(
     assert (trained[2] != trained[3]).any()
 
 
+@pytest.mark.slow
 def test_public_data_are_what_the_model_begins_with(private, workload) -> None:
     """With a budget too small to learn from, the released model is the public table's."""
     settings = {"pretraining_iterations": 600, "pretraining_rate": 0.01, "components": 40}

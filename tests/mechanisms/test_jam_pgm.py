@@ -19,6 +19,7 @@ from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.privacy import Draws, MemoryStore, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, PublicTables, Workload
 from tests.mechanisms.conftest import ScriptedNoise, table
+from tests.tiers import slow
 
 CLOSURE = [("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("b", "c")]
 PUBLIC = len(CLOSURE)
@@ -242,7 +243,7 @@ def test_candidates_do_not_depend_on_the_private_table(domain, public, workload)
         assert noise.selections[0]["scores"].shape == (2 * len(CLOSURE),)
 
 
-@pytest.mark.parametrize("estimator", ["accelerated", "mirror_descent", "mbi"])
+@pytest.mark.parametrize("estimator", ["accelerated", "mirror_descent", *slow("mbi")])
 def test_refit_from_the_transcript_equals_the_model(
     domain, private, public, workload, tmp_path, estimator
 ):

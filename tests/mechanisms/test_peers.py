@@ -19,6 +19,7 @@ from jam_dagster.privacy import Budget, Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.examples import examples
 from tests.privacy.neighbours import RELATIONS
+from tests.tiers import gate
 
 SHORT = {
     "jam_pgm": {"rounds": 4, "iterations": 20},
@@ -81,6 +82,7 @@ def test_they_spend_what_they_have_and_sum_to_n(name, problem, rho, relation, se
         assert answer.sum() == pytest.approx(records)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [name for name in MECHANISMS if not make_mechanism(name).uses_public]
 )
@@ -106,7 +108,7 @@ def test_what_makes_no_table_is_refused_where_one_is_wanted():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("split", ["titanic", "adult_pub025_01"])
+@pytest.mark.parametrize("split", ["titanic", *gate("adult_pub025_01")])
 def test_choosing_marginals_beats_independence(split):
     """At epsilon 10, by far: 0.42 to 0.56 and 0.10 to 0.35 with this seed."""
     if "JAM_DATA" not in os.environ:

@@ -90,6 +90,7 @@ def test_the_average_is_that_of_the_weights_after_each_round(private, public):
     )
 
 
+@pytest.mark.slow
 def test_weights_that_vanish_come_back(domain):
     """In linear space e^-1000 would be nothing for ever."""
     support = Support.of_domain(domain)

@@ -182,6 +182,7 @@ def unrelated() -> EncodedTable:
     return EncodedTable(THREE, tuple(rng.integers(0, size, 50) for size in THREE.shape))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MIXTURES)
 def test_a_mixture_of_products_is_found(name: str) -> None:
     """Six products can be these two.

@@ -143,6 +143,7 @@ def test_an_unknown_mechanism_may_be_one_that_is_not_installed() -> None:
         make_mechanism("halves")
 
 
+@pytest.mark.slow
 def test_the_command_line_and_the_schema_take_what_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

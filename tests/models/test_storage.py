@@ -15,6 +15,7 @@ from jam_dagster.mechanisms import (
     Measurement,
     Model,
     ProductMixture,
+    TiltedModel,
     WeightedTable,
     load_model,
 )
@@ -30,6 +31,11 @@ KINDS: dict[str, Model] = {
         DOMAIN, 6.0, [Measurement(("a", "b"), "private", RNG.normal(size=(2, 3)), 1.0, 0)]
     ),
     "weighted_table": WeightedTable(Support.of_domain(DOMAIN), 6.0, RNG.normal(size=6)),
+    "tilted": TiltedModel(
+        FittedModel(DOMAIN, 6.0, {("a", "b"): RNG.normal(size=(2, 3))}),
+        WeightedTable(Support.of_domain(DOMAIN), 6.0, RNG.normal(size=6)),
+        0.25,
+    ),
     "product_mixture": ProductMixture(
         DOMAIN, 6.0, tuple(RNG.dirichlet(np.ones(size), 4) for size in DOMAIN.shape)
     ),

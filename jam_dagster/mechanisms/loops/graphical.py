@@ -50,9 +50,9 @@ def alpha_setting(default: float) -> float:
     return share
 
 
-def size_limit_setting() -> float:
+def size_limit_setting(default: float = 80.0) -> float:
     """Return the setting of the largest model."""
-    limit: float = setting(80.0, "largest junction tree of the model, in MB", above=0)
+    limit: float = setting(default, "largest junction tree of the model, in MB", above=0)
     return limit
 
 

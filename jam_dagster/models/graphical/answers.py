@@ -49,19 +49,21 @@ class Calibrated:
         (answer,) = (table for _, table in self.marginals([mask]))
         return answer
 
-    def marginals(self, masks: Iterable[int]) -> Iterator[tuple[int, np.ndarray]]:
+    def marginals(
+        self, masks: Iterable[int], *, held_cells: int | None = None
+    ) -> Iterator[tuple[int, np.ndarray]]:
         """Yield each mask with its marginal, attributes ascending, in an order of its own.
 
         A marginal inside another requested one is summed from it. Only tables that several answers
-        share are held, at most `HELD_CELLS` cells, so a caller that drops each answer never holds
-        them all.
+        share are held, at most `held_cells` (`HELD_CELLS` if not given), so a caller that drops
+        each answer never holds them all.
         """
         wanted = list(dict.fromkeys(masks))
         inside = _inside(wanted, self.tree.sizes)
         derived: dict[int, list[int]] = {mask: [] for mask in wanted if mask not in inside}
         for mask, larger in inside.items():
             derived[larger].append(mask)
-        for batch in self._batches(derived):
+        for batch in self._batches(derived, held_cells or HELD_CELLS):
             self._sum_all(key for mask in batch for key in self.routes.tables(mask))
             for mask in batch:
                 gathered = self._gather(self.routes.route(mask))
@@ -70,7 +72,7 @@ class Calibrated:
                 for one in derived[mask]:
                     yield one, sum_to(answer, mask, one)
 
-    def _batches(self, masks: Iterable[int]) -> Iterator[list[int]]:
+    def _batches(self, masks: Iterable[int], most: int) -> Iterator[list[int]]:
         """Divide the masks so that the shared tables of each part stay within bounds."""
         batch: list[int] = []
         known: set[tuple[int, ...]] = set()
@@ -78,7 +80,7 @@ class Calibrated:
         for mask in masks:
             tables = self.routes.tables(mask)
             more = sum(cells for key, cells in tables.items() if key not in known)
-            if batch and held + more > HELD_CELLS:
+            if batch and held + more > most:
                 yield batch
                 self.forget()
                 batch, known, held = [], set(), 0

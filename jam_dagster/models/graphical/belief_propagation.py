@@ -138,6 +138,11 @@ class Beliefs:
             probabilities.append(ascending(share, axes))
         return tuple(probabilities)
 
+    @property
+    def growth(self) -> float:
+        """The factor by which the last change multiplied the sum over all cells."""
+        return float(self._total)
+
     def update(self, change: Table) -> Table:
         """Add `change` to the log potentials of all factors, and return the new marginals.
 

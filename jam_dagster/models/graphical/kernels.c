@@ -1,8 +1,9 @@
 /* Inner loops of belief propagation: dense tables are multiplied by smaller tables and summed onto
- * others in one pass over memory. Beside them, the inner loop of the search for rows. Plain C
- * without dependencies; kernels.py and row_search.py are its only callers, and have the same
- * operations in NumPy for where no compiler was at hand. */
+ * others in one pass over memory. Beside them, the inner loops of the search for rows and of the
+ * scores of TILT. Plain C without dependencies; kernels.py, row_search.py and expected_gain.py are
+ * its only callers, and have the same operations in NumPy for where no compiler was at hand. */
 
+#include <math.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +21,7 @@
 #endif
 
 /* Raised with every change of what kernels.py hands over: an old library is then left alone. */
-int64_t jam_version(void) { return 3; }
+int64_t jam_version(void) { return 5; }
 
 enum { READ = 0, SCALE = 1, ASSIGN = 2, RATIO = 3 };
 
@@ -391,4 +392,141 @@ int64_t jam_swap_rows(
         swaps++;
     }
     return swaps;
+}
+
+/* A candidate of TILT: its marginal in the model and in the private table, contiguous. `weights`
+ * has one number for each set of its axes, by the bits of the set, the first axis the lowest bit. */
+typedef struct {
+    const double *model;
+    const double *counts;
+    int64_t axes;
+    const int64_t *sizes;
+    const double *weights;
+    const double *strengths;
+    int64_t strength_count;
+    double variance;
+    double records;
+    double *space;
+    double gain;
+} candidate;
+
+/* to[outer, inner] = sum over n of from[outer, n, inner]. */
+static inline void sum_axis(
+    double *restrict to, const double *restrict from, int64_t outer, int64_t n, int64_t inner
+) {
+    if (inner == 1) {
+        for (int64_t o = 0; o < outer; o++) to[o] = sum_row(from + o * n, n);
+        return;
+    }
+    for (int64_t o = 0; o < outer; o++, to += inner) {
+        memcpy(to, from, (size_t)inner * sizeof(double));
+        from += inner;
+        for (int64_t i = 1; i < n; i++, from += inner) add_row(to, from, inner);
+    }
+}
+
+#define TWO_OVER_PI 0.63661977236758134308
+
+/* The sum over cells of |deviation| - sqrt(((1 - f) deviation)^2 + (2 / pi) noise), f = part / whole. */
+static inline double improved(
+    const double *restrict deviation, const double *restrict part, const double *restrict whole,
+    const double *restrict noise, double variance, int64_t n
+) {
+    double sums[8] = {0};
+    const double scale = TWO_OVER_PI * variance;
+    for (int64_t j = 0; j < n; j += 8) {
+        double cell[8];
+        const int64_t more = n - j < 8 ? n - j : 8;
+        for (int64_t k = 0; k < more; k++) {
+            const double size = whole[j + k], d = deviation[j + k];
+            const double left = size > 0.0 ? d * (1.0 - part[j + k] / size) : d;
+            cell[k] = fabs(d) - sqrt(left * left + scale * noise[j + k]);
+        }
+        for (int64_t k = 0; k < more; k++) sums[k] += cell[k];
+    }
+    return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+}
+
+/* No candidate has more axes. */
+#define MOST_AXES 16
+
+WIDEST static void expected_gain(candidate *of) {
+    const int64_t axes = of->axes, sets = (int64_t)1 << axes, whole = sets - 1;
+    int64_t *cells = (int64_t *)of->space, *start = cells + sets, *from = start + sets;
+    int64_t total = 0;
+    for (int64_t s = 1; s < sets; s++) {
+        cells[s] = 1;
+        for (int64_t a = 0; a < axes; a++)
+            if (s >> a & 1) cells[s] *= of->sizes[a];
+        start[s] = total;
+        total += cells[s];
+    }
+    /* Each set is summed from the smallest that has one axis more; -1 where nobody asks for it. */
+    for (int64_t s = 1; s < sets; s++) {
+        from[s] = -1;
+        if (s == whole) continue;
+        int64_t least = -1;
+        for (int64_t a = 0; a < axes; a++)
+            if (!(s >> a & 1) && (least < 0 || cells[s | (int64_t)1 << a] < cells[least]))
+                least = s | (int64_t)1 << a;
+        from[s] = least;
+    }
+    char wanted[1 << MOST_AXES];
+    for (int64_t s = 0; s < sets; s++) wanted[s] = of->weights[s] > 0.0;
+    for (int64_t s = 1; s < whole; s++)
+        if (wanted[s]) wanted[from[s]] = 1;
+    double *deviation = of->space + 3 * sets, *model = deviation + total;
+    double *noise = model + total, *part = noise + total;
+    const int64_t n = cells[whole], at = start[whole];
+    memcpy(model + at, of->model, (size_t)n * sizeof(double));
+    for (int64_t j = 0; j < n; j++) deviation[at + j] = of->counts[j] - of->model[j];
+
+    of->gain = -INFINITY;
+    for (int64_t k = -1; k < of->strength_count; k++) {
+        if (k >= 0) {
+            const double ridge = of->strengths[k] * of->variance / of->records;
+            const double *m = of->model;
+            for (int64_t j = 0; j < n; j++) {
+                const double f = m[j] / (m[j] + ridge);
+                noise[at + j] = f * f;
+                part[at + j] = m[j] * f;
+            }
+        }
+        for (int64_t s = whole - 1; s > 0; s--) {
+            if (!wanted[s]) continue;
+            const int64_t larger = from[s], more = larger & ~s;
+            int64_t outer = 1, size = 1, inner = 1;
+            for (int64_t a = 0; a < axes; a++) {
+                const int64_t bit = (int64_t)1 << a;
+                if (bit == more) size = of->sizes[a];
+                else if (larger & bit && bit < more) outer *= of->sizes[a];
+                else if (larger & bit) inner *= of->sizes[a];
+            }
+            double *pairs[2] = {k < 0 ? deviation : noise, k < 0 ? model : part};
+            for (int64_t p = 0; p < 2; p++)
+                sum_axis(pairs[p] + start[s], pairs[p] + start[larger], outer, size, inner);
+        }
+        if (k < 0) continue;
+        double gain = 0.0;
+        for (int64_t s = 1; s < sets; s++)
+            if (of->weights[s] > 0.0)
+                gain += of->weights[s]
+                    * improved(deviation + start[s], part + start[s], model + start[s],
+                               noise + start[s], of->variance, cells[s]);
+        if (gain > of->gain) of->gain = gain;
+    }
+}
+
+static void expected_gain_part(void *of) { expected_gain(of); }
+
+double jam_expected_gain(
+    const double *model, const double *counts, int64_t axes, const int64_t *sizes,
+    const double *weights, const double *strengths, int64_t strength_count,
+    double variance, double records, double *space
+) {
+    candidate one = {
+        model, counts, axes, sizes, weights, strengths, strength_count, variance, records, space, 0.0
+    };
+    run_task(&(task){expected_gain_part, &one});
+    return one.gain;
 }

@@ -27,7 +27,7 @@ Axes = tuple[int, ...]
 MOST = 32
 """Most axes, sources or targets of an operation, as in kernels.c."""
 
-VERSION = 3
+VERSION = 5
 """Version of the interface between this module and kernels.c."""
 
 BLOCK = 8
@@ -127,6 +127,12 @@ def library() -> ctypes.CDLL | None:
         *(pointer, number, pointer, number, number),
     ]
     loaded.jam_swap_rows.restype = number
+    loaded.jam_expected_gain.argtypes = [
+        *(pointer, pointer, number, pointer),
+        *(pointer, pointer, number),
+        *(ctypes.c_double, ctypes.c_double, pointer),
+    ]
+    loaded.jam_expected_gain.restype = ctypes.c_double
     return loaded
 
 

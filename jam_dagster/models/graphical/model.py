@@ -172,11 +172,13 @@ class FittedModel:
         (answer,) = self.marginals([tuple(names)]).values()
         return answer
 
-    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
+    def marginals(
+        self, cliques: Iterable[Clique], *, held_cells: int | None = None
+    ) -> dict[Clique, np.ndarray]:
         """Return many marginals, which share the work; see `marginal`."""
         requested = [tuple(clique) for clique in cliques]
         masks = [self._answerable(names) for names in requested]
-        answers = dict(self.calibrated.marginals(masks))
+        answers = dict(self.calibrated.marginals(masks, held_cells=held_cells))
         self.calibrated.forget()
         ordered = {}
         for names, mask in zip(requested, masks, strict=True):

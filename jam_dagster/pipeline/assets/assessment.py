@@ -47,7 +47,7 @@ def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
         graph,
         "workload_error",
         ins=graph.ins(*graph.public_codes, "synthetic_records", MECHANISM_RUN),
-        deps=[graph.key("private_discretized")],
+        deps=[graph.key("private_discretized"), *graph.counted_deps],
         resources={*graph.spending_resources, *STORES},
     )
     def error(

@@ -117,7 +117,7 @@ def table_metadata(graph: ReleaseGraph, name: str, domain: Domain) -> dict[str, 
     """Return column schema and lineage of a table, as far as they follow from the domain.
 
     Lineage crosses the mechanism: a synthetic column comes from the private column of the same
-    name, and from the public one where the mechanism learns from that table.
+    name where the mechanism reads values, and from the public one where it learns from that table.
     """
     coded = name.endswith("_discretized")
     upstream = {
@@ -128,7 +128,7 @@ def table_metadata(graph: ReleaseGraph, name: str, domain: Domain) -> dict[str, 
             graph.key(name) for name, table in graph.public_records.items() if not table
         ],
         "synthetic_records": [
-            graph.key("private_discretized"),
+            *([graph.key("private_discretized")] if graph.spec.reads_values else []),
             *([graph.key("public_discretized")] if graph.learns_from_public else []),
         ],
     }.get(name, [])

@@ -64,9 +64,9 @@ ASSETS = {
         "Nothing of it is shown in this UI but its schema. What leaves is `synthetic_records`.",
     ),
     "private_discretized": Described(
-        "The private table as integer codes over the domain.",
+        "{codes}",
         ("numpy", "parquet"),
-        "`{mechanism}` draws from it.",
+        "`{mechanism}` {draws} it.",
     ),
     "public_discretized": Described(
         "The public table as integer codes over the domain.",
@@ -141,6 +141,8 @@ _ROUNDS = {
     " table, with noise, or on the public one, for free.",
     "public": "it measures the private table with noise, and learns from the public one for free.",
     "private": "it measures the private table with noise.",
+    "counted": "it counts the private records, with noise where their number is private, and learns"
+    " from the public table for free.",
 }
 
 _FREE = "nothing"
@@ -196,6 +198,14 @@ def _words_of(spec: ReleaseSpec) -> dict[str, str]:
     mechanism = spec.mechanism.build()
     uses = "public" if mechanism.uses_public else "private"
     measures = "chosen" if mechanism.chooses_source else uses
+    columns = "those of its name in the private and the public"
+    if not mechanism.uses_public:
+        columns = "that of its name in the private"
+    codes, draws = "The private table as integer codes over the domain.", "draws from"
+    if not spec.reads_values:
+        measures, columns = "counted", "that of its name in the public"
+        codes = "The private table, by reference: no value of it is looked at."
+        draws = "counts the records of"
     compared = "The synthetic table is compared with it; the mechanism does without."
     return {
         "mechanism": mechanism.name,
@@ -204,9 +214,9 @@ def _words_of(spec: ReleaseSpec) -> dict[str, str]:
         "public": f"`{mechanism.name}` learns from it for free."
         if mechanism.uses_public
         else compared,
-        "columns": "those of its name in the private and the public"
-        if mechanism.uses_public
-        else "that of its name in the private",
+        "columns": columns,
+        "codes": codes,
+        "draws": draws,
         "pictured": "`distributions`" if spec.public is None else "`compared_with_public`",
         "judged": "synthetic" if spec.public is None else "synthetic and the public",
         "finding": ""

@@ -67,7 +67,8 @@ def release_engine(
     """
     partition = graph.partition_of(context)
     spec = graph.spec.at(partition)
-    by_reference = stored is not None and stored.handle
+    # What is counted is the source, whatever an earlier configuration has stored of it.
+    by_reference = stored is not None and (stored.handle or not graph.spec.reads_values)
     if by_reference:
         reads = resolve_source(graph, "private_records", context)
     if reads is not None:

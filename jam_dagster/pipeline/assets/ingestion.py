@@ -287,16 +287,20 @@ def _private_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
                 return engine.encode(domain)
             return encode(stored_records(graph, context, rows=True), domain, private=True)
 
-        with engine.opened("encoding the private table"):
-            found = made_if_it_fits(graph, read) if stored.fits else None
-        made_for = replace(stored, fits=found is not None, handle=False)
+        found: MarginalSource | None = None
+        by_reference = not graph.spec.reads_values
+        if not by_reference:
+            with engine.opened("encoding the private table"):
+                found = made_if_it_fits(graph, read) if stored.fits else None
+            # A table that is counted in its file is kept by reference as well.
+            by_reference = found is not None and not isinstance(found, EncodedTable)
+        made_for = replace(stored, fits=by_reference or found is not None, handle=by_reference)
         if isinstance(found, EncodedTable):
             encoded = IngestedTable(domain, found.columns, made_for)
         else:
-            # A table that is counted in its file is kept by reference, and one that does not fit
-            # without its rows.
+            # A table that does not fit is kept without its rows.
             none = (np.empty(0, np.uint8),) * len(domain.names)
-            encoded = IngestedTable(domain, none, replace(made_for, handle=found is not None))
+            encoded = IngestedTable(domain, none, made_for)
         metadata: dict[str, Any] = {}
         if not domain.restricted:
             metadata |= table_metadata(graph, name, domain)

@@ -59,7 +59,7 @@ def _mechanism_run(graph: ReleaseGraph) -> dg.AssetsDefinition:
         graph,
         MECHANISM_RUN,
         ins=graph.ins(*graph.public_codes),
-        deps=[graph.key("private_discretized")],
+        deps=[graph.key("private_discretized"), *graph.counted_deps],
         resources={*graph.spending_resources, *STORES},
     )
     def mechanism_run(context: dg.AssetExecutionContext, **inputs: MarginalSource) -> ReleaseRun:

@@ -56,7 +56,12 @@ def made_if_it_fits(graph: ReleaseGraph, make: Callable[[], T]) -> T | None:
 def private_marginals(
     graph: ReleaseGraph, context: dg.AssetExecutionContext, engine: Engine, domain: Domain
 ) -> MarginalSource:
-    """Return the private table of a step, once its values are known to fit; see `check_fits`."""
+    """Return what the mechanism may know of the private table.
+
+    Where it reads values, these are known to fit then; see `check_fits`.
+    """
+    if not graph.spec.reads_values:
+        return engine.private_side(domain)
     codes = stored_codes(graph, context, rows=True)
     check_fits(codes)
     return engine.encode(domain) if ingestion_of(codes).handle else codes

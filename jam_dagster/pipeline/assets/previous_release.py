@@ -60,7 +60,7 @@ def public_table(
     partition = graph.partition_of(context)
     before = graph.before(partition)
     archive = _archive(graph, context, first.domain)
-    if archive is not None and archive.has_draws:
+    if archive is not None and archive.has_drawn:
         # A partition that was drawn before the release had this setting was drawn on `first`.
         return archive.public() or first, {"public_source": "as this edition was drawn on"}
     metadata: dict[str, Any] = {"public_source": graph.describe_public(partition)}
@@ -105,7 +105,7 @@ def check_release_before(
     if before is None or domain is None:
         return
     archive = _archive(graph, context, domain)
-    if archive is None or archive.has_draws:
+    if archive is None or archive.has_drawn:
         return
     run, _ = _release(graph, context, before)
     fault = next(reliance_faults(ledger, run.release.key, run.transcript), None)
@@ -128,7 +128,7 @@ def drawn_on(
     if graph.before(partition) is None:
         return graph.describe_public(partition), False
     archive = _archive(graph, context, domain)
-    if archive is not None and archive.has_draws and not archive.keeps_public:
+    if archive is not None and archive.has_drawn and not archive.keeps_public:
         return graph.source(PUBLIC_RECORDS, partition).describe(), False
     return graph.describe_public(partition), True
 

@@ -91,9 +91,9 @@ class StorePlace:
         return bool(self._fingerprint.exists())
 
     @property
-    def has_draws(self) -> bool:
-        """Whether the outcome of any draw is here."""
-        return bool(self.files)
+    def has_drawn(self) -> bool:
+        """Whether the outcome of any draw is here, or a run that made none."""
+        return bool(self.files) or self._has_run
 
     @property
     def outcomes(self) -> DirectoryStore:
@@ -143,7 +143,7 @@ class StorePlace:
             else json.loads(json.dumps(restricted.to_dict())),
             "contents": contents,
         }
-        if self.has_draws:
+        if self.has_drawn:
             self._check_unchanged(data, now)
         key = json.dumps(asdict(self._key), sort_keys=True)
         self._store.write(self._directory / _KEY_FILE, key.encode())
@@ -189,14 +189,14 @@ class StorePlace:
 
         The release before may be made again, so the table need not stay as it is by itself.
         """
-        if not self.has_draws:
+        if not self.has_drawn:
             with self._store.modes():
                 CodesFormat().write(public, self._public)
 
     @property
     def keeps_public(self) -> bool:
         """Whether the public table that the release was drawn on is kept here."""
-        return self.has_draws and bool(self._public.exists())
+        return self.has_drawn and bool(self._public.exists())
 
     def public(self) -> EncodedTable | None:
         """Return the public table that the release was drawn on, if it is kept here."""
@@ -206,7 +206,7 @@ class StorePlace:
 
     def finished(self) -> ReleaseRun | None:
         """Return the run, if it has ended."""
-        if not (self._run / RunFormat.marker).exists():
+        if not self._has_run:
             return None
         return RunFormat().read(self._run)
 
@@ -236,6 +236,10 @@ class StorePlace:
     @property
     def _run(self) -> UPath:
         return self._directory / "run"
+
+    @property
+    def _has_run(self) -> bool:
+        return bool((self._run / RunFormat.marker).exists())
 
 
 class ResearchPlace(MemoryPlace):

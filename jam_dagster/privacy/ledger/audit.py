@@ -11,7 +11,7 @@ from jam_dagster.privacy.ledger.approval import KINDS as APPROVAL_KINDS
 from jam_dagster.privacy.ledger.approval import REQUIRED, Approvals
 from jam_dagster.privacy.ledger.attempts import AccessesVerification
 from jam_dagster.privacy.ledger.balance import policy_of
-from jam_dagster.privacy.ledger.bindings import apply_binding, one_source
+from jam_dagster.privacy.ledger.bindings import RECORDS, apply_binding, one_source
 from jam_dagster.privacy.ledger.journal import GENESIS, Event, Kind
 from jam_dagster.privacy.ledger.key import ReleaseKey, is_sha256
 from jam_dagster.privacy.ledger.keys import KEY_KINDS, KeyAudit
@@ -78,6 +78,12 @@ class _Share:
 class _Opening:
     number: str
     shares: dict[str, _Share] = field(default_factory=dict)
+    for_good: bool = False
+
+    @property
+    def binds(self) -> bool:
+        """Whether it keeps other releases from other sources."""
+        return self.for_good or not self.ended_unspent
 
     @property
     def ended_unspent(self) -> bool:
@@ -235,7 +241,7 @@ def _reservation_fault(
     event: Event, key: ReleaseKey, dataset: _Dataset, opening: _Opening | None
 ) -> str:
     follows = "" if opening is None else str(int(opening.number or 1) + 1)
-    if opening is None or (event.opening == follows and opening.ended_unspent):
+    if opening is None or (event.opening == follows and not opening.binds):
         opening = _Opening(follows)
     if event.opening != opening.number:
         return "reopens a release that had not ended, or had been charged"
@@ -273,6 +279,8 @@ def _binding_fault(event: Event, dataset: _Dataset) -> str:
         return "binds a release to no source"
     if event.key not in dataset.openings:
         return "binds a release that was never reserved"
+    if event.step:
+        return _for_good_fault(event, event.key, dataset)
     if event.key in dataset.bound.get(event.partition, {}):
         return "binds a release that is bound"
     if dataset.openings[event.key].ended_charged:
@@ -281,12 +289,24 @@ def _binding_fault(event: Event, dataset: _Dataset) -> str:
     return _source_fault(event, event.key, dataset)
 
 
+def _for_good_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
+    opening = dataset.openings[key]
+    if event.step != RECORDS or opening.for_good:
+        return "binds for good what is not the number of records, or binds it again"
+    if event.source != dataset.bound.get(event.partition, {}).get(key):
+        return "binds a release for good to another source than it was bound to"
+    if all(share.closed for share in opening.shares.values()):
+        return "binds a release for good after it has ended"
+    opening.for_good = True
+    return ""
+
+
 def _source_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
     """Apply a binding and return its fault; empty if it has none."""
     bound = dataset.bound.setdefault(event.partition, {})
     apply_binding(bound, event)
     if dataset.policy.partitions == "disjoint" and any(
-        one in dataset.openings and not dataset.openings[one].ended_unspent
+        one in dataset.openings and dataset.openings[one].binds
         for partition, others in dataset.bound.items()
         if event.source and partition != event.partition
         for one, its in others.items()
@@ -296,7 +316,7 @@ def _source_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
     (protects, *_) = (share.protects for share in dataset.openings[key].shares.values())
     if not event.source or not one_source(protects, dataset.sources):
         return ""
-    counted = (one for one, opening in dataset.openings.items() if not opening.ended_unspent)
+    counted = (one for one, opening in dataset.openings.items() if opening.binds)
     if any(bound.get(one, event.source) != event.source for one in counted):
         return "reads another source than other releases of its partition"
     return ""

@@ -2,7 +2,8 @@
 
 Another query under the same reservation would answer another question without a charge. Two
 releases of replace-one neighbours must not read different slices of one dataset either: their
-numbers of records are public, and the difference is an exact count.
+numbers of records are public, and the difference is an exact count. A reservation that ends without
+a charge therefore binds nobody, unless its release has read a public number of records.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from collections.abc import Collection
 
 import sqlalchemy as sa
 
-from jam_dagster.errors import SourceBindingError, SpecificationError
+from jam_dagster.errors import ReleaseClosedError, SourceBindingError, SpecificationError
 from jam_dagster.privacy.ledger.balance import Balance
-from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read
+from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, of_release, read
 from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
 from jam_dagster.privacy.ledger.reservation import share_states
 from jam_dagster.privacy.private_store import PRIVATE_STORE_VARIABLE
 from jam_dagster.privacy.sensitivity import Neighbours
+
+RECORDS = "records"
+"""The step of the event that binds a release for good: its number of records was read."""
 
 ANY_SOURCE = "any"
 """The value of a grant's ``sources`` that lets a partition have several sources."""
@@ -156,6 +160,44 @@ def bind(
     append(connection, Kind.BOUND, **key_fields(key), source=source, at=at, run_id=run_id, by=by)
 
 
+def bind_for_good(
+    connection: sa.Connection, location: str, key: ReleaseKey, *, at: str, run_id: str, by: str
+) -> None:
+    """Bind an open release to its source even if it ends without a charge; once is enough.
+
+    Raises
+    ------
+    ReleaseClosedError
+        If its reservation has ended.
+    SourceBindingError
+        If it is bound to no source.
+    """
+    if key in bound_for_good(connection, of_release(key)):
+        return
+    if all(state.closed for state in share_states(connection, key).values()):
+        raise ReleaseClosedError(
+            f"{key} of dataset {key.dataset!r} is not open in the ledger {location}: its number of "
+            "records cannot be read"
+        )
+    source = bindings_of(_binding_events(connection, key.dataset, key.partition)).get(key, "")
+    if not source:
+        raise SourceBindingError(f"{key} of dataset {key.dataset!r} is bound to no source")
+    details = {"at": at, "run_id": run_id, "by": by}
+    append(connection, Kind.BOUND, **key_fields(key), source=source, step=RECORDS, **details)
+
+
+def bound_for_good(
+    connection: sa.Connection, *conditions: sa.ColumnElement[bool]
+) -> set[ReleaseKey]:
+    """Return the releases that stay bound without a charge, of those that meet all conditions."""
+    found = read(connection, *conditions, _for_good())
+    return {event.key for event in found if event.key is not None}
+
+
+def _for_good() -> sa.ColumnElement[bool]:
+    return sa.and_(events.c.kind == Kind.BOUND.value, events.c.step == RECORDS)
+
+
 def rebind(
     connection: sa.Connection, dataset: str, partition: str, *, at: str, by: str, reason: str
 ) -> int:
@@ -219,10 +261,11 @@ def _binding_events(
 
 
 def _live_or_charged(connection: sa.Connection, dataset: str, partition: str) -> set[ReleaseKey]:
-    """Return the releases of a partition with a held or spent amount."""
+    """Return the releases of a partition with a held or spent amount, or bound for good."""
     amounts = sa.case(
         (events.c.kind == Kind.RESERVED.value, events.c.units),
         (events.c.kind == Kind.RETURNED.value, -events.c.units),
+        (_for_good(), 1),
         else_=0,
     )
     names = ("release", "specification", "partition", "edition")

@@ -41,7 +41,7 @@ class Kind(StrEnum):
     STORED = "stored"
     """The outcome of a charged draw is stored, and has the digest `digest`."""
     BOUND = "bound"
-    """A release that is open reads the source `source` from now on."""
+    """A release that is open reads the source `source` from now on; for good if `step` is set."""
     APPROVED = "approved"
     """A release of exactly this specification may be reserved; `units` limit how much, if any."""
     APPROVAL_WITHDRAWN = "approval withdrawn"

@@ -20,7 +20,7 @@ from jam_dagster.privacy.accounting import (
 from jam_dagster.privacy.ledger.approval import check_approved
 from jam_dagster.privacy.ledger.backend import close_command, grant_command
 from jam_dagster.privacy.ledger.balance import Balance, holdings, known_balance
-from jam_dagster.privacy.ledger.bindings import bind, check_binding
+from jam_dagster.privacy.ledger.bindings import bind, bound_for_good, check_binding
 from jam_dagster.privacy.ledger.journal import (
     Event,
     Kind,
@@ -48,7 +48,8 @@ class Opening:
     units : mapping of str to int
         The amount of each share, in units of 1e-15 rho.
     there : bool
-        Whether it is open already, or has ended with a charge: nothing is reserved then.
+        Whether it is open already, or has ended with a charge or bound for good: nothing is
+        reserved then.
     number : str
         Number of the opening; see `Event.opening`.
     counts_in : str
@@ -129,9 +130,9 @@ def plan_opening(
 ) -> Opening:
     """Return the plan of opening a release; write nothing.
 
-    A release that ended without a charge is opened again. An open or charged one is returned
-    unchanged. An open, uncharged reservation of the same release under another specification is
-    superseded.
+    A release that ended without a charge is opened again. An open or charged one, or one that is
+    bound for good, is returned unchanged. An open reservation of the same release under another
+    specification is superseded if it is neither.
 
     Parameters
     ----------
@@ -165,8 +166,10 @@ def plan_opening(
         other neighbours.
     """
     check_not_moved(connection)
-    versions = _versions(connection, key)
+    same = _same_release(key)
+    versions = _versions(connection, same)
     shares = versions.pop(key, {})
+    begun = bound_for_good(connection, same)
 
     def binds(balance: Balance, there: bool, superseded: Collection[ReleaseKey] = ()) -> bool:
         return check_binding(
@@ -180,7 +183,7 @@ def plan_opening(
             superseded=superseded,
         )
 
-    if not _ended_unspent(shares):
+    if key in begun or not _ended_unspent(shares):
         _check_shares(key, shares, units)
         balance = known_balance(connection, location, key.dataset, at)
         # An ended release draws no more, but a repeat of it still reads the table.
@@ -188,7 +191,11 @@ def plan_opening(
         reserved = {share: state.reserved for share, state in shares.items()}
         return Opening(reserved, there=True, source=source if unbound else "")
     opened = max((int(one.reservation.opening or 1) for one in shares.values()), default=0)
-    superseded = {other: states for other, states in versions.items() if not any(_charged(states))}
+    superseded = {
+        other: states
+        for other, states in versions.items()
+        if other not in begun and not any(_charged(states))
+    }
     freed = {
         state.reservation.hash
         for states in superseded.values()
@@ -220,16 +227,18 @@ def plan_opening(
     )
 
 
+def _same_release(key: ReleaseKey) -> sa.ColumnElement[bool]:
+    """Return the condition that an event belongs to a release, under any specification."""
+    names = ("dataset", "release", "partition", "edition")
+    return sa.and_(*(events.c[name] == getattr(key, name) for name in names))
+
+
 def _versions(
-    connection: sa.Connection, key: ReleaseKey
+    connection: sa.Connection, same: sa.ColumnElement[bool]
 ) -> dict[ReleaseKey, dict[str, ShareState]]:
     """Return the shares of a release under each specification it was ever opened with."""
-    same = [
-        events.c[name] == getattr(key, name)
-        for name in ("dataset", "release", "partition", "edition")
-    ]
     journals: dict[ReleaseKey, list[Event]] = {}
-    for event in read(connection, *same, moves_an_amount()):
+    for event in read(connection, same, moves_an_amount()):
         if event.key is not None:
             journals.setdefault(event.key, []).append(event)
     return {one: states_of(journal) for one, journal in journals.items()}

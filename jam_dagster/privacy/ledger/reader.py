@@ -17,6 +17,7 @@ from jam_dagster.privacy.ledger.approval import not_reserved_yet
 from jam_dagster.privacy.ledger.attempts import open_attempts, verify_accesses
 from jam_dagster.privacy.ledger.audit import Verification, verify_journal
 from jam_dagster.privacy.ledger.balance import Balance, balance_of, known_balance
+from jam_dagster.privacy.ledger.bindings import bound_for_good
 from jam_dagster.privacy.ledger.clock import ledger_time
 from jam_dagster.privacy.ledger.journal import (
     Access,
@@ -176,6 +177,17 @@ class LedgerReader:
         with self._backend.reading() as connection:
             states = share_states(connection, key)
         return self._release(key, states) if states else None
+
+    def is_bound_for_good(self, key: ReleaseKey) -> bool:
+        """Return whether a release has read a public number of records; see `bind_for_good`.
+
+        Raises
+        ------
+        BudgetError
+            If there is no ledger.
+        """
+        with self._backend.reading() as connection:
+            return key in bound_for_good(connection, of_release(key))
 
     def releases(self, dataset: str | None = None) -> tuple[Release, ...]:
         """Return all releases ever opened, of one dataset or of all, in their order.

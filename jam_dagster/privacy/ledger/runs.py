@@ -11,7 +11,7 @@ from jam_dagster.errors import BudgetError
 from jam_dagster.privacy.accounting import rho_reserving
 from jam_dagster.privacy.ledger.attempts import begin_attempt, end_attempt
 from jam_dagster.privacy.ledger.balance import known_balance
-from jam_dagster.privacy.ledger.bindings import check_binding
+from jam_dagster.privacy.ledger.bindings import bind_for_good, check_binding
 from jam_dagster.privacy.ledger.clock import clock_fault, ledger_time
 from jam_dagster.privacy.ledger.journal import Kind, append, issued
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
@@ -36,9 +36,10 @@ class RunEntries(LedgerReader):
     ) -> Release:
         """Reserve the whole price of a release, or return its earlier reservation.
 
-        A release that was closed without a charge is opened again. An uncharged reservation of the
-        same release under another specification is returned and closed, so that correcting a
-        mistake costs nothing; charged amounts are never touched.
+        A release that was closed without a charge is opened again, unless it is bound for good. An
+        uncharged reservation of the same release under another specification is returned and
+        closed, unless it is bound for good, so that correcting a mistake costs nothing; charged
+        amounts are never touched.
 
         Parameters
         ----------
@@ -125,6 +126,34 @@ class RunEntries(LedgerReader):
                 there=True,
                 superseded=(),
             )
+
+    def bind_for_good(self, key: ReleaseKey, *, run_id: str = "", by: str = "") -> None:
+        """Bind a reserved release to its source even if it is never charged; once is enough.
+
+        It is called before a public number of records is read. A partition's number of records is
+        then that of one source, whatever becomes of the reservation.
+
+        Parameters
+        ----------
+        key : ReleaseKey
+            The release.
+        run_id, by : str
+            Written in the journal; `by` defaults to the user's name.
+
+        Raises
+        ------
+        ReleaseClosedError
+            If its reservation has ended, or there is none.
+        SourceBindingError
+            If it is bound to no source.
+        BudgetError
+            If the ledger cannot be written.
+        """
+        check_name(run_id, "the run id", required=False)
+        by = actor(by)
+        with self._backend.writing() as connection:
+            at = ledger_time(connection, self._clock)
+            bind_for_good(connection, self.location, key, at=at, run_id=run_id, by=by)
 
     def _plan(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Protocol, runtime_checkable
 
@@ -48,6 +49,30 @@ class MarginalSource(Protocol):
     def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, npt.NDArray[Any]]:
         """Return the counts of several cliques by clique, in the given order."""
         ...
+
+
+@dataclass(frozen=True)
+class RecordsOnly:
+    """A private table of which nothing is known but its number of records.
+
+    Parameters
+    ----------
+    domain
+        The domain of the release; whether the records lie in it is not known.
+    records
+        Number of records.
+    """
+
+    domain: Domain
+    records: int = field(repr=False)
+
+    def marginal(self, clique: Clique) -> npt.NDArray[Any]:
+        """Raise: no value was looked at."""
+        raise TypeError("only the number of records of this table is known")
+
+    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, npt.NDArray[Any]]:
+        """Raise if a marginal is asked for."""
+        return {clique: self.marginal(clique) for clique in cliques}
 
 
 def marginal_blocks(

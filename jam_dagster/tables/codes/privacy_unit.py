@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -119,9 +120,40 @@ class PrivacyUnit:
             kept = people.kept([people.numbers_in(table)], key)
             return table.loc[kept, table.columns != self.column].reset_index(drop=True)
 
+    def count(self, chunks: Iterable[pd.DataFrame]) -> int:
+        """Return how many rows of a private table `limit` keeps, by the unit's column alone.
+
+        A row of nobody, whose identifier is missing or has no text, does not count. `limit` refuses
+        a table with such a row, which a step that is not charged must not tell.
+
+        Parameters
+        ----------
+        chunks
+            The rows, with the unit's column.
+
+        Raises
+        ------
+        InputError
+            If the column is missing or occurs twice.
+        """
+        people, rows = _People(self), Counter[str | None]()
+        for chunk in chunks:
+            people.check(chunk)
+            with private_values():
+                rows.update(each_value(chunk[self.column], _text_or_none, None).tolist())
+        del rows[None]
+        return sum(min(number, self.max_rows) for number in rows.values())
+
     def to_dict(self) -> dict[str, Any]:
         """Return the unit as plain values."""
         return {"column": self.column, "max_rows": self.max_rows}
+
+
+def _text_or_none(value: object) -> str | None:
+    try:
+        return text_of(value)
+    except Exception:  # A value in memory may be of any type.
+        return None
 
 
 class _People:

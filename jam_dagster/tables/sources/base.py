@@ -107,6 +107,24 @@ class Source(Protocol):
         """
         ...
 
+    def count_records(self, unit: PrivacyUnit | None) -> int:
+        """Return how many records of the private table the privacy unit lets stay.
+
+        Values do not decide whether it can be counted: none is looked at but those that identify a
+        person, and a row of nobody does not count (`PrivacyUnit.count`).
+
+        Parameters
+        ----------
+        unit
+            The privacy unit; None: every record is a person of its own.
+
+        Raises
+        ------
+        SourceError, InputError
+            The table, or the unit's column, cannot be found or read.
+        """
+        ...
+
     def describe(self) -> str:
         """Return the table's origin in words, without credentials."""
         ...

@@ -48,3 +48,9 @@ class ReadWhole:
                 records = unit.limit(records, key)
         with redacted("encoding the private table"):
             return encode(records, domain, private=True)
+
+    def count_records(self, unit: PrivacyUnit | None) -> int:
+        """Read the private table and count its rows (see `Source.count_records`)."""
+        with redacted("counting the private table"):
+            table = self.read(private=True)
+            return len(table) if unit is None else unit.count([table])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from csv import Error as CsvError
+from csv import reader
 from dataclasses import dataclass
 from io import BytesIO
-from typing import IO, Any, NoReturn, cast
+from typing import IO, TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 import pandas as pd
@@ -29,6 +31,9 @@ from jam_dagster.tables.sources.csv_records import (
 )
 from jam_dagster.tables.sources.identity import canonical, encoding_name, place_of
 from jam_dagster.tables.sources.reading import expand_variables, reading
+
+if TYPE_CHECKING:
+    from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
 
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 """Default markers of missing values."""
@@ -149,6 +154,14 @@ class CsvSource(ReadWhole):
 
     def _read_records(self) -> pd.DataFrame:
         """Read a private file, record by record."""
+        with self._records() as records:
+            header = pd.read_csv(BytesIO(records.header), header=None, **self._options)
+            # The parser reads the checked blocks, so exactly the checked bytes are parsed.
+            return self._parsed(cast(Any, records), header, self._options, private=True)
+
+    @contextmanager
+    def _records(self, *, checked: bool = True) -> Iterator[CsvRecords]:
+        """Open a private file; see `CsvRecords`."""
         if self.separator != BLANKS and not self.separator.isascii():
             raise SourceError(
                 f"{self.describe()}: the separator of a private file must be an ASCII character:"
@@ -158,10 +171,41 @@ class CsvSource(ReadWhole):
         path = expand_variables(self.path)
         with get_handle(path, "rb", compression="infer", is_text=False) as opened:
             file = cast(IO[bytes], opened.handle)
-            records = CsvRecords(file, self.describe(), self.encoding, form)
-            header = pd.read_csv(BytesIO(records.header), header=None, **self._options)
-            # The parser reads the checked blocks, so exactly the checked bytes are parsed.
-            return self._parsed(cast(Any, records), header, self._options, private=True)
+            yield CsvRecords(file, self.describe(), self.encoding, form, checked=checked)
+
+    def count_records(self, unit: PrivacyUnit | None) -> int:
+        """Count the lines after the header, or the unit's (see `Source.count_records`).
+
+        Each line is a record, even one with another number of fields than the header.
+        """
+        return reading(self.describe(), True, lambda: self._counted(unit))
+
+    def _counted(self, unit: PrivacyUnit | None) -> int:
+        with self._records(checked=False) as records:
+            lines = records.lines()
+            header = next(lines, None)
+            if header is None:
+                raise pd.errors.EmptyDataError
+            if unit is None:
+                return sum(1 for _ in lines)
+            names = self._fields(header)
+            # A missing column is no fault of a value, so it is looked for in the header.
+            unit.count([pd.DataFrame(columns=names)])
+            place = names.index(unit.column)
+            people = [(*fields[place : place + 1], None)[0] for fields in map(self._fields, lines)]
+            known = [None if one in self.missing else one for one in people]
+            return unit.count([pd.DataFrame({unit.column: pd.Series(known, dtype=object)})])
+
+    def _fields(self, line: str) -> list[str]:
+        """Return the fields of a line, read by itself; none where they cannot be told apart."""
+        separator = self.separator
+        if separator == BLANKS:
+            line, separator = line.strip().replace("\t", " "), " "
+        blanks = self.skipinitialspace or separator == " "
+        try:
+            return next(reader([line], delimiter=separator, skipinitialspace=blanks))
+        except CsvError:
+            return []
 
     @property
     def _options(self) -> dict[str, Any]:

@@ -162,11 +162,14 @@ class CsvRecords:
         Encoding of the file.
     form
         Separation of fields.
+    checked
+        Whether lines are checked; otherwise `lines` yields them whatever they hold.
 
     Attributes
     ----------
     header
-        The first line that is not blank, without its line break; empty if there is none.
+        The first line that is not blank, without its line break; empty if there is none, or if
+        nothing is checked.
 
     Raises
     ------
@@ -179,10 +182,12 @@ class CsvRecords:
         The file is not text in that encoding, or the encoding is unknown.
     """
 
-    def __init__(self, file: IO[bytes], what: str, encoding: str, form: Form) -> None:
+    def __init__(
+        self, file: IO[bytes], what: str, encoding: str, form: Form, *, checked: bool = True
+    ) -> None:
         self._file, self._what, self._form = file, what, form
-        self._decoder = _decoder(encoding, what)
-        self._blocks = self._checked()
+        self._decoder = _decoder(encoding, what, "strict" if checked else "replace")
+        self._blocks = self._checked() if checked else self._whole_records()
         self.header, self._count = b"", 0
         self._lines = form.lines_of(1)
         self._first = next(self._blocks, b"")
@@ -191,6 +196,24 @@ class CsvRecords:
         """Return the next whole records, whatever `size` is; empty at the end."""
         first, self._first = self._first, b""
         return first or next(self._blocks, b"")
+
+    def lines(self) -> Iterator[str]:
+        """Yield the header and the records as texts; bytes that are no text are replaced.
+
+        Blank lines are no records, except before others in a file of one column.
+        """
+        blank = re.compile(self._form._blank)
+        skipped, one_column = 0, None
+        for block in iter(self.read, b""):
+            for line in _each_record(block, self._form):
+                if blank.fullmatch(line):
+                    skipped += 1
+                    continue
+                if one_column is None:
+                    one_column, skipped = self._form.fields(line) == 1, 0
+                yield from ("" for _ in range(skipped if one_column else 0))
+                skipped = 0
+                yield line.decode(errors="replace")
 
     def _checked(self) -> Iterator[bytes]:
         for block in self._whole_records():
@@ -371,13 +394,14 @@ def _quoted(held: Bytes) -> Marks:
 
 def _each_record(block: bytes, form: Form) -> Iterator[bytes]:
     if not form.multiline:
-        yield from (found[0] for found in re.finditer(rb"[^\n]+", block))
+        yield from (found[1] for found in re.finditer(rb"([^\n]*+)\n", block))
         return
-    for found in re.finditer(rb'(?:[^"\n]|"[^"]*+")++', block):
-        yield found[0].removesuffix(b"\r")
+    # A quote that is never closed ends no later than its line.
+    for found in re.finditer(rb'((?:[^"\n]|"[^"]*+"|")*+)\n', block):
+        yield found[1].removesuffix(b"\r")
 
 
-def _decoder(encoding: str, what: str) -> IncrementalDecoder | None:
+def _decoder(encoding: str, what: str, errors: str) -> IncrementalDecoder | None:
     """Return the decoder of a file, None if it is UTF-8."""
     name = codecs.lookup(encoding).name
     if _STATEFUL.match(name):
@@ -387,4 +411,4 @@ def _decoder(encoding: str, what: str) -> IncrementalDecoder | None:
         )
     # Codecs that do not decode to text are no encodings.
     "".encode(name)
-    return None if name == "utf-8" else codecs.getincrementaldecoder(name)("strict")
+    return None if name == "utf-8" else codecs.getincrementaldecoder(name)(errors)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from jam_dagster.common.redaction import private_values
+from jam_dagster.common.redaction import private_values, redacted
 from jam_dagster.errors import SourceError, SpecificationError
 from jam_dagster.tables.sources.columns import ARROW_GAPS, exact_columns, without_index
 from jam_dagster.tables.sources.counted import ReadWhole
@@ -16,6 +16,8 @@ from jam_dagster.tables.sources.identity import canonical
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
 
 ARROW_STREAM = "__arrow_c_stream__"
 """The method by which a table of any library exports Arrow data."""
@@ -75,6 +77,23 @@ class FrameSource(ReadWhole):
             f"cannot read the {self.describe()} ({reason}): give each column values of one type"
         )
 
+    def count_records(self, unit: PrivacyUnit | None) -> int:
+        """Return the number of rows, or the unit's (see `Source.count_records`).
+
+        A table of pandas is not converted: what a column holds decides whether it can be.
+        """
+        self._check_unique()
+        with redacted("counting the private table"):
+            if isinstance(self.table, pd.DataFrame):
+                return len(self.table) if unit is None else unit.count([_columns(self.table)])
+            import pyarrow as pa
+
+            arrow = pa.table(self.table)
+            if unit is None:
+                return int(arrow.num_rows)
+            people = [name for name in arrow.column_names if name == unit.column]
+            return unit.count([_pandas_frame(_signed(arrow.select(people)))])
+
     def _converted(self) -> pd.DataFrame:
         import pyarrow as pa
 
@@ -111,6 +130,13 @@ def _names(table: Any) -> list[str]:
         index = (name for name in table.index.names if name is not None)
         return [str(name) for name in (*table.columns, *index)]
     return list(getattr(table, "column_names", ()))
+
+
+def _columns(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with its named index as columns, and texts as names."""
+    named = [name for name in table.index.names if name is not None]
+    columns = table.reset_index(level=named) if named else table
+    return columns.set_axis(columns.columns.map(str), axis=1)
 
 
 def _signed(table: pa.Table) -> pa.Table:

@@ -133,6 +133,13 @@ class ParquetSource:
                 return encode_parquet(self, domain, private=True)
             return encode_parquet(LimitedParquet.of(self, unit, key), domain, private=True)
 
+    def count_records(self, unit: PrivacyUnit | None) -> int:
+        """Return the number of rows from the footers, or the unit's (`Source.count_records`)."""
+        with redacted("counting the private table"):
+            if unit is None:
+                return self.rows(private=True)
+            return unit.count(self.chunks([unit.column], private=True))
+
     def _check_unique(self, names: Sequence[Any]) -> None:
         if len(set(names)) < len(names):
             raise SourceError(f"{self.describe()} has two columns of the same name: rename one")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,10 @@ from jam_dagster.tables.sources.reading import expand_variables, reading, readin
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+
+    from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
+
+T = TypeVar("T")
 
 _SECRET_OPTION = re.compile(
     r"([?&][^=&]*(?:pass|pwd|token|secret|key|credential|odbc_connect)[^=&]*=)(?!\$\{)[^&]*", re.I
@@ -53,6 +57,33 @@ class SqlSource(ReadWhole):
         Values keep the database's types: a null among integers leaves them exact. The failure of a
         running query can depend on values, so for private rows its error names nothing.
         """
+        table = self._asked(private, lambda connection: _query(connection, self.query))
+        if not table.columns.is_unique:
+            raise SourceError(
+                f"{self.describe()}: the query returns two columns of the same name: give each one"
+                " an alias"
+            )
+        return table
+
+    def count_records(self, unit: PrivacyUnit | None) -> int:
+        """Let the database count the rows (see `Source.count_records`).
+
+        The query stands as a subquery, so that no value is sent but those of the unit's column.
+        """
+        # The query may end in a comment.
+        within = f" FROM (\n{self.query.strip().rstrip(';')}\n) counted"
+
+        def asked(what: Callable[[Connection], str], where: str = "") -> pd.DataFrame:
+            return self._asked(True, lambda one: _query(one, f"SELECT {what(one)}{within}{where}"))
+
+        if unit is None:
+            return int(asked(lambda _: "count(*)").to_numpy().item())
+        # A missing column is no fault of a value, so it is looked for where there are no rows.
+        unit.count([asked(lambda _: "*", " WHERE 1 = 0")])
+        return unit.count([asked(lambda connection: _quoted(connection, unit.column))])
+
+    def _asked(self, private: bool, ask: Callable[[Connection], T]) -> T:
+        """Return what a connection to the database answers."""
         url = expand_variables(self.url)
         secrets = [url, *_password(url)]
         with ExitStack() as until_read:
@@ -63,19 +94,9 @@ class SqlSource(ReadWhole):
                 secrets,
                 place=self.url,
             )
-            table = reading_values(
-                self.describe(),
-                private,
-                lambda: _query(connection, self.query),
-                secrets,
-                place=self.url,
+            return reading_values(
+                self.describe(), private, lambda: ask(connection), secrets, place=self.url
             )
-        if not table.columns.is_unique:
-            raise SourceError(
-                f"{self.describe()}: the query returns two columns of the same name: give each one"
-                " an alias"
-            )
-        return table
 
     def describe(self) -> str:
         """Return the query's database without user, password and parameters."""
@@ -129,6 +150,10 @@ def _query(connection: Connection, query: str) -> pd.DataFrame:
         values[:] = [row[place] for row in rows]
         table.isetitem(place, exact_column(pd.Series(values)).array)
     return table
+
+
+def _quoted(connection: Connection, column: str) -> str:
+    return str(connection.dialect.identifier_preparer.quote_identifier(column))
 
 
 def _password(url: str) -> list[str]:

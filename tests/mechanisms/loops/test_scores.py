@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,6 +69,7 @@ def test_replacing_one_person_never_moves_a_score_by_more_than_its_sensitivity(
     assert moved <= JAM_SCORE + 1e-9
 
 
+@pytest.mark.slow
 def test_a_search_over_neighbours_reaches_the_sensitivity():
     """A score that needs less than 4 would waste budget; one that claims 2 would leak."""
     rng = np.random.default_rng(0)

@@ -71,6 +71,7 @@ def test_a_budget_is_spent_in_equal_parts(private, public):
     assert [one["rho"] for one in noise.measurements] == pytest.approx([0.15] * 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queries", ["marginal", "cell"])
 @pytest.mark.parametrize("name", WEIGHING)
 def test_hostile_noise_leaves_a_distribution(private, public, name, queries):

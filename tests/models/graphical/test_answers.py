@@ -103,6 +103,7 @@ def test_forgetting_loses_nothing_but_time():
     np.testing.assert_array_equal(calibrated.marginal(0b101), before)
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_answers_of_a_real_run_equal_those_of_private_pgm(jam_data):
     from jam_dagster.benchmark import SplitFiles

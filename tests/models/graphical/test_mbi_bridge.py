@@ -21,6 +21,7 @@ def exact(table, *cliques):
     ]
 
 
+@pytest.mark.slow
 def test_consistent_measurements_are_met(domain, private):
     cliques = [("a", "b"), ("b", "c")]
     model = estimate(domain, exact(private, *cliques), private.records, iterations=1000)
@@ -33,6 +34,7 @@ def test_no_measurement_gives_the_uniform_model(domain):
     np.testing.assert_allclose(model.marginal(("a", "b")), 2)
 
 
+@pytest.mark.slow
 def test_measurements_weigh_alike_whatever_their_noise(domain):
     """Two measurements of one marginal meet halfway, though one claims far less noise."""
     low = Measurement(("a",), "private", np.array([40.0, 60.0]), 100.0, 0)
@@ -41,6 +43,7 @@ def test_measurements_weigh_alike_whatever_their_noise(domain):
     np.testing.assert_allclose(model.marginal(("a",)), [50, 50], atol=0.1)
 
 
+@pytest.mark.slow
 def test_impossible_combinations_stay_zero_whatever_is_measured(domain, private):
     constrained = Domain(
         domain.attributes, impossible=(ImpossibleCombination(("a", "c"), ((0,), (0,))),)
@@ -52,6 +55,7 @@ def test_impossible_combinations_stay_zero_whatever_is_measured(domain, private)
     assert model.marginal(("a", "c")).sum() == pytest.approx(private.records)
 
 
+@pytest.mark.slow
 def test_warm_start_goes_on_where_the_last_fit_stopped(domain, private):
     measurements = exact(private, ("a", "b"))
     fitted = estimate(domain, measurements, private.records, iterations=1000)
@@ -97,6 +101,7 @@ print(model.marginal(domain.names).tobytes().hex())
 """
 
 
+@pytest.mark.slow
 def test_fit_is_the_same_in_processes_with_other_hash_seeds():
     outputs = {
         subprocess.run(
@@ -133,6 +138,7 @@ def exported(kind):
 EXPORTED = ["plain", "constrained", "conditioned", "uniform"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EXPORTED)
 def test_exported_model_answers_the_same(kind):
     model = exported(kind)
@@ -159,6 +165,7 @@ def test_exported_model_answers_the_same(kind):
         np.testing.assert_allclose(factor.values, model.marginal(names), atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EXPORTED)
 def test_mbi_samples_what_is_exported(kind):
     model = exported(kind)

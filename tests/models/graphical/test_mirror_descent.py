@@ -20,9 +20,10 @@ from jam_dagster.models.graphical.mirror_descent import MirrorDescent
 from jam_dagster.tables import Domain
 from jam_dagster.tables.domain.domain import ImpossibleCombination
 from tests.examples import examples
+from tests.tiers import slow
 
 NATIVE = ("accelerated", "mirror_descent")
-ALL = (*NATIVE, "mbi")
+ALL = [*NATIVE, *slow("mbi")]
 
 
 def fitted(name, domain, measurements, total, *, iterations=1000, tolerance=0.0):
@@ -84,6 +85,7 @@ def test_impossible_combinations_stay_zero_whatever_is_measured(name, domain, pr
     assert model.marginal(("a", "c")).sum() == pytest.approx(private.records)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_loss_is_that_of_the_model(name, domain):
     measurements = noisy(domain, [("a", "b"), ("b", "c"), ("a", "b"), ("c",)], seed=0)
@@ -98,6 +100,7 @@ def test_loss_is_that_of_the_model(name, domain):
 CLIQUES = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d"), ("b", "c"), ("d",), ("a", "b", "c")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_plain_mirror_descent_takes_the_steps_that_private_pgm_takes(seed):
     """Refused steps, repeated measurements, nested cliques, warm starts: all as mbi has them."""
@@ -113,6 +116,7 @@ def test_plain_mirror_descent_takes_the_steps_that_private_pgm_takes(seed):
         )
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
 @examples(5)
 def test_accelerated_arrives_where_plain_mirror_descent_is_going(seed):
@@ -196,6 +200,7 @@ assert not {"jax", "mbi"} & set(sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_fit_is_the_same_in_processes_with_other_hash_seeds_and_loads_no_jax():
     outputs = {
         subprocess.run(
@@ -266,6 +271,7 @@ def test_a_model_stays_as_it_is_when_the_estimator_goes_on(domain, private):
     np.testing.assert_array_equal(kept.marginal(("a", "b")), before)
 
 
+@pytest.mark.slow
 def test_more_factors_than_an_operation_takes(domain):
     """Forty cliques inside one, and the beliefs stay normalised."""
     wide = Domain.from_sizes({f"x{i}": 2 for i in range(9)})

@@ -137,6 +137,7 @@ def test_one_tree_is_not_triangulated(size):
         measured.append(clique)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attributes", [64, 65, 130])
 def test_many_attributes(attributes):
     rng = np.random.default_rng(attributes)

@@ -86,6 +86,7 @@ def test_the_network_by_hand() -> None:
     np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_step_of_the_network_follows_the_gradient() -> None:
     """Adam's first step is the gradient's sign; finite differences of the loss know it as well."""
     domain = Domain.from_sizes({"a": 2, "b": 3})
@@ -121,6 +122,7 @@ def test_what_noise_explains_is_not_trained_on(loss: str) -> None:
     np.testing.assert_array_equal(made.weights["logits"], before)
 
 
+@pytest.mark.slow
 def test_a_step_that_single_precision_cannot_take_is_not_taken() -> None:
     made = MixtureTrainer(TWO, network(TWO.shape, 5, 4, seed=1), "l2")
     before = made.tables()
@@ -153,6 +155,7 @@ def test_the_noise_of_a_sum_is_taken_out() -> None:
     assert one.explained("l2", 2.0) == pytest.approx(0.05**2 * (1 + 2 * math.sqrt(2)))
 
 
+@pytest.mark.slow
 def test_programs_are_compiled_once_for_marginals_of_every_shape() -> None:
     domain = Domain.from_sizes({"a": 2, "b": 7, "c": 3, "d": 5})
     made = MixtureTrainer(domain, network(domain.shape, 6, 3, seed=0), "l2")

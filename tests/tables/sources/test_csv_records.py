@@ -271,6 +271,7 @@ forms = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @examples(600)
 @given(st.lists(texts, max_size=6), forms)
 @example(['"a\n', 'b"'], {})
@@ -311,6 +312,7 @@ lines_of_bytes = st.one_of(
 ).map(lambda line: line.replace(b"\n", b"").replace(b"\r", b""))
 
 
+@pytest.mark.slow
 @examples(400)
 @given(
     st.lists(st.one_of(st.just(b"1,2"), lines_of_bytes), min_size=1, max_size=6),
@@ -352,6 +354,7 @@ def test_one_record_changes_no_other(
             assert [*found[:at], *found[at + 1 :]] == others
 
 
+@pytest.mark.slow
 @examples(300)
 @given(st.lists(texts, max_size=8), st.integers(1, 60), st.booleans())
 def test_records_with_line_breaks_are_what_a_strict_reader_finds(

@@ -134,6 +134,7 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.slow
 @examples(50)
 @given(ROWS)
 def test_codes_are_those_of_a_parquet_file(rows: list[tuple[Any, ...]]) -> None:

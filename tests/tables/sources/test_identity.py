@@ -60,6 +60,7 @@ def test_another_file_is_another_text(people: Path) -> None:
     assert identity({"csv": "a b/people.csv"}) != identity({"parquet": "a b/people.csv"})
 
 
+@pytest.mark.slow
 def test_a_text_in_another_process_is_the_same(people: Path, tmp_path: Path) -> None:
     code = (
         "from jam_dagster.tables import source_from_config as of; "

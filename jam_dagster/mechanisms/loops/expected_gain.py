@@ -1,0 +1,194 @@
+"""The score of TILT: by how much a measurement is expected to bring the workload closer.
+
+A candidate r that is measured with noise of sigma moves the model towards what was measured. A
+cell of m records goes the part f = m / (m + lambda sigma^2 / n) of the way, where lambda says for
+how many records the model stands. So the error of a margin t of r, of which the workload has N_t
+marginals, changes in each cell from |d| to about the root of ((1 - f) d)^2 + (2 / pi) f^2 sigma^2,
+d the deviation of the private counts from the model's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.models.graphical.kernels import library
+from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
+from jam_dagster.tables import Clique, Workload
+
+STRENGTHS = np.array([3.0, 100.0, 3000.0])
+"""The strengths of the model among which a score takes the one that promises most."""
+
+LARGEST_COMPILED = 16
+"""Most attributes of a candidate in kernels.c."""
+
+ONE_WAY = 0.05
+"""The part that counts of what a larger candidate tells of its single attributes: one that is
+wrong is better measured alone, and these parts make up most of the sensitivity."""
+
+Floats = npt.NDArray[np.float64]
+
+
+class Margins:
+    """How many marginals of a workload each margin of each candidate stands for.
+
+    Parameters
+    ----------
+    workload
+        The marginals that matter, with their weights.
+    candidates
+        The downward closure of the workload.
+
+    Attributes
+    ----------
+    weights
+        For each candidate N by the set of its attributes, as the bits of a place: shape
+        ``(2^k,)``, the first attribute the lowest bit.
+
+    Notes
+    -----
+    N_t of a candidate r is the weight of the workload's marginals whose attributes within r are
+    exactly t, in units of the largest weight. Of a candidate of several attributes the single ones
+    count `ONE_WAY` only; and N of a single attribute is at most the largest sum over the margins of
+    a larger candidate, which is what the sensitivity allows.
+    """
+
+    def __init__(self, workload: Workload, candidates: Sequence[Clique]) -> None:
+        heaviest = max(workload.weights)
+        holding: dict[Clique, float] = {}
+        for clique, weight in zip(workload.cliques, workload.weights, strict=True):
+            for margin in _margins(clique):
+                holding[margin] = holding.get(margin, 0.0) + weight / heaviest
+        self.candidates = list(candidates)
+        self.margins = [_by_bits(clique) for clique in self.candidates]
+        self.weights = [
+            _exactly(np.array([0.0, *(holding.get(one, 0.0) for one in margins[1:])]))
+            for margins in self.margins
+        ]
+        for weights in self.weights:
+            if len(weights) > 2:
+                singles = [1 << place for place in range((len(weights) - 1).bit_length())]
+                weights[singles] *= ONE_WAY
+        most = max((weights.sum() for weights in self.weights if len(weights) > 2), default=None)
+        if most is not None:
+            for weights in self.weights:
+                if len(weights) == 2:
+                    weights[1] = min(weights[1], most)
+
+    def unsettled(self, settled: Mapping[Clique, bool] | frozenset[Clique]) -> list[Floats]:
+        """Return the weights with zeros where a margin is settled."""
+        if not settled:
+            return self.weights
+        left = []
+        for margins, weights in zip(self.margins, self.weights, strict=True):
+            kept = [one not in settled for one in margins]
+            left.append(weights if all(kept) else weights * kept)
+        return left
+
+
+def _margins(clique: Clique) -> Iterable[Clique]:
+    for size in range(1, len(clique) + 1):
+        yield from combinations(clique, size)
+
+
+def _by_bits(clique: Clique) -> list[Clique]:
+    """Return all sets of a clique's attributes, in the order of their bits."""
+    return [
+        tuple(name for place, name in enumerate(clique) if bits >> place & 1)
+        for bits in range(1 << len(clique))
+    ]
+
+
+def _exactly(holding: Floats) -> Floats:
+    """Return the weight of what holds exactly each set, from that of what holds at least it."""
+    exact = holding.copy()
+    for place in range((len(exact) - 1).bit_length()):
+        pairs = exact.reshape(-1, 2, 1 << place)
+        pairs[:, 0] -= pairs[:, 1]
+    # No marginal has none of a candidate's attributes; rounding leaves nothing of the others.
+    exact[0] = 0.0
+    exact[exact < 1e-9] = 0.0
+    return exact
+
+
+def expected_gain(
+    model: Floats,
+    counts: Floats,
+    weights: Floats,
+    sigma: float,
+    records: float,
+    *,
+    compiled: bool | None = None,
+) -> float:
+    """Return by how much the measurement of a candidate brings its margins closer, in counts.
+
+    Parameters
+    ----------
+    model, counts
+        The candidate's marginal in the model and in the private table, in counts.
+    weights
+        N of each margin, shape ``(2^k,)``; see `Margins`.
+    sigma
+        Noise of the measurement in each cell, in counts.
+    records
+        n, the number of records.
+    compiled
+        Whether to run in C; by default where it can be.
+
+    Returns
+    -------
+    float
+        The largest over `STRENGTHS` of ``sum_t N_t sum_cells |d| - sqrt(((1 - f) d)^2 + (2 / pi)
+        sigma^2 f2)``, which is below zero where noise spoils more than it mends. f is the
+        candidate's, averaged by the model's records over the cells of the margin, and f2 the sum
+        of its squares over them.
+
+    Notes
+    -----
+    In each cell the derivative by d lies within f and 1 in size, so a record moves the score by
+    as much as it moves ``sum_t N_t`` marginals (`Neighbours.gain_score`).
+    """
+    loaded = library()
+    if loaded is None or compiled is False or model.ndim > LARGEST_COMPILED:
+        return _gain_in_numpy(model, counts, weights, sigma, records)
+    model = np.ascontiguousarray(model, dtype=np.float64)
+    counts = np.ascontiguousarray(counts, dtype=np.float64)
+    cells = math.prod(size + 1 for size in model.shape) - 1
+    space = np.empty(4 * cells + 3 * len(weights))
+    gain: float = loaded.jam_expected_gain(
+        *(model.ctypes.data, counts.ctypes.data, model.ndim),
+        *((ctypes.c_int64 * model.ndim)(*model.shape), weights.ctypes.data),
+        *(STRENGTHS.ctypes.data, len(STRENGTHS), sigma**2, records, space.ctypes.data),
+    )
+    return gain
+
+
+def _gain_in_numpy(
+    model: Floats, counts: Floats, weights: Floats, sigma: float, records: float
+) -> float:
+    best = -math.inf
+    wanted = [int(bits) for bits in np.flatnonzero(weights)]
+    lost = {
+        bits: tuple(place for place in range(model.ndim) if not bits >> place & 1)
+        for bits in wanted
+    }
+    deviations = {bits: (counts - model).sum(axis=lost[bits]) for bits in wanted}
+    wholes = {bits: model.sum(axis=lost[bits]) for bits in wanted}
+    for strength in STRENGTHS:
+        let_through = model / (model + strength * sigma**2 / records)
+        gain = 0.0
+        for bits in wanted:
+            part = (model * let_through).sum(axis=lost[bits])
+            noise = np.square(let_through).sum(axis=lost[bits])
+            share = np.divide(part, wholes[bits], out=np.zeros(part.shape), where=wholes[bits] > 0)
+            deviation = deviations[bits]
+            left = np.square((1.0 - share) * deviation)
+            error = np.sqrt(left + (MEAN_ABSOLUTE_NORMAL * sigma) ** 2 * noise)
+            gain += float(weights[bits]) * float((np.abs(deviation) - error).sum())
+        best = max(best, gain)
+    return best

@@ -1,0 +1,121 @@
+"""The public prior alone: a model of public data, which spends nothing.
+
+The baseline that "the public table alone" should be: a k-tree network of the public tables, mixed
+with their records. `jam_dagster.mechanisms.tilt` starts from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from jam_dagster.mechanisms.base import LineStyle, MechanismResult, OnRound, OrdinaryMechanism
+from jam_dagster.mechanisms.loops.base import MechanismRun, public_of
+from jam_dagster.mechanisms.loops.transcript import Transcript
+from jam_dagster.models.graphical.estimator import Convergence
+from jam_dagster.models.measurement import Measurement
+from jam_dagster.models.tilted.model import TiltedModel
+from jam_dagster.models.tilted.prior import PublicPrior
+from jam_dagster.tables import Domain, MarginalSource, Workload
+
+if TYPE_CHECKING:
+    from jam_dagster.privacy import Neighbours
+    from jam_dagster.privacy.draws import Draws
+
+
+@dataclass(frozen=True)
+class PublicPriorAlone(OrdinaryMechanism):
+    """The mechanism, which has no settings.
+
+    Notes
+    -----
+    It measures nothing, except for the number of records where that is private; its budget returns
+    to the dataset. Of the private table it reads that number alone.
+    """
+
+    name: ClassVar[str] = "public_prior"
+    title: ClassVar[str] = "Public prior"
+    summary: ClassVar[str] = "a network of the public table, which costs nothing"
+    rank: ClassVar[int] = 65
+    page: ClassVar[str] = "tilt.md#public-prior"
+    line_style: ClassVar[LineStyle] = LineStyle("#7a7a00", "cross")
+    uses_public: ClassVar[bool] = True
+    samples: ClassVar[bool] = True
+    reads_values: ClassVar[bool] = False
+
+    def parameters(self) -> dict[str, Any]:
+        """Return no settings."""
+        return {}
+
+    def expected_rounds(self, domain: Domain, workload: Workload) -> int:
+        """Return 0."""
+        return 0
+
+    def check_budget(self, rho: float) -> None:
+        """Accept any budget."""
+
+    def check(self, domain: Domain, workload: Workload, rho: float) -> None:
+        """Accept any domain and budget."""
+
+    def run(
+        self,
+        private: MarginalSource,
+        public: MarginalSource | None,
+        workload: Workload,
+        draws: Draws,
+        *,
+        on_round: OnRound | None = None,
+    ) -> MechanismResult:
+        """Return the prior with as many records as `private`; see `Mechanism`.
+
+        Raises
+        ------
+        DomainError
+            If there is no public table, the tables' domains differ, or a table is empty.
+        """
+        prior = PublicPrior.of(private.domain, public_of(self, public))
+        return _Run(self, prior, private, draws).result("all rounds", workload)
+
+    @classmethod
+    def sensitivities(
+        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
+    ) -> Iterable[float]:
+        """Return no sensitivity: this mechanism makes no selection."""
+        return ()
+
+    @classmethod
+    def refit(
+        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
+    ) -> TiltedModel:
+        """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`.
+
+        Raises
+        ------
+        DomainError
+            If the public table was not given.
+        """
+        return PublicPrior.of(domain, public_of(cls(), public)).model(transcript.records)
+
+
+class _Run(MechanismRun):
+    """A run without a round."""
+
+    def __init__(
+        self,
+        mechanism: PublicPriorAlone,
+        prior: PublicPrior,
+        private: MarginalSource,
+        draws: Draws,
+    ) -> None:
+        super().__init__(mechanism, private, (), draws)
+        self._model = prior.model(self.records)
+
+    @property
+    def model(self) -> TiltedModel:
+        """The prior."""
+        return self._model
+
+    def fit(self, measurement: Measurement) -> Convergence:
+        """Raise: nothing is measured."""
+        raise AssertionError("the public prior measures nothing")

@@ -1,0 +1,504 @@
+"""TILT: a public distribution, tilted by private measurements.
+
+Public data are the base measure of the estimate and never a term of its loss: without a measurement
+the model is the public prior, and one private measurement of a shifted attribute corrects what is
+correlated with it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from jam_dagster.errors import EmptyCandidateSetError
+from jam_dagster.mechanisms.base import LineStyle, MechanismResult, OnRound, OrdinaryMechanism
+from jam_dagster.mechanisms.loops.base import (
+    SMALLEST_RHO,
+    MechanismRun,
+    attributes_of,
+    check_countable,
+    check_share,
+    public_of,
+    step_of,
+)
+from jam_dagster.mechanisms.loops.expected_gain import Margins, expected_gain
+from jam_dagster.mechanisms.loops.graphical import size_limit_setting
+from jam_dagster.mechanisms.loops.settings import check_settings, recorded_settings, setting
+from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
+from jam_dagster.models.graphical.estimator import Convergence
+from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE, mask_of
+from jam_dagster.models.graphical.tractability import TractabilityFilter
+from jam_dagster.models.measurement import Measurement
+from jam_dagster.models.tilted.fit import TiltFit
+from jam_dagster.models.tilted.model import TiltedModel
+from jam_dagster.models.tilted.prior import PublicPrior
+from jam_dagster.privacy.accounting import exponential_epsilon, gaussian_sigma
+from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
+
+if TYPE_CHECKING:
+    from jam_dagster.privacy import Neighbours
+    from jam_dagster.privacy.draws import Draws
+
+SELECTING = 0.2
+"""The share of a round's budget that selects."""
+
+SHARES_AN_ATTRIBUTE = 8
+"""The first round costs a part in eight of the budget, for each attribute."""
+
+EVEN = 4.0
+"""Rounds grow to so many times the first share: two for each attribute spend the budget."""
+
+ANNEALED = (4.0, 2.0)
+"""How a round that taught nothing raises the price of the next: below the even share, and above."""
+
+SINGLE = 0.3
+"""The part of a round's budget that measures a single attribute, once shares are even."""
+
+KNOWN = 4.0
+"""A margin is settled once its noise is at most so many times that of a new measurement."""
+
+SHRUNK = 0.5
+"""The noise of a margin's cells grows with this power of the cells that it sums: the fit shrinks
+what it sums, so by less than the root of their number."""
+
+NEGLIGIBLE = 1e-9
+"""The part of the budget that is not worth a round."""
+
+LEAST = 0.01
+"""The weight of choosing nothing, where that of all marginals of a degree is 1: a choice that tells
+nothing should seldom end a run."""
+
+NOTHING = subject_of(("nothing",), "public")
+"""What the digest of a selection says where no measurement was chosen."""
+
+NOTHING_HELPS = "nothing more helps"
+"""Why a run ends where the draw chose no further measurement."""
+
+
+@dataclass(frozen=True)
+class Tilt(OrdinaryMechanism):
+    """The mechanism and its settings.
+
+    Attributes
+    ----------
+    size_limit_mb
+        Largest junction tree, in megabytes of 8 bytes a cell. It is released with the root of the
+        budget spent.
+    iterations
+        Most evaluations of a fit.
+
+    Raises
+    ------
+    SpecificationError
+        If a setting is out of range.
+
+    Notes
+    -----
+    What a round spends depends on the outcomes of earlier ones: the account is a filter, which
+    adaptive spending needs. A round may choose that no further measurement helps; what is left then
+    returns to the dataset.
+    """
+
+    size_limit_mb: float = size_limit_setting(40.0)
+    iterations: int = setting(40, "most steps of a fit", minimum=1)
+
+    name: ClassVar[str] = "tilt"
+    title: ClassVar[str] = "TILT"
+    summary: ClassVar[str] = (
+        "begins with a network of the public table, and tilts it by private measurements"
+    )
+    rank: ClassVar[int] = 15
+    page: ClassVar[str] = "tilt.md"
+    line_style: ClassVar[LineStyle] = LineStyle("#b5466f", "star")
+    uses_public: ClassVar[bool] = True
+    samples: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return asdict(self)
+
+    def expected_rounds(self, domain: Domain, workload: Workload) -> None:
+        """Return None: what rounds learn decides."""
+        return
+
+    def check_budget(self, rho: float) -> None:
+        """Raise SpecificationError if `rho` is too little for a round."""
+        check_share(rho, 1, remedy="use fewer attributes")
+
+    def check(self, domain: Domain, workload: Workload, rho: float) -> None:
+        """Raise if the mechanism cannot start, before anything is reserved or counted.
+
+        Raises
+        ------
+        SpecificationError
+            If `rho` is too little for the first rounds, or a marginal of the workload is too large
+            to be counted.
+        EmptyCandidateSetError
+            If no marginal of the workload's downward closure fits the size limit.
+        """
+        check_share(rho, _shares(workload), remedy="use fewer attributes")
+        check_countable(domain, workload.cliques)
+        if not _Candidates(domain, workload, self.size_limit_mb).fitting:
+            raise EmptyCandidateSetError(
+                f"No marginal of the workload fits the model size limit of "
+                f"{self.size_limit_mb:.3g} MB. Raise size_limit_mb, or use fewer values an "
+                "attribute."
+            )
+
+    def run(
+        self,
+        private: MarginalSource,
+        public: MarginalSource | None,
+        workload: Workload,
+        draws: Draws,
+        *,
+        on_round: OnRound | None = None,
+    ) -> MechanismResult:
+        """Spend what `draws` holds on a model of `private` that serves `workload`.
+
+        Parameters
+        ----------
+        private
+            The table to protect.
+        public
+            A related table over the same domain, or over a projection of it if it lacks
+            attributes, or `PublicTables`; rows are not protected.
+        workload
+            The marginals that matter; candidates are their downward closure.
+        draws
+            Charges, draws and stores. Stored outcomes are reused without a charge, so an
+            interrupted run resumes.
+        on_round
+            Called after every round.
+
+        Returns
+        -------
+        MechanismResult
+            The model with n records, and the transcript.
+
+        Raises
+        ------
+        DomainError
+            If there is no public table, the tables' domains differ, or a table is empty.
+        SpecificationError, EmptyCandidateSetError
+            As `check` does; nothing is charged then.
+        BudgetExceededError
+            If the account holds less than `draws` states.
+        ReleaseClosedError
+            If the account was closed before the first measurement; a later closure ends the run.
+        """
+        public = public_of(self, public)
+        self.check(private.domain, workload, draws.total)
+        run = _Run(self, private, PublicPrior.of(private.domain, public), workload, draws)
+        index = 0
+        while not isinstance(outcome := run.round(index), str):
+            if on_round is not None:
+                on_round(outcome)
+            index += 1
+        return run.result(outcome, workload)
+
+    @classmethod
+    def sensitivities(
+        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
+    ) -> Iterator[float]:
+        """Yield the required sensitivity of each selection: that of the heaviest candidate.
+
+        What is settled follows from the measurements before, and from the price of the round's
+        first attempt. The candidates are all that could fit, whatever the public network. A last
+        selection without a round chose nothing, or its measurement was never made.
+        """
+        candidates = _Candidates(domain, workload, float(transcript.parameters["size_limit_mb"]))
+        paid = {call.step: call.rho for call in transcript.calls}
+        for index in range(len(transcript.rounds) + 1):
+            if (rho := paid.get(step_of(index, "select"))) is None:
+                return
+            weights = candidates.weighed(rho, transcript.records, neighbours)
+            yield neighbours.gain_score(weights.heaviest)
+            if index < len(transcript.rounds):
+                measurement = transcript.rounds[index].measurement
+                if measurement is not None:
+                    candidates.note(measurement.clique, measurement.sigma)
+
+    @classmethod
+    def refit(
+        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
+    ) -> TiltedModel:
+        """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`.
+
+        Raises
+        ------
+        DomainError
+            If the public table was not given.
+        """
+        mechanism = cls(**recorded_settings(cls, transcript))
+        prior = PublicPrior.of(domain, public_of(mechanism, public))
+        fit = TiltFit(prior, transcript.records, iterations=mechanism.iterations)
+        for measurement in transcript.measurements:
+            fit.add(measurement)
+        return fit.released
+
+
+def _shares(workload: Workload) -> int:
+    """Return the number of parts that the budget is divided into."""
+    return SHARES_AN_ATTRIBUTE * len(attributes_of(workload))
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """The margins that count in a round.
+
+    Attributes
+    ----------
+    most
+        The most attributes of a candidate: the choice among more could not be told from chance.
+    of
+        N of the margins of each candidate, by its number.
+    heaviest
+        The largest sum of them.
+    """
+
+    most: int
+    of: Sequence[np.ndarray]
+    heaviest: float
+
+
+class _Candidates:
+    """The candidates of a run, and what is known of their margins; without any private data.
+
+    All of it follows from the transcript, so that a verifier finds the same sensitivities.
+    """
+
+    def __init__(self, domain: Domain, workload: Workload, size_limit_mb: float) -> None:
+        self.domain = domain
+        self.closure = list(workload.downward_closure())
+        self.margins = Margins(workload, self.closure)
+        # None else is chosen, whatever is in the model beside it.
+        self.fitting = TractabilityFilter(domain, self.closure).fitting([], size_limit_mb)
+        degrees = [len(self.closure[number]) for number in self.fitting]
+        self.levels = {degree: degrees.count(degree) for degree in sorted(set(degrees))}
+        self._precisions: dict[Clique, float] = {}
+
+    def note(self, clique: Clique, sigma: float) -> None:
+        """Take a measurement into account: it tells something of every margin."""
+        number = self.closure.index(clique)
+        cells = self.domain.size(clique)
+        for margin in self.margins.margins[number][1:]:
+            summed = (cells / self.domain.size(margin)) ** SHRUNK
+            known = self._precisions.get(margin, 0.0)
+            self._precisions[margin] = known + 1.0 / (sigma**2 * summed)
+
+    def weighed(self, rho_select: float, records: float, neighbours: Neighbours) -> _Weights:
+        """Return what counts in a round, given the price of its selection.
+
+        Parameters
+        ----------
+        rho_select
+            The price. Six digits of it count: what was charged and lost comes back rounded.
+        records
+            n, the number of records.
+        neighbours
+            The neighbouring relation.
+        """
+        price = float(f"{rho_select:.6g}")
+        told = _told(price, records, neighbours)
+        most = max(
+            (degree for degree, count in self.levels.items() if told >= math.log(count)),
+            default=min(self.levels),
+        )
+        sigma = gaussian_sigma(neighbours.marginal_l2, price * (1.0 - SELECTING) / SELECTING)
+        settled = frozenset(
+            margin
+            for margin, precision in self._precisions.items()
+            if precision * sigma**2 >= KNOWN**-2
+        )
+        numbers = [number for number in self.fitting if len(self.closure[number]) <= most]
+        weights = self.margins.unsettled(settled)
+        heaviest = max(float(weights[number].sum()) for number in numbers)
+        if heaviest == 0.0:
+            # All is settled: then all counts again.
+            weights = self.margins.weights
+            heaviest = max(float(weights[number].sum()) for number in numbers)
+        return _Weights(most, weights, heaviest)
+
+
+def _told(rho_select: float, records: float, neighbours: Neighbours) -> float:
+    """Return by how much a gain of a quarter of the records raises the logarithm of a chance."""
+    return exponential_epsilon(rho_select) * records / (4.0 * neighbours.marginal_l1)
+
+
+def _least_select(candidates: int, records: float, neighbours: Neighbours) -> float:
+    """Return the price of a selection at which as many candidates can be told from chance."""
+    return (4.0 * neighbours.marginal_l1 * math.log(candidates) / records) ** 2 / 8.0
+
+
+class _Run(MechanismRun):
+    """The run of TILT, with the price of its next round.
+
+    The first price is a part in 8 d of the budget, for d attributes, or what it takes to choose
+    among single attributes. It rises to the even share, at which 2 d rounds spend the budget: by
+    four where a round taught nothing, or once pairs can be chosen; and doubles above it where a
+    round taught nothing. The rest is spent at once where it is less than two rounds.
+    """
+
+    def __init__(
+        self,
+        mechanism: Tilt,
+        private: MarginalSource,
+        prior: PublicPrior,
+        workload: Workload,
+        draws: Draws,
+    ) -> None:
+        candidates = _Candidates(private.domain, workload, mechanism.size_limit_mb)
+        super().__init__(mechanism, private, candidates.closure, draws)
+        self.mechanism = mechanism
+        self.candidates = candidates
+        self.network = list(prior.potentials)
+        self.filter = TractabilityFilter(self.domain, self.closure)
+        self.fitted = TiltFit(prior, self.records, iterations=mechanism.iterations)
+        masks = [mask_of(self.domain.positions[name] for name in q) for q in self.closure]
+        self._mask_of = dict(zip(self.closure, masks, strict=True))
+        self._clique_of = {mask: clique for clique, mask in self._mask_of.items()}
+        self.budget = draws.remaining
+        first = self.budget / _shares(workload)
+        self.even = EVEN * first
+        self.planned = max(round(self.budget / self.even), 1)
+        singles = candidates.levels[min(candidates.levels)]
+        select = _least_select(singles, self.records, draws.neighbours)
+        self.share = min(max(first, select / SELECTING), self.budget)
+
+    @property
+    def model(self) -> TiltedModel:
+        """The model of all measurements so far."""
+        return self.fitted.model
+
+    @property
+    def released(self) -> TiltedModel:
+        """The model with beliefs propagated from its potentials alone."""
+        return self.fitted.released
+
+    def fit(self, measurement: Measurement) -> Convergence:
+        """Refit the model with a further measurement."""
+        self.candidates.note(measurement.clique, measurement.sigma)
+        return self.fitted.add(measurement)
+
+    def round(self, index: int) -> Round | str:
+        """Select, measure, refit, and set the next price; or return why the run ends here."""
+        started = time.monotonic()
+        planned = self._next()
+        if planned is None:
+            return "budget exhausted"
+        neighbours = self.draws.neighbours
+        counted = self.candidates.weighed(SELECTING * planned, self.records, neighbours)
+        limit = self._size_limit_mb(planned)
+        fitting = [n for n in self.fitting(limit, counted.most) if counted.of[n].any()]
+        if not fitting:
+            return NOTHING_HELPS
+        sensitivity = neighbours.gain_score(counted.heaviest)
+        chances = np.array([self.candidates.levels[len(self.closure[n])] for n in fitting])
+        selecting = [SELECTING * planned]
+
+        def split() -> tuple[float, float] | None:
+            share = self._next()
+            if share is None:
+                return None
+            selecting[0] = SELECTING * share
+            return selecting[0], share - selecting[0]
+
+        def score(sigma: float) -> np.ndarray:
+            gains = self.gains(fitting, counted.of, sigma)
+            # The exponential mechanism with a base measure: all of a degree together count alike,
+            # and nothing counts as `LEAST` of them. It depends on no record.
+            scale = 2.0 * sensitivity / exponential_epsilon(selecting[0])
+            return np.append(gains - scale * np.log(chances), scale * math.log(LEAST))
+
+        def named(place: int) -> str:
+            return subject_of(self.closure[fitting[place]]) if place < len(fitting) else NOTHING
+
+        choice = self.choose(index, split, score, sensitivity, named=named)
+        if isinstance(choice, str):
+            return choice
+        if choice.index == len(fitting):
+            return NOTHING_HELPS
+        clique = self.closure[fitting[choice.index]]
+        share = choice.rho_select + choice.rho_measure
+        rho_measure = choice.rho_measure
+        last = share >= 0.5 * (self.draws.remaining + choice.rho_select)
+        if len(clique) == 1 and self.share >= 0.99 * self.even and not last:
+            rho_measure *= SINGLE
+        done = self.complete(
+            started,
+            index,
+            clique,
+            candidates=len(fitting),
+            rho_select=choice.rho_select,
+            rho_measure=rho_measure,
+            size_limit_mb=limit,
+        )
+        if isinstance(done, Round) and done.measurement is not None:
+            self._price(index + 1, counted.most)
+        return done
+
+    def _next(self) -> float | None:
+        """Return the next round's rho, all of the rest if that is too little for two rounds."""
+        left = self.draws.remaining
+        if left < max(SMALLEST_RHO, NEGLIGIBLE * self.budget):
+            return None
+        return left if left <= 2.0 * self.share else self.share
+
+    def _price(self, rounds: int, most: int) -> None:
+        """Set the price of the next round, after so many and candidates of so many attributes."""
+        below = self.share < 0.99 * self.even
+        left = self.draws.remaining / max(self.planned - rounds, 1)
+        towards = max(left, self.even)
+        if not self.fitted.learnt:
+            self.share *= ANNEALED[0] if below else ANNEALED[1]
+            return
+        if below and most > min(self.candidates.levels):
+            self.share = min(4.0 * self.share, towards)
+        if self.share > self.even:
+            self.share = max(self.share, min(towards, 2.0 * self.even))
+
+    def _size_limit_mb(self, rho: float) -> float:
+        """Return the size limit of a round: by the root of the budget spent, or what there is.
+
+        A model within half of the limit may always grow by half.
+        """
+        whole = self.mechanism.size_limit_mb
+        spent = 1.0 - (self.draws.remaining - rho) / self.budget
+        size = self.fitted.cells * BYTES_PER_CELL / MEGABYTE
+        return max(whole * math.sqrt(max(spent, 0.0)), 1.5 * size if size < whole / 2 else size)
+
+    def fitting(self, limit: float, most: int) -> list[int]:
+        """Return the numbers of the candidates of at most so many attributes within `limit`."""
+        with self.stage("filter"):
+            within = set(self.filter.fitting([*self.network, *self.measured], limit))
+        return [
+            number
+            for number in self.candidates.fitting
+            if number in within and len(self.closure[number]) <= most
+        ]
+
+    def gains(
+        self, numbers: Sequence[int], weights: Sequence[np.ndarray], sigma: float
+    ) -> np.ndarray:
+        """Return the expected gains of candidates, in counts, shape ``(m,)``."""
+        gains = np.zeros(len(self.closure))
+        asked = [self.closure[number] for number in numbers]
+        with self.stage("answer"):
+            for block in self.blocks(asked):
+                masks = [self._mask_of[clique] for clique in asked if clique in block]
+                for mask, answer in self.fitted.marginals(masks):
+                    clique = self._clique_of[mask]
+                    number = self.number[clique]
+                    gains[number] = expected_gain(
+                        answer * self.records, block[clique], weights[number], sigma, self.records
+                    )
+        return gains[list(numbers)]

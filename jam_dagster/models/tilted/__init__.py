@@ -1,0 +1,1 @@
+"""A distribution of public data, tilted by private measurements."""

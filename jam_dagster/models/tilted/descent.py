@@ -1,0 +1,143 @@
+"""Minimization within bounds by a quasi-Newton method with limited memory.
+
+Liu, Nocedal 1989: "On the limited memory BFGS method for large scale optimization"; the recursion
+runs on inner products (Chen, Wang, Zhou 2014: "Large-scale L-BFGS using MapReduce"), which reads
+every correction once a step. Steps are projected onto the bounds (Bertsekas 1982).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+CORRECTIONS = 8
+"""Pairs of steps and gradient changes from which the curvature is estimated."""
+
+DECREASE = 1e-4
+"""The part of the promised decrease that a step has to keep (Armijo's rule)."""
+
+SHORTENED = 12
+"""Most times that a step is shortened."""
+
+
+def minimize(
+    function: Callable[[Floats], tuple[float, Floats]],
+    start: Floats,
+    bound: Floats,
+    *,
+    steps: int,
+    tolerance: float,
+) -> tuple[Floats, int]:
+    """Minimize a smooth function of ``-bound <= x <= bound``.
+
+    Parameters
+    ----------
+    function
+        Returns value and gradient; the gradient is not kept, and may be overwritten by a later
+        call.
+    start
+        Where to begin, within the bounds; shape ``(n,)``. A step of the gradient's length should
+        be of the right size there.
+    bound
+        Positive, shape ``(n,)``.
+    steps
+        Most evaluations of the function.
+    tolerance
+        It ends when a step lowers the value by no more than this share of it, or of one.
+
+    Returns
+    -------
+    tuple of ndarray and int
+        The best point found, and the evaluations that it took. `function` was last called at that
+        point.
+    """
+    point = start.copy()
+    value, gradient = function(point)
+    gradient = gradient.copy()
+    memory = _Corrections(point.size)
+    taken = 1
+    while taken < steps:
+        held = np.where(gradient > 0.0, point <= -bound, point >= bound)
+        slope = np.where(held, 0.0, gradient)
+        if not slope.any():
+            break
+        direction = memory.direction(slope)
+        direction[held] = 0.0
+        if not float(direction @ slope) < 0.0:
+            memory = _Corrections(point.size)
+            direction = -slope
+        size = 1.0
+        for _ in range(SHORTENED):
+            trial = np.clip(point + size * direction, -bound, bound)
+            moved = trial - point
+            promised = float(gradient @ moved)
+            found, at_trial = function(trial)
+            taken += 1
+            if found <= value + DECREASE * promised or taken >= steps:
+                break
+            # The minimum of the parabola through both values with the slope at the start.
+            bent = found - value - promised
+            size *= min(0.5, max(0.1, -promised / (2.0 * bent))) if bent > 0.0 else 0.1
+        if not found <= value:
+            function(point)
+            break
+        gained = value - found
+        memory.add(moved, at_trial - gradient)
+        point, value = trial, found
+        gradient[:] = at_trial
+        if gained <= tolerance * max(abs(value), 1.0):
+            break
+    return point, taken
+
+
+class _Corrections:
+    """The last steps and changes of the gradient, and all inner products of them."""
+
+    def __init__(self, size: int) -> None:
+        # The steps come first, then the changes; both in the order of `_age`.
+        self._vectors = np.zeros((2 * CORRECTIONS, size))
+        self._products = np.zeros((2 * CORRECTIONS, 2 * CORRECTIONS))
+        self._age: list[int] = []
+
+    def add(self, step: Floats, change: Floats) -> None:
+        """Keep a step and the change of the gradient, unless it shows no curvature."""
+        if not float(step @ change) > 1e-12 * float(change @ change):
+            return
+        place = len(self._age) if len(self._age) < CORRECTIONS else self._age.pop(0)
+        self._age.append(place)
+        for row, vector in ((place, step), (place + CORRECTIONS, change)):
+            self._vectors[row] = vector
+            products = self._vectors @ vector
+            self._products[row], self._products[:, row] = products, products
+
+    def direction(self, gradient: Floats) -> Floats:
+        """Return the negative gradient, multiplied by the inverse curvature as it is known."""
+        if not self._age:
+            return -gradient
+        products = self._products
+        # The direction as a combination of all vectors, then of the gradient.
+        parts = np.zeros(2 * CORRECTIONS)
+        with_gradient = self._vectors @ gradient
+        scale, shares = 1.0, dict[int, float]()
+        for place in reversed(self._age):
+            step, change = place, place + CORRECTIONS
+            shares[place] = (with_gradient[step] + products[step] @ parts) / products[step, change]
+            parts[change] -= shares[place]
+        newest = self._age[-1]
+        scale = (
+            products[newest, newest + CORRECTIONS]
+            / products[newest + CORRECTIONS, newest + CORRECTIONS]
+        )
+        parts *= scale
+        for place in self._age:
+            step, change = place, place + CORRECTIONS
+            back = scale * with_gradient[change] + products[change] @ parts
+            parts[step] += shares[place] - back / products[step, change]
+        found: Floats = parts @ self._vectors
+        found += scale * gradient
+        np.negative(found, out=found)
+        return found

@@ -1,0 +1,413 @@
+"""The tilt: the distribution closest to the public prior that measurements deserve.
+
+The estimate p minimizes, over all distributions,
+
+    KL(p || p0) + sum_i ||M_i p - y_i||_2^2 / (2 s_i),    s_i = lambda_i sigma_i^2 / n^2,
+
+with p0 the public prior and y_i the measured marginal M_i as fractions. Without measurements it is
+p0; the stronger the measurements, the more it follows them. It is p0 times the exponential of a
+table of potentials theta for each measured clique, which maximize the concave dual
+
+    theta . y - log Z(theta) - sum_i s_i ||theta_i||_2^2 / 2.
+
+The same potentials tilt both parts of p0: the network, as a junction tree, and the weights of the
+public records.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.models.graphical.answers import Calibrated
+from jam_dagster.models.graphical.belief_propagation import Beliefs
+from jam_dagster.models.graphical.dense import ascending
+from jam_dagster.models.graphical.estimator import Convergence
+from jam_dagster.models.graphical.junction_tree import JunctionTree, bits, mask_of
+from jam_dagster.models.graphical.kernels import Table, one_thread
+from jam_dagster.models.graphical.model import FittedModel
+from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL, Measurement
+from jam_dagster.models.tilted.descent import minimize
+from jam_dagster.models.tilted.model import HELD_CELLS, TiltedModel
+from jam_dagster.models.tilted.prior import PublicPrior
+from jam_dagster.models.weighted.model import WeightedTable
+from jam_dagster.tables import Clique
+
+LARGEST_POTENTIAL = 12.0
+"""The largest potential of a cell: those of cells that hold nobody would grow without end."""
+
+LARGEST_CHANGE = 20.0
+"""Most by which a potential changes at a time."""
+
+LARGEST_CHANGES = 300.0
+"""Most by which the potentials of all cliques together change at a time: the exponential of more
+has no float."""
+
+LARGEST_ANSWER = 1e9
+"""The largest fraction that a measurement may say: noise may say anything."""
+
+STRENGTHS = np.logspace(0, 5, 26)
+"""What the strength of the model in a measured marginal may be, in records."""
+
+EVIDENCE = 3.0
+"""How much likelier, in nats, a strength below the largest must be for the model to be wrong."""
+
+CAUTION = 2.0
+"""How much likelier, in nats, the largest strength is held to be besides, once it is wrong: what a
+marginal of many cells lets through by mistake costs more than what it would gain."""
+
+BINS = 4.0
+"""The cells of a marginal count as so many sizes for each factor of e."""
+
+TRUSTED = 0.99 * float(STRENGTHS[-1])
+"""From this strength on the model is right as far as the measurement can tell."""
+
+MEMORY = 0.8
+"""The weight of earlier strengths in the mean, for each that came after."""
+
+SETTLED = 1e-7
+"""A fit ends when a step lowers the objective by no more than this."""
+
+
+@dataclass
+class Measured:
+    """All measurements of a clique, attributes in domain order.
+
+    Attributes
+    ----------
+    answer
+        Their mean by precision, as fractions of the records.
+    precision
+        ``1 / sigma^2`` of their mean, in counts.
+    strength
+        lambda, for how many records the model stood; the smallest of all.
+    """
+
+    answer: Table
+    precision: float
+    strength: float
+
+    def combine(self, other: Measured) -> None:
+        """Take another one: the mean by precision, and the smaller strength."""
+        whole = self.precision + other.precision
+        self.answer = (self.answer * self.precision + other.answer * other.precision) / whole
+        self.precision = whole
+        self.strength = min(self.strength, other.strength)
+
+
+def strength_of(
+    measured: npt.NDArray[np.float64],
+    model: npt.NDArray[np.float64],
+    sigma: float,
+    total: float,
+) -> float:
+    """Return lambda: for how many records of its own the model's answer stands.
+
+    Parameters
+    ----------
+    measured
+        Noisy counts.
+    model
+        The model's counts before the measurement, of the same shape.
+    sigma
+        The noise of a cell, in counts.
+    total
+        n, the number of records.
+
+    Returns
+    -------
+    float
+        One of `STRENGTHS`.
+
+    Notes
+    -----
+    If lambda is the strength, what is measured less what the model says is normal with variance
+    ``sigma^2 + n m / lambda`` in a cell of m records. The largest strength is taken unless another
+    is likelier by `EVIDENCE`. Else it is the one with the least expected L1 error of the answer
+    ``m + f (y - m)``, ``f = m / (m + lambda sigma^2 / n)``, over the likelihood of all of them: the
+    likeliest may be so by chance in a few cells, and lets noise through in thousands.
+    """
+    squares = np.square(measured - model).ravel()
+    counts = np.maximum(model, 1e-9).ravel()
+    likelihoods = np.empty(len(STRENGTHS))
+    for number, strength in enumerate(STRENGTHS):
+        variances = sigma**2 + total * counts / strength
+        likelihoods[number] = -0.5 * float((np.log(variances) + squares / variances).sum())
+    likelihoods[-1] += EVIDENCE
+    if likelihoods.argmax() == len(STRENGTHS) - 1:
+        return float(STRENGTHS[-1])
+    likelihoods[-1] += CAUTION
+    chances = np.exp(likelihoods - likelihoods.max())
+    risks = _expected_errors(counts, sigma, total) @ (chances / chances.sum())
+    # Of equal ones the largest.
+    return float(STRENGTHS[::-1][int(risks[::-1].argmin())])
+
+
+def _expected_errors(counts: npt.NDArray[np.float64], sigma: float, total: float) -> Table:
+    """Return the expected L1 error of the answer with one strength where another is right.
+
+    In units of `MEAN_ABSOLUTE_NORMAL` counts, shape ``(taken, right)``.
+    """
+    bins = np.rint(BINS * np.log(counts)).astype(np.int64)
+    bins -= bins.min()
+    times = np.bincount(bins)
+    held = times > 0
+    times = times[held]
+    sizes = np.bincount(bins, weights=counts)[held] / times
+    let_through = sizes / (sizes + STRENGTHS[:, None] * sigma**2 / total)
+    wrong = total * sizes / STRENGTHS[:, None]
+    variances = np.square(1.0 - let_through)[:, None] * wrong
+    errors: Table = np.sqrt(variances + np.square(let_through * sigma)[:, None]) @ times
+    return errors
+
+
+def _log_odds(share: float) -> float:
+    return math.log(share / (1.0 - share)) if share > 0.0 else -math.inf
+
+
+class TiltFit:
+    """A prior, and the measurements that tilt it.
+
+    Parameters
+    ----------
+    prior
+        The public prior.
+    total
+        n, the number of records.
+    iterations
+        Most evaluations of a fit.
+
+    Attributes
+    ----------
+    measured
+        What was measured, by clique.
+    learnt
+        Whether the last measurement moved the model by more than the noise that it let through.
+    """
+
+    def __init__(self, prior: PublicPrior, total: float, *, iterations: int) -> None:
+        self.prior = prior
+        self.total = float(total)
+        self.learnt = True
+        self._iterations = iterations
+        self.measured: dict[Clique, Measured] = {}
+        # Cliques that a junction tree has to hold before any measurement.
+        self._always = [
+            self._mask(q) for q in (*prior.potentials, *prior.domain.impossible_masks())
+        ]
+        self._theta = np.empty(0)
+        self._beliefs: Beliefs | None = None
+        self._calibrated = prior.model(total).network.calibrated
+        # Of the network and of the records: the logarithm of their sum after the tilt.
+        self._log_network = 0.0
+        self._log_records = 0.0
+        size = 0 if prior.support is None else prior.support.size
+        self._codes = np.empty((0, size), dtype=np.int64)
+        self._start = np.exp(prior.log_weights)
+        self._weights = self._start
+        # The share of the records after the tilt; before it, the logarithm of their odds.
+        self._share = prior.share
+        self._odds = _log_odds(prior.share)
+        self._strengths = (0.0, 0.0)
+
+    @property
+    def cells(self) -> int:
+        """Cells of the junction tree."""
+        return self._calibrated.tree.cells
+
+    def _mask(self, clique: Clique) -> int:
+        return mask_of(self.prior.domain.positions[name] for name in clique)
+
+    def marginals(self, masks: Iterable[int]) -> Iterator[tuple[int, Table]]:
+        """Yield marginals by mask as fractions, attributes ascending, in an order of its own."""
+        with one_thread():
+            for mask, answer in self._calibrated.marginals(masks, held_cells=HELD_CELLS):
+                yield mask, self._mixed(mask, answer)
+        self._calibrated.forget()
+
+    def _mixed(self, mask: int, answer: Table) -> Table:
+        if self.prior.support is None or self._share == 0.0:
+            return answer
+        names = tuple(self.prior.domain.names[place] for place in bits(mask))
+        recorded = self.prior.support.marginal(names, self._weights)
+        mixed: Table = (1.0 - self._share) * answer + self._share * recorded
+        return mixed
+
+    def add(self, measurement: Measurement) -> Convergence:
+        """Add a measurement with the strength that it shows the model to have, and refit."""
+        mask = self._mask(measurement.clique)
+        ((_, before),) = self.marginals([mask])
+        answer = np.asarray(measurement.values, dtype=np.float64) / self.total
+        answer = np.clip(answer, -LARGEST_ANSWER, LARGEST_ANSWER)
+        sigma = measurement.sigma
+        strength = strength_of(answer * self.total, before * self.total, sigma, self.total)
+        self._weigh_records(strength)
+        made = Measured(answer, sigma**-2.0, strength)
+        new = measurement.clique not in self.measured
+        if new:
+            self.measured[measurement.clique] = made
+        else:
+            self.measured[measurement.clique].combine(made)
+        with one_thread():
+            convergence = self._refit(new)
+        vars(self).pop("model", None)
+        ((_, after),) = self.marginals([mask])
+        ridge = strength * (sigma / self.total) ** 2
+        let_through = float((before / (before + ridge)).sum()) * sigma / self.total
+        moved = float(np.abs(after - before).sum())
+        self.learnt = strength < TRUSTED and moved > MEAN_ABSOLUTE_NORMAL * let_through
+        return convergence
+
+    def _weigh_records(self, strength: float) -> None:
+        """Set the share of the records by what their weights are worth, ``1 / sum w^2`` records.
+
+        Their odds are at most those of the prior, less as the tilt makes fewer of them count; and
+        at most those of so many records against the geometric mean of the strengths that
+        measurements showed so far, recent ones first.
+        """
+        if self.prior.share == 0.0:
+            return
+        if strength < TRUSTED:
+            summed, times = self._strengths
+            self._strengths = (MEMORY * summed + math.log(strength), MEMORY * times + 1.0)
+        summed, times = self._strengths
+        if times == 0.0:
+            return
+        worth = -math.log(float(np.square(self._weights).sum()))
+        whole = -math.log(float(np.square(self._start).sum()))
+        odds = min(_log_odds(self.prior.share) + worth - whole, worth - summed / times)
+        # The odds before the tilt that become these by the tilt so far.
+        self._odds = odds + self._log_network - self._log_records
+
+    def _refit(self, new: bool) -> Convergence:
+        beliefs = self._on_tree(new)
+        targets, ridges = np.empty_like(self._theta), np.empty_like(self._theta)
+        for number, measured in enumerate(self.measured.values()):
+            target = beliefs.factor(targets, number)
+            ascending(target.table, target.axes)[...] = measured.answer
+            ridge = measured.strength / measured.precision / self.total**2
+            beliefs.factor(ridges, number).table[...] = ridge
+        tilt = _Tilt(self, beliefs)
+        # In these units the curvature is about one where the fit begins.
+        units = np.sqrt(np.maximum(beliefs.marginals, np.maximum(targets, 0.0)) + ridges + SETTLED)
+
+        def objective(point: Table) -> tuple[float, Table]:
+            theta = point / units
+            log_sum, marginals = tilt.at(theta)
+            pulled = ridges * theta
+            value = log_sum - float(theta @ targets) + 0.5 * float(theta @ pulled)
+            return value, (marginals - targets + pulled) / units
+
+        point, taken = minimize(
+            objective,
+            self._theta * units,
+            LARGEST_POTENTIAL * units,
+            steps=self._iterations,
+            tolerance=SETTLED,
+        )
+        self._theta = point / units
+        self._log_network, self._log_records = tilt.log_network, tilt.log_records
+        self._weights, self._share = tilt.weights, tilt.share
+        routes = self._calibrated.routes if self._calibrated.tree == beliefs.tree else None
+        self._calibrated = Calibrated(beliefs.tree, beliefs.beliefs, routes)
+        loss = 0.5 * float(np.square(tilt.marginals - targets).sum())
+        return Convergence(taken, loss)
+
+    def _on_tree(self, new: bool) -> Beliefs:
+        """Return beliefs on a tree that holds every measured clique, those of the last fit."""
+        if not new and self._beliefs is not None:
+            return self._beliefs
+        factors, domain = [self._mask(q) for q in self.measured], self.prior.domain
+        tree = JunctionTree.build(domain.shape, [*self._always, *factors])
+        old = self._calibrated
+        kept = dict(zip(old.tree.masks, old.beliefs, strict=True))
+        tables = [kept[mask] if mask in kept else old.marginal(mask) for mask in tree.masks]
+        old.forget()
+        self._beliefs = beliefs = Beliefs(tree, tables, factors)
+        self._theta = np.concatenate([self._theta, np.zeros(beliefs.cells[-1] - self._theta.size)])
+        last = len(factors) - 1
+        names = tuple(domain.names[place] for place in beliefs.axes[last])
+        if self.prior.support is not None:
+            codes = beliefs.cells[last] + self.prior.support.codes(names).astype(np.int64)
+            self._codes = np.concatenate([self._codes, codes[None]])
+        return beliefs
+
+    @cached_property
+    def model(self) -> TiltedModel:
+        """The model of all measurements so far."""
+        domain = self.prior.domain
+        potentials = dict(self.prior.potentials)
+        cliques = []
+        if self._beliefs is not None:
+            for number, axes in enumerate(self._beliefs.axes):
+                clique = tuple(domain.names[place] for place in sorted(axes))
+                tilt = ascending(self._beliefs.factor(self._theta, number).table, axes)
+                potentials[clique] = potentials[clique] + tilt if clique in potentials else tilt
+                cliques.append(clique)
+        network = FittedModel.with_beliefs(domain, self.total, potentials, self._calibrated)
+        if self.prior.support is None:
+            return TiltedModel(network, None, 0.0, tuple(cliques))
+        logs = self.prior.log_weights + self._theta[self._codes].sum(axis=0)
+        rows = WeightedTable(self.prior.support, self.total, logs)
+        return TiltedModel(network, rows, self._share, tuple(cliques))
+
+    @property
+    def released(self) -> TiltedModel:
+        """The model with beliefs propagated from its potentials alone, as from `load`."""
+        return replace(self.model, network=self.model.network.recalibrated())
+
+
+class _Tilt:
+    """The tilted prior while the potentials change."""
+
+    def __init__(self, fit: TiltFit, beliefs: Beliefs) -> None:
+        self._beliefs = beliefs
+        self._codes = fit._codes
+        self._start = fit._start
+        self._odds = fit._odds
+        self._theta = fit._theta.copy()
+        self.log_network = fit._log_network
+        self.log_records = fit._log_records
+        self.weights = fit._weights
+        self.share = fit._share
+        self.marginals = beliefs.marginals
+
+    def at(self, theta: Table) -> tuple[float, Table]:
+        """Return the logarithm of the sum of the tilted prior, and its marginals."""
+        change = theta - self._theta
+        for _ in range(steps := self._steps(change)):
+            network = self._beliefs.update(change / steps)
+            self.log_network += math.log(self._beliefs.growth)
+        self._theta = theta
+        if self._odds == -math.inf:
+            self.marginals = network.copy()
+            return self.log_network, self.marginals
+        tilts = theta[self._codes].sum(axis=0)
+        top = float(tilts.max())
+        self.weights = self._start * np.exp(tilts - top)
+        summed = float(self.weights.sum())
+        self.weights /= summed
+        self.log_records = top + math.log(summed)
+        cells = self._codes.shape[0]
+        records = np.bincount(
+            self._codes.ravel(), weights=np.tile(self.weights, cells), minlength=theta.size
+        )
+        network_part = self.log_network - float(np.logaddexp(0.0, self._odds))
+        records_part = self.log_records - float(np.logaddexp(0.0, -self._odds))
+        log_sum = float(np.logaddexp(network_part, records_part))
+        self.share = math.exp(records_part - log_sum)
+        self.marginals = (1.0 - self.share) * network + self.share * records
+        return log_sum, self.marginals
+
+    def _steps(self, change: Table) -> int:
+        """Return in how many steps the potentials may change, each with a float for its effect."""
+        if not change.size:
+            return 1
+        largest = np.maximum.reduceat(np.abs(change), self._beliefs.cells[:-1])
+        most = max(float(largest.max()) / LARGEST_CHANGE, float(largest.sum()) / LARGEST_CHANGES)
+        return max(1, math.ceil(most))

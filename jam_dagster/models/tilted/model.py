@@ -1,0 +1,197 @@
+"""The model of tilted mechanisms: a graphical model mixed with weighted public records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from jam_dagster.errors import InputError
+from jam_dagster.models.graphical.model import FittedModel
+from jam_dagster.models.storage import stored_model, write_model
+from jam_dagster.models.weighted.model import WeightedTable
+from jam_dagster.models.weighted.support import Support
+from jam_dagster.tables import Clique, Domain, EncodedTable
+
+if TYPE_CHECKING:
+    from upath import UPath
+
+ARRAYS = "potentials.npz"
+"""The file of arrays beside ``model.json``."""
+
+HELD_CELLS = 2**25
+"""A quarter of a gibibyte of tables that answers share; twice that saves no time."""
+
+
+@dataclass(frozen=True, eq=False)
+class TiltedModel:
+    """``p = (1 - b) network + b records``, with its total; a `MarginalSource`.
+
+    Attributes
+    ----------
+    network
+        The graphical model.
+    rows
+        The weighted public records; None where there are none.
+    share
+        b, the probability of the records.
+    cliques
+        The marginals that the model was fitted to.
+
+    Raises
+    ------
+    InputError
+        If the share is no probability, or there are no records to have it.
+    """
+
+    network: FittedModel
+    rows: WeightedTable | None
+    share: float
+    cliques: tuple[Clique, ...] = field(default=())
+
+    kind: ClassVar[str] = "tilted"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1 or (self.rows is None and self.share):
+            raise InputError(
+                f"The share of the public records must be from 0 to 1, and 0 without records, got "
+                f"{self.share!r}."
+            )
+
+    def __repr__(self) -> str:
+        return f"TiltedModel({len(self.cliques)} measured cliques over {self.domain!r})"
+
+    def _repr_html_(self) -> str:
+        from jam_dagster.common.notebook import card
+
+        facts = {
+            "attributes": len(self.domain.names),
+            "records": f"{self.total:,.0f}",
+            "size": f"{self.size_mb:.2f} MB",
+            "share of public records": f"{self.share:.1%}",
+        }
+        rows = ((" x ".join(clique), self.domain.size(clique)) for clique in self.cliques)
+        label = "restricted: domain from private data" if self.domain.restricted else ""
+        columns = ("measured clique", "cells")
+        return card("Tilted model", facts, label=label, columns=columns, rows=rows)
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes and their values."""
+        return self.network.domain
+
+    @property
+    def total(self) -> float:
+        """The number of records of the model; marginals sum to it."""
+        return self.network.total
+
+    @property
+    def records(self) -> int:
+        """The total, rounded: makes the model a `MarginalSource`."""
+        return round(self.total)
+
+    @property
+    def size_mb(self) -> float:
+        """Size of the junction tree and the weights in megabytes, 8 bytes a number."""
+        return self.network.size_mb + (0.0 if self.rows is None else self.rows.size_mb)
+
+    def marginal(self, names: Sequence[str]) -> np.ndarray:
+        """Return the model's marginal over `names`, in the order given.
+
+        Returns
+        -------
+        ndarray
+            Expected counts, float64, one axis an attribute, summing to `total`.
+
+        Raises
+        ------
+        InputError
+            If an attribute is unknown or repeated, or the answer is too large.
+        """
+        (answer,) = self.marginals([tuple(names)]).values()
+        return answer
+
+    def marginals(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
+        """Return many marginals, which share the work; see `marginal`."""
+        wanted = [tuple(clique) for clique in cliques]
+        answers = self.network.marginals(wanted, held_cells=HELD_CELLS)
+        if self.rows is None or not self.share:
+            return answers
+        for clique in answers:
+            answers[clique] = (1 - self.share) * answers[clique]
+            answers[clique] += self.share * self.rows.marginal(clique)
+        return answers
+
+    def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
+        """Sample a table with marginals as close to the model's as whole rows allow.
+
+        Raises
+        ------
+        InputError
+            If `rows` is below 1.
+        """
+        if not isinstance(rows, int | np.integer) or rows < 1:
+            raise InputError(
+                f"The number of rows to sample must be a whole number, at least 1, got {rows!r}."
+            )
+        of_records = int(rows * self.share + rng.random())
+        if self.rows is None or not of_records:
+            return self.network.sample(rows, rng)
+        ours = self.rows.sample(of_records, rng)
+        if of_records == rows:
+            return ours
+        theirs = self.network.sample(rows - of_records, rng)
+        order = rng.permutation(rows)
+        columns = zip(ours.columns, theirs.columns, strict=True)
+        both = EncodedTable(self.domain, tuple(np.concatenate(pair) for pair in columns))
+        return both.take(order)
+
+    def save(self, directory: Path | UPath) -> None:
+        """Write the model to a folder: ``model.json`` and ``potentials.npz``."""
+        potentials = self.network.potentials
+        description: dict[str, Any] = {
+            "kind": self.kind,
+            "total": self.total,
+            "share": self.share,
+            "domain": self.domain.to_dict(),
+            "cliques": [list(clique) for clique in self.cliques],
+            "potentials": [list(clique) for clique in potentials],
+            "records": self.rows is not None,
+        }
+        arrays = {f"potential_{place}": table for place, table in enumerate(potentials.values())}
+        if self.rows is not None:
+            arrays["log_weights"] = self.rows.log_weights
+            columns = enumerate(self.rows.support.table.columns)
+            arrays.update({f"column_{place}": column for place, column in columns})
+        write_model(directory, description, ARRAYS, arrays)
+
+    @classmethod
+    def load(cls, directory: Path | UPath) -> TiltedModel:
+        """Read a model that `save` wrote.
+
+        Raises
+        ------
+        InputError
+            If the folder does not hold one.
+        """
+        with stored_model(directory, ARRAYS) as (description, stored):
+            domain = Domain.from_dict(description["domain"])
+            total = float(description["total"])
+            potentials = {
+                tuple(clique): stored[f"potential_{place}"]
+                for place, clique in enumerate(description["potentials"])
+            }
+            rows = None
+            if description["records"]:
+                places = range(len(domain.names))
+                table = EncodedTable(domain, tuple(stored[f"column_{place}"] for place in places))
+                rows = WeightedTable(Support(table), total, stored["log_weights"])
+            return cls(
+                FittedModel(domain, total, potentials),
+                rows,
+                float(description["share"]),
+                tuple(domain.canonical(clique) for clique in description["cliques"]),
+            )

@@ -1,0 +1,85 @@
+"""The public prior: a network of public tables, mixed with their records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE
+from jam_dagster.models.graphical.model import FittedModel
+from jam_dagster.models.tilted.model import TiltedModel
+from jam_dagster.models.tilted.network import learn_network
+from jam_dagster.models.weighted.model import WeightedTable
+from jam_dagster.models.weighted.support import Support, log_frequencies
+from jam_dagster.tables import Clique, Domain, EncodedTable, MarginalSource, PublicTables
+
+Floats = npt.NDArray[np.float64]
+
+LARGEST_SHARE = 0.3
+"""The share of the records in the prior."""
+
+
+@dataclass(frozen=True, eq=False)
+class PublicPrior:
+    """``p0 = (1 - a) network + a records``, of public data alone.
+
+    Attributes
+    ----------
+    domain
+        The attributes.
+    potentials
+        The logarithm of each conditional distribution of the network, by the attributes of its
+        family; see `learn_network`.
+    support
+        The distinct records of the public tables with all attributes; None where there are none
+        in memory.
+    log_weights
+        The logarithm of the frequency of each of them.
+    share
+        a.
+    """
+
+    domain: Domain
+    potentials: Mapping[Clique, Floats]
+    support: Support | None
+    log_weights: Floats
+    share: float
+
+    @classmethod
+    def of(cls, domain: Domain, public: MarginalSource) -> PublicPrior:
+        """Return the prior of public data: a table, or several that may lack attributes.
+
+        Raises
+        ------
+        DomainError
+            If a table is over another domain or empty, or all records are impossible.
+        """
+        tables = PublicTables.of(domain, public)
+        whole = [
+            table
+            for table in tables.tables.values()
+            if isinstance(table, EncodedTable) and table.domain.digest == domain.digest
+        ]
+        potentials = learn_network(domain, tables)
+        if not whole:
+            return cls(domain, potentials, None, np.empty(0), 0.0)
+        columns = zip(*(table.columns for table in whole), strict=True)
+        together = EncodedTable(domain, tuple(np.concatenate(parts) for parts in columns))
+        support, counts = Support.of_records(together)
+        return cls(domain, potentials, support, log_frequencies(counts), LARGEST_SHARE)
+
+    def model(self, total: float) -> TiltedModel:
+        """Return the prior as a model with `total` records."""
+        records = None
+        if self.support is not None:
+            records = WeightedTable(self.support, total, self.log_weights)
+        return TiltedModel(FittedModel(self.domain, total, self.potentials), records, self.share)
+
+    @property
+    def size_mb(self) -> float:
+        """Size of the network's junction tree in megabytes."""
+        tree = FittedModel(self.domain, 1.0, self.potentials).tree
+        return tree.cells * BYTES_PER_CELL / MEGABYTE

@@ -1,0 +1,237 @@
+"""TILT and the public prior by hand: scores, prices, candidates, ends, refit."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from jam_dagster.errors import DomainError, EmptyCandidateSetError, SpecificationError
+from jam_dagster.mechanisms import TiltedModel, make_mechanism, refit
+from jam_dagster.mechanisms import tilt as module
+from jam_dagster.mechanisms.loops.expected_gain import Margins, expected_gain
+from jam_dagster.models.tilted.prior import PublicPrior
+from jam_dagster.privacy import (
+    Draws,
+    MemoryStore,
+    Neighbours,
+    SeededNoise,
+    UnledgeredAccount,
+)
+from jam_dagster.privacy.accounting import exponential_epsilon
+from jam_dagster.tables import Domain, EncodedTable, PublicTables, Workload
+from tests.mechanisms.conftest import ScriptedNoise
+from tests.privacy.neighbours import RELATIONS
+
+DOMAIN = Domain.from_sizes({"a": 2, "b": 3, "c": 2, "d": 4})
+
+
+def table(records: int, seed: int) -> EncodedTable:
+    rng = np.random.default_rng(seed)
+    return EncodedTable(DOMAIN, tuple(rng.integers(0, size, records) for size in DOMAIN.shape))
+
+
+def run(noise, rho=1.0, *, public=None, degree=2, neighbours=None, store=None, **settings):
+    draws = Draws(noise, UnledgeredAccount(rho), store, neighbours=neighbours or Neighbours())
+    workload = Workload.all_k_way(DOMAIN, degree)
+    mechanism = make_mechanism("tilt", **settings)
+    return mechanism.run(table(300, 1), public or table(60, 2), workload, draws)
+
+
+def test_the_first_score_is_the_gain_over_the_prior_less_a_base_measure():
+    noise = ScriptedNoise([0, -1])
+    run(noise, 16.0)
+    asked = noise.selections[0]
+    assert asked["rho"] == pytest.approx(0.2 * 16 / 32)
+    prior = PublicPrior.of(DOMAIN, table(60, 2)).model(300)
+    workload = Workload.all_k_way(DOMAIN, 2)
+    closure = workload.downward_closure()
+    margins = Margins(workload, closure)
+    heaviest = max(weights.sum() for weights in margins.weights)
+    assert asked["sensitivity"] == pytest.approx(2 * heaviest)
+    scale = 2 * asked["sensitivity"] / exponential_epsilon(asked["rho"])
+    sigma = math.sqrt(1 / (4 * asked["rho"]))
+    # Four single attributes and six pairs; nothing has a hundredth of the weight of either.
+    expected = [
+        expected_gain(prior.marginal(q), table(300, 1).marginal(q), weights, sigma, 300)
+        - scale * math.log(4 if len(q) == 1 else 6)
+        for q, weights in zip(closure, margins.weights, strict=True)
+    ]
+    expected.append(scale * math.log(0.01))
+    np.testing.assert_allclose(asked["scores"], expected, rtol=1e-9)
+
+
+def test_pairs_come_where_they_can_be_told_from_chance():
+    """A gain of a quarter of 300 records is 37.5 e for pairs at the price of e^2 / 8."""
+    for epsilon, candidates in ((math.log(6) / 37.5 * 0.99, 5), (math.log(6) / 37.5 * 1.01, 11)):
+        noise = ScriptedNoise([-1])
+        run(noise, 32 * 5 * epsilon**2 / 8)
+        assert len(noise.selections[0]["scores"]) == candidates
+
+
+def test_a_price_falls_to_what_tells_single_attributes_apart():
+    """Its selection costs (8 ln d / n)^2 / 8, even where a part of the budget would be less."""
+    noise = ScriptedNoise([-1])
+    run(noise, 1e-2)
+    assert noise.selections[0]["rho"] == pytest.approx((8 * math.log(4) / 300) ** 2 / 8)
+
+
+def test_prices_grow_and_single_attributes_are_measured_for_less_then():
+    noise = ScriptedNoise([0] * 50)
+    made = run(noise, 32.0)
+    prices = [one["rho"] / 0.2 for one in noise.selections]
+    # Even prices are reached by a four, for pairs could be chosen.
+    assert prices[:4] == pytest.approx([1.0, 4.0, 4.0, 4.0])
+    # A fifth selects; three tenths of the rest measure a single attribute once prices are even.
+    rounds = made.transcript.rounds
+    small = [len(one.clique) == 1 for one in rounds[1:-1]]
+    parts = [one.rho_measure / one.rho_select for one in rounds]
+    assert [parts[0], parts[-1]] == pytest.approx([4.0, 4.0])
+    assert parts[1:-1] == pytest.approx([1.2 if one else 4.0 for one in small])
+    assert {*small} == {True, False}
+    assert made.transcript.rho_spent == pytest.approx(32.0)
+    assert made.transcript.ended == "budget exhausted"
+
+
+def test_prices_double_where_nothing_is_learnt():
+    """The public table is the private one, and the script adds no noise."""
+    noise = ScriptedNoise([0] * 50)
+    run(noise, 32.0, public=table(300, 1))
+    prices = [one["rho"] / 0.2 for one in noise.selections]
+    assert prices[:3] == pytest.approx([1.0, 4.0, 8.0])
+
+
+def test_the_model_stays_within_its_limit():
+    made = run(SeededNoise(0), 10.0, size_limit_mb=2e-4)
+    network = PublicPrior.of(DOMAIN, table(60, 2)).model(1.0).network
+    # Half as much again as the network takes, which is there in any case.
+    assert max(one.model_mb for one in made.transcript.rounds) < 3 * network.size_mb
+    with pytest.raises(EmptyCandidateSetError, match="Raise size_limit_mb"):
+        run(SeededNoise(0), size_limit_mb=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "cells"), list(zip(RELATIONS, (2, 1, 6, 3), strict=True)), ids=str
+)
+def test_a_sensitivity_is_computed_by_hand(neighbours, cells):
+    """Among 3-way marginals of 4 attributes, abc weighs 4: itself, and 1 for each of its pairs."""
+    noise = ScriptedNoise([0, -1])
+    run(noise, 50.0, degree=3, neighbours=neighbours)
+    first = noise.selections[0]
+    assert len(first["scores"]) == 1 + len(Workload.all_k_way(DOMAIN, 3).downward_closure())
+    assert first["sensitivity"] == pytest.approx(4.0 * cells)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS, ids=Neighbours.describe)
+def test_sensitivities_are_those_of_the_draws(neighbours):
+    result = run(SeededNoise(3), 5.0, degree=3, neighbours=neighbours)
+    drawn = [call.sensitivity for call in result.transcript.calls if "select" in call.step]
+    wanted = type(make_mechanism("tilt")).sensitivities(
+        result.transcript, DOMAIN, Workload.all_k_way(DOMAIN, 3), neighbours
+    )
+    assert len(drawn) > 3
+    assert list(wanted) == drawn
+
+
+def test_choosing_nothing_ends_the_run_and_leaves_the_rest():
+    noise = ScriptedNoise([0, 1, -1])
+    result = run(noise)
+    assert result.transcript.ended == module.NOTHING_HELPS
+    assert len(result.transcript.rounds) == 2
+    assert len(noise.selections) == 3
+    paid = sum(one.rho_select + one.rho_measure for one in result.transcript.rounds)
+    assert result.transcript.rho_spent == pytest.approx(paid + noise.selections[2]["rho"])
+    assert result.transcript.rho_spent < 0.6
+    # The draw of nothing is a draw of the transcript, and its sensitivity is checked as well.
+    wanted = type(make_mechanism("tilt")).sensitivities(
+        result.transcript, DOMAIN, Workload.all_k_way(DOMAIN, 2), Neighbours()
+    )
+    assert list(wanted) == [one["sensitivity"] for one in noise.selections]
+
+
+def test_nothing_has_a_score_that_no_record_moves():
+    one, other = ScriptedNoise([-1]), ScriptedNoise([-1])
+    run(one)
+    draws = Draws(other, UnledgeredAccount(1.0))
+    make_mechanism("tilt").run(table(300, 9), table(60, 2), Workload.all_k_way(DOMAIN, 2), draws)
+    assert one.selections[0]["scores"][-1] == other.selections[0]["scores"][-1]
+    assert not np.allclose(one.selections[0]["scores"], other.selections[0]["scores"])
+
+
+def test_all_of_the_budget_is_spent_and_no_more():
+    for seed in range(5):
+        transcript = run(SeededNoise(seed), 3.0, degree=3).transcript
+        assert transcript.rho_spent <= 3.0 * (1 + 1e-12)
+        if transcript.ended == "budget exhausted":
+            assert transcript.rho_spent > 3.0 * (1 - 1e-6)
+
+
+def test_a_model_is_refitted_from_its_transcript_and_the_public_table():
+    result = run(SeededNoise(4), 3.0, degree=3)
+    again = refit(result.transcript, DOMAIN, table(60, 2))
+    assert isinstance(again, TiltedModel)
+    for clique in Workload.all_k_way(DOMAIN, 3).cliques:
+        assert again.marginal(clique).tobytes() == result.model.marginal(clique).tobytes()
+    with pytest.raises(DomainError, match="needs a public table"):
+        refit(result.transcript, DOMAIN)
+
+
+def test_a_run_that_stopped_goes_on_for_nothing():
+    store = MemoryStore()
+    first = run(SeededNoise(5), 3.0, store=store)
+    again = run(SeededNoise(99), 3.0, store=store)
+    assert first.model.marginal(("a", "b")).tobytes() == again.model.marginal(("a", "b")).tobytes()
+
+
+def test_public_tables_may_lack_attributes():
+    whole = table(60, 2)
+    part = EncodedTable(DOMAIN.project(("a", "b")), whole.columns[:2])
+    result = run(SeededNoise(6), public=PublicTables(DOMAIN, {"part": part}))
+    assert isinstance(result.model, TiltedModel)
+    assert result.model.rows is None
+
+
+def test_errors_come_before_any_charge():
+    account = UnledgeredAccount(1.0)
+    draws = Draws(SeededNoise(0), account)
+    workload = Workload.all_k_way(DOMAIN, 2)
+    with pytest.raises(DomainError, match="needs a public table"):
+        make_mechanism("tilt").run(table(30, 0), None, workload, draws)
+    with pytest.raises(SpecificationError, match="Raise epsilon"):
+        make_mechanism("tilt").check(DOMAIN, workload, 1e-13)
+    with pytest.raises(SpecificationError, match="size_limit_mb"):
+        make_mechanism("tilt", size_limit_mb=0)
+    assert account.spent == 0
+
+
+def test_a_good_prior_stays_and_a_bad_one_is_left():
+    """At a large budget the model follows the private table, whatever the public one."""
+    private = table(3000, 7)
+    workload = Workload.all_k_way(DOMAIN, 2)
+    rng = np.random.default_rng(8)
+    skewed = EncodedTable(DOMAIN, tuple(rng.binomial(size - 1, 0.05, 60) for size in DOMAIN.shape))
+    draws = Draws(SeededNoise(0), UnledgeredAccount(200.0))
+    made = make_mechanism("tilt").run(private, skewed, workload, draws)
+    off = [
+        np.abs(made.model.marginal(q) - private.marginal(q)).sum() / 3000 for q in workload.cliques
+    ]
+    assert max(off) < 0.05
+    draws = Draws(SeededNoise(0), UnledgeredAccount(1e-5))
+    poor = make_mechanism("tilt").run(private, private, workload, draws).model
+    prior = make_mechanism("public_prior").run(private, private, workload, draws).model
+    for clique in workload.cliques:
+        moved = np.abs(poor.marginal(clique) - prior.marginal(clique)).sum() / 3000
+        assert moved < 0.05
+
+
+def test_the_public_prior_spends_nothing_but_for_a_private_number():
+    workload = Workload.all_k_way(DOMAIN, 2)
+    for neighbours in RELATIONS:
+        draws = Draws(SeededNoise(0), UnledgeredAccount(1.0), neighbours=neighbours)
+        made = make_mechanism("public_prior").run(table(300, 1), table(60, 2), workload, draws)
+        assert made.transcript.rounds == ()
+        assert (made.transcript.rho_spent == 0) == neighbours.records_public
+        assert {call.step.split("-")[0] for call in made.transcript.calls} <= {"records"}
+    with pytest.raises(DomainError, match="needs a public table"):
+        make_mechanism("public_prior").run(table(30, 0), None, workload, draws)

@@ -1,0 +1,122 @@
+"""The network of public tables: its likelihood, its structure, tables that lack attributes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from jam_dagster.models.tilted import network
+from jam_dagster.models.tilted.network import STRENGTHS, learn_network
+from jam_dagster.tables import Domain, EncodedTable, PublicTables
+
+DOMAIN = Domain.from_sizes({"a": 3, "b": 2, "c": 4, "d": 2})
+
+
+def rows(seed: int, records: int, domain: Domain = DOMAIN) -> EncodedTable:
+    """Return a table in which each attribute follows the one before, three times in four."""
+    rng = np.random.default_rng(seed)
+    columns = [rng.integers(0, domain.shape[0], records)]
+    for size in domain.shape[1:]:
+        kept = rng.random(records) < 0.75
+        columns.append(np.where(kept, columns[-1] % size, rng.integers(0, size, records)))
+    return EncodedTable(domain, tuple(columns))
+
+
+def of(*tables: EncodedTable) -> PublicTables:
+    return PublicTables(DOMAIN, {f"t{number}": one for number, one in enumerate(tables)})
+
+
+def left_out(table: EncodedTable, child: str, parents: tuple[str, ...], strengths) -> float:
+    """Return the leave-one-out log likelihood, record by record."""
+    total = 0.0
+    for one in range(table.records):
+        others = table.take(np.arange(table.records) != one)
+        share = 1 / DOMAIN.sizes[child]
+        for level, strength in enumerate(strengths):
+            names = parents[:level]
+            alike = np.ones(others.records, dtype=bool)
+            for name in names:
+                alike &= others.column(name) == table.column(name)[one]
+            hits = (alike & (others.column(child) == table.column(child)[one])).sum()
+            share = (hits + strength * share) / (alike.sum() + strength)
+        total += math.log(share)
+    return total
+
+
+@pytest.mark.parametrize("parents", [(), ("a",), ("a", "b"), ("b", "a")])
+def test_the_likelihood_is_that_of_each_record_under_the_others(parents):
+    table = rows(0, 30)
+    found = network._fitted(network._Counts(DOMAIN, of(table)), "c", parents)
+    assert len(found.strengths) == len(parents) + 1
+    wanted = left_out(table, "c", parents, found.strengths)
+    assert found.likelihood == pytest.approx(wanted, rel=1e-12)
+    # No other strength of the last level is likelier.
+    for other in STRENGTHS:
+        assert left_out(table, "c", parents, (*found.strengths[:-1], other)) <= wanted + 1e-9
+
+
+def test_conditionals_sum_to_one_and_back_off_to_positive():
+    learnt = learn_network(DOMAIN, of(rows(1, 200)))
+    placed: set[str] = set()
+    for clique, logs in learnt.items():
+        (child,) = [name for name in clique if name not in placed]
+        assert len(clique) <= 3
+        shares = np.exp(logs).sum(axis=clique.index(child))
+        np.testing.assert_allclose(shares, 1.0, rtol=1e-12)
+        placed.add(child)
+    assert placed == set(DOMAIN.names)
+
+
+def test_what_follows_is_found():
+    table = rows(2, 4000)
+    learnt = learn_network(DOMAIN, of(table))
+    pairs = [{"a", "b"}, {"b", "c"}, {"c", "d"}]
+    assert all(any(pair <= set(clique) for clique in learnt) for pair in pairs)
+    (found,) = [one for clique, one in learnt.items() if clique == ("a",)] or [None]
+    if found is not None:
+        np.testing.assert_allclose(np.exp(found), table.marginal(("a",)) / 4000, atol=0.02)
+
+
+def test_a_table_without_relations_gets_few_parents():
+    rng = np.random.default_rng(3)
+    noise = EncodedTable(DOMAIN, tuple(rng.integers(0, size, 300) for size in DOMAIN.shape))
+    joint = sum(logs.size for logs in learn_network(DOMAIN, of(noise)).values())
+    related = sum(logs.size for logs in learn_network(DOMAIN, of(rows(3, 300))).values())
+    assert joint < related
+
+
+def test_attributes_that_no_table_has_are_left_out():
+    part = DOMAIN.project(("a", "b"))
+    whole = rows(4, 100)
+    partial = EncodedTable(part, whole.columns[:2])
+    assert {name for clique in learn_network(DOMAIN, of(partial)) for name in clique} == {"a", "b"}
+
+
+def test_tables_with_different_attributes_make_one_network():
+    whole = rows(5, 400)
+    first = EncodedTable(DOMAIN.project(("a", "b")), whole.columns[:2])
+    second = EncodedTable(DOMAIN.project(("b", "c", "d")), whole.columns[1:])
+    learnt = learn_network(DOMAIN, of(first, second))
+    assert {name for clique in learnt for name in clique} == set(DOMAIN.names)
+    # Nothing is known of a beside c or d.
+    assert not any("a" in clique and {"c", "d"} & set(clique) for clique in learnt)
+
+
+def test_counts_of_tables_add_up():
+    one, other = rows(6, 50), rows(7, 70)
+    both = EncodedTable(
+        DOMAIN,
+        tuple(np.concatenate(pair) for pair in zip(one.columns, other.columns, strict=True)),
+    )
+    together, apart = learn_network(DOMAIN, of(both)), learn_network(DOMAIN, of(one, other))
+    assert together.keys() == apart.keys()
+    for clique, logs in together.items():
+        np.testing.assert_array_equal(logs, apart[clique])
+
+
+def test_families_that_are_too_large_are_not_counted(monkeypatch):
+    monkeypatch.setattr(network, "LARGEST_FAMILY_CELLS", 8)
+    learnt = learn_network(DOMAIN, of(rows(8, 300)))
+    assert all(logs.size <= 8 for logs in learnt.values())

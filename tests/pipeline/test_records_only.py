@@ -1,0 +1,173 @@
+"""A release by a mechanism that reads no value: no step looks at one, and all end alike."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+import pytest
+from upath import UPath
+
+from jam_dagster.certificates import verify
+from jam_dagster.pipeline import EvaluationSpec, MechanismSpec, PrivacySpec
+from jam_dagster.pipeline.storage.formats import CodesFormat
+from jam_dagster.privacy import Kind
+from jam_dagster.tables import CsvSource, DemoSource, PreviousRelease, source_from_config
+from tests.pipeline.assets.test_opening import attempts, said
+from tests.pipeline.assets.test_source_assets import FROM_ASSETS, PEOPLE, SURVEY, Project
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, write_tables
+from tests.pipeline.test_partitions import FEBRUARY, JANUARY, Months, metadata_of
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
+    pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
+]
+
+PRIOR = [*UP_TO_SYNTHETIC[:6], "public_prior", "synthetic_records"]
+OFF = EvaluationSpec(mode="off")
+MEASURED = EvaluationSpec(mode="private", share=0.5)
+
+
+def by_prior(**changes: Any) -> dict[str, Any]:
+    return {"mechanism": MechanismSpec("public_prior"), "evaluation": OFF, **changes}
+
+
+def misfit(private: Path) -> None:
+    """Replace values of some records by what no domain holds, and break the line of one."""
+    lines = private.read_text().splitlines()
+    lines[1:4] = ["X,Paris,spy,1e999", ",,,", 'F,"Aix']
+    private.write_text("\n".join(lines))
+
+
+def shown(bench: Bench, result: dg.ExecuteInProcessResult) -> list[str]:
+    """Return what the UI shows of each asset, and which steps ended well."""
+    made = [
+        f"{event.asset_key} {event.materialization.metadata}".replace(str(bench.home), "HOME")
+        for event in result.get_asset_materialization_events()
+    ]
+    ended = [f"{event.step_key} {event.event_type_value}" for event in result.all_events]
+    return sorted(made) + [line for line in ended if "STEP_" in line]
+
+
+def test_no_step_looks_at_a_value(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: Any) -> None:
+        raise AssertionError("read")
+
+    misfit(bench.private)
+    monkeypatch.setattr(CsvSource, "_read_records", read)
+    result = bench.run(PRIOR, **by_prior())
+    assert result.success, failure(result)
+    assert len(pd.read_csv(bench.releases / "people" / "synthetic_records.csv")) == 600
+    codes = CodesFormat().read(UPath(bench.closed / "people/private_discretized.codes.parquet"))
+    assert codes.records == 0
+    # The mechanism's run alone has opened the table.
+    assert attempts(bench) == (1, 0)
+    assert bench.kinds() == ["reserved", "returned", "closed"]
+    steps_of_bound = [one.step for one in bench.events() if one.kind == Kind.BOUND]
+    assert steps_of_bound == ["records"]
+    bench.ledger.verify()
+
+
+def test_runs_are_shown_alike_whether_values_fit_or_not(tmp_path: Path) -> None:
+    told = []
+    for name in ("fits", "misfits"):
+        home = tmp_path / name
+        home.mkdir()
+        write_tables(home)
+        with dg.DagsterInstance.ephemeral() as instance:
+            bench = Bench(home, instance)
+            if name == "misfits":
+                misfit(bench.private)
+            result = bench.run(PRIOR, **by_prior())
+            assert result.success, failure(result)
+            told.append(shown(bench, result))
+    assert told[0] == told[1]
+
+
+def test_the_number_of_records_is_shown_once_it_was_read_and_only_where_it_is_public(
+    bench: Bench,
+) -> None:
+    hidden = PrivacySpec(epsilon=1.0, neighbours="add_remove")
+    lines = bench.private.read_text().splitlines()
+    bench.private.write_text("\n".join(lines[:574]))
+    result = bench.run(PRIOR, **by_prior(privacy=hidden))
+    assert result.success, failure(result)
+    assert not re.search(r"\b573\b", str(shown(bench, result)))
+    assert [one.step for one in bench.events() if one.kind == Kind.CHARGED] == ["records"]
+    assert not [one for one in bench.events() if one.kind == Kind.BOUND]
+
+
+def test_another_source_is_refused_though_nothing_was_charged(bench: Bench) -> None:
+    assert bench.run(PRIOR, **by_prior()).success
+    assert bench.ledger.balance("people").spent == 0
+    before = bench.events()
+    for changes in ({}, {"privacy": PrivacySpec(epsilon=2.0, edition="2")}):
+        refused = bench.run(PRIOR, **by_prior(private=DemoSource(rows=7), **changes))
+        assert "SourceBindingError" in failure(refused)
+    assert bench.events() == before
+    again = bench.run(PRIOR, **by_prior())
+    assert again.success, failure(again)
+    assert bench.events() == before
+
+
+def test_an_evaluation_is_charged_before_it_fails_on_values(bench: Bench) -> None:
+    misfit(bench.private)
+    asked = by_prior(evaluation=MEASURED)
+    result = bench.run([*PRIOR, "workload_error"], **asked)
+    assert "PrivateValuesError" in said(result)
+    assert "1e999" not in said(result)
+    charged = [one.step for one in bench.events() if one.kind == Kind.CHARGED]
+    assert charged == ["evaluation/means"]
+    # The release ends without the answer, and the table is not encoded again.
+    steps = ["workload_error", "release_certificate", "release_report"]
+    again = bench.run(steps, **asked)
+    assert again.success, failure(again)
+    assert [one.step for one in bench.events() if one.kind == Kind.CHARGED] == charged
+
+
+def test_what_another_mechanism_has_stored_of_the_table_is_not_read(bench: Bench) -> None:
+    misfit(bench.private)
+    keeping = PrivacySpec(epsilon=2.0, keep_records=True)
+    assert bench.run(UP_TO_SYNTHETIC[:6], privacy=keeping, evaluation=OFF).success
+    result = bench.run(["public_prior", "synthetic_records"], **by_prior())
+    assert result.success, failure(result)
+    assert len(pd.read_csv(bench.releases / "people" / "synthetic_records.csv")) == 600
+
+
+def test_an_asset_is_loaded_by_the_steps_that_count_and_evaluate_it(bench: Bench) -> None:
+    project = Project(bench)
+    project.materialize(PEOPLE, SURVEY)
+    asked = {**FROM_ASSETS, **by_prior(evaluation=MEASURED)}
+    result = project.run([*PRIOR, "workload_error"], **asked)
+    assert result.success, failure(result)
+    loaded = [kinds for name, kinds in project.warehouse.given if name == "warehouse/people"]
+    assert loaded[0] == ["reserved"] * 2
+    assert "charged" in loaded[-1]
+    for path in bench.closed.rglob("private_records*.parquet"):
+        assert pd.read_parquet(path).empty
+
+
+def test_a_release_is_drawn_on_the_one_before(bench: Bench) -> None:
+    months = Months(bench)
+    months.changes |= by_prior(public=PreviousRelease(source_from_config(str(bench.public))))
+    misfit(bench.home / f"private_{FEBRUARY}.csv")
+    for month in (JANUARY, FEBRUARY):
+        result = months.run(month)
+        assert result.success, failure(result)
+    # Its attributes are those of the table before, in as many rows as the month has.
+    assert len(months.synthetic(FEBRUARY)) == 600
+    before, certificates = months.synthetic(JANUARY), bench.releases / "people/release_certificate"
+    before.to_csv(bench.home / "january.csv", index=False)
+    public = source_from_config(str(bench.home / "january.csv"))
+    found = verify(certificates / FEBRUARY, ledger=bench.ledger, public=public)
+    assert [one for one in found if not (one.passed and one.checked)] == []
+    # What it was drawn on stays, though nothing was drawn.
+    again = months.run(FEBRUARY)
+    assert again.success, failure(again)
+    kept = metadata_of(again, "public_discretized")["public_source"]
+    assert kept == "as this edition was drawn on"
+    assert bench.ledger.balance("people").spent == 0

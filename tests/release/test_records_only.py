@@ -1,0 +1,278 @@
+"""A release by a mechanism that reads no value: its rows are counted, and nothing else is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from jam_dagster.certificates import refitting, verify
+from jam_dagster.errors import (
+    InputError,
+    PrivateValuesError,
+    SourceBindingError,
+    SpecificationError,
+)
+from jam_dagster.mechanisms import Transcript
+from jam_dagster.mechanisms.registry import known_classes
+from jam_dagster.privacy import Kind, Ledger
+from jam_dagster.release import ReleaseSpec, Synthesis, SynthesisRequest, synthesize
+from jam_dagster.release.sections import DomainSpec, PrivacySpec
+from jam_dagster.tables import (
+    CategoricalAttribute,
+    CsvSource,
+    Domain,
+    FrameSource,
+    PublicSources,
+    RecordsOnly,
+)
+from tests.release.test_engine import (
+    DOMAIN,
+    RememberingPlace,
+    charged,
+    ledger,  # noqa: F401 - a fixture
+    research,
+    specification,
+    table,
+)
+
+ROWS = 40
+PUBLIC = table(50, 2)
+HOSTILE: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "outside the domain": lambda clean: clean.assign(town="Paris"),
+    "missing": lambda clean: clean.assign(sex=[None, *clean["sex"][1:]]),
+    "of another type": lambda clean: clean.assign(town=[object(), *clean["town"][1:]]),
+    "without a column": lambda clean: clean[["town"]],
+}
+
+
+def prior(private: pd.DataFrame | None = None, **options: Any) -> ReleaseSpec:
+    given = {"mechanism": "public_prior", "settings": {}, "evaluate": "off", "degree": 2}
+    private = table(ROWS, 1) if private is None else private
+    return specification(private, **{**given, "public": FrameSource(PUBLIC, "survey"), **options})
+
+
+def _never(*_: Any, **__: Any) -> None:
+    raise AssertionError("a value was looked at")
+
+
+def public_of(spec: ReleaseSpec) -> Any:
+    from jam_dagster.release.engine import public_codes, public_records
+
+    return public_codes(spec, public_records(spec), DOMAIN)
+
+
+def test_no_other_mechanism_is_said_to_read_no_value() -> None:
+    found = [name for name, one in known_classes().items() if not one.reads_values]
+    assert found == ["public_prior"]
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_rows_are_counted_and_no_table_is_read(
+    monkeypatch: pytest.MonkeyPatch, relation: str
+) -> None:
+    engine = research(prior(neighbours=relation))
+    public = public_of(engine.spec)
+    for name in ("read", "counted"):
+        monkeypatch.setattr(FrameSource, name, _never)
+
+    private = engine.private_side(DOMAIN)
+    run, _ = engine.run(private, public)
+
+    assert private == RecordsOnly(DOMAIN, ROWS)
+    assert str(ROWS) not in repr(private)
+    assert (run.transcript.records == ROWS) == (relation == "replace_one")
+    with pytest.raises(TypeError, match="only the number of records"):
+        private.marginals([("town",)])
+
+
+@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=list(HOSTILE))
+def test_values_change_nothing_that_is_released(hostile: Callable[..., pd.DataFrame]) -> None:
+    tables = []
+    for private in (table(ROWS, 1), hostile(table(ROWS, 1))):
+        engine = research(prior(private))
+        run, _ = engine.run(engine.private_side(DOMAIN), public_of(engine.spec))
+        tables.append(engine.sample(run).table)
+    pd.testing.assert_frame_equal(*tables)
+
+
+def test_a_table_without_rows_is_refused_where_that_is_public() -> None:
+    with pytest.raises(PrivateValuesError):
+        research(prior(table(0, 1))).private_side(DOMAIN)
+    assert research(prior(table(0, 1), neighbours="add_remove")).private_side(DOMAIN).records == 0
+
+
+def test_rows_beyond_a_persons_limit_do_not_count() -> None:
+    private = table(6, 1).assign(who=["a", "a", "a", "b", None, "c"])
+    spec = prior(private, privacy_unit="who", max_rows=2)
+    assert research(spec).private_side(DOMAIN).records == 4
+
+
+def test_an_evaluation_is_charged_before_it_says_whether_values_fit(
+    ledger: Ledger,  # noqa: F811
+) -> None:
+    private = HOSTILE["outside the domain"](table(ROWS, 1))
+    spec = prior(private, noise="exact", epsilon=0.5, evaluate="private")
+    engine = charged(spec, ledger, RememberingPlace())
+    notified: list[str] = []
+    engine = replace(engine, progress=replace(engine.progress, notify=notified.append))
+    engine.reserve()
+    public = public_of(spec)
+    with engine.opened("making the release"):
+        counted = engine.private_side(DOMAIN)
+        run, _ = engine.run(counted, public)
+    synthetic = engine.sample(run).codes
+    assert ledger.balance("people").spent == 0
+
+    with pytest.raises(PrivateValuesError), engine.opened("evaluating"):
+        engine.evaluate(run, counted, synthetic, public)
+    steps = [event.step for event in ledger.events() if event.kind == Kind.CHARGED]
+    assert steps == ["evaluation/means"]
+
+    # Asked again, the table is not even opened, and the release ends without the answer.
+    errors = engine.evaluate(run, counted, synthetic, public)
+    assert errors.synthetic is None
+    assert "stays unknown" in notified[-1]
+    assert [event.step for event in ledger.events() if event.kind == Kind.CHARGED] == steps
+
+
+def test_an_evaluation_of_values_that_fit_is_measured(ledger: Ledger) -> None:  # noqa: F811
+    spec = prior(noise="exact", epsilon=0.9, evaluate="private")
+    engine = charged(spec, ledger, RememberingPlace())
+    engine.reserve()
+    public = public_of(spec)
+    counted = engine.private_side(DOMAIN)
+    run, _ = engine.run(counted, public)
+    errors = engine.evaluate(run, counted, engine.sample(run).codes, public)
+    assert errors.synthetic is not None
+    assert errors.call is not None
+
+
+def test_no_copy_of_the_records_is_kept() -> None:
+    spec = prior()
+    with pytest.raises(SpecificationError, match=r"keep_records.*number of private records alone"):
+        ReleaseSpec(**{**dict(spec), "privacy": PrivacySpec(epsilon=1.0, keep_records=True)})
+    # Values of a table that the domain is identified from are looked at, whatever is done next.
+    assert not spec.reads_values
+    assert spec.model_copy(update={"domain": DomainSpec(identify="both")}).reads_values
+
+
+# A whole release, from files.
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    table(ROWS, 1).to_csv("people.csv", index=False)
+    PUBLIC.to_csv("survey.csv", index=False)
+    Ledger("ledger.db").grant("people", epsilon=1.0, delta=1e-9)
+    return tmp_path
+
+
+def released(private: str = "people.csv", out: str = "out", **options: Any) -> Synthesis:
+    given: dict[str, Any] = {
+        "private": CsvSource(private),
+        "public": CsvSource("survey.csv"),
+        "domain": DOMAIN,
+        "release": "people",
+        "dataset": "people",
+        "epsilon": 0.3,
+        "mechanism": "public_prior",
+        "degree": 2,
+        "evaluate": "off",
+        "ledger": "ledger.db",
+        "checks": False,
+        "report": False,
+    }
+    return synthesize(SynthesisRequest.of(out=Path(out), **(given | options)))
+
+
+def test_a_release_that_was_never_charged_binds_its_source(files: Path) -> None:
+    released()
+    ledger = Ledger("ledger.db")  # noqa: F811
+    assert ledger.balance("people").spent == 0
+    before = ledger.events()
+    table(ROWS - 1, 3).to_csv("slice.csv", index=False)
+    for options in ({"release": "other"}, {"edition": "2"}, {"out": "out"}):
+        with pytest.raises(SourceBindingError):
+            released("slice.csv", **{"out": "other", **options})
+    assert ledger.events() == before
+
+    # A repeat costs nothing, reserves nothing, and gives the same table.
+    first = Path("out/synthetic.csv").read_bytes()
+    again = released()
+    assert len(again.table) == ROWS
+    assert Path("out/synthetic.csv").read_bytes() == first
+    assert [event for event in ledger.events() if event not in before] == []
+    ledger.verify()
+
+
+def test_a_repeat_notices_that_the_number_of_records_changed(files: Path) -> None:
+    released()
+    table(ROWS + 1, 1).to_csv("people.csv", index=False)
+    with pytest.raises(InputError, match="another number of records"):
+        released()
+
+
+def test_a_repeat_notices_that_the_public_table_changed(files: Path) -> None:
+    released()
+    table(51, 2).to_csv("survey.csv", index=False)
+    with pytest.raises(InputError, match="another public table"):
+        released()
+
+
+def test_a_file_is_released_alike_whether_its_values_fit_or_not(files: Path) -> None:
+    told = []
+    lines = Path("people.csv").read_text().splitlines()
+    for name, some in (("fits", lines[1:4]), ("misfits", ["Paris,7,8", '"A', ","])):
+        Path("people.csv").write_text("\n".join([lines[0], *some, *lines[4:]]))
+        Ledger(f"{name}.db").grant("people", epsilon=1.0, delta=1e-9)
+        made = released(out=name, ledger=f"{name}.db")
+        transcript = Transcript.load(Path(name) / "transcript")
+        accesses = Ledger(f"{name}.db").verify().accesses
+        assert accesses is not None
+        kinds = [event.kind for event in Ledger(f"{name}.db").events()]
+        told.append((made.table.to_csv(), transcript.records, accesses.not_ended, kinds))
+    assert all(one == told[0] for one in told)
+
+
+@pytest.mark.parametrize("evaluate", ["off", "private"])
+def test_a_certificate_is_verified_with_the_public_table(
+    files: Path, evaluate: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refitting, "_other_processors", lambda made_with: ())
+    released(evaluate=evaluate)
+    ledger = Ledger("ledger.db")  # noqa: F811
+    found = verify(Path("out"), ledger=ledger, public=CsvSource("survey.csv"))
+    assert [one for one in found if not (one.passed and one.checked)] == []
+    without = verify(Path("out"), ledger=ledger)
+    assert [one for one in without if not one.passed] == []
+    assert any(not one.checked for one in without)
+    table(50, 9).to_csv("other.csv", index=False)
+    another = verify(Path("out"), ledger=ledger, public=CsvSource("other.csv"))
+    assert [one.name for one in another if not one.passed] == ["the model, refitted"]
+
+
+def test_several_public_tables_may_lack_attributes(files: Path) -> None:
+    """Each counts where it has the attributes, and one that no table has is uniform."""
+    extended = Domain((*DOMAIN.attributes, CategoricalAttribute("pet", ("cat", "dog"))))
+    PUBLIC[["town"]].to_csv("towns.csv", index=False)
+    public = PublicSources({"survey": CsvSource("survey.csv"), "towns": CsvSource("towns.csv")})
+    made = released(domain=extended, public=public, epsilon=0.2)
+    assert sorted(made.table["pet"].unique()) == ["cat", "dog"]
+    ledger = Ledger("ledger.db")  # noqa: F811
+    found = verify(Path("out"), ledger=ledger, public=public)
+    assert [one for one in found if not (one.passed and one.checked)] == []
+
+
+@pytest.mark.slow
+def test_a_report_does_not_claim_that_anything_was_measured(files: Path) -> None:
+    released(report=True)
+    page = Path("out/report.html").read_text()
+    assert "which was fitted to public data alone" in page
+    assert "read the number of records, and no value" in page
+    assert "measured a marginal of the private table" not in page
