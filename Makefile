@@ -64,7 +64,7 @@ docs: export NO_MKDOCS_2_WARNING := 1
 docs: $(INSTALLED) ## the documentation, into site/: open site/index.html
 	$(BIN)/python -m mkdocs build --quiet
 
-# tests/tiers.py says which test is in which of the next three.
+# Each test has the mark of its tier in its own file: see tests/tiers.py.
 test: $(INSTALLED) ## the quick tests, under three minutes on two cores
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4 --dist loadgroup -m "not slow and not gate" \
 	  --hypothesis-profile=few

@@ -267,7 +267,7 @@ def main(given: Sequence[str] | None = None) -> int:
     if not rows:
         print("No run ended well: there is nothing to plot.", file=sys.stderr)
         return 1
-    save(rows, sweeps, base, plot)
+    save(rows, sweeps, asdict(base), plot)
     print(f"{out}, {plot}")
     return 0
 

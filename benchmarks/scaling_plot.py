@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 
 from jam_dagster.common import palette
 from jam_dagster.reports.plot_style import chart_of, png, styled
 
-if TYPE_CHECKING:
-    from benchmarks.scaling import Point, Row
+Row = Mapping[str, str]
 
 _TITLES = {
     "rows": "rows of the private table",
@@ -33,16 +31,18 @@ _COLOURS = (palette.RELEASED, palette.SYNTHETIC, palette.PUBLIC, palette.MUTED)
 _SHAPES = ("circle", "square", "diamond", "triangle-up")
 
 
-def on_axis(rows: Sequence[Row], axis: str, base: Point) -> list[Row]:
+def on_axis(rows: Sequence[Row], axis: str, base: Mapping[str, float]) -> list[Row]:
     """Return the runs that differ from the base on one axis only, in its order."""
-    others = {name: value for name, value in asdict(base).items() if name != axis}
+    others = {name: value for name, value in base.items() if name != axis}
     fitting = [
         row for row in rows if all(float(row[name]) == value for name, value in others.items())
     ]
     return sorted(fitting, key=lambda row: float(row[axis]))
 
 
-def chart(rows: Sequence[Row], sweeps: Mapping[str, Sequence[float]], base: Point) -> Any:
+def chart(
+    rows: Sequence[Row], sweeps: Mapping[str, Sequence[float]], base: Mapping[str, float]
+) -> Any:
     """Return the chart.
 
     Parameters
@@ -52,7 +52,7 @@ def chart(rows: Sequence[Row], sweeps: Mapping[str, Sequence[float]], base: Poin
     sweeps
         The axes, one panel each, and their values.
     base
-        What the other axes stay at.
+        What each axis stays at while another grows.
     """
     panels = []
     for axis in sweeps:
@@ -109,7 +109,10 @@ def _lined(base: alt.Chart) -> alt.LayerChart:
 
 
 def save(
-    rows: Sequence[Row], sweeps: Mapping[str, Sequence[float]], base: Point, path: Path
+    rows: Sequence[Row],
+    sweeps: Mapping[str, Sequence[float]],
+    base: Mapping[str, float],
+    path: Path,
 ) -> None:
     """Write the chart to an .svg or .png file, on white ground."""
     made = chart(rows, sweeps, base).properties(background="white")

@@ -14,11 +14,12 @@ from hypothesis import settings
 from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from tests.cli_bench import NOISY, RELEASE, Run, run_cli, synthesize, write_tables
+from tests.cpu_seconds import CpuSeconds
 from tests.docs.site import build_site
 from tests.examples import QUICK
 from tests.moved import bind_again
 from tests.postgres import PostgresServer, running_server
-from tests.tiers import COLLECTED, FIRST, Collected, is_named
+from tests.tiers import COLLECTED, Collected
 
 # `--hypothesis-profile=gate` comes after this, and before any test is imported.
 settings.load_profile(QUICK)
@@ -30,12 +31,16 @@ its own. The line `@reproduce_failure(...)` makes exactly this failure happen ag
 """
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Count the CPU-seconds of tests."""
+    config.pluginmanager.register(CpuSeconds())
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests of the later tiers, before pytest leaves out what it was not asked for."""
+    """Note the tiers of all tests, before pytest leaves out what it was not asked for."""
     collected = config.stash[COLLECTED] = Collected()
-    collected.mark(items)
-    items.sort(key=lambda item: not is_named(item.nodeid, FIRST))
+    collected.note(items)
 
 
 def pytest_collection_finish() -> None:

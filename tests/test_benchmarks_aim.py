@@ -13,6 +13,8 @@ from benchmarks import aim_bounds, structural_zeros
 from benchmarks.splits import load_split
 from jam_dagster.errors import InputError
 
+pytestmark = pytest.mark.slow
+
 SIZES = {
     "education": 3,
     "education-num": 3,

@@ -6,6 +6,8 @@ import pytest
 
 from benchmarks.counting import CASES, main, write_parquet
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_case_counts_every_record(tmp_path: Path, case: str) -> None:

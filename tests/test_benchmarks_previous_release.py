@@ -26,6 +26,7 @@ def moved(drift: str, index: int) -> float:
     return float(abs(first - later).sum())
 
 
+@pytest.mark.slow
 def test_populations_drift_as_they_are_called() -> None:
     # Two samples of 20,000 over 18 ages differ by 0.034 on average, if nothing moves.
     assert moved("none", 5) < 0.08
@@ -34,6 +35,7 @@ def test_populations_drift_as_they_are_called() -> None:
     assert DRIFTS["slow"] < DRIFTS["fast"]
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_where_it_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

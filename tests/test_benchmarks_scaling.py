@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -121,6 +122,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
     return made
 
 
+@pytest.mark.slow
 def test_a_benchmark_that_stopped_goes_on(ran: list[Point], tmp_path: Path) -> None:
     out = str(tmp_path / "runs.csv")
 
@@ -134,6 +136,7 @@ def test_a_benchmark_that_stopped_goes_on(ran: list[Point], tmp_path: Path) -> N
     assert "<svg" in (tmp_path / "runs.svg").read_text()
 
 
+@pytest.mark.slow
 def test_another_setting_is_another_run(ran: list[Point], tmp_path: Path) -> None:
     given = ["--quick", "--sweep", "rounds", "--out", str(tmp_path / "runs.csv")]
 
@@ -172,6 +175,7 @@ def test_another_file_is_not_written_to(tmp_path: Path, capsys: pytest.CaptureFi
     assert out.read_text() == "name,age\nAda,36\n"
 
 
+@pytest.mark.slow
 def test_a_panel_shows_the_runs_on_its_axis(tmp_path: Path) -> None:
     arguments = argparse.Namespace(
         epsilon=1.0, estimator=None, tolerance=None, iterations=None, seed=0
@@ -179,7 +183,7 @@ def test_a_panel_shows_the_runs_on_its_axis(tmp_path: Path) -> None:
     rows = [result(point, arguments) for point in points(SWEEPS, BASE)]
 
     for axis, values in SWEEPS.items():
-        assert [float(row[axis]) for row in on_axis(rows, axis, BASE)] == list(values)
-    drawn = svg(chart(rows, SWEEPS, BASE))
+        assert [float(row[axis]) for row in on_axis(rows, axis, asdict(BASE))] == list(values)
+    drawn = svg(chart(rows, SWEEPS, asdict(BASE)))
     for title in ("rows of the private table", "attributes", "rounds", "size limit, MB"):
         assert title in drawn

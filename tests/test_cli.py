@@ -232,6 +232,7 @@ IN_THE_PRIVATE_TABLE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", BAD_INPUT)
 def test_bad_input_is_one_line_and_2_and_charges_nothing(run: Run, case: str) -> None:
     arguments, says = BAD_INPUT[case]
@@ -254,6 +255,7 @@ def test_bad_input_is_one_line_and_2_and_charges_nothing(run: Run, case: str) ->
         assert set(Path().rglob("*")) - files <= {Path("ledger.db-wal"), Path("ledger.db-shm")}
 
 
+@pytest.mark.slow
 def test_a_corrected_release_takes_over_what_a_mistaken_one_reserved(run: Run) -> None:
     """Each asks for all that there is."""
     budget = ("--ledger", "new.db", "--dataset", "x")
@@ -266,6 +268,7 @@ def test_a_corrected_release_takes_over_what_a_mistaken_one_reserved(run: Run) -
     Ledger("new.db").verify()
 
 
+@pytest.mark.slow
 def test_draws_that_lie_in_dagsters_store_are_told(run: Run) -> None:
     assert run(*synthesize(*RELEASE, private="absent.csv")).exit_code == 2
     ledger = Ledger("ledger.db")
@@ -280,6 +283,7 @@ def test_draws_that_lie_in_dagsters_store_are_told(run: Run) -> None:
     assert reserved.spent == dagster.spent > 0
 
 
+@pytest.mark.slow
 def test_nothing_in_the_ledger_follows_from_private_values(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,6 +318,7 @@ def test_bad_input_makes_no_new_ledger(run: Run) -> None:
     assert not Path("new.db").exists()
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_ledger_is_bad_input(run: Run) -> None:
     result = run(*synthesize("--ledger", "priv.csv", "--dataset", "people"))
 
@@ -321,6 +326,7 @@ def test_a_file_that_is_no_ledger_is_bad_input(run: Run) -> None:
     assert "not a ledger" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "given",
     [
@@ -341,6 +347,7 @@ def test_what_cannot_be_written_is_found_before_the_private_table_is_opened(
     assert not Path("out").exists()
 
 
+@pytest.mark.slow
 def test_a_ledger_that_another_holds_is_found_before_the_private_table_is_opened(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,12 +360,14 @@ def test_a_ledger_that_another_holds_is_found_before_the_private_table_is_opened
     assert "another process" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_new_ledger_takes_a_release_of_any_name(run: Run) -> None:
     result = run(*synthesize(*RELEASE, "--ledger", "new.db", "--release", "r" * 200))
 
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -409,12 +418,14 @@ def test_a_domain_is_drafted_from_the_public_table(run: Run) -> None:
     assert drafted["attributes"]["job"]["other"] == "other"
 
 
+@pytest.mark.slow
 def test_a_domain_without_other(run: Run) -> None:
     run("domain", "draft", "--public", "raw-pub.csv", "--out", "d.yaml", "--no-other")
 
     assert "other" not in yaml.safe_load(Path("d.yaml").read_text())["attributes"]["job"]
 
 
+@pytest.mark.slow
 def test_private_values_enter_a_domain_for_research_only(run: Run) -> None:
     given = ("domain", "draft", "--public", "raw-pub.csv", "--private", "raw-priv.csv")
 

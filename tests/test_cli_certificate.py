@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli_bench import RESEARCH, Run, lines, synthesize
 
 
@@ -18,6 +20,7 @@ def test_a_release_verifies(released: Run) -> None:
     assert result.stderr == ""
 
 
+@pytest.mark.slow
 def test_without_the_ledger_it_says_what_was_not_looked_up(released: Run) -> None:
     result = released("certificate", "verify", "out/certificate.json")
     assert result.exit_code == 0
@@ -40,6 +43,7 @@ def test_a_failed_check_is_told_and_is_the_exit_status(released: Run) -> None:
     assert sum(not one["passed"] for one in as_json["findings"]) == 1
 
 
+@pytest.mark.slow
 def test_files_can_lie_elsewhere(released: Run) -> None:
     Path("out/synthetic.csv").rename("published.csv")
     Path("out/model").rename("fitted")
@@ -48,6 +52,7 @@ def test_files_can_lie_elsewhere(released: Run) -> None:
     assert released("certificate", "verify", "out", *given).exit_code == 0
 
 
+@pytest.mark.slow
 def test_research_verifies_and_may_not_leave(run: Run) -> None:
     made = run(*synthesize(*RESEARCH))
     assert "certificate.json" in made.stdout
@@ -74,6 +79,7 @@ def test_where_there_is_no_certificate(run: Run) -> None:
         assert "no certificate to read" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_release_made_again_has_a_certificate_that_verifies(released: Run) -> None:
     from tests.cli_bench import NOISY, RELEASE
 

@@ -39,6 +39,7 @@ def test_a_ledger_shows_what_a_release_spent(released: Run) -> None:
     assert "The last 3 of" in result.stdout
 
 
+@pytest.mark.slow
 def test_variables_in_the_ledger_s_place_are_expanded_and_shown_by_name(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -76,6 +77,7 @@ def test_a_renewing_budget_is_granted_and_shown(run: Run) -> None:
     assert "too little" in run("ledger", "show", "--ledger", "l.db").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [("--period", "week"), ("--partitions", "disjoint")])
 def test_a_policy_that_means_nothing_is_bad_input(run: Run, policy: tuple[str, str]) -> None:
     budget = ("--ledger", "l.db", "--dataset", "a", "--epsilon", 1, "--delta", 1e-9)
@@ -95,6 +97,7 @@ def test_an_up_to_date_ledger_is_upgraded_for_nothing(run: Run) -> None:
     assert Ledger("ledger.db").events() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("left", "nothing"), [(2e-15, True), (1e-9, False)])
 def test_what_rounding_left_grants_nothing(run: Run, left: float, nothing: bool) -> None:
     account = _opened(Budget(1.0, 1e-9).shares(evaluation=0.0)).account("mechanism")
@@ -155,6 +158,7 @@ def test_a_release_that_will_not_go_on_is_closed(run: Run) -> None:
     assert "returns to people" in result.stderr
 
 
+@pytest.mark.slow
 def test_closing_twice_returns_nothing(run: Run) -> None:
     _opened()
     run(*CLOSE, "--release", "yearly", "--reason", "no need")
@@ -167,6 +171,7 @@ def test_closing_twice_returns_nothing(run: Run) -> None:
     assert Ledger("ledger.db").events() == events
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -196,6 +201,7 @@ def test_what_is_not_one_open_release_is_not_closed(
     assert Ledger("ledger.db").events() == events
 
 
+@pytest.mark.slow
 def test_one_of_two_specifications_is_closed(run: Run) -> None:
     first = _opened()
     first.account("mechanism").charge("a", 1e-6)
@@ -208,6 +214,7 @@ def test_one_of_two_specifications_is_closed(run: Run) -> None:
     assert not first.closed
 
 
+@pytest.mark.slow
 def test_a_refusal_tells_how_to_free_what_is_reserved(run: Run) -> None:
     command = "jam-dagster ledger close --ledger"
     too_much = (*RELEASE, "--epsilon", "1.5")

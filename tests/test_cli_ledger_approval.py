@@ -77,6 +77,7 @@ def test_a_release_waits_is_approved_by_the_line_it_shows_and_is_then_made(run: 
     assert verified.exit_code == 0, verified.output
 
 
+@pytest.mark.slow
 def test_a_plan_says_that_the_release_waits(run: Run) -> None:
     wait_for_approval(run)
 
@@ -100,6 +101,7 @@ def test_a_plan_says_that_the_release_waits(run: Run) -> None:
     assert "wait for approval" in shown.stdout
 
 
+@pytest.mark.slow
 def test_an_approval_is_taken_back(run: Run) -> None:
     wait_for_approval(run)
     assert run(*APPROVE, *ONE).exit_code == 0
@@ -115,6 +117,7 @@ def test_an_approval_is_taken_back(run: Run) -> None:
     assert run(*APPROVE, *ONE, "--withdraw").exit_code == 2
 
 
+@pytest.mark.slow
 def test_all_partitions_are_approved_at_once(run: Run) -> None:
     wait_for_approval(run)
 
@@ -125,6 +128,7 @@ def test_all_partitions_are_approved_at_once(run: Run) -> None:
     assert "all partitions" in run("ledger", "show", "--ledger", "ledger.db").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -147,6 +151,7 @@ def test_what_is_not_one_approval_is_refused(run: Run, given: tuple[str, ...], s
     assert Ledger("ledger.db").events() == before
 
 
+@pytest.mark.slow
 def test_a_dataset_that_needs_no_approval(run: Run) -> None:
     result = run(*APPROVE, *ONE)
 

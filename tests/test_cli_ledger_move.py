@@ -15,6 +15,7 @@ from tests.postgres import PostgresServer
 MOVE = ("ledger", "move", "--ledger", "ledger.db", "--reason", "a server")
 
 
+@pytest.mark.slow
 def test_a_release_goes_on_in_postgresql_and_back(
     released: Run, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,6 +57,7 @@ def test_a_release_goes_on_in_postgresql_and_back(
     assert released("certificate", "verify", "out", "--ledger", "ledger.db").exit_code == 0
 
 
+@pytest.mark.slow
 def test_the_certificate_of_before_holds_at_the_new_place(released: Run) -> None:
     assert released(*MOVE, "--to", "new.db").exit_code == 0
     verified = released("certificate", "verify", "out", "--ledger", "new.db")

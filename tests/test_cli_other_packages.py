@@ -50,6 +50,7 @@ def test_a_release_by_a_package_that_is_not_trusted_is_refused(run: Run, install
     assert other.exit_code == 2
 
 
+@pytest.mark.slow
 def test_a_release_by_a_trusted_package_names_it(run: Run, installed: None) -> None:
     made = run(*asked(*RELEASE, *NOISY, *TRUSTED))
 
@@ -82,6 +83,7 @@ def test_a_release_by_a_trusted_package_names_it(run: Run, installed: None) -> N
     assert "the mechanism's package" in failed
 
 
+@pytest.mark.slow
 def test_research_by_another_package_tells_that_nobody_trusts_it(run: Run, installed: None) -> None:
     assert run(*asked(*RESEARCH)).exit_code == 0
 
@@ -91,6 +93,7 @@ def test_research_by_another_package_tells_that_nobody_trusts_it(run: Run, insta
                for one in certificate.reasons)  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_certificate_is_not_verified_where_the_package_is_missing(
     run: Run, tmp_path: Path
 ) -> None:
@@ -106,6 +109,7 @@ def test_a_certificate_is_not_verified_where_the_package_is_missing(
     assert "from the package tiny-mechanisms, but here it is from other" in found.stdout
 
 
+@pytest.mark.slow
 def test_a_certificate_of_this_package_says_nothing_of_packages(run: Run) -> None:
     assert run(*synthesize(*RESEARCH, *TRUSTED)).exit_code == 0
 

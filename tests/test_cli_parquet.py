@@ -34,6 +34,7 @@ def _as_parquet(last_job: int | None = None) -> str:
     return "priv.parquet"
 
 
+@pytest.mark.slow
 @LIMITS
 def test_the_release_is_that_of_the_same_table_in_a_csv_file(
     run: Run, monkeypatch: pytest.MonkeyPatch, limit: int
@@ -65,6 +66,7 @@ def test_a_bad_value_in_the_last_row_group_is_found_before_any_charge(
     assert Ledger("ledger.db").balance("people").spent == 0
 
 
+@pytest.mark.slow
 def test_a_large_table_is_never_read_whole(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     _limit(monkeypatch, 0)
     passes = []

@@ -56,6 +56,7 @@ def definition(private: object, **attributes: object) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_private_table_is_never_opened_and_the_ledger_never_changed(run: Run) -> None:
     Path("priv.csv").unlink()
     # Whoever opens this waits for ever: the run would not end.
@@ -130,6 +131,7 @@ def test_json_is_one_object_on_standard_output(run: Run) -> None:
 # --- what would be left
 
 
+@pytest.mark.slow
 def test_what_would_be_left_is_what_is_left(run: Run) -> None:
     options = (*SMALL, "--epsilon", "0.4", "--ledger", "ledger.db", "--dataset", "people")
     asked = ("--public", "pub.csv", "--domain", "domain.json", *options, *ONCE)
@@ -158,6 +160,7 @@ def test_a_release_that_does_not_fit_is_told_and_is_no_failure(run: Run) -> None
     assert "IT DOES NOT ALLOW THIS" in result.stdout
 
 
+@pytest.mark.slow
 def test_a_release_that_was_made_costs_nothing_again(run: Run) -> None:
     made = run(*synthesize(*RELEASE, "--records-share", "0.1", "--neighbours", "add_remove"))
     assert made.exit_code == 0, made.output
@@ -173,6 +176,7 @@ def test_a_release_that_was_made_costs_nothing_again(run: Run) -> None:
     assert ledger["after"] == ledger["remaining"]
 
 
+@pytest.mark.slow
 def test_a_release_that_was_closed_before_a_draw_is_paid_like_a_new_one(run: Run) -> None:
     asked = ("plan", *PLAN, *SMALL, *PAID, *ONCE, "--json")
     new = json.loads(run(*asked).stdout)["ledger"]
@@ -195,6 +199,7 @@ def test_a_release_that_was_closed_before_a_draw_is_paid_like_a_new_one(run: Run
     assert closed == new
 
 
+@pytest.mark.slow
 def test_a_dataset_without_a_budget_is_told(run: Run) -> None:
     result = run("plan", *PLAN, *SMALL, *ONCE, "--ledger", "new.db", "--dataset", "people")
 
@@ -203,6 +208,7 @@ def test_a_dataset_without_a_budget_is_told(run: Run) -> None:
     assert not Path("new.db").exists()
 
 
+@pytest.mark.slow
 def test_a_ledger_may_be_configured_by_the_environment(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +219,7 @@ def test_a_ledger_may_be_configured_by_the_environment(
     assert json.loads(result.stdout)["ledger"]["dataset"] == "people"
 
 
+@pytest.mark.slow
 def test_a_partition_counts_as_the_ledger_counts_it(run: Run) -> None:
     ledger = Ledger("ledger.db")
     ledger.grant(
@@ -242,6 +249,7 @@ def test_a_partition_counts_as_the_ledger_counts_it(run: Run) -> None:
     assert june["remaining"] == pytest.approx(_rho(1.0), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("attributes", "options", "expected"),
     [
@@ -266,6 +274,7 @@ def test_a_partition_is_named_where_there_are_some(
 # --- the plot
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plan.html", "plan.svg", "new/plan.png"])
 def test_a_plot_is_drawn_in_the_format_of_its_name(run: Run, name: str) -> None:
     result = run("plan", *PLAN, *SMALL, *ONCE, "--plot", name)
@@ -286,6 +295,7 @@ def test_a_plot_is_drawn_in_the_format_of_its_name(run: Run, name: str) -> None:
         assert 'src="http' not in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -312,6 +322,7 @@ def test_a_plan_of_nothing_says_what_it_needs(run: Run) -> None:
     assert "--public" in lines(result)[0]
 
 
+@pytest.mark.slow
 def test_a_definition_and_options_are_one_release(run: Run) -> None:
     path = definition("nowhere.csv", evaluation={"mode": "private", "share": 0.2})
 

@@ -20,10 +20,12 @@ from jam_dagster.privacy.ledger import sqlite as ledger_file
 from jam_dagster.release import engine as steps
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, encode
 from tests.cli_bench import NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, lines, synthesize
+from tests.tiers import first_quick
 
 # --- one folder, two kinds of noise
 
 
+@pytest.mark.slow
 def test_a_release_takes_nothing_from_research(run: Run) -> None:
     run(*synthesize(*RESEARCH))
     research = json.loads(Path("out/transcript/transcript.json").read_text())
@@ -42,6 +44,7 @@ def test_a_release_takes_nothing_from_research(run: Run) -> None:
     assert not Path("out/restricted").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -67,6 +70,7 @@ def test_a_transcript_of_something_else_is_not_used(
     assert Ledger("ledger.db").events() == events
 
 
+@pytest.mark.slow
 def test_a_transcript_without_its_draws_is_drawn_and_paid(released: Run) -> None:
     for path in Path("out/draws").iterdir():
         path.unlink()
@@ -79,6 +83,7 @@ def test_a_transcript_without_its_draws_is_drawn_and_paid(released: Run) -> None
     assert Ledger("new.db").balance("people").spent == pytest.approx(spent)
 
 
+@pytest.mark.slow
 def test_a_release_has_no_seed(released: Run) -> None:
     result = released(*synthesize(*RELEASE, *NOISY, "--seed", "7"))
 
@@ -102,6 +107,7 @@ def _another_public(name: str) -> str:
     return name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changed",
     [
@@ -143,6 +149,7 @@ def test_whatever_shapes_the_output_makes_another_release(
     assert Ledger("ledger.db").events() == events
 
 
+@pytest.mark.slow
 def test_another_public_table_is_noticed(released: Run) -> None:
     """It is no part of the key, for moving it costs nothing; what it held is kept beside it."""
     events = Ledger("ledger.db").events()
@@ -164,6 +171,7 @@ def _domain_of(identified_from: str) -> str:
     return "d.yaml"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("identified_from", "met"), [("private", False), ("public", True)])
 def test_nothing_made_with_private_values_in_its_domain_may_leave(
     run: Run, identified_from: str, met: bool
@@ -260,6 +268,7 @@ FAILING: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", FAILING)
 def test_a_failing_step_leaks_no_value(
     run: Run, monkeypatch: pytest.MonkeyPatch, step: str
@@ -277,16 +286,16 @@ def test_a_failing_step_leaks_no_value(
 
 
 BROKEN = {
+    "a missing column": ("secret.csv", "age,job", f"{AGE},job"),
     "a value outside the domain": ("raw.yaml", ", other: other}", "}"),
     "a number out of bounds": ("raw.yaml", ", outside: clip", ""),
     "a row too long": ("secret.csv", f",{JOB}\n", f",{JOB},{AGE}\n"),
-    "a missing column": ("secret.csv", "age,job", f"{AGE},job"),
     "no number": ("secret.csv", f"{AGE},", f"{JOB},"),
     "an encoding that is not the file's": ("secret.csv", JOB, f"{JOB}\udcff"),
 }
 
 
-@pytest.mark.parametrize("fault", BROKEN)
+@pytest.mark.parametrize("fault", first_quick(BROKEN))
 def test_a_faulty_table_leaks_no_value(run: Run, fault: str) -> None:
     _write_secret()
     name, old, new = BROKEN[fault]
@@ -303,6 +312,7 @@ def test_a_faulty_table_leaks_no_value(run: Run, fault: str) -> None:
     _assert_nothing_leaked(result.stdout, result.stderr)
 
 
+@pytest.mark.slow
 def test_two_runs_of_one_release_at_once_do_not_meet(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

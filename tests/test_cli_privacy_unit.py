@@ -22,6 +22,7 @@ from jam_dagster.tables.codes.privacy_unit import KEY_BYTES
 from jam_dagster.tables.sources import parquet as parquet_source
 from tests.cli_bench import NOISY, PEOPLE, QUICK, RELEASE, RESEARCH, Run, synthesize
 from tests.numbers_of_rows import KEPT, READ, files_telling_rows, telling, tells_rows
+from tests.tiers import first_quick
 
 UNIT = ("--privacy-unit", "who", "--max-rows", "2")
 PERSONS = 90
@@ -45,7 +46,7 @@ def _transcript(folder: str = "out") -> dict[str, Any]:
     return dict(json.loads(Path(folder, "transcript/transcript.json").read_text()))
 
 
-@pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("neighbours", first_quick(["replace_one", "add_remove"]))
 def test_a_release_of_persons(run: Run, neighbours: str) -> None:
     _persons()
     command = synthesize(*RELEASE, *NOISY, *UNIT, "--neighbours", neighbours, "--json")
@@ -71,6 +72,7 @@ def test_a_release_of_persons(run: Run, neighbours: str) -> None:
     assert Ledger("ledger.db").events() == events
 
 
+@pytest.mark.slow
 def test_with_one_row_of_each_person_their_number_is_public(run: Run) -> None:
     _persons()
 
@@ -82,6 +84,7 @@ def test_with_one_row_of_each_person_their_number_is_public(run: Run) -> None:
     assert not Path("out/draws/records.npz").exists()
 
 
+@pytest.mark.slow
 def test_records_that_come_and_go_need_no_column(run: Run) -> None:
     result = run(*synthesize(*RELEASE, *NOISY, "--neighbours", "add_remove"))
 
@@ -90,6 +93,7 @@ def test_records_that_come_and_go_need_no_column(run: Run) -> None:
     assert not Path("out/restricted").joinpath("row_limit.key").exists()
 
 
+@pytest.mark.slow
 def test_the_share_that_measures_the_rows_can_be_set(run: Run) -> None:
     given = ("--neighbours", "add_remove", "--records-share", "0.2")
     assert run(*synthesize(*RELEASE, *NOISY, *given)).exit_code == 0
@@ -98,6 +102,7 @@ def test_the_share_that_measures_the_rows_can_be_set(run: Run) -> None:
     assert transcript["calls"][0]["rho"] == pytest.approx(0.2 * transcript["rho_budget"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -133,6 +138,7 @@ def test_what_cannot_be_is_refused_for_nothing(
     assert len(left) == ("always the same" in said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changed",
     [
@@ -153,6 +159,7 @@ def test_whom_it_protects_makes_another_release(run: Run, changed: tuple[str, ..
     assert "holds the charged release" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [0, 1_000_000], ids=["streamed", "held"])
 def test_a_parquet_file_gives_what_the_same_csv_file_gives(
     run: Run, monkeypatch: pytest.MonkeyPatch, limit: int
@@ -192,6 +199,7 @@ def _watch_tables(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", ["", "removed", "emptied", "damaged"])
 def test_a_release_that_stopped_goes_on_with_the_rows_that_it_kept(
     run: Run, monkeypatch: pytest.MonkeyPatch, lost: str
@@ -221,6 +229,7 @@ def test_a_release_that_stopped_goes_on_with_the_rows_that_it_kept(
     assert spent <= 0.02  # rho of epsilon 0.4 is less
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
 def test_nothing_that_leaves_depends_on_how_many_rows_there_are(
     run: Run, monkeypatch: pytest.MonkeyPatch, neighbours: str

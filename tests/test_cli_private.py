@@ -69,6 +69,7 @@ def test_what_is_due_goes_when_that_is_confirmed(run: Run) -> None:
     assert "Nothing is to go" in run(*REMOVE, "--private", "private", "--due").stderr
 
 
+@pytest.mark.slow
 def test_one_release_goes_before_its_time_and_never_what_is_needed(run: Run) -> None:
     kept, needed = copy_of("monthly", days=30), copy_of("daily", ended=False)
     options = ("--private", "private", "--yes")
@@ -83,6 +84,7 @@ def test_one_release_goes_before_its_time_and_never_what_is_needed(run: Run) -> 
     assert needed.exists()
 
 
+@pytest.mark.slow
 def test_exact_errors_of_the_command_line_go_and_the_release_is_free_again(run: Run) -> None:
     made = run(*synthesize(*RELEASE, *EXACT))
     assert made.exit_code == 0, made.output
@@ -102,6 +104,7 @@ def test_exact_errors_of_the_command_line_go_and_the_release_is_free_again(run: 
     assert run("certificate", "verify", "out", "--ledger", "ledger.db").exit_code == 0
 
 
+@pytest.mark.slow
 def test_the_time_is_no_part_of_the_specification(run: Run) -> None:
     assert run(*synthesize(*RELEASE, *EXACT)).exit_code == 0
     again = run(*synthesize(*RELEASE, *EXACT[:-1], "7"))
@@ -110,6 +113,7 @@ def test_the_time_is_no_part_of_the_specification(run: Run) -> None:
     assert json.loads(Path("out/release.json").read_text())["retention_days"] == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -129,6 +133,7 @@ def test_what_cannot_be_looked_for(run: Run, given: tuple[str, ...], says: str) 
     assert says in lines(result)[0]
 
 
+@pytest.mark.slow
 def test_a_time_before_now_is_bad_input(run: Run) -> None:
     result = run(*synthesize(*RELEASE, "--epsilon", "0.4", "--retention-days", "-1"))
     assert result.exit_code == 2

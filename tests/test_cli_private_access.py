@@ -21,6 +21,8 @@ from jam_dagster.privacy import Kind, Ledger
 from tests.cli_bench import RELEASE, Run, synthesize
 from tests.postgres import PostgresServer
 
+pytestmark = pytest.mark.slow
+
 OFF = ("--evaluate", "off")
 RAW = {"private": "people.csv", "public": "survey.csv", "domain": "raw.yaml"}
 ACKNOWLEDGE = ("ledger", "acknowledge", "--ledger", "ledger.db", "--dataset", "people", "--reason")

@@ -46,6 +46,7 @@ def test_synthesize(run: Run, spelling: str) -> None:
     assert not Path("out").exists()
 
 
+@pytest.mark.slow
 def test_the_restricted_folder(run: Run) -> None:
     granted = ledger()
     Path("out/restricted").mkdir(parents=True)
@@ -58,6 +59,7 @@ def test_the_restricted_folder(run: Run) -> None:
     assert ledger() == granted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_table_of_persons(run: Run, kind: str) -> None:
     for name in ("priv.csv", "pub.csv"):
@@ -74,6 +76,7 @@ def test_a_table_of_persons(run: Run, kind: str) -> None:
     assert ledger() == granted
 
 
+@pytest.mark.slow
 def test_plan(run: Run) -> None:
     content = {
         "type": "jam_dagster.SyntheticRelease",

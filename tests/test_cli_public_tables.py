@@ -23,6 +23,7 @@ def several(*options: object) -> list[object]:
     return [*given[:place], *SEVERAL, *given[place + 2 :]]
 
 
+@pytest.mark.slow
 def test_a_release_from_two_public_tables(run: Run) -> None:
     # So little budget that public measurements are the better ones.
     arguments = several(
@@ -52,6 +53,7 @@ def test_a_release_from_two_public_tables(run: Run) -> None:
     assert "another public table" in again.stderr
 
 
+@pytest.mark.slow
 def test_one_public_table_that_lacks_attributes(run: Run) -> None:
     pd.read_csv("pub.csv").drop(columns="income").to_csv("part.csv", index=False)
 
@@ -70,6 +72,7 @@ def test_one_public_table_that_lacks_attributes(run: Run) -> None:
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -95,6 +98,7 @@ def test_what_is_wrong_with_a_table_is_told(
     assert not Path("out").exists()
 
 
+@pytest.mark.slow
 def test_a_plan_is_tried_on_the_first_that_has_all_attributes(run: Run) -> None:
     several()
     public = ("--public", "census=part.csv", "--public", "survey=pub.csv")
@@ -123,6 +127,7 @@ def test_a_plan_is_tried_on_the_first_that_has_all_attributes(run: Run) -> None:
     assert "nowhere.csv" in result.stderr
 
 
+@pytest.mark.slow
 def test_what_weighs_records_takes_no_named_tables(run: Run) -> None:
     several()
     public = ("--public", "survey=pub.csv")
@@ -132,6 +137,7 @@ def test_what_weighs_records_takes_no_named_tables(run: Run) -> None:
     assert "pmw_pub weights the records of one public table" in " ".join(result.stderr.split())
 
 
+@pytest.mark.slow
 def test_a_path_that_looks_like_a_name_and_a_table(run: Run) -> None:
     Path("year=2016").mkdir()
     Path("pub.csv").rename("year=2016/pub.csv")
@@ -155,6 +161,7 @@ def test_a_model_made_of_several_tables_is_refitted_with_them(run: Run) -> None:
     assert "pass  the model, refitted" in found.stdout
 
 
+@pytest.mark.slow
 def test_a_release_without_a_public_table(run: Run) -> None:
     given = synthesize(
         *RELEASE,
@@ -183,6 +190,7 @@ def test_a_release_without_a_public_table(run: Run) -> None:
     assert run(*without).exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -76,6 +76,7 @@ def test_research_leaves_a_table_and_its_story(run: Run) -> None:
     assert not Path("out/errors.json").exists()
 
 
+@pytest.mark.slow
 def test_research_may_use_its_folder_again(run: Run) -> None:
     run(*synthesize(*RESEARCH))
 
@@ -106,6 +107,7 @@ def test_a_seed_makes_the_same_table_in_another_process(run: Run) -> None:
     assert tables[0] == tables[1]
 
 
+@pytest.mark.slow
 def test_research_loads_nothing_that_it_does_not_use(run: Run) -> None:
     # Every run is a process of its own, and each of these takes from a tenth of a second to
     # several: a whole small run takes less than one.
@@ -126,6 +128,7 @@ def test_research_loads_nothing_that_it_does_not_use(run: Run) -> None:
     assert ran.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.slow
 def test_evaluation_can_be_off(run: Run) -> None:
     result = run(*synthesize(*RESEARCH, "--evaluate", "off", "--json"))
 
@@ -133,6 +136,7 @@ def test_evaluation_can_be_off(run: Run) -> None:
     assert errors == {"synthetic": None, "public": None, "independent": None}
 
 
+@pytest.mark.slow
 def test_without_a_domain_it_is_drafted_from_the_public_table(run: Run) -> None:
     raw = ["--private", "raw-priv.csv", "--public", "raw-pub.csv"]
 
@@ -177,6 +181,7 @@ def test_a_release_is_charged_and_may_leave(released: Run) -> None:
     assert not Path("out/restricted").exists()
 
 
+@pytest.mark.slow
 def test_the_summary_of_a_release_says_what_may_leave(released: Run) -> None:
     result = released(*synthesize(*RELEASE, *NOISY))
 
@@ -197,6 +202,7 @@ def test_noisy_errors_are_kept_with_their_noise(release_folder: Path) -> None:
     assert errors["synthetic"] == made["workload_error"]["synthetic"]
 
 
+@pytest.mark.slow
 def test_errors_that_were_not_measured_are_not_kept(run: Run) -> None:
     run(*synthesize(*RELEASE, "--evaluate", "off"))
 
@@ -205,6 +211,7 @@ def test_errors_that_were_not_measured_are_not_kept(run: Run) -> None:
     assert not Path("out/restricted").exists()
 
 
+@pytest.mark.slow
 def test_a_release_is_checked(run: Run) -> None:
     result = run(*synthesize(*RELEASE, "--report", "--checks"))
 
@@ -223,6 +230,7 @@ def test_a_release_is_checked(run: Run) -> None:
     assert "200 rows, 200 expected" in page
 
 
+@pytest.mark.slow
 def test_exact_errors_of_a_release_must_be_asked_for(run: Run) -> None:
     made = json.loads(run(*synthesize(*RELEASE, "--json")).stdout)
 
@@ -233,6 +241,7 @@ def test_exact_errors_of_a_release_must_be_asked_for(run: Run) -> None:
     assert not Path("out/restricted").exists()
 
 
+@pytest.mark.slow
 def test_a_failed_check_fails_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def cut(synthetic: EncodedTable, rng: np.random.Generator) -> pd.DataFrame:
         return decode(synthetic, rng).head(150)
@@ -247,6 +256,7 @@ def test_a_failed_check_fails_nothing(run: Run, monkeypatch: pytest.MonkeyPatch)
     assert int(found[1]) == int(found[2]) - 1
 
 
+@pytest.mark.slow
 def test_a_release_is_reported_in_two_editions(run: Run) -> None:
     result = run(*synthesize(*RELEASE, "--report", "--evaluate", "exact"))
 
@@ -350,6 +360,7 @@ def test_a_release_that_was_interrupted_goes_on_without_paying_twice(released: R
     assert Path("out/synthetic.csv").read_bytes() == table
 
 
+@pytest.mark.slow
 def test_a_release_that_died_before_its_first_outcome_goes_on(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -370,6 +381,7 @@ def test_a_release_that_died_before_its_first_outcome_goes_on(
     )
 
 
+@pytest.mark.slow
 def test_a_lost_evaluation_does_not_withhold_the_table(released: Run) -> None:
     events = Ledger("ledger.db").events()
     # What a crash between the charge and the storing of the noisy means leaves.
@@ -388,6 +400,7 @@ def test_a_lost_evaluation_does_not_withhold_the_table(released: Run) -> None:
     assert certified.kind == Kind.CERTIFIED
 
 
+@pytest.mark.slow
 def test_a_charged_release_without_its_folder_is_bad_input(released: Run) -> None:
     events = Ledger("ledger.db").events()
 
@@ -400,6 +413,7 @@ def test_a_charged_release_without_its_folder_is_bad_input(released: Run) -> Non
     assert Ledger("ledger.db").events() == events
 
 
+@pytest.mark.slow
 def test_another_edition_is_paid_anew(released: Run) -> None:
     before = Ledger("ledger.db").balance("people").spent
 
@@ -432,6 +446,7 @@ def test_a_charged_folder_is_not_overwritten(released: Run, other: tuple[str, ..
     assert Ledger("ledger.db").events() == events
 
 
+@pytest.mark.slow
 def test_draws_of_one_ledger_are_not_free_in_another(released: Run) -> None:
     result = released(*synthesize(*RELEASE, *NOISY, "--ledger", "new.db"))
 
@@ -440,6 +455,7 @@ def test_draws_of_one_ledger_are_not_free_in_another(released: Run) -> None:
     assert not Path("new.db").exists()
 
 
+@pytest.mark.slow
 def test_an_older_copy_of_the_ledger_is_noticed(released: Run) -> None:
     events = Ledger("ledger.db").events()
     first = next(event for event in events if event.kind == Kind.CHARGED)
@@ -456,6 +472,7 @@ def test_an_older_copy_of_the_ledger_is_noticed(released: Run) -> None:
     assert len(older.events()) == 2 + len(shares)
 
 
+@pytest.mark.slow
 def test_new_data_are_a_new_release(released: Run) -> None:
     events = Ledger("ledger.db").events()
     pd.read_csv("priv.csv").head(150).to_csv("priv.csv", index=False)
@@ -467,6 +484,7 @@ def test_new_data_are_a_new_release(released: Run) -> None:
     assert Ledger("ledger.db").events() == events
 
 
+@pytest.mark.slow
 def test_a_new_ledger_grants_what_the_release_asks_for(run: Run) -> None:
     arguments = synthesize(*RELEASE, "--evaluate", "private", "--ledger", "new.db", "--json")
 
@@ -487,6 +505,7 @@ def test_a_new_ledger_grants_what_the_release_asks_for(run: Run) -> None:
     assert (balance.epsilon, balance.delta) == (1.0, 1e-9)
 
 
+@pytest.mark.slow
 def test_another_mechanism_takes_its_own_settings(run: Run) -> None:
     chosen = ("--mechanism", "aim", "--setting", "rounds=8", "--setting", "alpha=0.5")
     result = run(*synthesize(*RESEARCH, *chosen))
@@ -503,7 +522,7 @@ def test_another_mechanism_takes_its_own_settings(run: Run) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (("--mechanism", "jam"), "mechanism.name must be one of jam_pgm, aim"),
+        (("--mechanism", "jam"), "mechanism.name must be one of jam_pgm, tilt, aim"),
         (("--setting", "round=2"), "round is no setting of jam_pgm; it has rounds"),
         (("--setting", "alpha"), "--setting must be KEY=VALUE"),
         (("--setting", "alpha=much"), "alpha must be a number, above 0 and below 1, got 'much'"),
@@ -556,6 +575,7 @@ def test_what_research_makes_is_its_owners_alone(run: Run, before: str) -> None:
     assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
 
 
+@pytest.mark.slow
 def test_a_folder_of_other_things_stays_as_open_as_it_is(run: Run) -> None:
     Path("out").mkdir(mode=0o755)
     Path("out").chmod(0o755)
@@ -628,6 +648,7 @@ def test_a_release_folder_on_a_full_disk_says_so_and_goes_on_with_room(
     assert Ledger("ledger.db").verify().events > 3
 
 
+@pytest.mark.slow
 def test_a_domain_with_formulas_is_refused_before_it_begins(run: Run) -> None:
     for name in ("priv", "pub"):
         rows = 60 if name == "priv" else 40

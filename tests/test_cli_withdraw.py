@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from jam_dagster.certificates import Certificate, verify
 from jam_dagster.privacy import Kind, Ledger
 from tests.cli_bench import NOISY, RELEASE, Run, lines, synthesize
@@ -30,6 +32,7 @@ def test_a_withdrawn_certificate_fails_with_its_ledger_and_the_reason(released: 
     assert released("certificate", "verify", "out").exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_release_made_again_says_that_it_was_withdrawn(released: Run) -> None:
     before = Certificate.load(Path("out")).digest
     released(*WITHDRAW)
@@ -56,6 +59,7 @@ def test_a_release_made_again_says_that_it_was_withdrawn(released: Run) -> None:
     assert json.loads(verified.stdout)["releasable"] is False
 
 
+@pytest.mark.slow
 def test_a_withdrawal_cannot_be_taken_out_of_the_document(released: Run) -> None:
     released(*WITHDRAW)
     released(*synthesize(*RELEASE, *NOISY))
@@ -69,6 +73,7 @@ def test_a_withdrawal_cannot_be_taken_out_of_the_document(released: Run) -> None
     assert not found["the withdrawals"].passed
 
 
+@pytest.mark.slow
 def test_another_release_is_not_withdrawn(released: Run) -> None:
     other = (*RELEASE, *NOISY, "--out", "other", "--epsilon", "0.2")
     made = released(*synthesize(*other))
@@ -78,6 +83,7 @@ def test_another_release_is_not_withdrawn(released: Run) -> None:
     assert verified.exit_code == 0, verified.output
 
 
+@pytest.mark.slow
 def test_what_cannot_be_withdrawn(released: Run) -> None:
     before = Ledger("ledger.db").events()
     assert "--reason" in lines(released(*WITHDRAW[:-1], " "))[0]

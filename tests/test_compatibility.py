@@ -80,6 +80,7 @@ def test_an_upgraded_ledger_holds_every_event_as_it_was(ledger: Ledger) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_whole_release_verifies(made: Path, ledger: Ledger) -> None:
     check_certificate(made / "whole", ledger)
 

@@ -1,7 +1,7 @@
 """Somebody else's project: the wheel in an environment of its own, and nothing of this repository.
 
-It needs an index of packages, as the installation of this project does. It is one test, so that
-the environment, which takes most of the time, is made once however many workers there are.
+The whole test needs an index of packages, as the installation of this project does. The short one
+installs the wheel alone, and finds what it requires beside the tests.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -19,10 +20,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.docs.workshop import DEFINITIONS, PROJECT
 from tests.pipeline.conftest import people
 from tests.test_packaging import KERNELS, ROOT, build_wheel
-
-pytestmark = pytest.mark.slow
 
 # Steps in processes of their own would each import everything anew.
 IN_PROCESS = json.dumps({"execution": {"config": {"in_process": {}}}})
@@ -93,8 +93,35 @@ def made_elsewhere(home: Path) -> Project:
     )
     made.call("create-dagster", "project", "shop", "--no-uv-sync")
     made.install("--no-deps", "--no-build-isolation", "--editable", str(made.root))
-    people(600, seed=1).to_csv(made.root / "people.csv", index=False)
-    people(200, seed=2).to_csv(made.root / "survey.csv", index=False)
+    write_tables(made.root)
+    return made
+
+
+def write_tables(folder: Path) -> None:
+    people(600, seed=1).to_csv(folder / "people.csv", index=False)
+    people(200, seed=2).to_csv(folder / "survey.csv", index=False)
+
+
+def made_beside(home: Path) -> Project:
+    """Install the wheel beside the packages of the tests, and write a project."""
+    wheel = build_wheel(home).filename
+    shutil.rmtree(home / "project")
+    environment = home / "environment"
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    made = Project(home / "shop", environment)
+    made.install("--no-deps", str(wheel))
+    made.defs.mkdir(parents=True)
+    # A folder in a .pth is searched, but the .pth in it, of this repository itself, is not read.
+    beside = [sysconfig.get_path("purelib"), str(made.root / "src")]
+    (made.packages / "beside.pth").write_text("\n".join(beside))
+    script = (Path(sys.executable).parent / "dg").read_text().splitlines()
+    script[0] = f"#!{environment / 'bin' / 'python'}"
+    (environment / "bin" / "dg").write_text("\n".join(script))
+    (environment / "bin" / "dg").chmod(0o755)
+    (made.root / "pyproject.toml").write_text(PROJECT.replace("my_project", "shop"))
+    (made.defs.parent / "__init__.py").touch()
+    (made.defs.parent / "definitions.py").write_text(DEFINITIONS)
+    write_tables(made.root)
     return made
 
 
@@ -114,20 +141,22 @@ def only_the_package_arrives(project: Project) -> None:
     assert found.split() == [str(project.packages / "jam_dagster" / "__init__.py"), str(compiled)]
 
 
-def a_release_is_scaffolded_checked_and_made(project: Project) -> None:
+SCAFFOLD = ("dg", "scaffold", "defs", "jam_dagster.SyntheticRelease")
+
+
+def a_release_is_scaffolded_and_checked(project: Project) -> None:
     components = project.call("dg", "list", "components")
     assert "jam_dagster.SyntheticRelease" in components
     assert "jam_dagster.ReleaseResources" in components
 
     options = project.call("dg", "scaffold", "defs", "jam_dagster.SyntheticRelease", "--help")
     assert all(name in options for name in ("--public", "--private", "--dataset", "--epsilon"))
-    scaffold = ("dg", "scaffold", "defs", "jam_dagster.SyntheticRelease")
-    refused = project.call(*scaffold, "lost", "--public", "nothing.csv", fails=True)
+    refused = project.call(*SCAFFOLD, "lost", "--public", "nothing.csv", fails=True)
     assert "nothing.csv" in refused
     assert "Traceback" not in refused
     assert not (project.defs / "lost").exists()
 
-    project.call(*scaffold, "my_release", "--public", "survey.csv", "--private", "people.csv")
+    scaffolded(project)
     made = project.defs / "my_release"
     assert "town" in (made / "domain.yaml").read_text()
     assert "validated successfully" in project.call("dg", "check", "yaml")
@@ -140,14 +169,21 @@ def a_release_is_scaffolded_checked_and_made(project: Project) -> None:
     assert f"defs.yaml:{where}" in output
     assert "attributes.privacy.epsilon" in output
 
-    # Fewer rounds than anybody would use: what is looked at here is that it runs.
-    (made / "defs.yaml").write_text(
-        text.replace("rounds: 30", "rounds: 3").replace("iterations: 1000", "iterations: 50")
-    )
+    (made / "defs.yaml").write_text(text)
     assert "loaded successfully" in project.call("dg", "check", "defs")
     listed = json.loads(project.call("dg", "list", "defs", "--json"))
     assert "my_release/synthetic_records" in json.dumps(listed)
 
+
+def scaffolded(project: Project) -> None:
+    project.call(*SCAFFOLD, "my_release", "--public", "survey.csv", "--private", "people.csv")
+    path = project.defs / "my_release" / "defs.yaml"
+    # Fewer rounds than anybody would use: what is looked at here is that it runs.
+    text = path.read_text().replace("rounds: 30", "rounds: 3")
+    path.write_text(text.replace("iterations: 1000", "iterations: 50"))
+
+
+def a_release_is_made(project: Project) -> None:
     launched = project.call(
         "dg", "launch", "--job", "my_release_release", "--config-json", IN_PROCESS
     )
@@ -228,9 +264,20 @@ def the_demo_is_scaffolded_without_tables(project: Project) -> None:
     assert "by_python/synthetic_records" in listed
 
 
-def test_a_project_elsewhere_releases_with_the_wheel(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_project_releases_with_the_wheel(tmp_path: Path) -> None:
+    project = made_beside(tmp_path)
+    only_the_package_arrives(project)
+    scaffolded(project)
+    a_release_is_made(project)
+
+
+@pytest.mark.gate
+def test_a_project_elsewhere_releases_with_the_wheel_and_what_it_requires(tmp_path: Path) -> None:
+    """It is one test, so that the environment, which takes most of the time, is made once."""
     project = made_elsewhere(tmp_path)
     only_the_package_arrives(project)
-    a_release_is_scaffolded_checked_and_made(project)
+    a_release_is_scaffolded_and_checked(project)
+    a_release_is_made(project)
     tables_that_the_project_makes_are_sources(project)
     the_demo_is_scaffolded_without_tables(project)

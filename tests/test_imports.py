@@ -229,6 +229,7 @@ def test_importing_the_package_is_quick_and_light() -> None:
     assert float(str(found["seconds"])) < 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "folder",
     [
@@ -249,12 +250,14 @@ def test_the_command_line_waits_for_nothing_that_it_may_not_need() -> None:
     assert found["heavy"] == []
 
 
+@pytest.mark.slow
 def test_the_component_is_light_but_for_dagster() -> None:
     # Dagster imports every registered module, and looks at all its names, in every step process.
     found = imported_modules("import jam_dagster; jam_dagster.SyntheticRelease")
     assert found["heavy"] == ["dagster"]
 
 
+@pytest.mark.slow
 def test_the_component_is_found_by_name() -> None:
     found = run_fresh(
         "import json\n"

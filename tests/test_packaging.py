@@ -65,6 +65,7 @@ def test_without_a_compiler_the_wheel_is_for_every_platform(plain_wheel: zipfile
     assert KERNELS.replace("_kernels.so", "kernels.py") in plain_wheel.namelist()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler (cc)")
 def test_with_a_compiler_the_wheel_holds_kernels_that_load(
     wheel: zipfile.ZipFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -79,12 +80,14 @@ def test_with_a_compiler_the_wheel_holds_kernels_that_load(
         kernels.library.cache_clear()
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     metadata = f"jam_dagster-{jam_dagster.__version__}.dist-info"
 
     assert {name.split("/")[0] for name in wheel.namelist()} == {"jam_dagster", metadata}
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> None:
     modules = {str(path.relative_to(ROOT)) for path in ROOT.glob("jam_dagster/**/*.py")}
 
@@ -108,6 +111,7 @@ def test_the_wheel_declares_its_entry_points(wheel: zipfile.ZipFile) -> None:
     assert "[dagster_dg_cli.registry_modules]\njam_dagster = jam_dagster" in entry_points
 
 
+@pytest.mark.slow
 def test_the_version_has_one_source(wheel: zipfile.ZipFile) -> None:
     (name,) = (name for name in wheel.namelist() if name.endswith("dist-info/METADATA"))
 

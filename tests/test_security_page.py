@@ -22,6 +22,14 @@ def promises() -> list[str]:
     return [line for line in lines if line.startswith("| ") and "`tests/" in line]
 
 
+def promised() -> list[tuple[str, list[str]]]:
+    """Return each line of what is promised, with the tests that it cites."""
+    _, _, after = (ROOT / "SECURITY.md").read_text().partition("## What is promised")
+    return [
+        (line, [test for test, _ in _CITED.findall(line)]) for line in promises() if line in after
+    ]
+
+
 def test_every_promise_names_tests_that_are_there() -> None:
     assert len(promises()) > 10
     for line in promises():

@@ -1,4 +1,4 @@
-"""Each command runs the tests that it says; a list that names a test that is gone is noticed."""
+"""Each command runs the tests that it says."""
 
 from __future__ import annotations
 
@@ -9,45 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import tiers
-from tests.tiers import TEST, Collected, is_named
-
 ROOT = Path(__file__).parents[1]
-
-LISTS = {
-    name: getattr(tiers, name)
-    for name in ("DAGSTER_WIRING", "COMMAND_WIRING", "BEYOND_DEFAULTS", "SLOW", "LONG", "FIRST")
-}
-
-
-@pytest.mark.parametrize("name", LISTS)
-def test_every_name_of_a_list_is_of_a_test(name: str, collected: Collected) -> None:
-    assert [one for one in LISTS[name] if not collected.tiers_of(one)] == []
-
-
-def test_what_is_listed_as_wiring_is_quick(collected: Collected) -> None:
-    for name in tiers.DAGSTER_WIRING | tiers.COMMAND_WIRING:
-        assert TEST in collected.tiers_of(name), name
-
-
-def test_a_name_stands_for_what_is_in_it() -> None:
-    test = "tests/folder/test_module.py::test_name[a-b]"
-    for name in (
-        "tests/",
-        "tests/folder/",
-        "tests/folder/test_module.py",
-        "tests/folder/test_module.py::test_name",
-        test,
-    ):
-        assert is_named(test, {name}), name
-    for name in (
-        "tests",
-        "tests/fold",
-        "tests/folder/test_module.py::test_nam",
-        "tests/folder/test_module.py::test_name[a]",
-    ):
-        assert not is_named(test, {name}), name
-
 
 GROUPED = """
 import os

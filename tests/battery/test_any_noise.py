@@ -15,7 +15,7 @@ from jam_dagster.mechanisms import Transcript, refit
 from jam_dagster.privacy import Draws, Neighbours, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload
 from tests.battery.adversary import Adversary
-from tests.battery.mechanisms import CASES, Case, marked
+from tests.battery.mechanisms import Case, every_mechanism
 from tests.examples import examples
 from tests.mechanisms.extremes import DOMAINS, PLAIN, check_model, check_rows, possible
 from tests.privacy.neighbours import RELATIONS
@@ -31,8 +31,8 @@ def records(domain: Domain, rows: int, seed: int) -> EncodedTable:
     return EncodedTable(domain, tuple(np.unravel_index(drawn, domain.shape)))
 
 
-# Where every fit compiles, the fit is tried by itself: `test_private_pgms_own_fit`.
-@pytest.mark.parametrize("case", marked(case for case in CASES if not case.compiles))
+# The fit of Private-PGM is tried by itself: `test_private_pgms_own_fit`.
+@every_mechanism
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @examples(8)
 @given(

@@ -49,7 +49,7 @@ audits = pytest.mark.parametrize(
             case,
             audit,
             id=f"{case.name}-{audit.name}",
-            marks=pytest.mark.slow if case in SLOW_CASES else (),
+            marks=() if case not in SLOW_CASES and audit is case.audits[0] else pytest.mark.slow,
         )
         for case in CASES
         for audit in case.audits
@@ -146,6 +146,7 @@ def _epsilon(true: int, false: int, runs: int) -> float:
     return math.log(proven / alarmed) if proven > 0 else -math.inf
 
 
+@pytest.mark.slow
 @audits
 def test_a_few_runs(case: Case, audit: Audit) -> None:
     found = bounds(case, audit, RUNS)
@@ -153,6 +154,7 @@ def test_a_few_runs(case: Case, audit: Audit) -> None:
     assert found.epsilon <= epsilon_from_rho(audit.rho, DELTA)
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 @audits
 def test_many_runs(case: Case, audit: Audit) -> None:
@@ -168,6 +170,7 @@ def is_noticed(case: Case, audit: Audit) -> bool:
     return any(least_rho([found]) > audit.rho for found in ratios)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", marked(case for case in AUDITED if case.score))
 def test_halved_score_sensitivity_is_noticed(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     assert case.score is not None
@@ -176,6 +179,7 @@ def test_halved_score_sensitivity_is_noticed(case: Case, monkeypatch: pytest.Mon
     assert any(is_noticed(case, audit) for audit in case.audits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", marked(AUDITED))
 def test_halved_marginal_sensitivity_is_noticed(
     case: Case, monkeypatch: pytest.MonkeyPatch

@@ -6,42 +6,25 @@ import json
 import os
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from _pytest.mark.structures import ParameterSet
 
-from tests.battery.mechanisms import QUICK_CASES, SLOW_CASES, Case
+from tests.battery.mechanisms import QUICK_CASES, SLOW_CASES
+from tests.tiers import gate
 
 ROOT = Path(__file__).parents[2]
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def by_itself(case: Case) -> ParameterSet:
-    """Return a case as a group of one; one worker runs its tests, which share a process."""
-    return pytest.param(
-        (case.name,), id=case.name, marks=[pytest.mark.slow, pytest.mark.xdist_group(case.name)]
-    )
+# A process that starts takes longer than most of the runs, so they share one.
+QUICK = tuple(case.name for case in QUICK_CASES)
+SLOW = tuple(case.name for case in SLOW_CASES)
+GRAPHICAL = ("jam_pgm", "aim", "mst", "tilt")
 
 
-# A process that starts takes longer than most of the runs: the quick ones share theirs.
-every_group = pytest.mark.parametrize(
-    "names",
-    [
-        pytest.param(
-            tuple(case.name for case in QUICK_CASES),
-            id="quick",
-            marks=pytest.mark.xdist_group("quick"),
-        ),
-        *(by_itself(case) for case in SLOW_CASES),
-    ],
-)
-
-
-@cache
 def fingerprints(names: tuple[str, ...], seed: int, threads: int, kernels: str) -> dict[str, Any]:
     """Return by name what runs in a process of its own, in these surroundings, give."""
     surroundings = {**dict.fromkeys(THREADS, str(threads)), "PYTHONHASHSEED": str(seed)}
@@ -59,17 +42,18 @@ def fingerprints(names: tuple[str, ...], seed: int, threads: int, kernels: str) 
     return found
 
 
-@every_group
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [QUICK, *gate(SLOW)], ids=["quick", "slow"])
 def test_hash_seeds_and_threads_change_nothing(names: tuple[str, ...]) -> None:
     first, other = fingerprints(names, 0, 1, "compiled"), fingerprints(names, 77, 4, "compiled")
     for name in names:
         assert other[name] == first[name], name
 
 
-@every_group
-def test_kernels_change_nothing_but_the_last_digits(names: tuple[str, ...]) -> None:
-    compiled, numpy = fingerprints(names, 0, 1, "compiled"), fingerprints(names, 0, 1, "numpy")
-    for name in names:
+@pytest.mark.slow
+def test_kernels_change_nothing_but_the_last_digits() -> None:
+    compiled, numpy = (fingerprints(GRAPHICAL, 0, 1, kernels) for kernels in ("compiled", "numpy"))
+    for name in GRAPHICAL:
         for same in ("choices", "charges", "measured"):
             assert compiled[name][same] == numpy[name][same], name
         for one, other in zip(compiled[name]["marginals"], numpy[name]["marginals"], strict=True):

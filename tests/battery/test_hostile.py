@@ -1,6 +1,6 @@
 """Whatever it is given, the package says so in an error of its own, charges nothing, tells nothing.
 
-The quick tests take a few hundred inputs of each kind, the slow ones more than ten thousand.
+The tests take a few hundred inputs of each kind, those of the gate more than ten thousand.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ from jam_dagster.release.sections import DomainSpec
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, encode, source_from_config
 from tests.battery import hostile
 from tests.battery.hostile import NUMBER, TEXT, anything, garbled, spoiled
+from tests.tiers import gate
 
 QUICK, MANY = 300, 2_500
-numbers = pytest.mark.parametrize(
-    "number", [QUICK, pytest.param(MANY, marks=pytest.mark.slow)], ids=["quick", "many"]
-)
+numbers = pytest.mark.parametrize("number", [QUICK, *gate(MANY)], ids=["quick", "many"])
 
 
 def attempted(action: Callable[[], Any], what: object) -> Any:
@@ -62,6 +61,7 @@ def outcomes(number: int, attempt: Callable[[np.random.Generator, int], Any]) ->
     return found
 
 
+@pytest.mark.slow
 @numbers
 def test_domains(number: int) -> None:
     def attempt(rng: np.random.Generator, index: int) -> Any:
@@ -165,6 +165,7 @@ def test_private_files(number: int, tmp_path: Path) -> None:
             assert_tells_nothing(made)
 
 
+@pytest.mark.slow
 @numbers
 def test_private_files_without_a_header(number: int, tmp_path: Path) -> None:
     """Their first record stands where the names are, and is quoted by no error."""
@@ -202,9 +203,8 @@ def valid_file(rng: np.random.Generator, planted: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize(
-    "number", [8, pytest.param(150, marks=pytest.mark.slow)], ids=["quick", "many"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [8, *gate(150)], ids=["quick", "many"])
 def test_releases_of_hostile_files_charge_nothing(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ from tests.battery.test_hostile import (
     outcomes,
     valid_file,
 )
+from tests.tiers import gate
 
 DEFINITION: dict[str, Any] = {
     "type": "jam_dagster.SyntheticRelease",
@@ -72,6 +73,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @numbers
 def test_definitions_of_releases(number: int, folder: Path) -> None:
     path = folder / "defs.yaml"
@@ -93,9 +95,8 @@ def test_definitions_of_releases(number: int, folder: Path) -> None:
         hides_the_password(made)
 
 
-@pytest.mark.parametrize(
-    "number", [12, pytest.param(150, marks=pytest.mark.slow)], ids=["quick", "many"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [12, *gate(150)], ids=["quick", "many"])
 def test_plans_of_hostile_public_tables(number: int, folder: Path) -> None:
     def attempt(rng: np.random.Generator, index: int) -> Any:
         text = valid_file(rng, planted=False)
@@ -107,6 +108,7 @@ def test_plans_of_hostile_public_tables(number: int, folder: Path) -> None:
     outcomes(number, attempt)
 
 
+@pytest.mark.slow
 @numbers
 def test_grids(number: int, folder: Path) -> None:
     pd.DataFrame({"a": [0, 1], "b": [1, 0]}).to_csv("priv.csv", index=False)
@@ -128,6 +130,7 @@ def test_grids(number: int, folder: Path) -> None:
     outcomes(number, attempt)
 
 
+@pytest.mark.slow
 @numbers
 def test_private_tables_of_a_benchmark(number: int, folder: Path) -> None:
     def attempt(rng: np.random.Generator, index: int) -> Any:

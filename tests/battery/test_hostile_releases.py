@@ -20,6 +20,7 @@ from jam_dagster.pipeline import SyntheticRelease, build_synthetic_release
 from jam_dagster.release.sections import DomainSpec
 from jam_dagster.tables import source_from_config
 from tests.battery.hostile import DOMAIN, garbled, spoiled
+from tests.tiers import gate
 
 RELEASE: dict[str, Any] = {
     "release": "people",
@@ -89,9 +90,8 @@ def outcome(rng: np.random.Generator, text: str, *, as_text: bool) -> str:
     return "made"
 
 
-@pytest.mark.parametrize(
-    "number", [150, pytest.param(2_000, marks=pytest.mark.slow)], ids=["quick", "many"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [150, *gate(2_000)], ids=["quick", "many"])
 def test_releases(number: int) -> None:
     text = yaml.safe_dump(RELEASE, sort_keys=False)
     with warnings.catch_warnings():

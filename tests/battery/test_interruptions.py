@@ -21,6 +21,7 @@ from jam_dagster.privacy import (
 from jam_dagster.tables import Workload
 from tests.battery.mechanisms import Case, every_mechanism
 from tests.battery.test_replay import DOMAIN, pairs
+from tests.tiers import first_quick
 
 RHO = 2.0
 
@@ -52,7 +53,9 @@ class Forgetful(MemoryStore):
 RELATIONS = (REPLACE_ONE, Neighbours("add_remove", 2))
 """With a number of records that is public, and with one that is measured first."""
 
-every_kind_of_records = pytest.mark.parametrize("relation", RELATIONS, ids=Neighbours.describe)
+every_kind_of_records = pytest.mark.parametrize(
+    "relation", first_quick(RELATIONS), ids=Neighbours.describe
+)
 
 
 def run(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from jam_dagster.mechanisms import MECHANISMS
+from jam_dagster.mechanisms import MECHANISMS, make_mechanism, mechanism_class
+from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
+from jam_dagster.tables import Domain, EncodedTable, RecordsOnly, Workload
 from tests.battery.mechanisms import QUICK_CASES, generic
+from tests.privacy.neighbours import RELATIONS
 
 
 def test_no_registered_mechanism_is_left_out() -> None:
@@ -19,3 +23,20 @@ def test_one_without_a_case_of_its_own_is_a_small_run(name: str) -> None:
     assert case.make().name == name
     for settings in (*case.short, *case.variants, case.steady):
         assert case.make(**settings).parameters().get("rounds", 3) <= 6
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS, ids=Neighbours.describe)
+@pytest.mark.parametrize(
+    "name", [name for name in MECHANISMS if not mechanism_class(name).reads_values]
+)
+def test_one_that_reads_no_value_runs_without_any(name: str, neighbours: Neighbours) -> None:
+    domain = Domain.from_sizes({"a": 2, "b": 3})
+    whole = EncodedTable(domain, (np.arange(60) % 2, np.arange(60) % 3))
+    models = []
+    for private in (whole, RecordsOnly(domain, whole.records)):
+        draws = Draws(SeededNoise(0), UnledgeredAccount(1.0), neighbours=neighbours)
+        workload = Workload.all_k_way(domain, 2)
+        models.append(make_mechanism(name).run(private, whole.take([0, 1, 2]), workload, draws))
+    one, other = models
+    assert one.transcript.records == other.transcript.records
+    np.testing.assert_array_equal(one.model.marginal(("a", "b")), other.model.marginal(("a", "b")))

@@ -23,6 +23,8 @@ from jam_dagster.release import SynthesisRequest, synthesize
 from jam_dagster.tables import source_from_config
 from tests.battery.listening import Call, Listening
 
+pytestmark = pytest.mark.slow
+
 
 class Exact(SeededNoise):
     """Seeded noise that passes for exact: a release has no other, and this one can be repeated."""

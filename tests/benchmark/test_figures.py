@@ -67,6 +67,7 @@ def test_means_have_the_standard_error_of_the_mean() -> None:
     assert single["error_mean_low"] == single["error_mean_high"] == 0.7
 
 
+@pytest.mark.slow
 def test_every_figure_is_drawn_that_has_runs(frame: pd.DataFrame) -> None:
     drawn = {one.name: one for one in figures(frame)}
 
@@ -87,6 +88,7 @@ def test_every_figure_is_drawn_that_has_runs(frame: pd.DataFrame) -> None:
         assert label in spec
 
 
+@pytest.mark.slow
 def test_a_line_looks_the_same_in_every_panel(frame: pd.DataFrame) -> None:
     # On one split there is one mechanism less.
     part = frame[(frame["split"] != "titanic") | (frame["mechanism"] != "jam_pgm")]
@@ -120,6 +122,7 @@ def values(spec: Any, name: str, inside: str) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 def test_what_has_no_runs_is_not_drawn(frame: pd.DataFrame) -> None:
     part = frame[(frame["mechanism"] != "jam_pgm") & (frame["settings"] == "{}")]
 
@@ -133,6 +136,7 @@ def test_what_has_no_runs_is_not_drawn(frame: pd.DataFrame) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_answers_without_a_table_are_drawn_with_their_model_error() -> None:
     made = [
         row(
@@ -181,6 +185,7 @@ def peers(errors: dict[tuple[str, str], float], **parameters: Any) -> list[dict[
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [0.3, 0.37, 0.6, 3.0])
 def test_what_no_mixture_reaches_is_seen_in_every_panel(bound: float) -> None:
     runs = peers({("s", "pmw_pub"): 0.376, ("s", "aim"): 1.7, ("s", "best_mixture"): bound})
@@ -198,6 +203,7 @@ def test_what_no_mixture_reaches_is_seen_in_every_panel(bound: float) -> None:
     assert low < 0.376 < 1.7 < high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zeros", [{"aim"}, {"aim", "pmw_pub"}, set(BASELINES)])
 def test_errors_of_nothing_are_drawn_or_left_out_with_a_word(zeros: set[str]) -> None:
     held = {name: 0.0 if name in zeros else 0.3 for name in ("aim", "pmw_pub", *BASELINES)}
@@ -234,6 +240,7 @@ SHARED = {
 }
 
 
+@pytest.mark.slow
 def test_error_by_public_table_has_the_splits_of_one_private_table() -> None:
     other = {("other", name): error for (split, name), error in SHARED.items() if split == "bad"}
     frame = pd.DataFrame(peers({**SHARED, **other, ("other", "true_one_ways"): 0.35}))
@@ -265,6 +272,7 @@ def test_error_by_public_table_has_the_splits_of_one_private_table() -> None:
     assert low < 0.1 < 0.6 < high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parameters", [{"records": 7}, {"attributes": 3}, {"delta": 1e-6}, {"degree": 2}]
 )

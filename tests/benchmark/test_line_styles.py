@@ -47,6 +47,8 @@ def test_every_mechanism_has_a_look_of_its_own() -> None:
         "PMW^Pub",
         "PEP^Pub",
         "GEM^Pub",
+        "TILT",
+        "Public prior",
     }
 
 

@@ -24,6 +24,7 @@ from jam_dagster.benchmark.results import Results
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
 
 
+@pytest.mark.slow
 def test_the_peak_is_of_the_process_itself() -> None:
     # getrusage would tell what the process that starts it holds.
     held = bytearray(300 * 2**20)

@@ -88,6 +88,7 @@ def test_runs_that_are_there_are_not_made_again(
     assert len(made) == 4
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_kept_and_made_again_on_request(
     data: Path, grid_file: Path, tmp_path: Path
 ) -> None:

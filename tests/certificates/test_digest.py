@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from jam_dagster.certificates import Certificate, FileHash, Standing
+from jam_dagster.certificates import Certificate, FileHash, Standing, issue
 from jam_dagster.certificates.certificate import digest_of
 from tests.certificates.conftest import Released
 from tests.cli_bench import NOISY, RELEASE, run_cli, synthesize
 
 
+@pytest.mark.slow
 def test_a_certificate_made_again_after_others_have_spent_is_the_same(
     made: Released, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,3 +53,28 @@ def test_the_digest_covers_what_is_said_of_the_release(made: Released) -> None:
 
 def test_a_digest_is_of_the_document_as_it_is_read_again(made: Released) -> None:
     assert Certificate.from_dict(made.document()).digest == made.certificate.digest
+
+
+def test_a_repeat_says_what_made_the_model_that_it_keeps(
+    made: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a model of another processor fails where it is repeated here."""
+    made.move_in(monkeypatch)
+    first = made.certificate
+    elsewhere = {**first.made_with, "blas": "Other", "jam_dagster": "0.0.1"}
+    monkeypatch.setattr(issue, "environment", lambda: elsewhere)
+    again = run_cli(*synthesize(*RELEASE, *NOISY))
+    assert again.exit_code == 0, again.output
+    assert made.certificate.made_with == first.made_with
+    assert made.certificate.digest == first.digest
+
+
+def test_a_repeat_believes_no_certificate_that_the_ledger_does_not_know(
+    made: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a forged one could have a changed model compared with the wider tolerance."""
+    made.move_in(monkeypatch)
+    here = made.certificate.made_with
+    made.forge(lambda it: replace(it, made_with={**it.made_with, "blas": "Other"}))
+    assert run_cli(*synthesize(*RELEASE, *NOISY)).exit_code == 0
+    assert made.certificate.made_with == here

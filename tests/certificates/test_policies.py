@@ -22,6 +22,7 @@ def release(run: Run) -> Released:
     return Released(HERE.resolve())
 
 
+@pytest.mark.slow
 def test_a_renewing_budget_tells_both_totals(run: Run) -> None:
     ground = "membership public and fixed"
     Ledger("ledger.db").grant(
@@ -55,6 +56,7 @@ def test_a_renewing_budget_tells_both_totals(run: Run) -> None:
         assert made.failed() == {"the ledger"}, period
 
 
+@pytest.mark.slow
 def test_a_release_that_was_opened_before_and_never_drawn(run: Run) -> None:
     first = release(run).certificate
     Path("ledger.db").unlink()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import platform
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from jam_dagster.certificates import refitting, verify
 from jam_dagster.certificates.issue import environment
-from jam_dagster.certificates.refitting import PROCESSORS, REFIT_TOLERANCE, Refit
-from jam_dagster.mechanisms import FittedModel, Transcript
+from jam_dagster.certificates.refitting import PROCESSORS, REFIT_TOLERANCE, Refit, distance
+from jam_dagster.mechanisms import FittedModel, TiltedModel, Transcript, WeightedTable
 from jam_dagster.models.graphical import kernels
-from jam_dagster.tables import Domain
+from jam_dagster.models.weighted.support import Support
+from jam_dagster.tables import Domain, EncodedTable
 from tests.certificates.conftest import Released
 
 needs_openblas = pytest.mark.skipif(
@@ -63,6 +66,32 @@ def test_the_recorded_processor_comes_first(monkeypatch: pytest.MonkeyPatch) -> 
     assert list(refitting._other_processors({})) == []
 
 
+def prior(seed: int, share: float = 0.3, total: float = 90.0) -> TiltedModel:
+    """A model that nothing was measured for: a network, and records of a public table."""
+    rng = np.random.default_rng(seed)
+    domain = Domain.from_sizes({"a": 2, "b": 3})
+    table = EncodedTable(domain, (np.array([0, 0, 1]), np.array([0, 1, 2])))
+    rows = WeightedTable(Support(table), total, rng.normal(size=3))
+    network = FittedModel(domain, total, {("a", "b"): rng.normal(size=(2, 3))})
+    return TiltedModel(network, rows, share)
+
+
+def test_parts_that_were_not_measured_are_compared_too() -> None:
+    made, other = prior(1), prior(2)
+    assert made.cliques == ()
+    assert distance(made, prior(1), made.domain) == 0.0
+    assert distance(made, replace(made, share=0.5), made.domain) == pytest.approx(0.2)
+    for changed in (replace(made, network=other.network), replace(made, rows=other.rows)):
+        assert distance(made, changed, made.domain) > 0.01
+    whole = Support.of_domain(made.domain)
+    elsewhere = WeightedTable(whole, 90.0, np.zeros(whole.size))
+    without = FittedModel(made.domain, 90.0, {("a",): np.zeros(2)})
+    for changed in (replace(made, rows=elsewhere), replace(made, network=without)):
+        assert math.isinf(distance(made, changed, made.domain))
+    assert math.isinf(distance(made, TiltedModel(made.network, None, 0.0), made.domain))
+
+
+@pytest.mark.slow
 @needs_openblas
 def test_a_fit_in_another_process_is_as_far_as_in_this_one(made: Released) -> None:
     import pickle

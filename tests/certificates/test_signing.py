@@ -88,6 +88,7 @@ CHANGES: list[Callable[[dict[str, Any]], None]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_signature_is_of_everything_that_is_said(
     signed: Released, signer: Signer, change: Callable[[dict[str, Any]], None]
@@ -131,6 +132,7 @@ def test_a_key_rotates(made: Released, signer: Signer, tmp_path: Path) -> None:
         made.ledger.keys.revoke(signer.public, reason="once more")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["option", "path in the environment", "text in the environment"])
 def test_a_release_is_signed(made: Released, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made.move_in(monkeypatch)
@@ -213,6 +215,7 @@ def test_a_private_key_is_neither_shown_nor_pickled(tmp_path: Path) -> None:
     assert read_public(tmp_path / "public.pem") == signer.public
 
 
+@pytest.mark.slow
 def test_keys_on_the_command_line(made: Released, monkeypatch: pytest.MonkeyPatch) -> None:
     made.move_in(monkeypatch)
     given = ("--ledger", "ledger.db")

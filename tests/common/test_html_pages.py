@@ -45,6 +45,7 @@ def test_a_page_without_scripts_lets_none_run() -> None:
     assert content_policy("") in page.replace("&#39;", "'")
 
 
+@pytest.mark.slow
 def test_the_script_can_stand_in_a_page() -> None:
     script = page_script("compare.js", "sorting.js")
     assert "</script" not in script.lower()

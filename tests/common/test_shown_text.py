@@ -40,6 +40,7 @@ def test_what_is_read_stays(text: str) -> None:
     assert visible(text) == one_line(text) == text
 
 
+@pytest.mark.slow
 @given(st.text() | st.sampled_from(NASTY))
 def test_nothing_that_steers_a_terminal_is_left(text: str) -> None:
     assert not any(ord(one) < 32 or 0x7F <= ord(one) < 0xA0 for one in one_line(text))

@@ -18,15 +18,31 @@ MOST_NOT_RUN = 20
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 
 
+# Pages of releases whose steps, or of a benchmark whose runs, are processes of their own.
+LONG = {"README.md", "docs/benchmark.md", "docs/production.md"}
+
+
 def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
-def test_every_block_can_be_checked(block: Block) -> None:
-    assert block.language in LANGUAGES, "no test knows this language"
-    if block.language == "sh":
-        assert not faults(block)
+WITH_BLOCKS = [page for page in PAGES if blocks_of(page)]
+
+
+def workshop_of(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    workshop = Workshop(folder, processes=name(page) in LONG)
+    monkeypatch.chdir(folder)
+    for variable, value in workshop.environment.items():
+        monkeypatch.setenv(variable, value)
+    return workshop
+
+
+@pytest.mark.slow
+def test_every_block_can_be_checked() -> None:
+    unknown = [block.place for block in BLOCKS if block.language not in LANGUAGES]
+    assert not unknown, "no test knows the language of these"
+    found = {block.place: faults(block) for block in BLOCKS if block.language == "sh"}
+    assert not {place: said for place, said in found.items() if said}
 
 
 def test_few_blocks_are_not_run() -> None:
@@ -35,19 +51,37 @@ def test_few_blocks_are_not_run() -> None:
     assert len(skipped) <= MOST_NOT_RUN, skipped
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks_of(page)], ids=name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.gate if name(page) in LONG else pytest.mark.slow)
+        for page in WITH_BLOCKS
+    ],
+    ids=name,
+)
 def test_the_blocks_of_a_page_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workshop = Workshop(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    for variable, value in workshop.environment.items():
-        monkeypatch.setenv(variable, value)
+    workshop = workshop_of(page, tmp_path, monkeypatch)
     for block in blocks_of(page):
         if not block.not_run:
             workshop.run(block)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("page", [ROOT / one for one in sorted(LONG)], ids=name)
+def test_the_files_of_a_long_page_load(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workshop = workshop_of(page, tmp_path, monkeypatch)
+    for block in blocks_of(page):
+        if not block.not_run:
+            if block.language == "python":
+                compile(block.text, block.place, "exec")
+            elif block.language in ("yaml", "toml", "json"):
+                workshop.run(block)
 
 
 PAGE = ROOT / "docs" / "page.md"

@@ -208,6 +208,7 @@ def as_role(owner: str, role: str, postgres: PostgresServer) -> str:
     return postgres.url(owner.split("/")[3].split("?")[0], user=role)
 
 
+@pytest.mark.slow
 def test_roles_do_what_they_are_for_and_no_more(owner: str, postgres: PostgresServer) -> None:
     releases = Ledger(as_role(owner, "jam_releases", postgres))
     auditor = Ledger(as_role(owner, "jam_auditor", postgres))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from contextlib import redirect_stdout
@@ -26,6 +25,7 @@ from jam_dagster.benchmark import load_grid
 from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
 from jam_dagster.tables import Domain, census_domain, simulate_census
 from tests.docs.blocks import ROOT, Block
+from tests.docs.shell import run_bash, run_shell
 
 COLUMNS = ["age", "sex", "region", "education", "employment", "income"]
 
@@ -76,10 +76,13 @@ class Workshop:
     ----------
     folder
         An empty folder; relative paths of the page start from it.
+    processes
+        Whether each command of a shell block is a process of its own.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, processes: bool = False) -> None:
         self.folder = folder
+        self.run_shell = run_bash if processes else run_shell
         self.namespace: dict[str, Any] = {"__name__": "__main__"}
         self.printed = ""
         _write_tables(folder)
@@ -156,17 +159,10 @@ class Workshop:
             self.printed = printed.getvalue()
 
     def _sh(self, block: Block) -> None:
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", block.text],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
-        self.printed = done.stdout
-        if done.returncode:
-            raise BlockError(f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}")
+        done = self.run_shell(block.text, self.folder, self.environment)
+        self.printed = done.output
+        if done.status:
+            raise BlockError(f"exit status {done.status}\n{done.output}\n{done.errors}")
 
     def _text(self, block: Block) -> None:
         if block.title != "output":

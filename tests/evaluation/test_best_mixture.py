@@ -131,6 +131,7 @@ def test_mechanisms_that_weigh_public_records_reach_it_where_it_is_nothing(name:
     assert limit(name, private, public, workload) < 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5, 9))
 @pytest.mark.parametrize("name", LIMITS)
 def test_no_mechanism_that_weighs_public_records_is_better(name: str, seed: int) -> None:

@@ -167,6 +167,7 @@ BROKEN: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], set[str], str]] 
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", BROKEN)
 def test_a_table_broken_in_one_way_fails_in_that_way(release: SmallRelease, fault: str) -> None:
     change, expected, message = BROKEN[fault]
@@ -208,6 +209,7 @@ def test_a_model_pulled_away_from_its_measurement_is_said(
     assert "more than noise explains" in results["citizen__marginal"].message
 
 
+@pytest.mark.slow
 def test_names_that_need_care_reach_great_expectations() -> None:
     """Quotes, spaces and a name that is also a column of the derived frames."""
     names = ('it\'s "odd"', "attribute", "use_of_tolerance", "naïve %$")
@@ -238,6 +240,7 @@ def test_names_that_need_care_reach_great_expectations() -> None:
     assert run(table) == {"it_s_odd__marginal"}
 
 
+@pytest.mark.slow
 def test_great_expectations_own_results_are_kept_and_can_be_read_by_it(
     release: SmallRelease,
 ) -> None:

@@ -202,6 +202,7 @@ def test_replacing_a_person_moves_the_means_no_further_than_claimed() -> None:
     assert largest == pytest.approx(2 / records)
 
 
+@pytest.mark.slow
 def test_the_noisy_means_have_the_stated_standard_error(
     domain: Domain, tables: tuple[EncodedTable, EncodedTable, EncodedTable]
 ) -> None:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.mutants.catalog import MUTANTS
-from tests.mutants.planting import Mutant, StaleMutantError, fault_without_a_mutant, verdict
+from tests.mutants.changes import StaleMutantError
+from tests.mutants.planting import Mutant, catalog, fault_without_a_mutant, verdict
 
 WORKERS = 2
 
@@ -25,19 +25,18 @@ def judged(mutant: Mutant) -> tuple[str, str]:
 
 
 def main(names: Sequence[str]) -> int:
-    known = {mutant.name: mutant for mutant in MUTANTS}
+    known = {mutant.name: mutant for mutant in catalog()}
     unknown = [name for name in names if name not in known]
     if unknown:
         print(f"no mutant is called {unknown[0]!r}; there are {', '.join(known)}")  # noqa: T201
         return 2
-    chosen = [known[name] for name in names] or list(MUTANTS)
+    chosen = [known[name] for name in names or known]
+    # A test that fails anyway would notice everything.
+    if fault := fault_without_a_mutant({one.tests for one in chosen}):
+        print(fault)  # noqa: T201
+        return 1
     states = []
     with ThreadPoolExecutor(WORKERS) as pool:
-        # A test that fails anyway would notice everything.
-        for fault in pool.map(fault_without_a_mutant, dict.fromkeys(one.tests for one in chosen)):
-            if fault:
-                print(fault)  # noqa: T201
-                return 1
         for state, line in pool.map(judged, chosen):
             states.append(state)
             print(line, flush=True)  # noqa: T201

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
+from tests.mutants.changes import StaleMutantError, change
+
 ROOT = Path(__file__).parents[2]
+CATALOG = Path(__file__).with_name("catalog.yaml")
 COPIED = ("jam_dagster", "tests", "assets", "resources", "benchmarks", "pyproject.toml")
 SECONDS = 600
-
-
-class StaleMutantError(Exception):
-    """The text that a mutant replaces is not there exactly once: the code has changed."""
 
 
 @dataclass(frozen=True)
@@ -29,44 +32,50 @@ class Mutant:
         A word for it.
     bug
         What goes wrong.
-    path
-        The file, from the root.
-    old, new
-        The text that is replaced, which must be there once, and what it becomes.
+    at
+        ``module:qualname``, below the package: what the change is looked for in.
+    change
+        See `tests.mutants.changes`.
     tests
-        What pytest is given; at least one of these must fail.
+        Test files or tests, below the folder of tests; at least one of these must fail.
     """
 
     name: str
     bug: str
-    path: str
-    old: str
-    new: str
-    tests: tuple[str, ...]
+    at: str
+    change: str
+    tests: str
+
+    @property
+    def path(self) -> str:
+        """The file, from the root."""
+        return f"jam_dagster/{self.at.partition(':')[0].replace('.', '/')}.py"
 
     def changed(self, root: Path = ROOT) -> str:
-        """Return the file with the bug in it.
+        """Return the source of the file with the bug in it.
 
         Raises
         ------
         StaleMutantError
-            If the old text is not there exactly once.
+            If what is changed is not there exactly once.
         """
-        text = (root / self.path).read_text()
-        found = text.count(self.old)
-        if found != 1:
-            raise StaleMutantError(
-                f"mutant {self.name}: {self.path} holds the old text {found} times, not once; "
-                "write the mutant anew for the code as it is"
-            )
-        return text.replace(self.old, self.new)
+        tree = ast.parse((root / self.path).read_text())
+        try:
+            change(tree, self.at.partition(":")[2], self.change)
+        except StaleMutantError as error:
+            raise StaleMutantError(f"mutant {self.name}: {self.path}: {error}") from None
+        return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def catalog() -> list[Mutant]:
+    """Return the mutants of the catalog."""
+    return [Mutant(name, **given) for name, given in yaml.safe_load(CATALOG.read_text()).items()]
 
 
 @dataclass(frozen=True)
 class Verdict:
     """Whether the tests noticed a mutant, and what they said."""
 
-    mutant: Mutant
     noticed: bool
     said: str
 
@@ -87,10 +96,11 @@ def copy_of_the_project(folder: Path) -> None:
             shutil.copy(source, folder / name)
 
 
-def run_tests(folder: Path, tests: tuple[str, ...]) -> tuple[int, str]:
+def run_tests(folder: Path, tests: Iterable[str], *options: str) -> tuple[int, str]:
     """Run tests in a copy; return pytest's status and the end of what it said."""
+    given = [*options, *(f"tests/{one}" for one in tests)]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests],
+        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *given],
         cwd=folder,
         # The copy goes before an installation of the project itself.
         env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
@@ -102,13 +112,13 @@ def run_tests(folder: Path, tests: tuple[str, ...]) -> tuple[int, str]:
     return done.returncode, (done.stdout + done.stderr)[-4000:]
 
 
-def fault_without_a_mutant(tests: tuple[str, ...]) -> str:
+def fault_without_a_mutant(tests: Iterable[str]) -> str:
     """Return what is wrong with tests on the project as it is; empty where they pass."""
     with tempfile.TemporaryDirectory(prefix="mutant-none-") as temporary:
         folder = Path(temporary)
         copy_of_the_project(folder)
-        status, said = run_tests(folder, tests)
-    return f"without any mutant {' '.join(tests)} do not pass:\n{said}" if status else ""
+        status, said = run_tests(folder, tests, "-n", "2", "--dist", "loadgroup")
+    return f"without any mutant a test does not pass:\n{said}" if status else ""
 
 
 def verdict(mutant: Mutant) -> Verdict:
@@ -120,15 +130,14 @@ def verdict(mutant: Mutant) -> Verdict:
         If it no longer applies.
     """
     changed = mutant.changed()
-    compile(changed, mutant.path, "exec")
     with tempfile.TemporaryDirectory(prefix="mutant-") as temporary:
         folder = Path(temporary)
         copy_of_the_project(folder)
         (folder / mutant.path).write_text(changed)
-        status, said = run_tests(folder, mutant.tests)
+        status, said = run_tests(folder, [mutant.tests])
     # 1 is failed tests; anything else but 0 means that they did not run at all.
     if status not in (0, 1):
         raise StaleMutantError(f"mutant {mutant.name}: its tests did not run:\n{said}")
     if "error during collection" in said or "ImportError" in said:
         raise StaleMutantError(f"mutant {mutant.name} breaks the import of its tests:\n{said}")
-    return Verdict(mutant, status == 1, said)
+    return Verdict(status == 1, said)

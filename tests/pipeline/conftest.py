@@ -167,6 +167,25 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         yield Bench(tmp_path, instance)
 
 
+@dataclass(frozen=True)
+class Full:
+    """A release with its checks and reports, for tests that only look at it."""
+
+    bench: Bench
+    result: dg.ExecuteInProcessResult
+
+
+@pytest.fixture(scope="session")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Full]:
+    home = tmp_path_factory.mktemp("full")
+    write_tables(home)
+    with dg.DagsterInstance.ephemeral() as instance:
+        bench = Bench(home, instance)
+        result = bench.run()
+        assert result.success, failure(result)
+        yield Full(bench, result)
+
+
 @pytest.fixture(scope="session")
 def drawn_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("drawn")

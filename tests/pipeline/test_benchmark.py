@@ -88,6 +88,7 @@ def test_a_backfill_makes_the_rows_of_the_command(
     assert (out / "figures" / "benchmark.html").exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_kept_and_its_message_is_not_logged(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "grid.yaml"
     path.write_text(FAILING)
@@ -159,6 +160,7 @@ def drawn(definitions: dg.Definitions) -> dict[str, object]:
     return {name: value.value for name, value in made.metadata.items()}
 
 
+@pytest.mark.slow
 def test_only_rows_of_the_grid_as_it_is_now_are_drawn(
     data: Path, grid_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,8 @@ from jam_dagster.privacy.ledger.key import command_line_run
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.tables import Domain, encode
 from tests.moved import bind_again
-from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
+from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, Full, failure
+from tests.tiers import slow_rows
 
 NUMPY = PrivacySpec(epsilon=2.0, noise="numpy", seed=7)
 OFF = EvaluationSpec(mode="off")
@@ -49,10 +50,8 @@ def metadata(result: dg.ExecuteInProcessResult, name: str) -> dict[str, Any]:
     return {key: value.value for key, value in event.materialization.metadata.items()}
 
 
-def test_release_ends_green_and_every_check_is_evaluated(bench: Bench) -> None:
-    result = bench.run()
-    assert result.success, failure(result)
-
+def test_release_ends_green_and_every_check_is_evaluated(full: Full) -> None:
+    bench, result = full.bench, full.result
     checks = {one.check_name: one for one in result.get_asset_check_evaluations()}
     expected = {one.name for one in expectation_names(DOMAIN)}
     others = {"releasable", "synthetic_no_worse_than_public", "budget_suffices"}
@@ -64,8 +63,9 @@ def test_release_ends_green_and_every_check_is_evaluated(bench: Bench) -> None:
     # What the pages of the assets point to is there.
     events = result.get_asset_materialization_events()
     names = {event.asset_key.path[-1] for event in events} | set(checks)
+    graph = bench.definitions().resolve_asset_graph()
     for event in events:
-        description = bench.definitions().resolve_asset_graph().get(event.asset_key).description
+        description = graph.get(event.asset_key).description
         assert description is not None
         for part in ("**Who may see it:** ", "**What it costs:** ", "**Where to look:** "):
             assert part in description
@@ -118,9 +118,8 @@ def test_release_ends_green_and_every_check_is_evaluated(bench: Bench) -> None:
     assert run["rho_spent"] == pytest.approx(spent, rel=1e-5)
 
 
-def test_private_assets_tell_nothing_not_even_their_number_of_rows(bench: Bench) -> None:
-    result = bench.run(UP_TO_SYNTHETIC[:-2])
-    raw, coded = metadata(result, "private_records"), metadata(result, "private_discretized")
+def test_private_assets_tell_nothing_not_even_their_number_of_rows(full: Full) -> None:
+    raw, coded = (metadata(full.result, f"private_{name}") for name in ("records", "discretized"))
     harmless = {"dagster/column_schema", "path"}
     assert set(raw) == harmless | {"source", "kept"}
     assert set(coded) == harmless | {"dagster/column_lineage"}
@@ -129,6 +128,7 @@ def test_private_assets_tell_nothing_not_even_their_number_of_rows(bench: Bench)
     assert coded["dagster/column_schema"] == column_schema(DOMAIN, coded=True)
 
 
+@pytest.mark.slow
 def test_making_a_release_again_is_free_and_the_same(drawn: Bench) -> None:
     bind_again(drawn.ledger, drawn.private, drawn.closed / SOURCE_KEY_FILE)
     events, table = drawn.events(), synthetic(drawn)
@@ -149,6 +149,7 @@ def test_new_edition_is_drawn_and_paid_anew(drawn: Bench) -> None:
     assert anew.count("charged") >= 3
 
 
+@pytest.mark.slow
 def test_private_evaluation_is_charged_once_and_stored(bench: Bench) -> None:
     evaluation = EvaluationSpec(mode="private", share=0.2)
     result = bench.run(evaluation=evaluation)
@@ -167,6 +168,7 @@ def test_private_evaluation_is_charged_once_and_stored(bench: Bench) -> None:
     assert (bench.releases / "people" / "workload_error.json").exists()
 
 
+@pytest.mark.slow
 def test_evaluation_off_has_no_error_at_all(bench: Bench) -> None:
     keys = {key.path[-1] for key in bench.definitions(evaluation=OFF).resolve_all_asset_keys()}
     assert "workload_error" not in keys
@@ -174,6 +176,7 @@ def test_evaluation_off_has_no_error_at_all(bench: Bench) -> None:
     assert "release_report_restricted" not in keys
 
 
+@pytest.mark.slow
 def test_exact_errors_reach_the_restricted_report_only(bench: Bench) -> None:
     graph = bench.definitions().resolve_asset_graph()
     ancestors = graph.get_ancestor_asset_keys(dg.AssetKey(["people", "release_report"]))
@@ -203,6 +206,7 @@ def test_release_that_does_not_fit_is_refused_before_the_private_table_is_opened
     assert not (bench.closed / "people").exists()
 
 
+@pytest.mark.slow
 def test_private_records_alone_look_at_the_budget_too(bench: Bench) -> None:
     assert bench.run(["domain"]).success
     bench.budget = DatasetBudget(epsilon=1.0, delta=1e-9)
@@ -219,13 +223,15 @@ def change(path: Path, edit: Any) -> None:
     ("side", "edit", "error", "named"),
     [
         ("private", lambda t: t.drop(columns="job"), "DomainError", "job"),
-        ("private", lambda t: t.assign(sex="X"), "PrivateValuesError", "always the same"),
-        ("private", lambda t: t.assign(age="old"), "PrivateValuesError", "always the same"),
-        ("private", lambda t: t.head(0), "PrivateValuesError", "always the same"),
-        ("private", lambda t: t.assign(age=3, job="nurse"), "PrivateValuesError", "the same"),
         ("public", lambda t: t.drop(columns="job"), "DomainError", "job"),
-        ("public", lambda t: t.assign(sex="X"), "OutsideDomainError", "sex"),
-        ("public", lambda t: t.head(0), "InputError", "rows"),
+        *slow_rows(
+            ("private", lambda t: t.assign(sex="X"), "PrivateValuesError", "always the same"),
+            ("private", lambda t: t.assign(age="old"), "PrivateValuesError", "always the same"),
+            ("private", lambda t: t.head(0), "PrivateValuesError", "always the same"),
+            ("private", lambda t: t.assign(age=3, job="nurse"), "PrivateValuesError", "the same"),
+            ("public", lambda t: t.assign(sex="X"), "OutsideDomainError", "sex"),
+            ("public", lambda t: t.head(0), "InputError", "rows"),
+        ),
     ],
 )
 def test_bad_table_is_refused_and_nothing_is_charged(
@@ -238,6 +244,7 @@ def test_bad_table_is_refused_and_nothing_is_charged(
     assert set(bench.kinds()) <= {"reserved"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["private", "public"])
 def test_missing_table_is_refused_and_nothing_is_charged(bench: Bench, side: str) -> None:
     path = getattr(bench, side)
@@ -248,6 +255,7 @@ def test_missing_table_is_refused_and_nothing_is_charged(bench: Bench, side: str
     assert set(bench.kinds()) <= {"reserved"}
 
 
+@pytest.mark.slow
 def test_a_corrected_table_finds_the_reservation_again(bench: Bench) -> None:
     good = bench.private.read_text()
     change(bench.private, lambda t: t.assign(sex="X"))
@@ -258,6 +266,7 @@ def test_a_corrected_table_finds_the_reservation_again(bench: Bench) -> None:
     assert bench.kinds().count("reserved") == 1
 
 
+@pytest.mark.slow
 def test_a_corrected_configuration_supersedes_what_was_not_charged(bench: Bench) -> None:
     """The mistaken release had reserved all that there is."""
     bench.budget = DatasetBudget(epsilon=2.0, delta=1e-9)
@@ -280,6 +289,7 @@ def test_workload_that_fits_no_model_is_refused_before_anything_is_reserved(benc
     assert bench.kinds() == []
 
 
+@pytest.mark.slow
 def test_what_another_release_would_leave_is_told(bench: Bench) -> None:
     def outlook(epsilon: float) -> Any:
         result = bench.run(["domain", "privacy_budget"], privacy=PrivacySpec(epsilon=epsilon))
@@ -311,6 +321,7 @@ def test_configuration_does_not_change_a_granted_budget(bench: Bench) -> None:
     assert bench.ledger.balance("people").epsilon == 5.0
 
 
+@pytest.mark.slow
 def test_changed_public_table_needs_a_new_edition(drawn: Bench) -> None:
     bind_again(drawn.ledger, drawn.private, drawn.closed / SOURCE_KEY_FILE)
     events = drawn.events()
@@ -321,6 +332,7 @@ def test_changed_public_table_needs_a_new_edition(drawn: Bench) -> None:
     assert drawn.events() == events
 
 
+@pytest.mark.slow
 def test_changed_number_of_private_records_needs_a_new_edition(drawn: Bench) -> None:
     change(drawn.private, lambda table: table.head(-1))
     message = failure(drawn.run(UP_TO_SYNTHETIC))
@@ -334,6 +346,7 @@ def test_store_without_the_draws_that_were_charged_is_refused(drawn: Bench) -> N
     assert drawn.events() == events
 
 
+@pytest.mark.slow
 def test_draws_that_lie_with_the_command_line_are_told(bench: Bench) -> None:
     table = bench.private.read_text()
     bench.private.unlink()
@@ -347,6 +360,7 @@ def test_draws_that_lie_with_the_command_line_are_told(bench: Bench) -> None:
     assert bench.kinds() == ["reserved", "charged"]
 
 
+@pytest.mark.slow
 def test_draws_that_this_ledger_never_charged_are_refused(drawn: Bench) -> None:
     (drawn.home / "ledger.sqlite").rename(drawn.home / "lost.sqlite")
     drawn.ledger.grant("people", epsilon=5.0, delta=1e-9)
@@ -370,6 +384,7 @@ def test_older_copy_of_the_ledger_is_noticed_by_what_it_forgot(drawn: Bench) -> 
     assert drawn.kinds() == ["reserved", "charged"]
 
 
+@pytest.mark.slow
 def test_ledger_of_a_variable_that_is_not_set_is_refused(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,6 +396,7 @@ def test_ledger_of_a_variable_that_is_not_set_is_refused(
     assert not any("JAM_LEDGER" in path.name for path in bench.home.iterdir())
 
 
+@pytest.mark.slow
 def test_an_older_copy_of_the_ledger_pays_for_no_other_edition(drawn: Bench) -> None:
     ledger = drawn.home / "ledger.sqlite"
     now = ledger.read_bytes()
@@ -399,6 +415,7 @@ def test_an_older_copy_of_the_ledger_pays_for_no_other_edition(drawn: Bench) -> 
     assert drawn.run(["privacy_budget"], privacy=new).success
 
 
+@pytest.mark.slow
 def test_draws_that_lie_behind_a_link_are_remembered(drawn: Bench) -> None:
     store = drawn.resources()["releasable_io_manager"].open()
     archive = drawn.releases / "people" / "archive"
@@ -414,6 +431,7 @@ def test_draws_that_lie_behind_a_link_are_remembered(drawn: Bench) -> None:
     assert "Restore the ledger" in failure(drawn.run(["privacy_budget"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edition", ["1", "2"])
 def test_ledger_that_was_lost_grants_no_second_budget(drawn: Bench, edition: str) -> None:
     (drawn.home / "ledger.sqlite").rename(drawn.home / "lost.sqlite")
@@ -427,12 +445,14 @@ def test_ledger_that_was_lost_grants_no_second_budget(drawn: Bench, edition: str
     assert drawn.run(["privacy_budget"], privacy=privacy).success
 
 
+@pytest.mark.slow
 def test_draws_of_another_dataset_stand_in_no_grants_way(drawn: Bench) -> None:
     store = drawn.resources()["releasable_io_manager"].open()
     assert holds_draws_of("people", store)
     assert not holds_draws_of("others", store)
 
 
+@pytest.mark.slow
 def test_what_a_failed_run_charged_stays_and_the_next_run_goes_on_from_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -467,6 +487,7 @@ def test_what_a_failed_run_charged_stays_and_the_next_run_goes_on_from_it(
 # Research -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_research_repeats_itself_charges_nothing_and_may_not_leave(
     bench: Bench, tmp_path: Path
 ) -> None:
@@ -535,6 +556,7 @@ def test_domain_identified_from_private_data_is_restricted(bench: Bench) -> None
     assert {path.suffix for path in modes} >= {".npz", ".html", ".parquet", ".csv", ".yaml"}
 
 
+@pytest.mark.slow
 def test_workload_may_be_a_list(bench: Bench) -> None:
     workload = WorkloadSpec(cliques=[["job", "town"], ["age"]])
     assert bench.run(UP_TO_SYNTHETIC, workload=workload).success

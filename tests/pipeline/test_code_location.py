@@ -46,6 +46,7 @@ def test_code_location_loads_without_data(code_location: dg.Definitions) -> None
         assert code_location.resolve_job_def(name)
 
 
+@pytest.mark.slow
 def test_adult_without_data_says_what_to_do(code_location: dg.Definitions) -> None:
     with dg.DagsterInstance.ephemeral() as instance:
         result = code_location.resolve_job_def("adult_release").execute_in_process(

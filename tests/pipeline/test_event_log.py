@@ -50,6 +50,7 @@ def test_a_doubtful_configuration_is_warned_of(bench: Bench) -> None:
     assert "delta = 0.01 is not below 1 / n" in metadata(result)["jam_pgm"]["warnings"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [SEEDED, pytest.param(IDENTIFIED, marks=pytest.mark.slow)],
@@ -88,6 +89,7 @@ def test_what_may_not_leave_is_told_by_its_outcome_only(
         assert word not in lines, word
 
 
+@pytest.mark.slow
 def test_exact_errors_are_told_when_asked_for_and_say_what_they_are(bench: Bench) -> None:
     result = bench.run(**SEEDED)
     assert result.success, failure(result)
@@ -104,6 +106,7 @@ def test_exact_errors_are_told_when_asked_for_and_say_what_they_are(bench: Bench
     assert "Restricted: exact statistics of private data" in (check.description or "")
 
 
+@pytest.mark.slow
 def test_sizes_of_a_domain_from_private_data_are_withheld(bench: Bench) -> None:
     mechanism = MechanismSpec(rounds=3, size_limit_mb=1e-9)
     message = failure(bench.run(mechanism=mechanism, **IDENTIFIED))

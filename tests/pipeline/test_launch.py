@@ -33,6 +33,7 @@ from jam_dagster.pipeline import (
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.tables import source_from_config
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, people, write_tables
+from tests.tiers import first_but_gate
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
@@ -141,6 +142,7 @@ def of_resources_in_yaml(bench: Bench, config: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize(
     "launch",
@@ -190,6 +192,7 @@ def test_no_step_takes_config_or_inputs_from_a_launch(bench: Bench, job: str) ->
         assert set(one.config_type.fields) == {"config"}, node.name
 
 
+@pytest.mark.slow
 def test_inputs_that_a_launch_gives_are_refused_or_not_looked_at(bench: Bench) -> None:
     class Owned:
         def __reduce__(self) -> Any:
@@ -207,6 +210,7 @@ def test_inputs_that_a_launch_gives_are_refused_or_not_looked_at(bench: Bench) -
     assert not (bench.home / "owned").exists()
 
 
+@pytest.mark.slow
 def test_the_default_io_manager_keeps_nothing_of_a_release(bench: Bench) -> None:
     other = bench.home / "other"
     job = bench.definitions().resolve_job_def("people_release")
@@ -220,6 +224,7 @@ def test_the_default_io_manager_keeps_nothing_of_a_release(bench: Bench) -> None
     assert not other.exists()
 
 
+@pytest.mark.slow
 def test_resources_of_a_project_s_own_are_refused_what_a_launch_gives(bench: Bench) -> None:
     """What is put in the place of the resources may take run config; the steps do not."""
 
@@ -256,6 +261,7 @@ def test_resources_of_a_project_s_own_are_refused_what_a_launch_gives(bench: Ben
     assert not bench.closed.exists()
 
 
+@pytest.mark.slow
 def test_a_launch_does_not_move_the_table_that_a_release_is_made_of(bench: Bench) -> None:
     @dg.asset(io_manager_key="warehouse")
     def raw() -> pd.DataFrame:
@@ -285,6 +291,7 @@ def test_a_launch_does_not_move_the_table_that_a_release_is_made_of(bench: Bench
     assert not bench.closed.exists()
 
 
+@pytest.mark.slow
 def test_a_tag_of_a_run_names_no_partition_that_there_is_not(bench: Bench) -> None:
     for name in ("A", "Z"):
         people(600, seed=1).to_csv(bench.home / f"people_{name}.csv", index=False)
@@ -318,6 +325,7 @@ def test_the_ledger_must_be_one(bench: Bench) -> None:
     assert "ledger is a str; make it a LedgerResource" in failure(result)
 
 
+@pytest.mark.slow
 def test_steps_and_functions_take_the_resources_by_their_types(bench: Bench) -> None:
     seen: list[object] = []
 
@@ -356,7 +364,7 @@ def everything_elsewhere(home: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", first_but_gate(COMMANDS))
 def test_no_command_moves_the_ledger_or_a_store(tmp_path: Path, command: str) -> None:
     write_tables(tmp_path)
     (tmp_path / "dagster").mkdir()
@@ -481,7 +489,7 @@ mutation($params: LaunchBackfillParams!) { launchPartitionBackfill(backfillParam
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("key", first_but_gate(KEYS))
 def test_no_backfill_moves_the_ledger_or_a_store(
     tmp_path: Path, workspace: tuple[dg.DagsterInstance, IWorkspaceProcessContext], key: str
 ) -> None:

@@ -17,6 +17,10 @@ from jam_dagster.reports.mechanism_text import chooses_source
 from jam_dagster.tables import source_from_config
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 from tests.small_runs import REFUSING_IMPOSSIBLE, SYNTHESIZING, small
+from tests.tiers import gate
+
+FAMILIES = ("jam_pgm", "tilt", "gem_pub", "pmw_pub")
+"""One mechanism of each kind of model."""
 
 every_mechanism = pytest.mark.parametrize("name", SYNTHESIZING)
 
@@ -26,7 +30,7 @@ def up_to_synthetic(name: str) -> list[str]:
 
 
 @pytest.mark.slow
-@every_mechanism
+@pytest.mark.parametrize("name", [*FAMILIES, *gate(*sorted(set(SYNTHESIZING) - set(FAMILIES)))])
 def test_a_release_from_table_to_report(bench: Bench, name: str) -> None:
     asked: dict[str, Any] = {
         "mechanism": MechanismSpec(name, **small(name)),
@@ -88,6 +92,7 @@ def test_the_run_is_called_by_its_mechanism_and_is_what_charges(bench: Bench, na
     }
 
 
+@pytest.mark.slow
 def test_another_mechanism_is_another_release(drawn: Bench) -> None:
     asked = {"mechanism": MechanismSpec("aim", **small("aim"))}
 
@@ -100,6 +105,7 @@ def test_another_mechanism_is_another_release(drawn: Bench) -> None:
     assert "synthetic_records of release people belong to another run than aim" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["aim", "mst"])
 def test_research_does_not_tell_how_many_rounds_the_data_took(bench: Bench, name: str) -> None:
     asked = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dagster as dg
+import pytest
 
 from jam_dagster import ReleaseResources, SyntheticRelease
 from tests.pipeline.conftest import Bench, failure
@@ -53,6 +54,7 @@ def test_files_of_0_1_hold_no_key_that_is_gone() -> None:
         assert keys <= set(component.model().model_fields)
 
 
+@pytest.mark.slow
 def test_an_instance_of_0_1_goes_on_with_its_assets_and_checks(bench: Bench) -> None:
     assets = {name: dg.AssetKey(["people", name]) for name in ASSETS}
     for key in assets.values():

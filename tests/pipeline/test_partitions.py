@@ -89,6 +89,7 @@ def metadata_of(result: dg.ExecuteInProcessResult, name: str) -> dict[str, Any]:
     return {key: value.value for key, value in event.materialization.metadata.items()}
 
 
+@pytest.mark.slow
 def test_each_partition_pays_once_and_leaves_files_of_its_own(months: Months) -> None:
     for month in (JANUARY, FEBRUARY):
         result = months.run(month, evaluation=PRIVATE)
@@ -151,6 +152,7 @@ def test_a_partition_that_does_not_fit_is_refused_with_the_numbers(months: Month
     assert "SourceError" not in refused
 
 
+@pytest.mark.slow
 def test_partitions_that_are_disjoint_fit_in_any_number(months: Months) -> None:
     ground = "membership public and fixed"
     months.bench.budget = DatasetBudget(
@@ -163,6 +165,7 @@ def test_partitions_that_are_disjoint_fit_in_any_number(months: Months) -> None:
         )
 
 
+@pytest.mark.slow
 def test_what_a_backfill_costs_is_told_before_it_is_launched(months: Months) -> None:
     definitions = months.definitions()
     rho = Budget(2.0, 1e-9).rho
@@ -213,11 +216,13 @@ def test_several_partitions_in_one_run_are_refused(months: Months) -> None:
     assert months.bench.kinds() == []
 
 
+@pytest.mark.slow
 def test_a_translation_that_takes_the_partitions_away_is_refused(months: Months) -> None:
     with pytest.raises(PrivacyLabelError, match="partitions"):
         months.definitions(translate=lambda spec: spec.replace_attributes(partitions_def=None))
 
 
+@pytest.mark.slow
 def test_other_assets_partitions_are_not_the_release_s(bench: Bench) -> None:
     """An unpartitioned release in a partitioned run is the same release, paid for once."""
 
@@ -242,6 +247,7 @@ def test_other_assets_partitions_are_not_the_release_s(bench: Bench) -> None:
     assert bench.kinds().count("reserved") == 1
 
 
+@pytest.mark.slow
 def test_another_month_s_codes_are_refused_before_a_charge(months: Months) -> None:
     assert months.run(JANUARY, UP_TO_SYNTHETIC[:-2]).success
     codes = months.bench.closed / "people" / "private_discretized"
@@ -355,6 +361,7 @@ def test_the_schedule_stands_alone(months: Months) -> None:
     assert definitions.resolve_schedule_def("people_release_schedule").cron_schedule == "0 6 3 * *"
 
 
+@pytest.mark.slow
 def test_partitions_from_yaml_are_released(bench: Bench) -> None:
     attributes = {
         **ATTRIBUTES,

@@ -29,6 +29,7 @@ from jam_dagster.privacy import Budget
 from jam_dagster.privacy.protection import LARGEST_RECORDS_SIGMA
 from jam_dagster.tables import SplitSource, source_from_config
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure, people
+from tests.tiers import slow
 
 PERSONS, ROWS = 250, 600
 RELATIONS = pytest.mark.parametrize(
@@ -182,6 +183,7 @@ def test_a_split_table_protects_records_only() -> None:
 # --- what is kept, and what is told
 
 
+@pytest.mark.slow
 @RELATIONS
 def test_a_release_of_persons(unit_bench: Bench, neighbours: str) -> None:
     result = unit_bench.run(**protects(2, neighbours, keep_records=True))
@@ -202,6 +204,7 @@ def test_a_release_of_persons(unit_bench: Bench, neighbours: str) -> None:
     assert json.loads(fingerprint.read_text())["private_rows"] is None
 
 
+@pytest.mark.slow
 def test_one_row_of_each_person_replaced_leaves_their_number_public(unit_bench: Bench) -> None:
     result = unit_bench.run(UP_TO_SYNTHETIC, **protects(1))
     assert result.success, failure(result)
@@ -214,6 +217,7 @@ def test_one_row_of_each_person_replaced_leaves_their_number_public(unit_bench: 
         assert "dagster/row_count" not in shown[asset]
 
 
+@pytest.mark.slow
 def test_records_that_come_and_go_need_no_column(bench: Bench) -> None:
     privacy = PrivacySpec(epsilon=2.0, neighbours="add_remove")
     result = bench.run(UP_TO_SYNTHETIC, privacy=privacy)
@@ -222,6 +226,7 @@ def test_records_that_come_and_go_need_no_column(bench: Bench) -> None:
     assert run_of(bench).transcript.neighbours.relation == "add_remove"
 
 
+@pytest.mark.slow
 def test_the_key_lies_closed_in_the_private_store(unit_bench: Bench) -> None:
     assert unit_bench.run(UP_TO_SYNTHETIC, **protects(2)).success
     (key,) = (unit_bench.closed / "people" / "row_limit").iterdir()
@@ -236,6 +241,7 @@ def test_the_key_lies_closed_in_the_private_store(unit_bench: Bench) -> None:
             assert secret.hex().encode() not in held
 
 
+@pytest.mark.slow
 def test_seeded_noise_chooses_rows_by_its_seed(unit_bench: Bench) -> None:
     def kept(seed: int) -> pd.DataFrame:
         given = protects(2, noise="numpy", seed=seed, keep_records=True)
@@ -248,6 +254,7 @@ def test_seeded_noise_chooses_rows_by_its_seed(unit_bench: Bench) -> None:
     assert not list(unit_bench.closed.rglob("*.key"))
 
 
+@pytest.mark.slow
 def test_seeded_noise_tells_no_number_of_rows(unit_bench: Bench) -> None:
     """Who knows the seed takes the noise off again, and the seed is no secret."""
     result = unit_bench.run(UP_TO_SYNTHETIC, **protects(2, noise="numpy"))
@@ -255,7 +262,7 @@ def test_seeded_noise_tells_no_number_of_rows(unit_bench: Bench) -> None:
     assert "dagster/row_count" not in metadata_of(result)["synthetic_records"]
 
 
-@pytest.mark.parametrize("column", ["whoever", "missing"])
+@pytest.mark.parametrize("column", ["missing", *slow("whoever")])
 def test_a_private_table_that_names_nobody_costs_nothing(unit_bench: Bench, column: str) -> None:
     table = many_rows()
     table["missing"] = table["who"].where(table.index != 7)
@@ -267,6 +274,7 @@ def test_a_private_table_that_names_nobody_costs_nothing(unit_bench: Bench, colu
     assert set(unit_bench.kinds()) <= {"reserved"}
 
 
+@pytest.mark.slow
 def test_a_drafted_domain_with_the_column_is_refused_unread(unit_bench: Bench) -> None:
     people(200, seed=2).assign(who="x").to_csv(unit_bench.public, index=False)
     given = {**protects(2), "domain": DomainSpec(identify="public")}
@@ -278,6 +286,7 @@ def test_a_drafted_domain_with_the_column_is_refused_unread(unit_bench: Bench) -
 # --- what was read for another limit
 
 
+@pytest.mark.slow
 def test_rows_kept_for_another_limit_are_refused(unit_bench: Bench) -> None:
     assert unit_bench.run(UP_TO_SYNTHETIC[:6], **protects(3)).success
     message = failure(unit_bench.run(["jam_pgm"], **protects(2)))
@@ -285,6 +294,7 @@ def test_rows_kept_for_another_limit_are_refused(unit_bench: Bench) -> None:
     assert set(unit_bench.kinds()) <= {"reserved"}
 
 
+@pytest.mark.slow
 def test_a_release_that_stopped_goes_on_with_the_same_rows(
     unit_bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,6 +371,7 @@ def assert_released_alike(
     assert [kind for kind in bench.kinds()[len(events) :] if kind == "charged"] == []
 
 
+@pytest.mark.slow
 @RELATIONS
 def test_nothing_that_leaves_depends_on_how_many_rows_there_are(
     unit_bench: Bench, monkeypatch: pytest.MonkeyPatch, neighbours: str
@@ -382,6 +393,7 @@ def test_nothing_that_leaves_depends_on_whether_there_is_anybody(
 INGESTED = ["domain", "privacy_budget", "private_records", "private_discretized"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep_records", [False, True])
 def test_a_private_table_of_nobody_is_read_like_any_other(bench: Bench, keep_records: bool) -> None:
     shown = []
@@ -400,6 +412,7 @@ def test_a_private_table_of_nobody_is_read_like_any_other(bench: Bench, keep_rec
     assert result.success, failure(result)
 
 
+@pytest.mark.slow
 def test_a_private_table_of_nobody_is_refused_where_their_number_is_public(bench: Bench) -> None:
     people(1, seed=1).iloc[:0].to_csv(bench.private, index=False)
     # Whether it has rows is said by the run that would pay for going on.

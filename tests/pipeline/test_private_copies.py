@@ -16,6 +16,7 @@ KEPT = PrivacySpec(epsilon=2.0, retention_days=30, keep_records=True)
 COPIES = ["people/private_discretized.codes.parquet", "people/private_records.parquet"]
 
 
+@pytest.mark.slow
 def test_private_tables_say_whose_they_are_and_how_long_they_are_kept(drawn: Bench) -> None:
     assert drawn.run(
         ["domain", "privacy_budget", "private_records", "private_discretized"], privacy=KEPT
@@ -32,6 +33,7 @@ def test_private_tables_say_whose_they_are_and_how_long_they_are_kept(drawn: Ben
         assert not one.research
 
 
+@pytest.mark.slow
 def test_what_has_ended_goes_and_the_release_is_made_again_for_nothing(drawn: Bench) -> None:
     bind_again(drawn.ledger, drawn.private, drawn.closed / SOURCE_KEY_FILE)
     later = datetime.now(UTC) + timedelta(days=365)
@@ -51,6 +53,7 @@ def test_what_has_ended_goes_and_the_release_is_made_again_for_nothing(drawn: Be
     assert drawn.events() == events
 
 
+@pytest.mark.slow
 def test_what_a_release_resumes_from_stays(bench: Bench) -> None:
     made = bench.run(["domain", "privacy_budget", "private_records"], privacy=KEPT)
     assert made.success, failure(made)
@@ -62,6 +65,7 @@ def test_what_a_release_resumes_from_stays(bench: Bench) -> None:
     assert "has not ended" in one.kept_because
 
 
+@pytest.mark.slow
 def test_what_explains_a_failure_says_whose_it_is_and_goes_when_its_time_is_over(
     bench: Bench,
 ) -> None:

@@ -8,10 +8,12 @@ import pytest
 
 from jam_dagster.pipeline import DomainSpec, EvaluationSpec, PrivacySpec, ReleaseStoreResource
 from tests.pipeline.conftest import Bench, failure
+from tests.tiers import first_quick
 
 INGESTION = ["public_records", "domain", "privacy_budget", "private_records"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["exact", "numpy"])
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize(
@@ -65,7 +67,9 @@ def test_a_run_in_an_open_store_is_refused_before_it_is_charged(
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"domain": DomainSpec(identify="public", bins=4)}], ids=["declared", "drafted"]
+    "changes",
+    first_quick([{}, {"domain": DomainSpec(identify="public", bins=4)}]),
+    ids=["declared", "drafted"],
 )
 def test_columns_that_the_release_does_not_use_are_not_copied(
     bench: Bench, changes: dict[str, Any]

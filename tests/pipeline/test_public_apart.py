@@ -15,6 +15,7 @@ from jam_dagster.pipeline import PrivacySpec
 from jam_dagster.release.sections import UnitSpec
 from jam_dagster.tables import Domain, PreviousRelease, PublicSources, source_from_config
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
+from tests.tiers import first_quick
 
 STATIC = {"static": ["wave1", "wave2"]}
 UNIT = PrivacySpec(epsilon=2.0, unit=UnitSpec(column="who"))
@@ -53,6 +54,7 @@ def test_it_is_refused_when_it_is_defined(bench: Bench, spelling: str) -> None:
         bench.definitions(public=public, **changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("partitions", "public", "refused"),
     [
@@ -81,6 +83,7 @@ def test_snapshots_of_it_are_refused(
         bench.definitions(**changes)
 
 
+@pytest.mark.slow
 def test_a_link_that_was_made_since_is_refused_when_it_runs(bench: Bench) -> None:
     later = source_from_config(str(bench.home / "later.csv"))
     definitions = bench.definitions(public=later)
@@ -96,6 +99,7 @@ def test_a_link_that_was_made_since_is_refused_when_it_runs(bench: Bench) -> Non
         assert "is the private table" in failure(result)
 
 
+@pytest.mark.slow
 def test_a_table_of_the_private_store_is_refused(bench: Bench) -> None:
     inside = bench.closed / "people" / "copy.csv"
     inside.parent.mkdir(parents=True)
@@ -112,7 +116,7 @@ def with_persons(bench: Bench) -> pd.DataFrame:
     return frame
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "several"])
+@pytest.mark.parametrize("kind", first_quick(["csv", "parquet", "several"]))
 def test_a_table_of_persons_is_refused_by_its_header(bench: Bench, kind: str) -> None:
     with_persons(bench)
     public: Any = source_from_config(str(bench.public))
@@ -127,6 +131,7 @@ def test_a_table_of_persons_is_refused_by_its_header(bench: Bench, kind: str) ->
     assert bench.run(["privacy_budget"], public=public, privacy=UNIT).success is False
 
 
+@pytest.mark.slow
 def test_a_query_of_persons_is_refused_before_anything_is_charged(bench: Bench) -> None:
     with_persons(bench)
     url = f"sqlite:///{bench.home}/public.db"
@@ -140,6 +145,7 @@ def test_a_query_of_persons_is_refused_before_anything_is_charged(bench: Bench) 
     assert set(bench.kinds()) <= {"reserved"}
 
 
+@pytest.mark.slow
 def test_the_preview_shows_the_columns_of_the_domain(bench: Bench) -> None:
     frame = pd.read_csv(bench.public).assign(name="Annegret Quill")
     frame.to_csv(bench.public, index=False)
@@ -151,6 +157,7 @@ def test_the_preview_shows_the_columns_of_the_domain(bench: Bench) -> None:
     assert "Annegret Quill" not in "\n".join(map(str, result.all_events))
 
 
+@pytest.mark.slow
 def test_a_domain_with_formulas_is_refused_before_it_is_reserved(bench: Bench) -> None:
     towns = ["=1+1", "Aix", "Bern", "Cork"]
     attributes = {"town": {"values": towns}, "sex": {"values": ["F", "M"]}}

@@ -44,6 +44,7 @@ def test_each_public_table_is_an_asset(bench: Bench, several: PublicSources) -> 
     )
 
 
+@pytest.mark.slow
 def test_a_whole_release(bench: Bench, several: PublicSources) -> None:
     result = bench.run(public=several, **TINY)
 
@@ -82,6 +83,7 @@ def test_a_whole_release(bench: Bench, several: PublicSources) -> None:
     assert bench.ledger.balance("people").spent == spent
 
 
+@pytest.mark.slow
 def test_a_second_public_table_is_learned_from(bench: Bench, several: PublicSources) -> None:
     assert bench.run(public=source_from_config(str(bench.public)), **TINY).success
     public = ["public_records_census", "public_records_survey", "public_discretized"]
@@ -95,6 +97,7 @@ def test_a_second_public_table_is_learned_from(bench: Bench, several: PublicSour
     assert "The public table" in failure(again)
 
 
+@pytest.mark.slow
 def test_a_domain_is_identified_from_all_of_them(bench: Bench, several: PublicSources) -> None:
     domain = DomainSpec(identify="public")
     result = bench.run(
@@ -111,6 +114,7 @@ def test_a_domain_is_identified_from_all_of_them(bench: Bench, several: PublicSo
         )
 
 
+@pytest.mark.slow
 def test_a_table_of_nothing_that_is_wanted(bench: Bench, several: PublicSources) -> None:
     pd.DataFrame({"colour": ["red"]}).to_csv(bench.home / "survey.csv", index=False)
     result = bench.run(public=several, **TINY)
@@ -118,6 +122,7 @@ def test_a_table_of_nothing_that_is_wanted(bench: Bench, several: PublicSources)
     assert bench.kinds() == [] or "charged" not in bench.kinds()
 
 
+@pytest.mark.slow
 def test_one_table_may_lack_attributes(bench: Bench, several: PublicSources) -> None:
     census = PublicSources({"census": several.tables["census"]})
     result = bench.run(public=census, **TINY)

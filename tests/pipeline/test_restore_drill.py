@@ -74,6 +74,7 @@ def test_an_older_copy_refuses_until_the_officer_has_taken_off_what_it_forgot(
     assert "asks for" in failure(bench.run(BUDGET, privacy=PrivacySpec(epsilon=3.9, edition="4")))
 
 
+@pytest.mark.gate
 def test_an_older_copy_of_a_ledger_that_moved_refuses_the_same(bench: Bench) -> None:
     assert bench.run().success
     backup = bench.home / "backup.sqlite"

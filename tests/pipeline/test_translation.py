@@ -70,6 +70,7 @@ def official(bench: Bench, **changes: Any) -> dg.Definitions:
     )
 
 
+@pytest.mark.slow
 def test_renamed_assets_are_released(bench: Bench) -> None:
     @dg.asset(deps=[key("synthetic")], tags={"jam/privacy": "dp"})
     def downstream() -> None: ...
@@ -122,6 +123,7 @@ def test_taints_follow_renamed_assets(bench: Bench) -> None:
         check_definitions(dg.Definitions.merge(official(bench), dg.Definitions(assets=[leak])))
 
 
+@pytest.mark.slow
 def test_renamed_snapshots_have_schedule_and_partitions(bench: Bench) -> None:
     private = {"csv": str(bench.home / "private_{partition}.csv")}
     months = {"partitions": "monthly", "start": "2026-01-01", "schedule": "monthly"}
@@ -192,6 +194,7 @@ def specification(bench: Bench, **changes: Any) -> ReleaseSpec:
     return ReleaseSpec(**given | changes)
 
 
+@pytest.mark.slow
 def test_assets_stand_alone(bench: Bench) -> None:
     made = dg.materialize(
         build_release_assets(specification(bench)),

@@ -69,6 +69,7 @@ def test_trust_is_no_part_of_what_is_reserved() -> None:
     assert len(digests) == 1
 
 
+@pytest.mark.slow
 def test_a_package_that_is_trusted_later_is_not_paid_for_again(bench: Bench) -> None:
     made = bench.run(WHOLE, **asked())
     assert made.success, failure(made)

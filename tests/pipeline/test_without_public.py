@@ -25,6 +25,7 @@ def test_nothing_public_is_in_the_graph(bench: Bench) -> None:
     assert not any("public" in key.name for key in graph.asset_check_keys)
 
 
+@pytest.mark.slow
 def test_a_whole_release(bench: Bench) -> None:
     result = bench.run(**AIM)
 

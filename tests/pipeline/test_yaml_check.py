@@ -43,15 +43,15 @@ MISTAKES: dict[str, tuple[Callable[[dict[str, Any]], Any], str, str]] = {
     "delta of 1": (lambda a: a["privacy"].update(delta=1), "privacy.delta", "maximum of 1"),
     "mechanism": (
         lambda a: a.update(mechanism="jam"),
-        *("mechanism", "'jam' is not one of ['jam_pgm', 'aim'"),
+        *("mechanism", "'jam' is not one of ['jam_pgm', 'tilt', 'aim'"),
     ),
     "a mechanism that makes no table": (
         lambda a: a.update(mechanism="gaussian"),
-        *("mechanism", "'gaussian' is not one of ['jam_pgm', 'aim'"),
+        *("mechanism", "'gaussian' is not one of ['jam_pgm', 'tilt', 'aim'"),
     ),
     "mechanism's name": (
         lambda a: a["mechanism"].update(name="jam"),
-        *("mechanism.name", "'jam' is not one of ['jam_pgm', 'aim'"),
+        *("mechanism.name", "'jam' is not one of ['jam_pgm', 'tilt', 'aim'"),
     ),
     "a setting that no mechanism has": (
         lambda a: a["mechanism"].update(round=2),

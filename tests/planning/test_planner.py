@@ -21,6 +21,7 @@ from jam_dagster.privacy import Budget
 from jam_dagster.tables import DemoSource, Domain, EncodedTable, census_domain
 
 PUBLIC = DemoSource(part="public", rows=400)
+DOMAIN = census_domain().project(["age", "sex", "education", "employment"])
 
 SETTINGS = {"rounds": 3, "iterations": 20}
 
@@ -28,7 +29,7 @@ SETTINGS = {"rounds": 3, "iterations": 20}
 def request(**options: Any) -> PlanRequest:
     given: dict[str, Any] = {
         "public": PUBLIC,
-        "domain": census_domain(),
+        "domain": DOMAIN,
         "epsilon": 1.0,
         "settings": SETTINGS,
         "degree": 2,
@@ -99,7 +100,7 @@ def test_one_row_cannot_play_both_parts() -> None:
 
 
 def test_candidates_are_the_closure_and_those_that_fit_alone(plan: Plan) -> None:
-    domain = census_domain()
+    domain = DOMAIN
     closure = [q for k in (1, 2) for q in combinations(domain.names, k)]
     # By the definition: the junction tree of the candidate and nothing else.
     limit = 80.0 / 3
@@ -111,10 +112,10 @@ def test_candidates_are_the_closure_and_those_that_fit_alone(plan: Plan) -> None
 
 
 def test_a_tight_limit_lets_fewer_candidates_in_at_first() -> None:
-    empty = FittedModel.uniform(census_domain(), 1.0).size_mb
+    empty = FittedModel.uniform(DOMAIN, 1.0).size_mb
 
     size = make_plan(
-        request(settings=SETTINGS | {"size_limit_mb": 3.3 * empty}, epsilons=(1.0,), seeds=1)
+        request(settings=SETTINGS | {"size_limit_mb": 6 * empty}, epsilons=(1.0,), seeds=1)
     ).size
 
     assert 0 < size.fit_first < size.fit_last <= size.candidates
@@ -152,6 +153,7 @@ def test_the_curve_has_what_was_asked_for_in_its_order(plan: Plan) -> None:
     assert len({point.public.mean for point in plan.curve}) == 1
 
 
+@pytest.mark.slow
 def test_much_budget_brings_less_error_than_hardly_any() -> None:
     made = make_plan(request(epsilon=20.0, epsilons=(0.02,), settings=SETTINGS | {"rounds": 6}))
     assert made.curve[-1].error.mean < 0.8 * made.curve[0].error.mean
@@ -161,6 +163,7 @@ def test_epsilons_around_the_asked_one_are_tried_by_default() -> None:
     assert request(epsilon=2.0).tried == tuple(2.0 * factor for factor in AROUND)
 
 
+@pytest.mark.slow
 def test_the_same_plan_comes_out_again(plan: Plan) -> None:
     again = make_plan(request(epsilons=(0.5, 2.0)))
     assert [point.to_dict() for point in again.curve] == [point.to_dict() for point in plan.curve]
@@ -178,8 +181,8 @@ def test_time_and_memory_grow_with_the_records_that_are_extrapolated_to(plan: Pl
     assert cost.expected_seconds["mechanism"] == pytest.approx(
         cost.measured_seconds["mechanism"] - cost.measured_seconds["count"]
     )
-    more = make_plan(request(epsilons=(1.0,), seeds=1, records=50_000)).cost
-    assert more.private_table_mb == pytest.approx(10 * cost.private_table_mb)
+    more = make_plan(request(epsilons=(1.0,), seeds=1, records=10_000)).cost
+    assert more.private_table_mb == pytest.approx(2 * cost.private_table_mb)
 
 
 def test_counting_more_records_is_expected_to_take_longer(

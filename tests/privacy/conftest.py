@@ -8,6 +8,7 @@ import pytest
 
 from jam_dagster.privacy import Ledger, ReleaseKey
 from tests.postgres import PostgresServer
+from tests.tiers import gate
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def url(path: Path) -> str:
     return str(path)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", *gate("postgresql")])
 def each_url(request: pytest.FixtureRequest, path: Path) -> str:
     """Where a ledger can lie, with each backend in turn."""
     if request.param == "sqlite":

@@ -12,6 +12,7 @@ from jam_dagster.errors import (
     SpecificationError,
 )
 from jam_dagster.privacy import Account, Draws, Ledger, SeededNoise, UnledgeredAccount
+from tests.tiers import gate
 
 RHO = 0.005
 
@@ -21,7 +22,7 @@ def near(rho):
     return pytest.approx(rho, rel=0, abs=2.1e-15)
 
 
-@pytest.fixture(params=["unledgered", "sqlite", "postgresql"])
+@pytest.fixture(params=["unledgered", "sqlite", *gate("postgresql")])
 def account(request, key) -> Account:
     if request.param == "unledgered":
         return UnledgeredAccount(RHO)

@@ -20,6 +20,8 @@ from jam_dagster.privacy import Neighbours
 from jam_dagster.tables import Domain, EncodedTable, PrivacyUnit, encode, seeded_key
 from tests.privacy.neighbours import RELATIONS
 
+pytestmark = pytest.mark.slow
+
 DOMAIN = Domain.from_dict(
     {"attributes": {"a": {"values": ["x", "y"]}, "b": {"values": ["u", "v", "w"]}}}
 )

@@ -107,6 +107,7 @@ def test_research_lives_in_memory_and_goes_with_its_result() -> None:
     assert not list(Path("temporary").iterdir())
 
 
+@pytest.mark.slow
 def test_the_folder_of_research_may_be_named() -> None:
     made = jam.synthesize(PRIVATE, PUBLIC, folder="research", report=True, **RESEARCH)
     page = made.report("page.html")
@@ -242,6 +243,7 @@ def test_a_table_that_changed_needs_an_edition() -> None:
     Ledger("ledger.db").verify()
 
 
+@pytest.mark.slow
 def test_other_parameters_need_another_name() -> None:
     exact(evaluate="off")
     with pytest.raises(InputError, match=r"made with other parameters.* another release\."):
@@ -249,6 +251,7 @@ def test_other_parameters_need_another_name() -> None:
     assert exact(evaluate="off", epsilon=0.3, release="smaller").folder.parent.name == "smaller"
 
 
+@pytest.mark.slow
 def test_asking_whether_a_table_changed_ends_soon() -> None:
     exact(evaluate="off")
     for _ in range(3):
@@ -283,6 +286,7 @@ def test_what_is_kept_of_the_contents_is_keyed_and_the_owners() -> None:
     assert not any(digest.encode() in one.read_bytes() for one in everywhere)
 
 
+@pytest.mark.slow
 def test_what_a_release_began_with_moves_with_the_ledger() -> None:
     made = exact(evaluate="off")
     moved = run_cli(
@@ -306,6 +310,7 @@ def test_a_file_and_a_table_in_memory_are_two_sources() -> None:
         exact("priv.csv", evaluate="off", edition="2")
 
 
+@pytest.mark.slow
 def test_a_person_may_have_several_rows() -> None:
     rows = PRIVATE.assign(person=np.arange(200) % 150)
     given: dict[str, Any] = {"privacy_unit": "person", "max_rows": 1, "evaluate": "off"}
@@ -325,6 +330,7 @@ def test_whether_the_number_of_rows_changed_is_no_question_of_research() -> None
     assert len(jam.synthesize(PRIVATE.iloc[:150], PUBLIC, **given).table) == 150
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["../../people", ".", "..", "a/b", ".hidden", "Köln 2026"])
 def test_names_lead_nowhere_else(name: str) -> None:
     made = exact(evaluate="off", release=name)

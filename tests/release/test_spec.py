@@ -79,7 +79,7 @@ def test_edition_may_be_a_number() -> None:
         ({"tolerance": -0.1}, "tolerance"),
         ({"tolerance": 1}, "tolerance"),
         ({"tolerance": "loose"}, "tolerance must be a number"),
-        ({"name": "jam"}, "name must be one of jam_pgm, aim"),
+        ({"name": "jam"}, "name must be one of jam_pgm, tilt, aim"),
         ({"name": "aim", "rounds": 1}, "rounds must be a whole number, at least 2"),
         ({"round": 3}, "round is no setting of jam_pgm; it has rounds"),
         ({"rounds": 10**400}, "rounds must be a whole number"),

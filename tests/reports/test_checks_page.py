@@ -154,6 +154,7 @@ def test_the_page_needs_nothing_but_itself(html: str) -> None:
     assert {str(a["href"])[1:] for a in page.all("a")} == set(ids)
 
 
+@pytest.mark.slow
 def test_nasty_names_stay_text() -> None:
     checks, domain = nasty_checks()
     html = render_checks(checks, release="<script>alert(8)</script>", domain=domain)

@@ -271,6 +271,7 @@ def test_a_page_can_find_every_colour_by_its_light_form() -> None:
     assert len({colour.light for colour in palette.ALL}) == len(palette.ALL)
 
 
+@pytest.mark.slow
 def test_plots_do_without_a_public_table(release: SmallRelease) -> None:
     for attribute in release.domain.attributes:
         clique = (attribute.name,)
@@ -296,6 +297,7 @@ def test_plots_do_without_a_public_table(release: SmallRelease) -> None:
     assert not any("public" in one for one in shown)
 
 
+@pytest.mark.slow
 def test_a_chart_of_nasty_names_is_drawn() -> None:
     """The renderer ends the whole process at a control character, so none may reach it."""
     attribute = CategoricalAttribute(NASTY[-1], (*NASTY[:4], NASTY[-1]))

@@ -136,6 +136,7 @@ def html(release: SmallRelease, noisy: WorkloadErrors) -> str:
     return render(release, checks=CHECKS, error=noisy)
 
 
+@pytest.mark.slow
 def test_the_page_needs_nothing_but_itself(html: str) -> None:
     page = Page(html)
     assert html.lstrip().startswith("<!doctype html>")
@@ -232,11 +233,13 @@ def test_the_parts_of_the_budget_add_up(html: str, release: SmallRelease) -> Non
     assert f"Not spent, returned to the budget {returned:.4g}" in words
 
 
+@pytest.mark.slow
 def test_lost_draws_are_part_of_the_story(tiny: SmallRelease) -> None:
     more = replace(tiny.transcript, rho_spent=tiny.transcript.rho_spent + 0.004)
     assert "Lost draws 0.004" in Page(render(tiny, transcript=more)).words()
 
 
+@pytest.mark.slow
 def test_a_lost_measurement_is_told_as_lost(tiny: SmallRelease) -> None:
     (made,) = tiny.transcript.rounds
     transcript = transcript_of(tiny.domain, [lost(made)])
@@ -260,6 +263,7 @@ def test_rounds_are_counted_by_what_came_of_them() -> None:
     assert picks_text("aim", {"private": 2, "public": 0, "lost": 1}) == "2 and 1 lost"
 
 
+@pytest.mark.slow
 def test_two_is_the_worst_error_only_where_the_number_of_records_is_public(
     tiny: SmallRelease, noisy: WorkloadErrors, exact: WorkloadErrors
 ) -> None:
@@ -275,6 +279,7 @@ def test_two_is_the_worst_error_only_where_the_number_of_records_is_public(
     assert "2 is the worst there is." in Page(restricted).words()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("neighbours", "said"),
     [
@@ -308,6 +313,7 @@ def test_the_guarantee_is_told_for_whom_it_is(
     assert "Lost draws" not in words
 
 
+@pytest.mark.slow
 def test_what_comes_from_other_releases_is_not_under_this_one_s_guarantee(
     tiny: SmallRelease, html: str
 ) -> None:
@@ -325,6 +331,7 @@ def test_what_comes_from_other_releases_is_not_under_this_one_s_guarantee(
     assert "Lost picks" in Page(render(tiny, history=history)).words()
 
 
+@pytest.mark.slow
 def test_a_public_table_that_was_released_before_is_called_so(tiny: SmallRelease) -> None:
     facts = replace(FACTS, public_source="synthetic table of January", public_released=True)
     words = Page(render(tiny, facts=facts)).words()
@@ -364,6 +371,7 @@ def test_exact_errors_never_enter_the_page_that_leaves(
     assert "Restricted" not in without
 
 
+@pytest.mark.slow
 def test_the_restricted_edition_tells_them_under_a_banner(
     tiny: SmallRelease, exact: WorkloadErrors, noisy: WorkloadErrors
 ) -> None:
@@ -379,6 +387,7 @@ def test_the_restricted_edition_tells_them_under_a_banner(
             render(tiny, error=wrong, restricted=True)
 
 
+@pytest.mark.slow
 def test_research_noise_is_not_releasable_and_says_so(tiny: SmallRelease, html: str) -> None:
     transcript = transcript_of(tiny.domain, list(tiny.transcript.rounds), releasable=False)
     words = Page(render(tiny, transcript=transcript)).words()
@@ -388,6 +397,7 @@ def test_research_noise_is_not_releasable_and_says_so(tiny: SmallRelease, html: 
     assert "Not releasable" not in html
 
 
+@pytest.mark.slow
 def test_a_domain_read_from_private_data_is_not_releasable(tiny: SmallRelease) -> None:
     domain = replace(tiny.domain, identified_from="private")
     page = render_report(
@@ -400,6 +410,7 @@ def test_a_domain_read_from_private_data_is_not_releasable(tiny: SmallRelease) -
     assert "Not releasable: the domain was read from the private table" in page
 
 
+@pytest.mark.slow
 def test_doubtful_settings_are_remarked(tiny: SmallRelease) -> None:
     doubtful = replace(FACTS, delta=1 / RECORDS, epsilon=30.0, remarks=("T was tuned.",))
     words = Page(render(tiny, facts=doubtful)).words()
@@ -408,6 +419,7 @@ def test_doubtful_settings_are_remarked(tiny: SmallRelease) -> None:
     assert "T was tuned." in words
 
 
+@pytest.mark.slow
 def test_huge_epsilons_and_no_rounds_can_be_told(tiny: SmallRelease) -> None:
     empty = replace(tiny.transcript, rounds=(), rho_spent=0.0, ended="budget exhausted")
     facts = replace(FACTS, epsilon=2000.0, reserved={"mechanism": 1500.0})
@@ -416,6 +428,7 @@ def test_huge_epsilons_and_no_rounds_can_be_told(tiny: SmallRelease) -> None:
     assert "Spent ε = 0" in words
 
 
+@pytest.mark.slow
 def test_timing_stays_out(tiny: SmallRelease) -> None:
     """How long a step on private data took is nothing that the ledger was charged for."""
     slow = [replace(one, seconds=98765.4321) for one in tiny.transcript.rounds]
@@ -449,6 +462,7 @@ def test_names_and_values_cannot_inject_markup() -> None:
     assert "alert(" in Page(html).words()
 
 
+@pytest.mark.slow
 def test_the_same_release_gives_the_same_page(tiny: SmallRelease, html: str) -> None:
     assert render(tiny) == render(tiny)
 
@@ -486,6 +500,7 @@ def test_pairs_on_the_page_have_the_numbers_of_the_tables(release: SmallRelease)
     assert first["counts"]["released"] == pytest.approx(measured.values.ravel(), abs=0.051)
 
 
+@pytest.mark.slow
 def test_pairs_that_a_page_has_no_room_for_are_left_out(
     release: SmallRelease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -497,6 +512,7 @@ def test_pairs_that_a_page_has_no_room_for_are_left_out(
     assert f"no room for {10 - len(shown)} pairs" in Page(render(release)).words()
 
 
+@pytest.mark.slow
 def test_a_release_of_aim_tells_how_wrong_each_marginal_can_be(
     release: SmallRelease, html: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -530,6 +546,7 @@ def test_a_release_of_aim_tells_how_wrong_each_marginal_can_be(
     assert "#bounds" not in html
 
 
+@pytest.mark.slow
 def test_a_page_without_a_public_table_does_not_speak_of_one(release: SmallRelease) -> None:
     transcript = replace(
         release.transcript,

@@ -142,6 +142,7 @@ def assert_one_changes(read, records, place, new):
             assert changed(before, after) <= 1
 
 
+@pytest.mark.slow
 @examples(40)
 @given(st.lists(cells, min_size=1, max_size=12), st.integers(0, 11), cells)
 def test_any_record_of_a_csv_file(tmp_path_factory, records, place, new):
@@ -180,6 +181,7 @@ PARQUET_KINDS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @PARQUET_KINDS
 @examples(20)
 @given(st.data())

@@ -37,6 +37,7 @@ def verdicts() -> dict[str, str]:
     return answers
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_noticed(name: str, verdicts: dict[str, str]) -> None:
     if FAULTS[name].verdict:
@@ -58,7 +59,14 @@ def test_a_lost_draw(name: str, failures: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("backend", "kills"), [("SQLite", 30), ("PostgreSQL", 8), ("Dagster", 2)])
+@pytest.mark.parametrize(
+    ("backend", "kills"),
+    [
+        ("SQLite", 8),
+        pytest.param("PostgreSQL", 8, marks=pytest.mark.gate),
+        pytest.param("Dagster", 2, marks=pytest.mark.gate),
+    ],
+)
 def test_kills_leave_the_ledger_above_the_truth(backend: str, kills: int) -> None:
     if backend == "PostgreSQL":
         with running_server():

@@ -238,6 +238,7 @@ def coverage(private, workload, rho, seeds, neighbours=REPLACE_ONE, mechanism: M
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbours", [REPLACE_ONE, Neighbours("add_remove")])
 @pytest.mark.parametrize("mechanism", [AIM, MwemPgm()], ids=["aim", "mwem_pgm"])
 @pytest.mark.parametrize("rho", [0.02, 1.0])

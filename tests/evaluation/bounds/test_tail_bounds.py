@@ -41,6 +41,7 @@ def test_one_cell_by_hand():
     assert 0.9 * by_hand < found <= by_hand
 
 
+@pytest.mark.slow
 def test_what_depends_on_earlier_noise_is_bounded_too():
     """Whoever goes on measuring as long as the noise is small exceeds the bound no more often."""
     rng = np.random.default_rng(5)

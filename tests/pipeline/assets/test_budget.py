@@ -142,6 +142,7 @@ def test_a_budget_that_runs_out_warns_and_then_refuses_and_a_sensor_tells_each_o
     assert alerts.tick() == []
 
 
+@pytest.mark.slow
 def test_a_refusal_without_the_budgets_own_step_leaves_the_alert_too(months: Months) -> None:
     months.bench.budget = enough_for(0.5)
     alerts = Alerts(months.bench, months.definitions())
@@ -153,6 +154,7 @@ def test_a_refusal_without_the_budgets_own_step_leaves_the_alert_too(months: Mon
     assert alert.remaining_rho == pytest.approx(0.5 * PRICE, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_refusal_tells_when_the_budget_renews(months: Months) -> None:
     months.bench.budget = enough_for(1.5, period="year")
     first = months.run(JANUARY, BUDGET)
@@ -166,6 +168,7 @@ def test_a_refusal_tells_when_the_budget_renews(months: Months) -> None:
     assert f"The budget renews on {year + 1}-01-01 (UTC): until then nothing more fits" in refused
 
 
+@pytest.mark.slow
 def test_a_budget_that_lasts_passes(months: Months) -> None:
     months.bench.budget = enough_for(
         1.5, partitions="disjoint", ground="membership public and fixed"
@@ -177,6 +180,7 @@ def test_a_budget_that_lasts_passes(months: Months) -> None:
     assert known["outlook"] == "Any number of partitions fits: they are disjoint."
 
 
+@pytest.mark.slow
 def test_static_partitions_warn_unless_all_that_are_left_fit(months: Months) -> None:
     changes: dict[str, Any] = {"partitions": {"static": [JANUARY, FEBRUARY, MARCH]}, "start": None}
     months.bench.budget = enough_for(2.5)
@@ -192,6 +196,7 @@ def test_static_partitions_warn_unless_all_that_are_left_fit(months: Months) -> 
     )
 
 
+@pytest.mark.slow
 def test_a_release_without_partitions_is_refused_with_an_alert(bench: Bench) -> None:
     alerts = Alerts(bench, bench.definitions())
     alerts.tick()
@@ -206,6 +211,7 @@ def test_a_release_without_partitions_is_refused_with_an_alert(bench: Bench) -> 
     assert alert.partitions_that_still_fit is None
 
 
+@pytest.mark.slow
 def test_an_alert_that_could_not_be_sent_is_tried_again(months: Months) -> None:
     months.bench.budget = enough_for(2.5)
     alerts = Alerts(months.bench, months.definitions())
@@ -220,6 +226,7 @@ def test_an_alert_that_could_not_be_sent_is_tried_again(months: Months) -> None:
     assert [one.partition for one in alerts.tick()] == [JANUARY, FEBRUARY]
 
 
+@pytest.mark.slow
 def test_what_was_sent_is_not_sent_again_when_the_next_fails(months: Months) -> None:
     months.bench.budget = enough_for(2.5)
     alerts = Alerts(months.bench, months.definitions())
@@ -238,6 +245,7 @@ def test_what_was_sent_is_not_sent_again_when_the_next_fails(months: Months) -> 
     assert [one.partition for one in alerts.tick()] == [FEBRUARY]
 
 
+@pytest.mark.slow
 def test_seeded_noise_needs_no_budget(bench: Bench) -> None:
     result = bench.run(BUDGET, privacy=PrivacySpec(epsilon=2.0, noise="numpy", seed=1))
     assert sufficed(result).description == "Nothing is charged for seeded noise."
@@ -305,6 +313,7 @@ def test_a_release_that_waits_for_approval_opens_nothing_and_tells_the_officer(
     assert bench.kinds() == ["approved", "reserved"]
 
 
+@pytest.mark.slow
 def test_a_configuration_cannot_drop_the_officers_approval(bench: Bench) -> None:
     bench.ledger.grant("people", epsilon=5.0, delta=1e-9, approval="required")
     assert "with approval required" in failure(bench.run(BUDGET))

@@ -35,6 +35,7 @@ def failed(path: Path, bench: Bench | None = None) -> list[tuple[str, str]]:
     return [(one.name, one.message) for one in found if not one.passed]
 
 
+@pytest.mark.slow
 def test_a_release_leaves_a_certificate_that_verifies(drawn: Bench) -> None:
     result = drawn.run(["release_certificate"])
     assert result.success, failure(result)
@@ -52,6 +53,7 @@ def test_a_release_leaves_a_certificate_that_verifies(drawn: Bench) -> None:
     assert [name for name, _ in failed(moved / "release_certificate")] == ["file: table"]
 
 
+@pytest.mark.slow
 def test_the_evaluations_draw_is_certified_too(bench: Bench) -> None:
     wanted = [*UP_TO_SYNTHETIC, "workload_error", "release_certificate"]
     result = bench.run(wanted, **PRIVATE)
@@ -70,6 +72,7 @@ def test_the_evaluations_draw_is_certified_too(bench: Bench) -> None:
     assert Certificate.load(folder(bench)) == certificate
 
 
+@pytest.mark.slow
 def test_research_is_certified_as_not_releasable(bench: Bench) -> None:
     research = {"privacy": PrivacySpec(epsilon=2.0, noise="numpy")}
     result = bench.run([*UP_TO_SYNTHETIC, "release_certificate"], **research)
@@ -82,11 +85,13 @@ def test_research_is_certified_as_not_releasable(bench: Bench) -> None:
     assert not folder(bench).exists()
 
 
+@pytest.mark.slow
 def test_a_certificate_is_of_the_run_that_is_there(drawn: Bench) -> None:
     message = failure(drawn.run(["release_certificate"], privacy=PrivacySpec(epsilon=1.5)))
     assert "Materialize jam_pgm" in message
 
 
+@pytest.mark.slow
 def test_a_ledger_that_was_altered_certifies_nothing(drawn: Bench) -> None:
     import sqlite3
 
@@ -108,6 +113,7 @@ def test_releases_under_either_relation_verify(bench: Bench, neighbours: str) ->
     assert Certificate.load(folder(bench)).releasable
 
 
+@pytest.mark.slow
 def test_a_withdrawn_certificate_made_again_fails_its_check(drawn: Bench) -> None:
     assert drawn.run(["release_certificate"]).success
     certificate = Certificate.load(folder(drawn))
@@ -123,6 +129,7 @@ def test_a_withdrawn_certificate_made_again_fails_its_check(drawn: Bench) -> Non
     assert not Certificate.load(folder(drawn)).releasable
 
 
+@pytest.mark.slow
 def test_the_report_and_the_noisy_errors_are_sealed_and_signed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +163,7 @@ def test_the_report_and_the_noisy_errors_are_sealed_and_signed(
     assert "Materialize release_report first" in message
 
 
+@pytest.mark.slow
 def test_exact_errors_are_not_sealed(bench: Bench) -> None:
     exact = {"evaluation": EvaluationSpec(mode="exact")}
     result = bench.run([*UP_TO_SYNTHETIC, "workload_error", "release_certificate"], **exact)

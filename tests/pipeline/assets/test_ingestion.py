@@ -14,6 +14,8 @@ from jam_dagster.tables import encode_parquet, source_from_config
 from jam_dagster.tables.sources import parquet
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
 
+pytestmark = pytest.mark.slow
+
 OFF = EvaluationSpec(mode="off")
 
 

@@ -61,6 +61,7 @@ def said(result: dg.ExecuteInProcessResult) -> str:
     return re.sub(r"[0-9a-f-]{36}", "ID", message)
 
 
+@pytest.mark.slow
 def test_which_predicate_holds_is_not_told_and_asking_ends_soon(bench: Bench) -> None:
     """The domain lists predicates, the last of which always holds, and asks for the first."""
     always = {"town": "Aix", "job": "nurse"}
@@ -104,6 +105,7 @@ def test_which_predicate_holds_is_not_told_and_asking_ends_soon(bench: Bench) ->
     assert result.success, failure(result)
 
 
+@pytest.mark.slow
 def test_a_step_that_is_not_paid_for_answers_nothing_by_ending_well(bench: Bench) -> None:
     """One predicate a run: all that hold nobody would end well, for nothing, until one does not."""
     nobody = {"age": {"bins": [4]}, "sex": "F", "job": "clerk"}
@@ -141,6 +143,7 @@ def people_db(bench: Bench) -> str:
     return f"sqlite:///{path}"
 
 
+@pytest.mark.slow
 def test_another_where_is_refused_under_one_reservation(bench: Bench, people_db: str) -> None:
     """The number of rows of any slice was told under one reservation, with nothing spent."""
     whole = SqlSource(people_db, "select * from people")
@@ -172,6 +175,7 @@ def events_of(result: dg.ExecuteInProcessResult, bench: Bench) -> str:
     return re.sub(r"[0-9a-f-]{36}|timestamp=[\d.]+|\d+(\.\d+)?m?s\b|pid: \d+", "", logged)
 
 
+@pytest.mark.slow
 def test_no_number_of_rows_is_shown_before_a_draw_is_paid(bench: Bench) -> None:
     table = pd.read_csv(bench.private).head(557)
     table.to_csv(bench.private, index=False)
@@ -187,6 +191,7 @@ def test_no_number_of_rows_is_shown_before_a_draw_is_paid(bench: Bench) -> None:
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_each_step_that_opens_private_data_is_an_attempt_that_ends_well(bench: Bench) -> None:
     result = bench.run()
     assert result.success, failure(result)
@@ -197,6 +202,7 @@ def test_each_step_that_opens_private_data_is_an_attempt_that_ends_well(bench: B
     assert failures(bench) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["private_records", "private_discretized", "jam_pgm"])
 def test_nothing_is_read_once_there_were_too_many(
     drawn: Bench, monkeypatch: pytest.MonkeyPatch, step: str
@@ -226,6 +232,7 @@ def test_nothing_is_read_once_there_were_too_many(
     assert "AssertionError" not in message
 
 
+@pytest.mark.slow
 def test_what_is_refused_before_anything_is_opened_is_no_attempt(bench: Bench) -> None:
     assert bench.run(["domain"]).success
     refused = bench.run(["privacy_budget", "private_records"], privacy=PrivacySpec(epsilon=9.0))
@@ -239,6 +246,7 @@ def test_what_is_refused_before_anything_is_opened_is_no_attempt(bench: Bench) -
     assert attempts(bench) == (1, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [False, True], ids=["by reference", "copied"])
 def test_a_stored_table_of_another_source_is_refused(
     bench: Bench, people_db: str, kept: bool
@@ -260,6 +268,7 @@ def test_a_stored_table_of_another_source_is_refused(
     bench.ledger.verify()
 
 
+@pytest.mark.slow
 def test_tables_that_earlier_versions_stored_are_accepted(bench: Bench) -> None:
     keeping = PrivacySpec(epsilon=2.0, keep_records=True)
     assert bench.run(UP_TO_SYNTHETIC[:6], privacy=keeping, evaluation=OFF).success
@@ -278,6 +287,7 @@ def test_tables_that_earlier_versions_stored_are_accepted(bench: Bench) -> None:
     assert result.success, failure(result)
 
 
+@pytest.mark.slow
 def test_a_table_that_was_read_for_research_pays_for_no_release(bench: Bench) -> None:
     """Research binds no source: another `where` would come in by it."""
     research = PrivacySpec(epsilon=1.0, noise="numpy", seed=1)
@@ -289,6 +299,7 @@ def test_a_table_that_was_read_for_research_pays_for_no_release(bench: Bench) ->
     assert not [one for one in bench.events() if one.kind.value == "reserved"]
 
 
+@pytest.mark.slow
 def test_the_digest_of_a_source_stays_in_the_private_store_and_the_ledger(bench: Bench) -> None:
     result = bench.run(UP_TO_SYNTHETIC, evaluation=OFF)
     assert result.success, failure(result)
@@ -303,6 +314,7 @@ def test_the_digest_of_a_source_stays_in_the_private_store_and_the_ledger(bench:
     assert digest not in logged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("keep_records", "attempted"), [(False, 2), (True, 3)])
 def test_a_value_that_cannot_be_stored_counts_too(
     bench: Bench, people_db: str, keep_records: bool, attempted: int
@@ -332,6 +344,7 @@ with dg.DagsterInstance.ephemeral() as instance:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_step_leaves_its_attempt_open(bench: Bench) -> None:
     bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, attempts=1)
     command = [sys.executable, "-c", KILLED, str(bench.home)]
@@ -357,6 +370,7 @@ def test_research_journals_nothing_and_names_nothing(bench: Bench) -> None:
     assert "attribute 'sex'" in path.read_text()
 
 
+@pytest.mark.slow
 def test_attempts_and_sources_are_granted_by_the_configured_budget(bench: Bench) -> None:
     bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, attempts=7, sources="any")
     assert bench.run(["domain", "privacy_budget"]).success

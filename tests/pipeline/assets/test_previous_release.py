@@ -37,6 +37,7 @@ from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 from tests.pipeline.test_component import ATTRIBUTES, loaded
 from tests.pipeline.test_partitions import FEBRUARY, JANUARY, MARCH, Months, metadata_of
 from tests.small_runs import small
+from tests.tiers import gate
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
@@ -60,7 +61,8 @@ def public_of(months: Months, month: str) -> pd.DataFrame:
     return pd.read_parquet(folder / f"{month}.codes.parquet")
 
 
-@pytest.mark.parametrize("changes", [{}, WAVES], ids=["months", "static"])
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [{}, *gate(WAVES)], ids=["months", "static"])
 def test_each_release_is_drawn_on_the_one_before(months: Months, changes: dict[str, Any]) -> None:
     for month in (JANUARY, FEBRUARY):
         result = months.run(month, **changes)
@@ -91,6 +93,7 @@ def test_each_release_is_drawn_on_the_one_before(months: Months, changes: dict[s
     assert months.bench.instance.get_materialized_partitions(key) == {JANUARY, FEBRUARY}
 
 
+@pytest.mark.slow
 def test_the_release_before_may_be_another_mechanisms(months: Months) -> None:
     assert months.run(JANUARY, UP_TO_SYNTHETIC).success
     aim = MechanismSpec("aim", **small("aim"))
@@ -109,6 +112,7 @@ def test_the_release_before_may_be_another_mechanisms(months: Months) -> None:
     assert (folder / "aim" / f"{FEBRUARY}.run").exists()
 
 
+@pytest.mark.slow
 def test_a_partition_out_of_order_is_refused_before_anything_is_charged_or_opened(
     months: Months,
 ) -> None:
@@ -125,6 +129,7 @@ def test_a_partition_out_of_order_is_refused_before_anything_is_charged_or_opene
     assert months.bench.kinds() == []
 
 
+@pytest.mark.slow
 def test_a_release_keeps_what_it_was_drawn_on(months: Months) -> None:
     for month in (JANUARY, FEBRUARY):
         assert months.run(month, UP_TO_SYNTHETIC).success
@@ -155,6 +160,7 @@ def test_a_release_keeps_what_it_was_drawn_on(months: Months) -> None:
     assert metadata_of(result, "public_discretized")["previous_edition"] == "2"
 
 
+@pytest.mark.slow
 def test_partitions_drawn_before_the_setting_stay_on_the_given_table(months: Months) -> None:
     given = months.changes["public"].first
     for month in (JANUARY, FEBRUARY):
@@ -174,6 +180,7 @@ def test_partitions_drawn_before_the_setting_stay_on_the_given_table(months: Mon
     assert metadata_of(result, "public_discretized")["previous_partition"] == FEBRUARY
 
 
+@pytest.mark.slow
 def test_a_release_that_may_not_leave_is_no_public_table_of_one_that_may(months: Months) -> None:
     assert months.run(JANUARY, privacy=NUMPY).success
     assert months.run(FEBRUARY, privacy=NUMPY).success
@@ -202,6 +209,7 @@ def test_labels_follow_what_the_public_table_is(months: Months) -> None:
             assert spec.tags[LABEL_TAG] == "restricted"
 
 
+@pytest.mark.slow
 def test_a_table_of_another_run_is_no_release(months: Months) -> None:
     assert months.run(JANUARY, UP_TO_SYNTHETIC).success
     table = months.bench.releases / "people" / "synthetic_records" / f"{JANUARY}.parquet"
@@ -211,6 +219,7 @@ def test_a_table_of_another_run_is_no_release(months: Months) -> None:
     assert "not of its last run" in failure(months.run(FEBRUARY, UP_TO_SYNTHETIC))
 
 
+@pytest.mark.slow
 def test_values_that_were_put_into_a_release_do_not_become_public(months: Months) -> None:
     assert months.run(JANUARY, UP_TO_SYNTHETIC).success
     table = months.bench.releases / "people" / "synthetic_records" / f"{JANUARY}.parquet"
@@ -229,6 +238,7 @@ def test_values_that_were_put_into_a_release_do_not_become_public(months: Months
     assert result.success, failure(result)
 
 
+@pytest.mark.slow
 def test_invented_outcomes_of_the_release_before_are_refused(months: Months) -> None:
     """The exact counts in place of the noisy ones, and all that follows from them made to fit."""
     months.changes["mechanism"] = MechanismSpec("mwem_pgm", **small("mwem_pgm"))
@@ -257,6 +267,7 @@ def test_invented_outcomes_of_the_release_before_are_refused(months: Months) -> 
     assert months.bench.events() == before
 
 
+@pytest.mark.slow
 def test_nothing_is_drawn_on_a_release_that_was_withdrawn(months: Months) -> None:
     assert months.run(JANUARY, UP_TO_SYNTHETIC).success
     assert months.run(FEBRUARY, UP_TO_SYNTHETIC).success
@@ -274,6 +285,7 @@ def test_nothing_is_drawn_on_a_release_that_was_withdrawn(months: Months) -> Non
     assert months.bench.events() == before
 
 
+@pytest.mark.slow
 def test_a_release_that_another_ledger_was_charged_for_is_refused(months: Months) -> None:
     assert months.run(JANUARY, UP_TO_SYNTHETIC).success
     for path in months.bench.home.glob("ledger.sqlite*"):
@@ -283,6 +295,7 @@ def test_a_release_that_another_ledger_was_charged_for_is_refused(months: Months
     assert not [one for one in months.bench.events() if one.key is not None]
 
 
+@pytest.mark.slow
 def test_a_run_of_another_partition_is_no_release(months: Months) -> None:
     assert months.run(JANUARY, UP_TO_SYNTHETIC).success
     assert months.run(FEBRUARY, UP_TO_SYNTHETIC).success
@@ -294,6 +307,7 @@ def test_a_run_of_another_partition_is_no_release(months: Months) -> None:
     assert "not of its last run" in failure(months.run(MARCH, UP_TO_SYNTHETIC))
 
 
+@pytest.mark.slow
 def test_what_was_drawn_with_seeded_noise_is_not_told(months: Months) -> None:
     assert months.run(JANUARY, UP_TO_SYNTHETIC, privacy=NUMPY).success
     result = months.run(FEBRUARY, UP_TO_SYNTHETIC, privacy=NUMPY)
@@ -313,6 +327,7 @@ def test_what_was_drawn_with_seeded_noise_is_not_told(months: Months) -> None:
     assert "Cork" not in shown
 
 
+@pytest.mark.slow
 def test_a_run_that_is_waited_for(months: Months, monkeypatch: pytest.MonkeyPatch) -> None:
     assert months.run(JANUARY, UP_TO_SYNTHETIC).success
     wanted = ["domain", "public_records", "public_discretized"]

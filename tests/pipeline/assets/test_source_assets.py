@@ -92,6 +92,7 @@ def project(bench: Bench) -> Project:
     return Project(bench)
 
 
+@pytest.mark.slow
 def test_tables_of_the_project_are_released(project: Project) -> None:
     project.materialize(PEOPLE, SURVEY)
     result = project.run()
@@ -106,6 +107,7 @@ def test_tables_of_the_project_are_released(project: Project) -> None:
     assert project.warehouse.tables["warehouse", "people", ""].attrs == {}
 
 
+@pytest.mark.slow
 def test_the_lineage_shows_where_tables_come_from(project: Project) -> None:
     definitions = check_definitions(project.definitions())
     graph = definitions.resolve_asset_graph()
@@ -121,6 +123,7 @@ def test_the_lineage_shows_where_tables_come_from(project: Project) -> None:
     assert lineage.deps_by_column["sex"] == [dg.TableColumnDep(SURVEY, "sex")]
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_the_budget_is_not_opened(project: Project) -> None:
     project.materialize(PEOPLE, SURVEY)
     project.bench.budget = DatasetBudget(epsilon=1.0, delta=1e-9)
@@ -129,6 +132,7 @@ def test_what_does_not_fit_the_budget_is_not_opened(project: Project) -> None:
     assert "warehouse/people" not in dict(project.warehouse.given)
 
 
+@pytest.mark.slow
 def test_seeded_noise_reads_it_too(project: Project) -> None:
     project.materialize(PEOPLE, SURVEY)
     result = project.run(privacy=PrivacySpec(epsilon=2.0, noise="numpy"))
@@ -142,6 +146,7 @@ class Refuses(dg.IOManager):
         raise ValueError("secret of Annegret Quill")
 
 
+@pytest.mark.slow
 def test_what_an_io_manager_says_of_private_values_is_withheld(project: Project) -> None:
     project.materialize(PEOPLE, SURVEY)
     project.warehouse.load_input = Refuses().load_input  # type: ignore[method-assign]
@@ -150,12 +155,14 @@ def test_what_an_io_manager_says_of_private_values_is_withheld(project: Project)
     assert "Annegret Quill" not in message
 
 
+@pytest.mark.slow
 def test_what_was_never_made_is_asked_for(project: Project) -> None:
     project.materialize(SURVEY)
     message = failure(project.run())
     assert "warehouse/people could not be loaded, and was never materialized" in message
 
 
+@pytest.mark.slow
 def test_what_is_no_table_is_refused(project: Project) -> None:
     project.assets[0] = table(PEOPLE, ["Ann"])
     project.materialize(PEOPLE, SURVEY)
@@ -163,6 +170,7 @@ def test_what_is_no_table_is_refused(project: Project) -> None:
     assert "warehouse/people is a builtins.list, and a table must be a pandas.DataFrame" in message
 
 
+@pytest.mark.slow
 def test_an_asset_that_is_not_there_is_named(project: Project) -> None:
     project.assets = project.assets[1:]
     project.materialize(SURVEY)
@@ -173,6 +181,7 @@ def test_an_asset_that_is_not_there_is_named(project: Project) -> None:
         check_definitions(project.definitions())
 
 
+@pytest.mark.slow
 def test_what_another_code_location_makes_is_loaded_by_its_declaration(project: Project) -> None:
     project.materialize(PEOPLE, SURVEY)
     external = [dg.AssetSpec(key).with_io_manager_key("warehouse") for key in (PEOPLE, SURVEY)]
@@ -195,6 +204,7 @@ def test_what_another_code_location_makes_is_loaded_by_its_declaration(project: 
 # Labels ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", ["public", "dp"])
 def test_a_private_table_that_calls_itself_releasable_is_refused(
     project: Project, label: str
@@ -221,6 +231,7 @@ def test_what_else_is_made_of_the_private_table_is_tainted(
             check_definitions(project.definitions())
 
 
+@pytest.mark.slow
 def test_a_private_table_is_no_public_source(project: Project) -> None:
     both = {"private": AssetSource("warehouse/people"), "public": AssetSource("warehouse/people")}
     with pytest.raises(SpecificationError, match="is the private table"):
@@ -235,6 +246,7 @@ def test_a_private_table_is_no_public_source(project: Project) -> None:
     assert project.warehouse.given == []
 
 
+@pytest.mark.slow
 def test_a_public_table_in_the_store_of_what_is_private_is_refused(project: Project) -> None:
     @dg.asset(key=SURVEY, io_manager_key="private_io_manager")
     def made() -> pd.DataFrame:
@@ -246,6 +258,7 @@ def test_a_public_table_in_the_store_of_what_is_private_is_refused(project: Proj
     assert "warehouse/survey is a public table of release people, and is kept by" in message
 
 
+@pytest.mark.slow
 def test_a_private_table_in_the_store_of_what_may_leave_is_refused(project: Project) -> None:
     @dg.asset(key=PEOPLE, io_manager_key="releasable_io_manager")
     def made() -> pd.DataFrame:
@@ -264,6 +277,7 @@ def test_a_private_table_in_the_store_of_what_may_leave_is_refused(project: Proj
 MONTHS: dict[str, Any] = {"partitions": "monthly", "start": "2026-01-01"}
 
 
+@pytest.mark.slow
 def test_partitions_of_the_asset_are_those_of_the_release(project: Project) -> None:
     # Dagster calls months by their first day, and these began a year before.
     months = dg.MonthlyPartitionsDefinition(start_date="2025-01-01")

@@ -34,6 +34,7 @@ def conditioned(name: str, condition: Any) -> Callable[[dg.AssetSpec], dg.AssetS
     return change
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPENDING)
 @pytest.mark.parametrize(
     "condition",
@@ -107,6 +108,7 @@ def test_steps_that_spend_share_their_datasets_pool_and_are_never_retried(bench:
     assert not any(policy for name, policy in retries.items() if name not in spend)
 
 
+@pytest.mark.slow
 def test_a_release_runs_where_its_pool_has_one_place(tmp_path: Any) -> None:
     overrides = {"concurrency": {"pools": {"default_limit": 1}}}
     with dg.instance_for_test(temp_dir=str(tmp_path), overrides=overrides) as instance:

@@ -15,7 +15,7 @@ from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
 from tests.pipeline.test_build import metadata, synthetic
 
 # One worker draws the release that all of them begin with.
-pytestmark = pytest.mark.xdist_group("drawn")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("drawn")]
 
 PRIVATE = EvaluationSpec(mode="private", share=0.2)
 OTHER_YAML = PrivacySpec(epsilon=0.01, edition="3")

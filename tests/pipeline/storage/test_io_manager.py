@@ -25,6 +25,7 @@ from jam_dagster.tables import (
     PublicTables,
 )
 from jam_dagster.tables.domain.text_dtype import TEXT
+from tests.tiers import slow
 
 DOMAIN = Domain(
     (
@@ -100,7 +101,7 @@ def read(store: ReleaseStore, name: str, partition: str | None = None) -> object
         return store.load_input(given)
 
 
-@pytest.fixture(params=["local", "memory"])
+@pytest.fixture(params=["local", *slow("memory")])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ReleaseStore:
     root = str(tmp_path / "kept") if request.param == "local" else f"memory://{tmp_path}"
     return ReleaseStoreResource(root=root).open()
@@ -214,6 +215,7 @@ def test_public_tables_come_back(store: ReleaseStore) -> None:
     assert back.marginal(("b",)).tolist() == [1, 0, 1]
 
 
+@pytest.mark.slow
 def test_an_asset_that_became_of_another_type_is_what_it_is_now(store: ReleaseStore) -> None:
     domain = Domain.from_sizes({"a": 2})
     one = EncodedTable(domain, (np.array([1]),))

@@ -61,6 +61,7 @@ def key(partition: str, dataset: str = "people") -> ReleaseKey:
     return ReleaseKey(dataset, "people", "digest", partition)
 
 
+@pytest.mark.slow
 def test_a_release_of_many_partitions_is_listed_at_once(store: ReleaseStore) -> None:
     for day in range(200):
         put(store, key(f"day-{day}"), "records", "round-0/select")

@@ -31,6 +31,7 @@ from tests.pipeline.conftest import people
 
 # Dagster marks its own use of these as beta.
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
     pytest.mark.filterwarnings("ignore:`parse_obj_as` is deprecated"),
 ]

@@ -22,6 +22,8 @@ from jam_dagster.privacy.ledger.approval import ALL_PARTITIONS
 from jam_dagster.privacy.ledger.journal import AccessKind, append_access
 from tests.postgres import PostgresServer
 
+pytestmark = pytest.mark.slow
+
 ROLES = Path(__file__).parents[3] / "deploy" / "roles.sql"
 KEY = ReleaseKey("people", "yearly", "ab" * 32)
 SHARES = {"mechanism": 0.001}

@@ -191,6 +191,7 @@ def hold(url: str, opened: Any, done: Any) -> None:
         done.wait(60)
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_its_attempt_open(
     either: Ledger, each_url: str, key: ReleaseKey
 ) -> None:
@@ -227,6 +228,7 @@ def open_at_once(url: str, number: int, start: Any, held: Any) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_parallel_attempts_are_no_more_than_granted(either: Ledger, each_url: str) -> None:
     ledger, url = either, each_url
     ledger.grant("people", epsilon=1.0, delta=1e-9, attempts=2)
@@ -300,7 +302,7 @@ class Attempts(RuleBasedStateMachine):
             assert {one.attempt for one in self.ledger.open_attempts(name)} == counted
 
 
-TestAttempts = Attempts.TestCase
+TestAttempts = pytest.mark.slow(Attempts.TestCase)
 TestAttempts.settings = settings(examples(8), stateful_step_count=20)
 
 

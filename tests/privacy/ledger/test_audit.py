@@ -49,6 +49,7 @@ def test_an_honest_journal(spent):
     assert spent.events()[len(events) - 1].hash == verification.head
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", [f.name for f in fields(Event) if f.name not in ("seq", "kind")])
 def test_every_field_is_sealed(spent, path, column):
     value = 7 if column in ("units", "epsilon", "delta", "attempts") else "'forged'"

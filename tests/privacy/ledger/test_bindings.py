@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from jam_dagster.errors import LedgerIntegrityError, SourceBindingError, SpecificationError
+from jam_dagster.errors import (
+    LedgerIntegrityError,
+    ReleaseClosedError,
+    SourceBindingError,
+    SpecificationError,
+)
 from jam_dagster.privacy import Budget, Ledger, Neighbours, ReleaseKey
 from jam_dagster.privacy.ledger.bindings import source_binding
 from jam_dagster.privacy.ledger.journal import Kind, append
@@ -239,6 +244,61 @@ def test_what_was_never_drawn_binds_nobody(ledger: Ledger, key: ReleaseKey) -> N
     ledger.verify()
 
 
+def test_a_number_of_records_that_was_read_binds_for_good(either: Ledger, key: ReleaseKey) -> None:
+    """Nothing was charged, and what is shown of the table is its public number of records."""
+    release = either.open_release(key, SHARES, source=WHOLE)
+    either.bind_for_good(key, run_id="run-1")
+    assert sources(either)[-1] == ("bound", WHOLE)
+    assert either.is_bound_for_good(key)
+    other, corrected = edition(key, "2"), dataclasses.replace(key, specification="f00")
+    assert not either.is_bound_for_good(other)
+    for _ in range(2):
+        for one in (key, other, corrected):
+            before = either.events()
+            either.bind_for_good(key)
+            with pytest.raises(SourceBindingError):
+                either.open_release(one, SHARES, source=SLICE)
+            assert either.events() == before
+        release.close("ended")
+        either.withdraw(key, "ab" * 32, reason="a wrong table")
+    # Its repeat reserves nothing, and none of the two supersedes the other.
+    before = either.events()
+    again = either.open_release(key, SHARES, source=WHOLE)
+    assert again.closed
+    assert either.events() == before
+    either.open_release(corrected, SHARES, source=WHOLE)
+    # A file that moved is bound once more, as after a charge.
+    either.rebind("people", reason="the file moved")
+    either.open_release(key, SHARES, source=SLICE)
+    assert sources(either)[-1] == ("bound", SLICE)
+    either.verify()
+
+
+def test_what_has_ended_or_reads_nothing_is_not_bound_for_good(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    with pytest.raises(ReleaseClosedError, match="not open"):
+        ledger.bind_for_good(key)
+    release = ledger.open_release(key, SHARES)
+    with pytest.raises(SourceBindingError, match="no source"):
+        ledger.bind_for_good(key)
+    release.close("not needed")
+    with pytest.raises(ReleaseClosedError, match="not open"):
+        ledger.bind_for_good(key)
+
+
+def test_a_reservation_that_has_read_its_number_of_records_is_not_superseded(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    ledger.open_release(key, SHARES, source=WHOLE)
+    ledger.bind_for_good(key)
+    ledger.open_release(dataclasses.replace(key, specification="f00"), SHARES, source=WHOLE)
+    release = ledger.release(key)
+    assert release is not None
+    assert not release.closed
+    ledger.verify()
+
+
 def test_old_reservations_without_a_source_are_compared_with_nothing(
     ledger: Ledger, key: ReleaseKey
 ) -> None:
@@ -282,6 +342,16 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         {"kind": Kind.BOUND, "dataset": "people"},
         "without a reason",
     ),
+    "for good to another source": (
+        {**bound(KEY, SLICE), "step": "records"},
+        "for good to another source",
+    ),
+    "for good by another step": ({**bound(KEY, WHOLE), "step": "x"}, "not the number of records"),
+    "for good again": ({**bound(edition(KEY, "3"), WHOLE), "step": "records"}, "binds it again"),
+    "for good after its end": (
+        {**bound(edition(KEY, "4"), WHOLE), "step": "records"},
+        "after it has ended",
+    ),
     "a dataset without a budget": (
         bound(dataclasses.replace(KEY, dataset="strangers"), WHOLE),
         "granted nothing",
@@ -295,6 +365,9 @@ def test_bindings_against_the_rules_are_found(
 ) -> None:
     ledger.open_release(KEY, SHARES, source=WHOLE)
     ledger.open_release(edition(KEY, "2"), SHARES)
+    ledger.open_release(edition(KEY, "3"), SHARES, source=WHOLE)
+    ledger.bind_for_good(edition(KEY, "3"))
+    ledger.open_release(edition(KEY, "4"), SHARES, source=WHOLE).close("not needed")
     ledger.verify()
     with ledger._backend.writing() as connection:
         append(connection, event.pop("kind"), event.pop("dataset"), **event)

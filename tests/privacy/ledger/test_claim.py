@@ -63,6 +63,7 @@ def test_an_error_of_the_run_lets_go_and_comes_through(ledger, key):
         pass
 
 
+@pytest.mark.slow
 def test_a_killed_run_lets_go(ledger, key, url, monkeypatch):
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE

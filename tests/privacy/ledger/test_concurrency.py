@@ -14,6 +14,7 @@ import pytest
 
 from jam_dagster.errors import BudgetError, BudgetExceededError
 from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey, units_down
+from tests.tiers import slow
 
 PROCESSES = 2
 BUDGET = Budget(1.0, 1e-9)
@@ -21,7 +22,7 @@ BUDGET = Budget(1.0, 1e-9)
 SHARES = {"mechanism": BUDGET.rho / 7.5}
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=["sqlite", *slow("postgresql")])
 def url(request, tmp_path_factory) -> str:
     if request.param == "sqlite":
         return str(tmp_path_factory.mktemp("concurrency") / "ledger.db")
@@ -124,6 +125,7 @@ def charge_and_die(url):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_charge_outlives_a_kill(url):
     ledger = Ledger(url)
     ledger.grant("killed", epsilon=BUDGET.epsilon, delta=BUDGET.delta)

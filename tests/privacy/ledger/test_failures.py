@@ -65,6 +65,7 @@ def charge_on_a_full_disk(account, room):
     return None
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up(path):
     ledger, account = opened(path)
     # One connection stays, so that the log is kept and grows until the limit.
@@ -100,6 +101,7 @@ print(*files())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [0, 4096, 20480, 40960, 102400])
 def test_a_full_disk_is_named_and_nothing_stays_beside_the_ledger(tmp_path, room):
     said, left, after, left_after = on_a_full_disk(SPEND_ON_A_FULL_DISK, tmp_path, room=room)
@@ -129,6 +131,7 @@ print(*files())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [0, 8192, 40960])
 def test_a_ledger_that_finds_no_room_is_not_there(tmp_path, room):
     said, left, spent, after = on_a_full_disk(MAKE_ON_A_FULL_DISK, tmp_path, room=room)
@@ -145,6 +148,7 @@ def balance_without_room(ledger, limit):
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [0, 3, 20000])
 def test_a_connection_that_finds_no_room_leaves_nothing_beside_the_ledger(path, limit):
     ledger, _ = opened(path)
@@ -169,6 +173,7 @@ def charge_as_nobody(ledger, account):
     return shown
 
 
+@pytest.mark.slow
 def test_a_file_that_may_only_be_read():
     folder = Path(tempfile.mkdtemp())
     try:
@@ -195,6 +200,7 @@ def server():
         yield server
 
 
+@pytest.mark.slow
 def test_a_session_killed_while_it_commits_charges_nothing(server):
     url = server.create_database()
     ledger, account = opened(url)
@@ -220,6 +226,7 @@ def test_a_session_killed_while_it_commits_charges_nothing(server):
     ledger.verify()
 
 
+@pytest.mark.slow
 def test_a_commit_whose_answer_was_lost_counts_as_spent(server):
     """The server has committed and waits for a standby that is not there; then it is cut off."""
     url = server.create_database()
@@ -256,6 +263,7 @@ def kill_who_waits(server):
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["in order", "at once"])
 def test_a_server_that_stops_and_comes_back(server, how):
     ledger, account = opened(server.create_database())

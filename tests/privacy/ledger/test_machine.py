@@ -343,11 +343,13 @@ def run_machine(request: pytest.FixtureRequest, backend: str, sequences: int, st
             shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("backend", "sequences"), [("sqlite", 8), ("postgresql", 2)])
 def test_some_sequences(request, backend, sequences):
     run_machine(request, backend, sequences, 20)
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 @pytest.mark.parametrize(("backend", "sequences"), [("sqlite", 40), ("postgresql", 8)])
 def test_many_sequences(request, backend, sequences):

@@ -17,6 +17,7 @@ from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey
 from jam_dagster.privacy.ledger import move as ledger_move
 from jam_dagster.privacy.ledger.journal import AccessKind, append, append_access, read_accesses
 from tests.postgres import PostgresServer
+from tests.tiers import slow
 
 SHARES = Budget(0.3, 1e-9).shares(evaluation=0.05)
 KEY = ReleaseKey("people", "yearly", "d1gest", "2026")
@@ -36,7 +37,7 @@ def places(request, tmp_path) -> tuple[str, str]:
 
 every_way = pytest.mark.parametrize(
     "places",
-    [("file", "server"), ("server", "file"), ("file", "file"), ("server", "server")],
+    [("file", "file"), *slow(("file", "server"), ("server", "file"), ("server", "server"))],
     indirect=True,
     ids="-".join,
 )
@@ -116,6 +117,7 @@ def test_everything_arrives_and_the_origin_is_closed(ledger, places):
     there.verify()
 
 
+@pytest.mark.slow
 @every_way
 def test_it_moves_back_into_what_it_left(ledger, places):
     ledger.move(places[1], reason="there")
@@ -140,6 +142,7 @@ class Killed(BaseException):
     pass
 
 
+@pytest.mark.slow
 @every_way
 @pytest.mark.parametrize("instant", ["begun", "copied", "closed", "arrived", "done"])
 def test_a_move_that_was_interrupted_goes_on(ledger, places, monkeypatch, instant):
@@ -214,6 +217,7 @@ def _verify_dying_at(place, die):
     return dying
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_what_the_same_command_finishes(ledger, places):
     code = (
         "import os, signal\n"
@@ -320,6 +324,7 @@ def test_what_would_arrive_damaged_does_not(ledger, places, monkeypatch):
     assert len(attempts(Ledger(places[1]))) == 1
 
 
+@pytest.mark.slow
 def test_only_the_destination_writes_the_password(postgres, tmp_path):
     url = postgres.create_database().replace("tester@", "tester:hushhush@")
     ledger = Ledger(tmp_path / "l.db")

@@ -69,6 +69,7 @@ def spent_by_two(first: Path, second: Path) -> list[tuple[int, str]]:
     return found
 
 
+@pytest.mark.slow
 def test_by_two_hard_links_no_release_fits_until_one_is_gone(ledger, path):
     other = path.with_name("other.db")
     os.link(path, other)
@@ -84,6 +85,7 @@ def test_by_two_hard_links_no_release_fits_until_one_is_gone(ledger, path):
     ledger.verify()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_by_a_symbolic_link_ten_releases_fit_and_no_more(ledger, path, tmp_path, kind):
     elsewhere = tmp_path / "elsewhere"
@@ -160,6 +162,7 @@ except BudgetError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_writer_by_a_name_that_came_later_waits_for_the_one_before(ledger, path):
     """The log of a transaction goes by the file's name; the lock of writers does not."""
     moved = path.with_name("moved.db")
@@ -259,6 +262,7 @@ Ledger(sys.argv[1]).grant(sys.argv[2], epsilon=1.0, delta=1e-9)
 """
 
 
+@pytest.mark.slow
 def test_processes_that_make_a_ledger_at_once_refuse_none(path):
     """The file never has two names, not even while it is made."""
     processes = [
@@ -319,6 +323,7 @@ for name in (sys.argv[2], sys.argv[3]):
 """
 
 
+@pytest.mark.slow
 def test_a_file_that_is_mounted_by_itself_is_refused(ledger, path, tmp_path):
     """A container that is given the file alone has a log of its own."""
     folder = tmp_path / "a mount"

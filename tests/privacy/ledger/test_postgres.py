@@ -24,6 +24,7 @@ def url(postgres):
     return postgres.create_database()
 
 
+@pytest.mark.slow
 def test_reading_makes_nothing(url):
     ledger = Ledger(url)
     assert ledger.is_empty
@@ -45,12 +46,14 @@ def test_reading_makes_nothing(url):
     assert found == (None,)
 
 
+@pytest.mark.slow
 def test_the_journal_cannot_be_changed_through_sql(ledger, url):
     for statement in ("UPDATE {} SET units = 0", "DELETE FROM {}", "TRUNCATE {}"):
         with psycopg.connect(url) as raw, pytest.raises(psycopg.Error, match="append-only"):
             raw.execute(statement.format("jam_ledger.events"))
 
 
+@pytest.mark.slow
 def test_commits_are_synchronous_whatever_the_server_does_by_itself(ledger, url, postgres):
     name = url.split("/")[3].split("?")[0]
     postgres.execute(f"ALTER DATABASE {name} SET synchronous_commit TO off")
@@ -65,6 +68,7 @@ def test_commits_are_synchronous_whatever_the_server_does_by_itself(ledger, url,
     ledger.open_release(KEY, SHARES)
 
 
+@pytest.mark.slow
 def test_a_failed_transaction_leaves_nothing(ledger):
     def grant_and_fail():
         with ledger._backend.writing() as connection:
@@ -76,6 +80,7 @@ def test_a_failed_transaction_leaves_nothing(ledger):
     assert ledger.datasets() == ("people",)
 
 
+@pytest.mark.slow
 def test_a_ledger_that_another_process_holds(ledger, url, monkeypatch):
     monkeypatch.setattr(ledger_server, "BUSY_SECONDS", 0.05)
     with psycopg.connect(url) as holder:
@@ -88,6 +93,7 @@ def test_a_ledger_that_another_process_holds(ledger, url, monkeypatch):
     ledger.open_release(KEY, SHARES)
 
 
+@pytest.mark.slow
 def test_a_writer_that_does_not_go_on_loses_its_transaction(ledger, monkeypatch):
     monkeypatch.setattr(ledger_server, "BUSY_SECONDS", 0.05)
 
@@ -101,6 +107,7 @@ def test_a_writer_that_does_not_go_on_loses_its_transaction(ledger, monkeypatch)
     assert ledger.datasets() == ("people",)
 
 
+@pytest.mark.slow
 def test_a_role_that_may_only_read(ledger, url, postgres):
     postgres.execute("DROP ROLE IF EXISTS reader")
     postgres.execute("CREATE ROLE reader LOGIN")
@@ -134,6 +141,7 @@ def test_a_server_that_is_not_there_and_no_password_told(where):
     assert pickle.loads(pickle.dumps(ledger)).location == ledger.location
 
 
+@pytest.mark.slow
 def test_a_database_that_is_not_there(postgres):
     with pytest.raises(BudgetError, match=r"cannot be reached.*does not exist"):
         Ledger(postgres.url("nowhere")).datasets()
@@ -154,6 +162,7 @@ def backend_of(url):
         return cursor.rowcount
 
 
+@pytest.mark.slow
 def test_a_session_killed_before_its_commit_charges_nothing(ledger, url, monkeypatch):
     account = ledger.open_release(KEY, SHARES).account("mechanism")
     write = append
@@ -171,6 +180,7 @@ def test_a_session_killed_before_its_commit_charges_nothing(ledger, url, monkeyp
     account.charge("a", 0.0005)
 
 
+@pytest.mark.slow
 def test_two_makers_end_up_with_one_ledger(url):
     failures = []
 
@@ -190,6 +200,7 @@ def test_two_makers_end_up_with_one_ledger(url):
     Ledger(url).verify()
 
 
+@pytest.mark.slow
 def test_the_server_of_the_tests_starts_where_the_locale_is_unknown(postgres, monkeypatch):
     """It would be skipped there, and with it every test of the ledger in PostgreSQL."""
     monkeypatch.setenv("LC_ALL", "xx_YY.UTF-8")

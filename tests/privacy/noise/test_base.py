@@ -66,6 +66,7 @@ def fit_of_gaussian(sample: np.ndarray, sigma: float) -> float:
     return fit_of_cells(np.bincount(cells, minlength=50), np.full(50, 1 / 50))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.45, 3.3, 2_000.0])
 @backends
 def test_discrete_gaussian_noise(noise, sigma):
@@ -87,6 +88,7 @@ def test_a_rounded_gaussian_would_be_noticed():
     assert fit_of_discrete_gaussian(sample, 0.6) < ALPHA
 
 
+@pytest.mark.slow
 @backends
 def test_gaussian_noise_on_reals(noise):
     values, sensitivity, rho = np.linspace(0, 1, 20_000), 1e-3, 0.02
@@ -125,6 +127,7 @@ def permute_and_flip(scores, epsilon, sensitivity, size, rng):
     return np.array(chosen)
 
 
+@pytest.mark.slow
 @backends
 def test_selection_follows_the_exponential_mechanism(noise):
     rho, size = 1.0, 5_000
@@ -141,6 +144,7 @@ def test_selection_follows_the_exponential_mechanism(noise):
         assert stats.chisquare(observed, other * size).pvalue < ALPHA
 
 
+@pytest.mark.slow
 @backends
 def test_selection_follows_permute_and_flip(noise):
     rho, size = 2.0, 5_000

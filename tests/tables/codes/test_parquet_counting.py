@@ -274,6 +274,7 @@ def test_every_call_is_one_pass(tmp_path, monkeypatch):
     assert len(passes) == 4
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_rows_of_a_row_group(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet_source, "CHUNK_ROWS", 1000)
     monkeypatch.setattr(parquet_source, "_BUFFER_BYTES", 1 << 16)

@@ -54,6 +54,17 @@ def test_at_most_k_rows_stay_and_those_below_k_keep_all(persons, k, key):
     assert whose == {person: min(k, rows) for person, rows in Counter(persons).items()}
 
 
+@given(people, st.lists(st.just("mine") | st.none(), max_size=9), limits, keys)
+def test_as_many_rows_are_counted_as_stay_and_one_person_moves_at_most_k(persons, mine, k, key):
+    unit = PrivacyUnit("who", k)
+    others = table(pd.Series(persons, dtype="object"))
+    alone = unit.count([others])
+    assert alone == len(unit.limit(others, key))
+    # Rows of somebody who leaves the identifier out are nobody's, however many they are.
+    with_me = unit.count([table(pd.Series(mine, dtype="object")), others])
+    assert with_me == alone + min(k, mine.count("mine"))
+
+
 def test_nobody_has_no_rows_and_a_column_all_the_same(tmp_path):
     nobody, unit = table([]).astype({"who": "str"}), PrivacyUnit("who", 2)
     assert unit.limit(nobody, KEY).shape == (0, 1)
@@ -81,6 +92,7 @@ def test_nobody_else_decides_which_rows_stay(persons, others, k, key, random):
     assert list(among.loc[among["row"] >= 0, "row"]) == list(alone["row"])
 
 
+@pytest.mark.slow
 def test_every_choice_of_k_rows_is_as_likely():
     """One person of 6 rows under 3,000 keys: all 15 pairs, by chi-squared."""
     persons = table(["a"] * 6)
@@ -95,6 +107,7 @@ def test_every_choice_of_k_rows_is_as_likely():
     assert statistic < 55.8
 
 
+@pytest.mark.slow
 def test_persons_are_limited_independently():
     """Two persons of two rows each: their choices agree half of the time."""
     persons = table(["a", "b", "a", "b"])

@@ -82,6 +82,7 @@ def test_the_public_sample_is_biased_and_worth_something():
     assert public_error < 0.5 * uniform_error
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_people_in_every_process():
     outputs = {
         subprocess.run(

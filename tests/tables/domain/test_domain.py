@@ -116,6 +116,7 @@ def test_digest_is_of_what_is_declared_and_not_of_where_it_comes_from():
     assert len({one.digest for one in [SMALL, *changed]}) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hash_seed", ["0", "4242"])
 def test_digest_is_the_same_in_another_process(hash_seed):
     code = "from jam_dagster.tables import census_domain; print(census_domain().digest)"
