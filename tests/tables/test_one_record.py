@@ -5,7 +5,10 @@ must not depend on all its rows.
 """
 
 from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 
+import dagster as dg
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -18,10 +21,12 @@ from upath import UPath
 
 from jam_dagster.errors import JamError
 from jam_dagster.pipeline.storage.formats import TableFormat
+from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.tables import (
     CategoricalAttribute,
     CsvSource,
     Domain,
+    FrameSource,
     NumericAttribute,
     ParquetSource,
     SqlSource,
@@ -157,11 +162,10 @@ def test_any_record_of_a_csv_file_of_one_column(tmp_path_factory, records, place
     path = tmp_path_factory.getbasetemp() / "one.csv"
 
     def read(rows):
-        # The last record is not blank: blank lines at the end are none.
-        path.write_text("".join(f"{cell}\n" for cell in ["a", *rows, "end"]))
+        path.write_text("".join(f"{cell}\n" for cell in ["a", *rows]))
         table = CsvSource(str(path)).read(private=True)
-        assert len(table) == len(rows) + 1
-        return table.iloc[:-1]
+        assert len(table) == len(rows)
+        return table
 
     assert_one_changes(read, records, place, new)
 
@@ -225,7 +229,103 @@ def test_chunks_of_a_parquet_file_are_read_as_the_whole(tmp_path_factory, kind, 
             assert changed(expected, encode_chunks(chunks, domain, records=len(records))) == 0
 
 
-sqlite_values = st.none() | integers | st.floats(0, 9) | cells
+def frame(cells):
+    column = np.fromiter(cells, object, len(cells))
+    return pd.DataFrame({"a": pd.Series(column, dtype=object)})
+
+
+def read_frame(cells):
+    return FrameSource(frame(cells), "people").read(private=True)
+
+
+def read_stored(folder):
+    """Read a table that Dagster keeps in a private store, such as the value of an asset."""
+    store = ReleaseStore(UPath(folder), private=True)
+    context = dg.build_output_context(asset_key="people")
+
+    def read(cells):
+        store.dump_to_path(context, frame(cells), UPath(folder) / "people")
+        return TableFormat().read(UPath(folder) / "people.parquet")
+
+    return read
+
+
+def at(hour, offset):
+    return datetime(2024, 1, 1, hour, tzinfo=timezone(timedelta(hours=offset)))
+
+
+@pytest.mark.parametrize(
+    ("known", "new"),
+    [
+        ([1, 2, 3], date(2024, 1, 31)),
+        (["a", "b", "c"], b"a"),
+        ([True, False], 1.0),
+        ([2**60, 2**60 + 1, 2**53 + 1], Decimal("0.5")),
+        ([np.True_, np.False_], np.datetime64("2024-01-31")),
+        ([[1, 2], [3, 4]], 1),
+        ([at(0, 0), at(2, 0)], at(1, 1)),
+        (["1", "2"], "\udcff"),
+        ([1, 2], Decimal("sNaN")),
+        ([1, 2], 10**5000),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, list) else "",
+)
+def test_one_cell_of_another_type(tmp_path, known, new):
+    values = (*map(str, known), "rest")
+    domain = Domain((CategoricalAttribute("a", values, nullable=True, other="rest"),))
+    for read in (read_frame, read_stored(tmp_path)):
+        records = known * 9
+        before = encode(read(records), domain)
+        assert before.columns[0].tolist() == list(range(len(known))) * 9
+        for place in (0, len(records) - 1):
+            after = encode(read([*records[:place], new, *records[place + 1 :]]), domain)
+            assert np.flatnonzero(before.columns[0] != after.columns[0]).tolist() == [place]
+
+
+anything = st.one_of(
+    st.sampled_from([None, np.nan, pd.NA, pd.NaT, np.datetime64("NaT"), Decimal("NaN"), 0.0, -0.0]),
+    integers,
+    st.booleans(),
+    st.floats(),
+    cells,
+    st.text(max_size=3),
+    st.binary(max_size=3),
+    st.decimals(),
+    st.fractions(),
+    st.complex_numbers(),
+    st.dates(),
+    st.datetimes(timezones=st.none() | st.timezones()),
+    st.timedeltas(),
+    st.booleans().map(np.bool_),
+    st.integers(-9, 9).map(np.int8),
+    st.floats(width=32).map(np.float32),
+    st.sampled_from(WRITTEN.split()).map(np.str_),
+    st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1)).map(pd.Timestamp),
+    st.dates().map(np.datetime64),
+    st.lists(st.integers(0, 3), max_size=2),
+)
+
+
+@pytest.mark.slow
+@examples(100)
+@given(st.lists(anything, min_size=1, max_size=8), st.integers(0, 7), anything)
+def test_any_cell_of_a_column_of_objects(tmp_path_factory, records, place, new):
+    assert_one_changes(read_frame, records, place, new)
+    assert_one_changes(read_stored(tmp_path_factory.getbasetemp()), records, place, new)
+
+
+@pytest.mark.slow
+@examples(100)
+@given(st.lists(anything, min_size=1, max_size=8))
+def test_a_stored_cell_encodes_as_the_cell(tmp_path_factory, records):
+    stored = read_stored(tmp_path_factory.getbasetemp())(records)
+    for attribute in attributes(map(str, records)):
+        with suppress(JamError):
+            domain = Domain((attribute,))
+            assert changed(encode(read_frame(records), domain), encode(stored, domain)) == 0
+
+
+sqlite_values = st.none() | integers | st.floats(0, 9) | cells | st.binary(max_size=3)
 
 
 @examples(20)
@@ -250,6 +350,67 @@ def test_any_record_of_a_database(tmp_path_factory, records, place, new, kind):
 
     assert_one_changes(read, records, place, new)
     engine.dispose()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("bigint", integers),
+        ("numeric", st.decimals(0, 10**20, places=2) | integers.map(Decimal)),
+        ("double precision", st.floats()),
+        ("text", st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=3)),
+        ("date", st.dates()),
+        ("timestamptz", st.datetimes(datetime(1900, 1, 1), timezones=st.just(UTC))),
+        ("bytea", st.binary(max_size=3)),
+        ("integer[]", st.lists(st.integers(0, 3), max_size=2)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+@examples(10)
+@given(st.data())
+def test_any_record_of_a_server(postgres, kind, value, data):
+    value = st.none() | value
+    records = data.draw(st.lists(value, min_size=1, max_size=6))
+    place, new = data.draw(st.integers(0, 5)), data.draw(value)
+    url = postgres.url("postgres")
+    engine = sqlalchemy.create_engine(url)
+
+    def read(rows):
+        with engine.begin() as connection:
+            connection.exec_driver_sql("drop table if exists t")
+            connection.exec_driver_sql(f"create table t (place serial, a {kind})")
+            for row in rows:
+                connection.exec_driver_sql("insert into t (a) values (%s)", (row,))
+        return SqlSource(url, "select a from t order by place").read(private=True)
+
+    assert_one_changes(read, records, place, new)
+    engine.dispose()
+
+
+def test_a_value_in_the_name_of_a_folder(tmp_path):
+    # Arrow reads a number where the names of all folders are numbers.
+    def read(months):
+        folder = tmp_path / "-".join(months)
+        for month in months:
+            path = folder / f"month={month}" / "rows.parquet"
+            path.parent.mkdir(parents=True)
+            pq.write_table(pa.table({"a": [1]}), path)
+        source = ParquetSource(str(folder))
+        chunks = source.chunks(["month"], private=True)
+        return source.read(private=True), pd.concat(list(chunks))
+
+    domain = Domain((CategoricalAttribute("month", ("01", "1", "02", "rest"), other="rest"),))
+    for before, after in zip(read(["01", "02"]), read(["01", "x"]), strict=True):
+        assert encode(before, domain).columns[0].tolist() == [0, 2]
+        assert encode(after, domain).columns[0].tolist() == [0, 3]
+
+
+def test_an_index_of_objects():
+    # Pandas would choose a type for an index that becomes a column.
+    index = pd.Index(np.array([True, 1.0, 2], object), name="a")
+    found = FrameSource(pd.DataFrame({"b": [1, 2, 3]}, index=index), "people").read(private=True)
+    assert [type(cell) for cell in found["a"]] == [bool, float, int]
 
 
 @examples(40)

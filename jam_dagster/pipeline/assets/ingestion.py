@@ -244,7 +244,6 @@ def _copied_records(graph: ReleaseGraph, engine: Engine, domain: Domain | None) 
         _check_columns(table, domain)
         # What the release does not use, such as names, is not copied.
         table = table[list(domain.names)]
-    _check_storable(table)
     return table
 
 
@@ -375,14 +374,6 @@ def _several(graph: ReleaseGraph, public: PublicTables) -> dict[str, Any]:
 def _check_not_empty(table: pd.DataFrame, side: str) -> None:
     if table.empty:
         raise InputError(f"The {side} table has no rows. Nothing was charged.")
-
-
-def _check_storable(table: pd.DataFrame) -> None:
-    """Raise where a column cannot be written: what a value does there is found here, and counts."""
-    import pyarrow as pa
-
-    with private_values():
-        pa.Table.from_pandas(table.select_dtypes(exclude="number"), preserve_index=False)
 
 
 def _check_columns(table: pd.DataFrame, domain: Domain) -> None:

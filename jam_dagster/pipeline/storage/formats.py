@@ -19,6 +19,7 @@ from jam_dagster.privacy import NoiseCall
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.tables import Domain, EncodedTable, PublicTables
 from jam_dagster.tables.domain.text_dtype import from_arrow
+from jam_dagster.tables.sources.columns import exact_columns, with_texts
 from jam_dagster.tables.sources.public import encoded_tables
 
 if TYPE_CHECKING:
@@ -64,6 +65,10 @@ class Format(ABC):
     def read_columns(self, path: UPath) -> object:
         """Read a table without its rows; None for what is no table."""
         return None
+
+    def without_types(self, value: Any) -> Any:
+        """Return a private value such that none of its records decides how others are stored."""
+        return value
 
 
 class CodesFormat(Format):
@@ -153,10 +158,15 @@ class TableFormat(Format):
         return isinstance(value, pd.DataFrame)
 
     def write(self, value: pd.DataFrame, path: UPath) -> None:
-        """Write the table, without its index."""
+        """Write the table, without its index; cells of no common type as texts."""
         import pyarrow as pa
 
-        _write_parquet(pa.Table.from_pandas(value, preserve_index=False), path)
+        typed = with_texts(exact_columns(value.copy(deep=False)))
+        _write_parquet(pa.Table.from_pandas(typed, preserve_index=False), path)
+
+    def without_types(self, value: pd.DataFrame) -> pd.DataFrame:
+        """Return each cell of an object column as a text."""
+        return with_texts(value)
 
     def read(self, path: UPath) -> pd.DataFrame:
         """Read the table."""

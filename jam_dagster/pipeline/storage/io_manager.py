@@ -219,7 +219,7 @@ class ReleaseStore(dg.UPathIOManager):
             for other in FORMATS:
                 if other is not chosen and self._mark(other, path).exists():
                     self._mark(other, path).unlink()
-            chosen.write(obj, chosen.path(path))
+            chosen.write(chosen.without_types(obj) if self.private else obj, chosen.path(path))
         if self.private and self.is_local:
             self._close_to_others(chosen.path(path))
 

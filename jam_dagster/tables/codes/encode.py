@@ -23,7 +23,7 @@ from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.text_dtype import dtype_of
-from jam_dagster.tables.sources.columns import each_value, numbers_of
+from jam_dagster.tables.sources.columns import each_value, missing_in, numbers_of
 
 _EXAMPLES = 5
 _NO_ROWS = "the table has no rows: check the source and its query"
@@ -216,10 +216,14 @@ def _encode_column(column: pd.Series[Any], attribute: Attribute) -> npt.NDArray[
 def _category_codes(
     column: pd.Series[Any], attribute: CategoricalAttribute
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-    null = column.isna().to_numpy(dtype=bool)
+    null = missing_in(column)
+    other = -1 if attribute.other is None else attribute.code_of(attribute.other)
 
     def code_of(value: object) -> int:
-        code = attribute.code_of(value)
+        try:
+            code = attribute.code_of(value)
+        except Exception:  # A value in memory may be of any type, and have no text.
+            code = other
         return -1 if code is None else code
 
     codes = each_value(column, code_of, -1, np.intp)
@@ -282,7 +286,7 @@ def _is_number(column: pd.Series[Any]) -> bool:
 def _numbers(column: pd.Series[Any], attribute: NumericAttribute) -> npt.NDArray[np.float64]:
     if _is_text(column):
         numbers = numbers_of(column)
-        wrong = np.isnan(numbers) & column.notna().to_numpy(dtype=bool)
+        wrong = np.isnan(numbers) & ~missing_in(column)
         if wrong.any():
             raise OutsideDomainError(
                 f"attribute {attribute.name!r} is numeric, but the table holds other values"

@@ -1,25 +1,44 @@
 """Values of columns, read one by one whatever the column's dtype.
 
 A record's codes must depend on that record alone; otherwise changing one record could change all
-the others, and no sensitivity would hold. A reader chooses a column's dtype by all its rows. This
-module therefore reads values one by one, and chooses a dtype only if it changes no value.
+the others, and no sensitivity would hold. Whatever chooses a type by the values of a column, such
+as pandas, or Arrow for a column of objects, is therefore kept from private tables: a column has
+the type that its schema or its caller states, and the cells of a column of objects are read one by
+one. `exact_column` and `with_types` look at whole columns and are for public tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from pandas.api.types import infer_dtype, is_object_dtype
+from pandas.api.types import (
+    infer_dtype,
+    is_complex_dtype,
+    is_datetime64_any_dtype,
+    is_numeric_dtype,
+    is_object_dtype,
+    is_scalar,
+    is_string_dtype,
+    pandas_dtype,
+)
 
 from jam_dagster.tables.domain.text_dtype import TEXT
-from jam_dagster.tables.domain.values import LARGEST_INTEGER, exact_number, truth_of
+from jam_dagster.tables.domain.values import LARGEST_INTEGER, exact_number, text_of, truth_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ARROW_GAPS = {"integer_object_nulls": True}
 """Options from Arrow to pandas: the defaults turn integers with a gap into less exact floats."""
+
+# Values of these types that are equal are one value, unlike an instant in two zones; True, 1 and
+# 1.0 are equal, and are several.
+_TEXTS, _NUMBERS = {str, type(None)}, ({int}, {float}, {bool})
 
 
 def each_value(
@@ -48,20 +67,83 @@ def each_value(
     distinct: Any
     if isinstance(column.dtype, pd.CategoricalDtype):
         places, distinct = column.cat.codes.to_numpy(), column.cat.categories
-    elif is_object_dtype(column.dtype):
-        # pandas.factorize treats True and 1 as the same value.
-        null = column.isna().to_numpy(dtype=bool)
-        places, distinct = np.arange(len(column)), column.to_numpy()
-        places = np.where(null, -1, places)
-        distinct = [None if lost else value for value, lost in zip(distinct, null, strict=True)]
-    else:
+    elif _equal_are_same(column):
         places, distinct = pd.factorize(column)
+    else:
+        return _each_cell(column, function, missing, dtype)
     results = np.empty(len(distinct) + 1, dtype)
     for place, value in enumerate(distinct):
-        results[place] = missing if value is None else function(value)
+        results[place] = function(value)
     # The last entry is for code -1 of missing values.
     results[-1] = missing
     return results[places]
+
+
+def _equal_are_same(column: pd.Series[Any]) -> bool:
+    """Return whether a result may be computed once for equal cells, as it is theirs anyway."""
+    dtype = column.dtype
+    if is_object_dtype(dtype):
+        kinds = set(map(type, column.to_numpy())) - _TEXTS
+        return not kinds or kinds in _NUMBERS
+    if is_complex_dtype(dtype):
+        return False
+    return is_numeric_dtype(dtype) or is_string_dtype(dtype) or is_datetime64_any_dtype(dtype)
+
+
+def _each_cell(
+    column: pd.Series[Any], function: Callable[[Any], Any], missing: Any, dtype: npt.DTypeLike
+) -> npt.NDArray[Any]:
+    results = np.empty(len(column), dtype)
+    for place, value in enumerate(column.array):
+        results[place] = missing if _is_missing(value) else function(value)
+    return results
+
+
+def _is_missing(value: object) -> bool:
+    """Return whether one cell is missing; what has no answer to that is not."""
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    scalar: Any = value if is_scalar(value) else ""
+    try:
+        return bool(pd.isna(scalar))
+    except Exception:  # A cell of an object column may be anything.
+        return False
+
+
+def missing_in(column: pd.Series[Any]) -> npt.NDArray[np.bool_]:
+    """Return which cells are missing, each by itself, shape (rows,)."""
+    if is_object_dtype(column.dtype):
+        return each_value(column, lambda _: False, True, np.bool_)
+    return column.isna().to_numpy(dtype=bool)
+
+
+def cell_text(value: object) -> str | None:
+    """Return a text that encodes as the cell does, or None where the cell has none.
+
+    A text that cannot be stored has its lone surrogates escaped.
+    """
+    try:
+        number = None if isinstance(value, str) else exact_number(value)
+        text = str(number) if isinstance(number, int) else text_of(value)
+    except Exception:  # A cell of an object column may be anything.
+        return None
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def with_texts(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose columns of objects hold the text of each cell (`cell_text`).
+
+    Arrow then has no type to choose by what a column holds.
+    """
+    table = table.copy(deep=False)
+    for place in range(len(table.columns)):
+        column = table.iloc[:, place]
+        kind: Any = column.dtype
+        held = kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind
+        if is_object_dtype(held) or (isinstance(held, pd.StringDtype) and held.storage == "python"):
+            texts = each_value(column, cell_text, None)
+            table.isetitem(place, pd.array(texts, dtype=TEXT))
+    return table
 
 
 def numbers_of(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
@@ -111,7 +193,7 @@ def _with_type(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column of objects with a dtype that holds each value exactly.
+    """Return a public column of objects with a dtype that holds each value exactly.
 
     Without a suitable dtype, as for texts among numbers, the column stays unchanged. A missing
     value among integers or booleans leaves their type unchanged.
@@ -140,11 +222,34 @@ def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def exact_columns(table: pd.DataFrame) -> pd.DataFrame:
-    """Give columns of objects a dtype that holds their values exactly, if there is one."""
+    """Give a public table's columns of objects a dtype that holds their values exactly, if any."""
     for place in range(len(table.columns)):
         column = table.iloc[:, place]
         if is_object_dtype(column.dtype):
             table.isetitem(place, exact_column(column).array)
+    return table
+
+
+def with_gaps(table: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
+    """Give a table of Arrow data, whose integers and booleans with gaps are objects, their types.
+
+    Parameters
+    ----------
+    table
+        The table, with the schema's columns or more.
+    schema
+        Says the types; no value does.
+    """
+    import pyarrow as pa
+
+    for place, name in enumerate(table.columns):
+        found = schema.get_field_index(str(name))
+        if found < 0 or not is_object_dtype(table.dtypes.iloc[place]):
+            continue
+        kind = schema.field(found).type
+        if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+            dtype = str(kind).replace("bool", "boolean").replace("u", "U").replace("int", "Int")
+            table.isetitem(place, table.iloc[:, place].astype(pandas_dtype(dtype)).array)
     return table
 
 

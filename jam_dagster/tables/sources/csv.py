@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from csv import Error as CsvError
 from csv import reader
 from dataclasses import dataclass
 from io import BytesIO
-from typing import IO, TYPE_CHECKING, Any, NoReturn, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
@@ -224,7 +224,7 @@ class CsvSource(ReadWhole):
         missing = list(self.missing)
         if len(names) == 1:
             lines = pd.read_csv(file, header=None, skip_blank_lines=False, **options)
-            table = _one_column(lines, names[0], missing)
+            table = _one_column(lines, names[0], missing, private)
         else:
             table = pd.read_csv(file, na_values=missing, **options)
         if len(table.columns) != len(names) or not isinstance(table.index, pd.RangeIndex):
@@ -235,7 +235,7 @@ class CsvSource(ReadWhole):
                 )
         places = [place for place, name in enumerate(names) if name != ""]
         table = table.iloc[:, places]
-        return table if self.decimal == "." else self._with_points(table, places, private)
+        return table if self.decimal == "." else self._with_points(table, private)
 
     def typed(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return a table of texts, as `read` returns a private one, with types."""
@@ -256,9 +256,7 @@ class CsvSource(ReadWhole):
                     " that the first line is a header"
                 )
 
-    def _with_points(
-        self, table: pd.DataFrame, places: Sequence[int], private: bool
-    ) -> pd.DataFrame:
+    def _with_points(self, table: pd.DataFrame, private: bool) -> pd.DataFrame:
         """Return a table with decimal points in its numbers, converted value by value."""
 
         def with_point(text: str) -> str | None:
@@ -268,26 +266,21 @@ class CsvSource(ReadWhole):
             return None if exact_number(text) is not None and "." in text else written
 
         columns = {}
-        for place, (name, column) in zip(places, table.items(), strict=True):
+        for name, column in table.items():
             if name not in self.text:
                 written = each_value(column, with_point, "")
                 wrong = pd.isna(written)
                 if wrong.any():
-                    self._refuse_points(place + 1, name, private, bool(wrong[column.notna()].all()))
+                    with private_values() if private else nullcontext():
+                        raise SourceError(
+                            f"{self.describe()}: column {name!r} holds numbers with a point, though"
+                            f" `decimal` is {self.decimal!r}: correct them, or list the column in"
+                            " `text`"
+                        )
                 written[column.isna()] = None
                 column = pd.Series(written, index=column.index, dtype=TEXT)
             columns[name] = column
         return pd.DataFrame(columns, index=table.index)
-
-    def _refuse_points(self, place: int, name: Any, private: bool, whole: bool) -> NoReturn:
-        # A private file may lack a header: the name is then a value, and the index of a column with
-        # a faulty number may follow from one record.
-        which = f"column {place}" if private else f"column {name!r}"
-        with private_values() if private and not whole else nullcontext():
-            raise SourceError(
-                f"{self.describe()}: {which} holds numbers with a point, though `decimal` is"
-                f" {self.decimal!r}: correct them, or list the column in `text`"
-            )
 
     def describe(self) -> str:
         """Return ``CSV file PATH``."""
@@ -309,9 +302,13 @@ class CsvSource(ReadWhole):
         return {"csv": self.path} | changed_fields(self, "path")
 
 
-def _one_column(lines: pd.DataFrame, name: str, missing: list[str]) -> pd.DataFrame:
-    """Return the column under a header, given every line of the file, including blank ones."""
+def _one_column(lines: pd.DataFrame, name: str, missing: list[str], private: bool) -> pd.DataFrame:
+    """Return the column under a header, given every line of the file, including blank ones.
+
+    A public file may end in blank lines, which are none of its records.
+    """
     written = lines[0].fillna("")
     filled = np.flatnonzero(written != "")
-    column = written.iloc[filled[0] + 1 : filled[-1] + 1].reset_index(drop=True)
+    end = len(written) if private else filled[-1] + 1
+    column = written.iloc[filled[0] + 1 : end].reset_index(drop=True)
     return pd.DataFrame({name: column.mask(column.isin([*missing, ""]))})

@@ -200,19 +200,18 @@ class CsvRecords:
     def lines(self) -> Iterator[str]:
         """Yield the header and the records as texts; bytes that are no text are replaced.
 
-        Blank lines are no records, except before others in a file of one column.
+        Blank lines are no records, except below the header of a file of one column.
         """
         blank = re.compile(self._form._blank)
-        skipped, one_column = 0, None
+        one_column = None
         for block in iter(self.read, b""):
             for line in _each_record(block, self._form):
                 if blank.fullmatch(line):
-                    skipped += 1
+                    if one_column:
+                        yield ""
                     continue
                 if one_column is None:
-                    one_column, skipped = self._form.fields(line) == 1, 0
-                yield from ("" for _ in range(skipped if one_column else 0))
-                skipped = 0
+                    one_column = self._form.fields(line) == 1
                 yield line.decode(errors="replace")
 
     def _checked(self) -> Iterator[bytes]:

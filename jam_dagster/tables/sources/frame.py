@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,12 @@ import pandas as pd
 
 from jam_dagster.common.redaction import private_values, redacted
 from jam_dagster.errors import SourceError, SpecificationError
-from jam_dagster.tables.sources.columns import ARROW_GAPS, exact_columns, without_index
+from jam_dagster.tables.sources.columns import (
+    ARROW_GAPS,
+    exact_columns,
+    with_gaps,
+    without_index,
+)
 from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.identity import canonical
 
@@ -25,10 +29,10 @@ ARROW_STREAM = "__arrow_c_stream__"
 
 @dataclass(frozen=True, eq=False)
 class FrameSource(ReadWhole):
-    """A table in memory, read by the Arrow PyCapsule interface.
+    """A table in memory: of pandas as it is, of others by the Arrow PyCapsule interface.
 
-    Its values are those of the same table in a Parquet file: a named index becomes columns, an
-    unnamed one is left out.
+    A named index becomes columns, an unnamed one is left out. A column has the type that the caller
+    gave it; cells of a column of objects are read one by one.
 
     Parameters
     ----------
@@ -62,25 +66,18 @@ class FrameSource(ReadWhole):
         return None
 
     def read(self, *, private: bool) -> pd.DataFrame:
-        """Return the table as pandas reads it from a Parquet file (see `Source.read`)."""
+        """Return the table (see `Source.read`)."""
         self._check_unique()
-        if private:
-            # A failed conversion, as of texts among numbers, depends on the values.
-            with private_values(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return self._converted()
-        try:
-            return self._converted()
-        except Exception as error:  # Libraries raise exceptions of any type.
-            reason = f"{type(error).__name__}: {error}"
-        raise SourceError(
-            f"cannot read the {self.describe()} ({reason}): give each column values of one type"
-        )
+        if isinstance(self.table, pd.DataFrame):
+            table = _columns(self.table)
+        else:
+            table = self._of_arrow(private)
+        return table if private else exact_columns(table)
 
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Return the number of rows, or the unit's (see `Source.count_records`).
 
-        A table of pandas is not converted: what a column holds decides whether it can be.
+        A table of pandas is not encoded: what a column holds decides whether it can be.
         """
         self._check_unique()
         with redacted("counting the private table"):
@@ -94,10 +91,20 @@ class FrameSource(ReadWhole):
             people = [name for name in arrow.column_names if name == unit.column]
             return unit.count([_pandas_frame(_signed(arrow.select(people)))])
 
-    def _converted(self) -> pd.DataFrame:
+    def _of_arrow(self, private: bool) -> pd.DataFrame:
         import pyarrow as pa
 
-        return _pandas_frame(_signed(pa.table(self.table)))
+        if private:
+            # A failed conversion, as of an instant that pandas does not reach, depends on values.
+            with private_values():
+                return _pandas_frame(_signed(pa.table(self.table)))
+        try:
+            return _pandas_frame(_signed(pa.table(self.table)))
+        except Exception as error:  # Libraries raise exceptions of any type.
+            reason = f"{type(error).__name__}: {error}"
+        raise SourceError(
+            f"cannot read the {self.describe()} ({reason}): give each column values of one type"
+        )
 
     def _check_unique(self) -> None:
         names = _names(self.table)
@@ -133,10 +140,17 @@ def _names(table: Any) -> list[str]:
 
 
 def _columns(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with its named index as columns, and texts as names."""
-    named = [name for name in table.index.names if name is not None]
-    columns = table.reset_index(level=named) if named else table
-    return columns.set_axis(columns.columns.map(str), axis=1)
+    """Return a table with its named index as columns, and texts as names; its own stays."""
+    # `reset_index` with a level would choose a type for it by its values.
+    levels = [
+        table.index.get_level_values(place).to_series(
+            index=pd.RangeIndex(len(table)), name=str(name)
+        )
+        for place, name in enumerate(table.index.names)
+        if name is not None
+    ]
+    columns = table.set_axis(table.columns.map(str), axis=1).reset_index(drop=True)
+    return pd.concat([*levels, columns], axis=1) if levels else columns
 
 
 def _signed(table: pa.Table) -> pa.Table:
@@ -156,4 +170,5 @@ def _pandas_frame(table: pa.Table) -> pd.DataFrame:
         named: pd.DataFrame = table.select(names).to_pandas(**ARROW_GAPS, ignore_metadata=True)
         return named
 
-    return exact_columns(without_index(table.to_pandas(**ARROW_GAPS), columns))
+    frame = without_index(table.to_pandas(**ARROW_GAPS), columns)
+    return with_gaps(frame, table.schema)

@@ -18,7 +18,12 @@ from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import SourceError
 from jam_dagster.tables.codes.parquet_counting import encode_parquet
 from jam_dagster.tables.codes.privacy_unit import LimitedParquet
-from jam_dagster.tables.sources.columns import ARROW_GAPS, exact_columns, without_index
+from jam_dagster.tables.sources.columns import (
+    ARROW_GAPS,
+    exact_columns,
+    with_gaps,
+    without_index,
+)
 from jam_dagster.tables.sources.counted import check_limit
 from jam_dagster.tables.sources.identity import canonical, place_of
 from jam_dagster.tables.sources.reading import expand_variables, reading
@@ -58,7 +63,8 @@ class ParquetSource:
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the file (see `Source.read`); a named index becomes columns."""
         path = expand_variables(self.path)
-        table = reading(self.describe(), private, lambda: _read_parquet(path))
+        table = reading(self.describe(), private, lambda: _read_parquet(path, private))
+        table = table if private else exact_columns(table)
         self._check_unique(list(table.columns))
         return table
 
@@ -107,7 +113,7 @@ class ParquetSource:
             The table cannot be found or read.
         """
         path = expand_variables(self.path)
-        dataset = reading(self.describe(), private, lambda: _dataset(path))
+        dataset = reading(self.describe(), private, lambda: _dataset(path, private))
         names = list(dataset.schema.names)
         self._check_unique(names)
         missing = set(columns) - set(names)
@@ -121,7 +127,7 @@ class ParquetSource:
             frame = reading(self.describe(), private, lambda: next(frames, None))
             if frame is None:
                 return
-            yield frame
+            yield frame if private else exact_columns(frame)
 
     def counted(
         self, domain: Domain, unit: PrivacyUnit | None, key: bytes | None
@@ -157,16 +163,16 @@ class ParquetSource:
         return {"parquet": self.path}
 
 
-def _read_parquet(path: str) -> pd.DataFrame:
+def _read_parquet(path: str, private: bool) -> pd.DataFrame:
     # Not by `pandas.read_parquet`: before pandas 3 it turns integers with a gap into floats.
-    dataset = _downloaded(path) if is_url(path) else _dataset(path)
+    dataset = _downloaded(path) if is_url(path) else _dataset(path, private)
 
     def columns(names: list[str]) -> pd.DataFrame:
         stored: pd.DataFrame = dataset.read(names).to_pandas(**ARROW_GAPS, ignore_metadata=True)
         return stored
 
     table = dataset.read(use_pandas_metadata=True).to_pandas(**ARROW_GAPS)
-    return exact_columns(without_index(table, columns))
+    return with_gaps(without_index(table, columns), dataset.schema)
 
 
 def _downloaded(url: str) -> pq.ParquetDataset:
@@ -177,12 +183,22 @@ def _downloaded(url: str) -> pq.ParquetDataset:
         return pq.ParquetDataset(BytesIO(opened.handle.read()))
 
 
-def _dataset(path: str) -> pq.ParquetDataset:
-    """Return the files of a path, as `pandas.read_parquet` finds them."""
+def _dataset(path: str, private: bool = False) -> pq.ParquetDataset:
+    """Return the files of a path, as `pandas.read_parquet` finds them.
+
+    Values in the names of a private table's folders (``year=2024``) are texts: Arrow would read
+    them as numbers where all of them are.
+    """
     import pyarrow as pa
+    from pyarrow.dataset import get_partition_keys
 
     try:
-        return _found(path)
+        dataset = _found(path)
+        keys = (get_partition_keys(one.partition_expression) for one in dataset.fragments)
+        names = sorted({name for found in keys for name in found})
+        if not (private and names):
+            return dataset
+        return _found(path, pa.schema([(name, pa.string()) for name in names]))
     except pa.ArrowInvalid as error:
         # Later versions of Arrow leave this to the caller.
         if "duplicate field names" not in str(error):
@@ -190,21 +206,25 @@ def _dataset(path: str) -> pq.ParquetDataset:
     raise SourceError("a Parquet file has two columns of the same name: rename one")
 
 
-def _found(path: str) -> pq.ParquetDataset:
+def _found(path: str, folders: pa.Schema | None = None) -> pq.ParquetDataset:
     import pyarrow as pa
+    import pyarrow.dataset
     import pyarrow.parquet as pq
     from pyarrow import fs
 
     filesystem: Any
+    hive = "hive" if folders is None else pa.dataset.partitioning(folders, flavor="hive")
     if "://" not in path:
-        return pq.ParquetDataset(os.path.expanduser(path), filesystem=fs.LocalFileSystem())
+        return pq.ParquetDataset(
+            os.path.expanduser(path), filesystem=fs.LocalFileSystem(), partitioning=hive
+        )
     try:
         filesystem, path = fs.FileSystem.from_uri(path)
     except (TypeError, pa.ArrowException):
         import fsspec
 
         filesystem, path = fsspec.core.url_to_fs(path)
-    return pq.ParquetDataset(path, filesystem=filesystem)
+    return pq.ParquetDataset(path, filesystem=filesystem, partitioning=hive)
 
 
 def _frames(dataset: pq.ParquetDataset, fields: Sequence[pa.Field]) -> Iterator[pd.DataFrame]:
@@ -234,10 +254,10 @@ def _frames(dataset: pq.ParquetDataset, fields: Sequence[pa.Field]) -> Iterator[
             for batch in file.iter_batches(CHUNK_ROWS, columns=names):
                 arrays = [_array(batch, field, constants) for field in fields]
                 table = pa.table(arrays, [field.name for field in fields])
-                yield exact_columns(table.to_pandas(**ARROW_GAPS))
+                yield with_gaps(table.to_pandas(**ARROW_GAPS), table.schema)
                 empty = False
     if empty:
-        yield exact_columns(pa.schema(fields).empty_table().to_pandas(**ARROW_GAPS))
+        yield pa.schema(fields).empty_table().to_pandas(**ARROW_GAPS)
 
 
 def _array(batch: pa.RecordBatch, field: pa.Field, constants: Mapping[str, Any]) -> pa.Array:

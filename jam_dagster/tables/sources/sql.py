@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from jam_dagster.errors import SourceError
-from jam_dagster.tables.sources.columns import exact_column
+from jam_dagster.tables.sources.columns import exact_columns
 from jam_dagster.tables.sources.counted import ReadWhole
 from jam_dagster.tables.sources.identity import canonical, database_of, query_text
 from jam_dagster.tables.sources.reading import expand_variables, reading, reading_values
@@ -54,10 +54,12 @@ class SqlSource(ReadWhole):
     def read(self, *, private: bool) -> pd.DataFrame:
         """Run the query (see `Source.read`); the database's errors are quoted for public rows only.
 
-        Values keep the database's types: a null among integers leaves them exact. The failure of a
+        Values keep the database's types, row by row of a private table. The failure of a
         running query can depend on values, so for private rows its error names nothing.
         """
         table = self._asked(private, lambda connection: _query(connection, self.query))
+        if not private:
+            table = exact_columns(table)
         if not table.columns.is_unique:
             raise SourceError(
                 f"{self.describe()}: the query returns two columns of the same name: give each one"
@@ -143,12 +145,11 @@ def _query(connection: Connection, query: str) -> pd.DataFrame:
     result = connection.exec_driver_sql(query)
     names = list(result.keys())
     rows = result.fetchall()
-    # pandas chooses types by all rows: a null would turn integers into floats.
+    # pandas would choose types by all rows, and NumPy a shape where cells are lists.
     table = pd.DataFrame(index=pd.RangeIndex(len(rows)), columns=names, dtype=object)
     for place in range(len(names)):
-        values = np.empty(len(rows), dtype=object)
-        values[:] = [row[place] for row in rows]
-        table.isetitem(place, exact_column(pd.Series(values)).array)
+        values = np.fromiter((row[place] for row in rows), dtype=object, count=len(rows))
+        table.isetitem(place, pd.Series(values, dtype=object).array)
     return table
 
 

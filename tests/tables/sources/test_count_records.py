@@ -128,11 +128,12 @@ def test_every_line_of_a_csv_file_is_a_record(
     assert source.count_records(PrivacyUnit("person")) == people
 
 
-def test_blank_lines_of_one_column_are_records_before_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["a\n1\n\n\n2\n\n", "a\r\n1\r\n \r\n\r\n\r\n2"])
+def test_blank_lines_below_the_header_of_one_column_are_records(tmp_path: Path, text: str) -> None:
     path = tmp_path / "people.csv"
-    path.write_text("a\n1\n\n\n2\n\n")
+    path.write_bytes(text.encode())
     source = CsvSource(str(path))
-    assert source.count_records(None) == len(source.read(private=True)) == 4
+    assert source.count_records(None) == len(source.read(private=True)) == 5
 
 
 def test_faults_that_are_no_values_are_told(tmp_path: Path) -> None:
