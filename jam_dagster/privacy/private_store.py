@@ -64,17 +64,22 @@ def stored_secret(folder: Path, *, make: bool) -> bytes:
     return secret
 
 
-def keyed_contents(secret: bytes, contents: str) -> str:
+def keyed_contents(secret: bytes, release: str, contents: str) -> str:
     """Return the keyed digest of a digest of private records; it reveals nothing without the key.
+
+    Two releases of one table have two of them.
 
     Parameters
     ----------
     secret : bytes
         Secret of the private store.
+    release : str
+        Digest of the release's key.
     contents : str
-        Result of `jam_dagster.tables.codes.table.contents_digest`.
+        Result of `jam_dagster.tables.FrameSource.contents`.
     """
-    return hmac.new(secret, b"jam contents\0" + contents.encode(), "sha256").hexdigest()
+    text = f"jam contents\0{release}\0{contents}".encode()
+    return hmac.new(secret, text, "sha256").hexdigest()
 
 
 def default_private_store(file: Path | None, place: str) -> Path:

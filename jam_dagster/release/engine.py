@@ -20,8 +20,9 @@ from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import WorkloadErrors, workload_error
 from jam_dagster.evaluation.bounds.error_bounds import known_bounds
+from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round, sample_rows, sampling_generator, with_search
-from jam_dagster.release.place import Fingerprint
+from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.reports.release_report import ReleaseFacts, render_report
 from jam_dagster.tables import (
@@ -36,7 +37,6 @@ from jam_dagster.tables import (
     seeded_key,
 )
 from jam_dagster.tables.codes.spreadsheet import check_cells
-from jam_dagster.tables.codes.table import contents_digest
 from jam_dagster.tables.sources.public import draft_public, encode_public, read_public
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
 
@@ -208,8 +208,22 @@ class Engine:
         AttemptsError
             If too many attempts to open the data did not end well.
         """
+        self._check_row_key()
         with self.funding.opening(), private_step(what):
             yield
+
+    def _check_row_key(self) -> None:
+        """Raise where draws are left to make, and would be of other rows of a person."""
+        place, spec = self.place, self.spec
+        if spec.privacy.protection.unit is None or not place.files or place.has_row_key:
+            return
+        measures = spec.evaluation_mode == "private"
+        if place.finished() is None or (measures and place.outcomes.get(MEANS_STEP) is None):
+            raise InputError(
+                f"The secret that chose which rows of a person release {spec.release} keeps is not"
+                f" in {place.name}, and the release has draws left to make: restore it from a"
+                f" copy, or {ANOTHER_EDITION}. Nothing was charged."
+            )
 
     def read(self) -> pd.DataFrame:
         """Read the private table, with at most as many rows of a person as the release allows."""
@@ -220,8 +234,8 @@ class Engine:
     def row_key(self) -> bytes:
         """Return the key that decides which rows of a person are kept: the release's own.
 
-        A lost key costs no privacy: every draw is paid for with all that the rows of a person can
-        do to it, whichever they are.
+        Where it is lost and nothing is left to draw, other rows are kept: every draw was paid for
+        with all that the rows of a person can do to it, whichever they are.
         """
         privacy = self.spec.privacy
         return self.place.row_key() if self.spec.exact else seeded_key(privacy.seed or 0)
@@ -327,9 +341,11 @@ class Engine:
         A file is the same under its path, and its owner knows when it changes. A table in memory
         may be another in every call.
         """
-        if isinstance(self.spec.private, FrameSource) and isinstance(private, EncodedTable):
-            return contents_digest(private)
-        return None
+        source, unit = self.spec.private, self.spec.privacy.protection.unit
+        if not isinstance(source, FrameSource) or isinstance(private, RecordsOnly):
+            return None
+        # Of all rows: which of a person's are kept hangs on a secret that can be lost.
+        return source.contents([*private.domain.names, *([] if unit is None else [unit.column])])
 
     def sample(self, run: ReleaseRun) -> Sample:
         """Sample the synthetic table; the same run gives the same table."""

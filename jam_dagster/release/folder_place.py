@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -85,8 +85,6 @@ class FolderPlace:
     siblings
         A folder in which folders of other releases of the same ledger lie, as
         ``RELEASE/EDITION``; None: it is not known.
-    notify
-        Is given a sentence where the user should know what was done.
     """
 
     def __init__(
@@ -100,7 +98,6 @@ class FolderPlace:
         ledger: Ledger | None,
         private_store: Path | None = None,
         siblings: Path | None = None,
-        notify: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         self.folder = folder
         self._spec = spec
@@ -109,7 +106,6 @@ class FolderPlace:
         self._ledger = ledger
         self._given_store = private_store
         self._siblings = siblings
-        self._notify = notify
         self._described: dict[str, Any] = {
             "noise": spec.privacy.noise,
             "key": asdict(key) if spec.exact else None,
@@ -220,19 +216,18 @@ class FolderPlace:
 
         return source_binding(stored_secret(self.private_store, make=make), identity)
 
+    @property
+    def has_row_key(self) -> bool:
+        """Whether the secret that decides which rows of a person are kept is here."""
+        return self._kept_row_key() is not None
+
     def row_key(self) -> bytes:
         """Return the secret that decides which rows of a person are kept."""
         return self._row_key
 
     @cached_property
     def _row_key(self) -> bytes:
-        key = self._kept_row_key()
-        if key is None and self.has_drawn:
-            self._notify(
-                f"{self.folder.restricted} no longer holds the key that chose which rows of a "
-                "person are kept: from here on other rows are."
-            )
-        return secret_key() if key is None else key
+        return self._kept_row_key() or secret_key()
 
     def _kept_row_key(self) -> bytes | None:
         """Return the key that chose a person's rows for this very release, if there is one."""
@@ -255,10 +250,8 @@ class FolderPlace:
             If earlier draws of this release were made on other data.
         """
         unit = self._spec.privacy.protection.unit
-        # With a lost key other rows of a person are kept, and yet the table is the same.
-        rows_kept = unit is None or self._kept_row_key() == self._row_key
         if self._ledger is not None:
-            if data.contents is not None and rows_kept:
+            if data.contents is not None:
                 self._check_contents(data.contents)
             self._check_records(data.records)
             # How many rows there are is shown once a draw is paid, and not before.
@@ -304,7 +297,8 @@ class FolderPlace:
         write_whole(path, json.dumps(value).encode(), mode=OWNER_ONLY)
 
     def _keyed(self, contents: str) -> str:
-        return keyed_contents(stored_secret(self.private_store, make=False), contents)
+        secret = stored_secret(self.private_store, make=False)
+        return keyed_contents(secret, self._key.digest, contents)
 
     def _claim(self) -> None:
         folder = self.folder

@@ -123,6 +123,10 @@ class Place(Protocol):
             Whether to make the secret where there is none.
         """
 
+    @property
+    def has_row_key(self) -> bool:
+        """Whether the secret that decides which rows of a person are kept is here."""
+
     def row_key(self) -> bytes:
         """Return the secret that decides which rows of a person are kept, made the first time."""
 
@@ -156,6 +160,7 @@ class MemoryPlace:
         self.outcomes: OutcomeStore = MemoryStore()
         self.files: frozenset[str] = frozenset()
         self.has_begun = False
+        self.has_row_key = True
         self._run: ReleaseRun | None = None
 
     def stored(self) -> Iterator[StoredDraws]:

@@ -339,7 +339,6 @@ class _Whole:
             ledger=ledger,
             private_store=request.private_store,
             siblings=request.siblings,
-            notify=self.progress.notify,
         )
         place.check_free()
         protection = spec.privacy.protection

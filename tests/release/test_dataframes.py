@@ -282,6 +282,9 @@ def test_what_is_kept_of_the_contents_is_keyed_and_the_owners() -> None:
     exact(evaluate="off", ledger="other.db")
     (other,) = Path("other.db-private/contents").iterdir()
     assert json.loads(other.read_text()) != digest
+    # So has the same table of another release.
+    exact(evaluate="off", release="again")
+    assert len({json.loads(one.read_text()) for one in kept.parent.iterdir()}) == 2
     everywhere = [one for one in Path.cwd().rglob("*") if one.is_file() and one != kept.resolve()]
     assert not any(digest.encode() in one.read_bytes() for one in everywhere)
 
@@ -321,6 +324,8 @@ def test_a_person_may_have_several_rows() -> None:
     # Where the key that chose the rows is lost, others are kept, and that is no other table.
     (made.folder / "restricted/row_limit.key").unlink()
     pd.testing.assert_frame_equal(exact(rows, **given).table, made.table)
+    with pytest.raises(InputError, match="another private table"):
+        exact(rows.assign(person=np.arange(200) % 149), **given)
 
 
 def test_whether_the_number_of_rows_changed_is_no_question_of_research() -> None:

@@ -16,7 +16,12 @@ from jam_dagster.privacy import DirectoryStore, ReleaseKey
 from jam_dagster.privacy.ledger.bindings import source_binding
 from jam_dagster.privacy.ledger.key import key_fields
 from jam_dagster.privacy.private_copies import failure_of
-from jam_dagster.privacy.private_store import SOURCE_KEY_FILE, keyed_contents
+from jam_dagster.privacy.private_store import (
+    CONTENTS_FOLDER,
+    RECORDS_FOLDER,
+    SOURCE_KEY_FILE,
+    keyed_contents,
+)
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint, MemoryPlace, StoredDraws
 
 if TYPE_CHECKING:
@@ -120,9 +125,18 @@ class StorePlace:
         It is kept for the edition and partition: when the table is read again, the same rows stay,
         and a release that stopped goes on.
         """
+        return self._private.secret(*self._row_key)
+
+    @property
+    def has_row_key(self) -> bool:
+        """Whether the secret that decides which rows of a person are kept is here."""
+        return bool(self._private.root.joinpath(*self._row_key).exists())
+
+    @property
+    def _row_key(self) -> tuple[str, ...]:
         which = json.dumps([self._key.edition, self._key.partition])
         name = f"{hashlib.sha256(which.encode()).hexdigest()[:16]}.key"
-        return self._private.secret(self._key.release, "row_limit", name)
+        return self._key.release, "row_limit", name
 
     def begin(self, data: Fingerprint) -> None:
         """Note what data the release draws on, or check that they are still the same.
@@ -134,22 +148,20 @@ class StorePlace:
         """
         self._store.directory(*self._parts, _OUTCOMES)
         restricted = data.restricted_domain
-        contents = None if data.contents is None else self._keyed(data.contents)
         now = {
             "private_rows": data.records,
             "public_table": data.public_digest,
             "restricted_domain": None
             if restricted is None
             else json.loads(json.dumps(restricted.to_dict())),
-            "contents": contents,
         }
         if self.has_drawn:
             self._check_unchanged(data, now)
         key = json.dumps(asdict(self._key), sort_keys=True)
         self._store.write(self._directory / _KEY_FILE, key.encode())
-        if data.records is not None:
-            rows = json.dumps(data.records).encode()
-            self._private.write(self._rows, rows)
+        for folder, value in self._private_facts(data).items():
+            if value is not None:
+                self._private.write(self._kept(folder), json.dumps(value).encode())
         self._store.write(self._fingerprint, json.dumps({**now, "private_rows": None}).encode())
         if self._spec is not None and self._spec.previous is not None and data.public:
             self._keep_public(data.public[""])
@@ -157,32 +169,40 @@ class StorePlace:
     def _check_unchanged(self, data: Fingerprint, now: dict[str, Any]) -> None:
         before = json.loads(self._fingerprint.read_text())
         # Earlier versions kept the number beside the rest; a private store can be lost.
-        rows = before["private_rows"]
-        rows = self._kept_rows() if rows is None else rows
+        kept = self._read_kept()
+        rows = before["private_rows"] or kept[RECORDS_FOLDER]
         before["private_rows"] = now["private_rows"] if rows is None else rows
         if before["public_table"] == _first_digest(data.public):
             before["public_table"] = now["public_table"]
-        before.setdefault("contents", now["contents"])
         changed = [_MEANINGS[name] for name in now if now[name] != before[name]]
+        contents = self._private_facts(data)[CONTENTS_FOLDER]
+        if kept[CONTENTS_FOLDER] not in (None, contents):
+            changed.append("The private table")
         if changed:
             raise InputError(
                 f"{' and '.join(changed)} of release {self._key.release} changed since edition"
                 f" {self._key.edition} was drawn. Restore the old data, or {ANOTHER_EDITION}."
             )
 
-    def _keyed(self, contents: str) -> str:
-        return keyed_contents(self._private.secret(SOURCE_KEY_FILE), contents)
+    def _private_facts(self, data: Fingerprint) -> dict[str, Any]:
+        """Return what is kept in the private store of what a release began with, by its folder."""
+        keyed = None
+        if data.contents is not None:
+            secret = self._private.secret(SOURCE_KEY_FILE)
+            keyed = keyed_contents(secret, self._key.digest, data.contents)
+        return {RECORDS_FOLDER: data.records, CONTENTS_FOLDER: keyed}
 
-    def _kept_rows(self) -> int | None:
-        if self._given_private is None or not self._rows.exists():
-            return None
-        rows: int = json.loads(self._rows.read_text())
-        return rows
+    def _read_kept(self) -> dict[str, Any]:
+        """Return what is there of it."""
+        paths = {folder: self._kept(folder) for folder in (RECORDS_FOLDER, CONTENTS_FOLDER)}
+        return {
+            folder: json.loads(path.read_text()) if path.exists() else None
+            for folder, path in paths.items()
+        }
 
-    @property
-    def _rows(self) -> UPath:
+    def _kept(self, folder: str) -> UPath:
         name = archive_name(self._key)
-        return self._private.root.joinpath(self._key.release, "records", f"{name}.json")
+        return self._private.root.joinpath(self._key.release, folder, f"{name}.json")
 
     def _keep_public(self, public: EncodedTable) -> None:
         """Keep the public table that the release draws on, before its first draw.
@@ -352,5 +372,4 @@ _MEANINGS = {
     "private_rows": "The number of private records",
     "public_table": "The public table",
     "restricted_domain": "The domain",
-    "contents": "The private table",
 }

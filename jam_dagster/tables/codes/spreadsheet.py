@@ -1,12 +1,15 @@
 """Cells of a released CSV file that a spreadsheet would take for formulas.
 
 A spreadsheet runs a text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a return, quoted or
-not. An escaped text would be a value outside the domain, and every reader of the file would have to
-undo the escape; so a domain with a formula is refused instead.
+not, and some run one that begins with the full-width form of such a sign. Where a language
+separates fields by semicolons, or a program by tabs, a part of a text can become a cell. An escaped
+text would be a value outside the domain, and every reader of the file would have to undo the
+escape; so a domain with a formula is refused instead.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from jam_dagster.errors import DomainError
@@ -14,17 +17,25 @@ from jam_dagster.tables.domain.attributes import CategoricalAttribute
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.values import exact_number
 
-_BEGINNINGS = ("=", "+", "-", "@", "\t", "\r")
+_SIGNS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+_SEPARATORS = re.compile(r"[;\t\r\n]")
 
 
 def is_formula(cell: object) -> bool:
-    """Return whether a spreadsheet would take a cell for a formula: only texts, and no numbers.
+    """Return whether a spreadsheet would take a cell, or a part of it, for a formula.
+
+    Only texts are formulas, and no numbers.
 
     A single ``-``, a common mark of a missing value, is no formula either.
     """
-    if not isinstance(cell, str) or not cell.startswith(_BEGINNINGS):
+    if not isinstance(cell, str):
         return False
-    return len(cell) > 1 and exact_number(cell) is None
+    if cell.startswith(("\t", "\r")) and len(cell) > 1:
+        return True
+    return any(
+        part.startswith(_SIGNS) and len(part) > 1 and exact_number(part) is None
+        for part in _SEPARATORS.split(cell)
+    )
 
 
 def check_cells(domain: Domain) -> None:

@@ -166,18 +166,3 @@ def digest_of(tables: Mapping[str, EncodedTable]) -> str:
         for column in table.columns:
             digest.update(np.ascontiguousarray(column, dtype="<u4").tobytes())
     return digest.hexdigest()
-
-
-def contents_digest(table: EncodedTable) -> str:
-    """Return a SHA-256 of the records of a table, the same for any order of them.
-
-    A digest of private records must be keyed before it is stored.
-    """
-    digest = hashlib.sha256(f"{table.records}\n".encode())
-    columns = []
-    for column in table.columns:
-        codes = np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<"))
-        columns.append(codes.view(np.uint8).reshape(table.records, codes.itemsize))
-    rows = np.concatenate(columns, axis=1)
-    digest.update(np.sort(rows.view(f"V{rows.shape[1]}").ravel()).tobytes())
-    return digest.hexdigest()

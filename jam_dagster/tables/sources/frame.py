@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from jam_dagster.common.redaction import private_values, redacted
 from jam_dagster.errors import SourceError, SpecificationError
 from jam_dagster.tables.sources.columns import (
     ARROW_GAPS,
+    cell_text,
+    each_value,
     exact_columns,
     with_gaps,
     without_index,
@@ -113,6 +119,28 @@ class FrameSource(ReadWhole):
                 f"the {self.describe()} has two columns of the same name, or an index of a column's"
                 " name: rename one"
             )
+
+    def contents(self, names: Sequence[str]) -> str:
+        """Return a SHA-256 of some columns of a private table, the same for any order of the rows.
+
+        It must be keyed before it is stored.
+
+        Parameters
+        ----------
+        names
+            The columns, which are there.
+        """
+        table = self.read(private=True)
+        digest, columns = hashlib.sha256(f"{len(table)}\n".encode()), []
+        for name in names:
+            texts = pd.Series(each_value(table[name], cell_text, None), dtype=object)
+            places, distinct = pd.factorize(texts, sort=True)
+            digest.update(json.dumps([name, list(distinct)]).encode())
+            codes = (places + 1).astype(np.min_scalar_type(len(distinct)).newbyteorder("<"))
+            columns.append(codes.view(np.uint8).reshape(len(table), codes.itemsize))
+        rows = np.concatenate(columns, axis=1)
+        digest.update(np.sort(rows.view(f"V{rows.shape[1]}").ravel()).tobytes())
+        return digest.hexdigest()
 
     def describe(self) -> str:
         """Return ``TYPE in memory``."""

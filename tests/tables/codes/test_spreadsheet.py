@@ -11,7 +11,11 @@ from jam_dagster.tables.codes.spreadsheet import check_cells, is_formula
 
 @pytest.mark.parametrize(
     "cell",
-    ["=1+1", "=cmd|' /C calc'!A0", "+49 30", "-x", "-1 to 0", "@SUM(A1)", "\tx", "\r=1", "=="],
+    [
+        *("=1+1", "=cmd|' /C calc'!A0", "+49 30", "-x", "-1 to 0", "@SUM(A1)", "\tx", "\r=1", "=="),
+        # As importers see it that split at semicolons, tabs or lines, or take wide signs.
+        *("a;=1+1", "a\t@x", "a\n-x", "a\r\n+x", "\uff1d1+1", "a;\uff20x"),
+    ],
 )
 def test_formulas(cell: str) -> None:
     assert is_formula(cell)
@@ -21,7 +25,24 @@ def test_formulas(cell: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "cell", ["-", "+", "-5", "+1.5", "-1e3", -5, -0.5, True, "a=b", "x-", " x"]
+    "cell",
+    [
+        "-",
+        "+",
+        "-5",
+        "+1.5",
+        "-1e3",
+        -5,
+        -0.5,
+        True,
+        "a=b",
+        "x-",
+        " x",
+        "a;b",
+        "a;-",
+        "1;-5",
+        "a, -b",
+    ],
 )
 def test_other_cells(cell: object) -> None:
     assert not is_formula(cell)

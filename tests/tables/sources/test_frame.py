@@ -214,6 +214,24 @@ def test_nothing_of_the_table_is_told() -> None:
     assert source.restricted_because is None
 
 
+def test_a_digest_of_contents_is_that_of_the_rows_in_any_order() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.integers(0, 300, 50), "b": rng.choice(["x", "y", None], 50)})
+
+    def contents(frame: pd.DataFrame, *names: str) -> str:
+        return FrameSource(frame, "people").contents(names or ["a", "b"])
+
+    assert contents(table) == contents(table.iloc[rng.permutation(50)])
+    assert contents(table) == contents(table.astype({"a": float}).assign(c=0))
+    assert contents(table) != contents(table.assign(b=np.roll(table["b"], 1)))
+    assert contents(table) != contents(table, "a")
+    assert contents(table) != contents(table.iloc[:49])
+    # A row that occurs twice counts twice.
+    assert contents(table.iloc[[0, 0, 1]]) != contents(table.iloc[[0, 1, 1]])
+    # Where the number of rows is private, there may be none.
+    assert contents(table.iloc[:0]) == contents(table.iloc[:0])
+
+
 def test_a_source_is_known_by_its_name_and_a_public_table_by_the_object() -> None:
     table, other = pd.DataFrame({"a": [1]}), pd.DataFrame({"a": [2]})
 
