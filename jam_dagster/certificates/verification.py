@@ -298,23 +298,17 @@ def _outcomes(held: Held) -> Finding:
         yield from found[0].faults
 
     def summary() -> str:
-        gone = f"; {found[0].gone} were stored, and are listed as lost" if found[0].gone else ""
-        return f"{found[0].compared} as they were stored{gone}"
+        unused = f"; {found[0].unused} chose what was never measured" if found[0].unused else ""
+        return f"{found[0].compared} as they were stored{unused}"
 
     finding = _found(name, faults, summary)
-    if not finding.passed or not (found[0].unknown or found[0].unnamed):
+    if not finding.passed or not found[0].unknown:
         return finding
-    why = []
-    if found[0].unknown:
-        why.append(
-            f"{found[0].unknown} were drawn before ledgers kept digests of outcomes, and could "
-            "have been changed since"
-        )
-    if found[0].unnamed:
-        why.append("the errors' file is not in the certificate")
-    if found[0].compared:
-        why.append(f"{found[0].compared} are as they were stored")
-    return _not_checked(name, "; ".join(why))
+    why = (
+        f"{found[0].unknown} were drawn before ledgers kept digests of outcomes, and could have "
+        "been changed since"
+    )
+    return _not_checked(name, f"{why}; {summary()}" if found[0].compared else why)
 
 
 def _seal_faults(document: dict[str, Any], certificate: Certificate) -> Iterator[str]:
