@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -34,6 +33,7 @@ from jam_dagster.certificates.ledger_faults import certified
 from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.certificates.refitting import REFIT_TOLERANCE, Refit, distance
 from jam_dagster.certificates.withdrawal import withdrawal_in
+from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import JamError, LedgerIntegrityError
 from jam_dagster.mechanisms import load_model
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
@@ -228,7 +228,7 @@ def _check_outcomes(
     files: Mapping[str, Path | UPath],
 ) -> None:
     """Raise unless the outcomes beside the release are those that the ledger has digests of."""
-    errors = None if "errors" not in files else json.loads(files["errors"].read_bytes())
+    errors = None if "errors" not in files else parse_json(files["errors"].read_bytes())
     outcomes = compare_outcomes(draws, entries, transcript, errors)
     if outcomes.faults:
         raise LedgerIntegrityError(
@@ -275,6 +275,7 @@ CONTENTS: dict[str, dict[str, str]] = {
     "transcript": {"transcript": "transcript.json", "measurements": "measurements.npz"},
     "model": {"model": "model.json"},
     "report": {"report": ""},
+    "checks": {"checks": ""},
     "errors": {"errors": ""},
 }
 """The files of a release by their roles, with their names in a folder.
@@ -290,8 +291,8 @@ def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
     ----------
     **places
         ``table``: the published CSV; ``domain``: the domain file; ``transcript``, ``model``:
-        folders of `Transcript.save` and `Model.save`; ``report``: the page; ``errors``: the file
-        of errors measured with noise, never of exact ones. None is left out.
+        folders of `Transcript.save` and `Model.save`; ``report``, ``checks``: the pages;
+        ``errors``: the file of errors measured with noise, never of exact ones. None is left out.
     """
     found = {
         name: place / inside if inside else place
@@ -307,7 +308,7 @@ def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
 FILES_BESIDE_MODEL = frozenset(CONTENTS["transcript"]) | set(CONTENTS) - {"model"}
 """The files that are no part of the model."""
 
-OPTIONAL = frozenset({"report", "errors"})
+OPTIONAL = frozenset({"report", "checks", "errors"})
 """The files that not every release has."""
 
 

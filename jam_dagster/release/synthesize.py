@@ -420,7 +420,9 @@ class _Whole:
         *,
         fresh: bool,
     ) -> bool:
-        files = self.folder.released_files(errors=errors, report=self.request.with_report)
+        files = self.folder.released_files(
+            errors=errors, report=self.request.with_report, checks=self.request.with_checks
+        )
         certificate = engine.certify(run, self.folder.path, files, errors, public, fresh=fresh)
         if certificate.withdrawn is not None:
             self.progress.notify(
