@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -132,3 +134,29 @@ def test_who_interrupts_is_told_how_to_go_on(
 
     assert done.exit_code == 130
     assert "the same command makes the rest" in done.stderr
+
+
+SPAWN = """
+import multiprocessing
+from jam_dagster.cli import main
+
+if __name__ == "__main__":
+    try:
+        main()
+    except SystemExit:
+        process = multiprocessing.get_context("spawn").Process(target=print)
+        process.start()
+        process.join()
+"""
+
+
+def test_a_module_in_the_working_directory_is_not_run(tmp_path: Path) -> None:
+    """The command starts processes as Python does, which looks there first by itself."""
+    for name in ("multiprocessing", "pickle"):
+        (tmp_path / f"{name}.py").write_text("open('ran', 'w').close()")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "command.py").write_text(SPAWN)
+    command = [sys.executable, "bin/command.py", "--version"]
+    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert done.stdout.startswith(f"jam-dagster {__version__}"), done.stderr
+    assert not (tmp_path / "ran").exists()

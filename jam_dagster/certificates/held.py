@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from collections.abc import Mapping
 from functools import cache, cached_property
@@ -14,6 +13,7 @@ import yaml
 from jam_dagster.certificates.certificate import DAMAGE, Certificate
 from jam_dagster.certificates.issue import CONTENTS, OPTIONAL, arrays_in, environment, sha256_of
 from jam_dagster.certificates.refitting import FOREIGN_REFIT_TOLERANCE, REFIT_TOLERANCE, Refit
+from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.yaml_text import parse_yaml
 from jam_dagster.errors import DomainError, InputError, JamError
 from jam_dagster.mechanisms import Model, Transcript, load_model
@@ -125,7 +125,7 @@ class Held:
         if "errors" not in self.certificate.files:
             return None
         self._intact("errors")
-        content: Mapping[str, Any] = json.loads(self.path("errors").read_bytes())
+        content: Mapping[str, Any] = parse_json(self.path("errors").read_bytes())
         return content
 
     @cached_property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -32,8 +31,11 @@ from jam_dagster.certificates.facts import (
 )
 from jam_dagster.certificates.ledger_faults import certified
 from jam_dagster.certificates.outcome_faults import compare_outcomes
+from jam_dagster.certificates.refitting import REFIT_TOLERANCE, Refit, distance
 from jam_dagster.certificates.withdrawal import withdrawal_in
+from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import JamError, LedgerIntegrityError
+from jam_dagster.mechanisms import load_model
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.mechanisms.registry import MECHANISMS
 from jam_dagster.mechanisms.trust import distrust
@@ -44,9 +46,9 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from jam_dagster.certificates.signing import Signer
-    from jam_dagster.mechanisms import Transcript
+    from jam_dagster.mechanisms import Model, Transcript
     from jam_dagster.privacy import Balance, Ledger, NoiseCall, ReleaseKey
-    from jam_dagster.tables import Domain
+    from jam_dagster.tables import Domain, MarginalSource
 
 SEED_BYTES = 16
 """How many bytes of the measurements' SHA-256 are the seed of the table."""
@@ -61,6 +63,8 @@ def certify(
     asked: RequestedBudget,
     transcript: Transcript,
     domain: Domain,
+    public: MarginalSource | None = None,
+    fitted: Model | None = None,
     evaluation: NoiseCall | None = None,
     ledger: Ledger | None = None,
     source_restriction: str | None = None,
@@ -83,6 +87,10 @@ def certify(
         The requested guarantee, and its shares.
     transcript, domain
         The mechanism's transcript, and its domain.
+    public
+        The encoded public tables, if the mechanism learns from any.
+    fitted
+        The model as this process has fitted it; None if it was read: it is fitted again then.
     evaluation
         The draw of the evaluation's share, if there is one.
     ledger
@@ -102,8 +110,8 @@ def certify(
     Raises
     ------
     LedgerIntegrityError
-        If the ledger does not add up, or an outcome does not match its digest there; no
-        certificate is issued then.
+        If the ledger does not add up, an outcome does not match its digest there, or the model is
+        not the one of the transcript; no certificate is issued then.
     BudgetError
         If the ledger does not know the signer's key, or it was revoked.
     OSError
@@ -121,10 +129,21 @@ def certify(
         made = charged or made
         _check_outcomes(draws, entries, transcript, files)
     hashed = dict(_hashed(folder, files))
+    made_with = _earlier(folder, key, measured, hashed, ledger)
+    if made_with is None:
+        made_with = environment()
+        stored = load_model(files["model"].parent)
+        if fitted is not None:
+            _check_model(distance(fitted, stored, domain))
+        elif ledger is not None:
+            apart, processor = Refit(transcript, domain, public, stored, made_with).closest
+            _check_model(apart)
+            # The steps of a release may run on several machines.
+            made_with |= {"blas": processor} if processor else {}
     certificate = Certificate(
         key=key,
         made=made,
-        made_with=_made_with(folder, key, measured, hashed, ledger),
+        made_with=made_with,
         mechanism=transcript.mechanism,
         parameters=transcript.parameters,
         package=_package(transcript.mechanism, trusted_mechanisms),
@@ -161,27 +180,36 @@ def certify(
     return certificate if signer is None else signer.sign(certificate)
 
 
-def _made_with(
+def _earlier(
     folder: Path | UPath,
     key: ReleaseKey,
     measured: str,
     files: Mapping[str, FileHash],
     ledger: Ledger | None,
-) -> Mapping[str, str]:
-    """Return the software that made the model: here, or what the model's certificate says.
+) -> Mapping[str, str] | None:
+    """Return the software that made the model by an earlier certificate; None without one.
 
     A repeat keeps the model, and may run with other software than made it.
     """
     try:
         earlier = Certificate.load(folder)
     except JamError:
-        return environment()
+        return None
     model = {name: one for name, one in files.items() if name not in FILES_BESIDE_MODEL}
     kept = {name: one for name, one in earlier.files.items() if name not in FILES_BESIDE_MODEL}
     same = earlier.key == key and earlier.sampling.measurements == measured and model == kept
-    if same and (ledger is None or certified(earlier, ledger) is not False):
-        return earlier.made_with
-    return environment()
+    known = same and (ledger is None or certified(earlier, ledger) is not False)
+    return earlier.made_with if known else None
+
+
+def _check_model(apart: float) -> None:
+    """Raise unless the stored model is the transcript's, by the software that is certified."""
+    if not apart <= REFIT_TOLERANCE:
+        raise LedgerIntegrityError(
+            "no certificate was issued, because the stored model is not the one that the "
+            "transcript gives on this machine. Remove model and transcript, and run the release "
+            "again here, which charges nothing: it repeats from the stored draws"
+        )
 
 
 def _entries(ledger: Ledger, key: ReleaseKey) -> tuple[tuple[Entry, ...], str]:
@@ -200,7 +228,7 @@ def _check_outcomes(
     files: Mapping[str, Path | UPath],
 ) -> None:
     """Raise unless the outcomes beside the release are those that the ledger has digests of."""
-    errors = None if "errors" not in files else json.loads(files["errors"].read_bytes())
+    errors = None if "errors" not in files else parse_json(files["errors"].read_bytes())
     outcomes = compare_outcomes(draws, entries, transcript, errors)
     if outcomes.faults:
         raise LedgerIntegrityError(
@@ -247,6 +275,7 @@ CONTENTS: dict[str, dict[str, str]] = {
     "transcript": {"transcript": "transcript.json", "measurements": "measurements.npz"},
     "model": {"model": "model.json"},
     "report": {"report": ""},
+    "checks": {"checks": ""},
     "errors": {"errors": ""},
 }
 """The files of a release by their roles, with their names in a folder.
@@ -262,8 +291,8 @@ def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
     ----------
     **places
         ``table``: the published CSV; ``domain``: the domain file; ``transcript``, ``model``:
-        folders of `Transcript.save` and `Model.save`; ``report``: the page; ``errors``: the file
-        of errors measured with noise, never of exact ones. None is left out.
+        folders of `Transcript.save` and `Model.save`; ``report``, ``checks``: the pages;
+        ``errors``: the file of errors measured with noise, never of exact ones. None is left out.
     """
     found = {
         name: place / inside if inside else place
@@ -279,7 +308,7 @@ def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
 FILES_BESIDE_MODEL = frozenset(CONTENTS["transcript"]) | set(CONTENTS) - {"model"}
 """The files that are no part of the model."""
 
-OPTIONAL = frozenset({"report", "errors"})
+OPTIONAL = frozenset({"report", "checks", "errors"})
 """The files that not every release has."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from jam_dagster.certificates.draw_faults import SELECTIONS
 from jam_dagster.certificates.facts import STORED
+from jam_dagster.mechanisms import mechanism_class
 from jam_dagster.mechanisms.loops.base import step_of
 from jam_dagster.mechanisms.loops.transcript import subject_of
 from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from jam_dagster.mechanisms import Round, Transcript
     from jam_dagster.privacy import NoiseCall
 
-_STEP = re.compile(r"round-(\d+)/(select|measure)(?:-\d+)?")
+_STEP = re.compile(r"round-(\d+)/(select|measure)(?:-(\d+))?")
 
 _TABLES = ("synthetic", "public")
 """The tables with released mean errors, in the order of the draw."""
@@ -40,18 +41,14 @@ class Outcomes:
         Number of outcomes that match their digest.
     unknown
         Number of outcomes without a digest in the ledger, from an earlier version.
-    unnamed
-        Number of outcomes with a digest, in a file that the certificate does not name.
-    gone
-        Number of outcomes with a digest that are listed as lost: the stored ones were removed, and
-        are not used.
+    unused
+        Number of choices that no result depends on: what they chose was never measured.
     """
 
     faults: tuple[str, ...]
     compared: int
     unknown: int
-    unnamed: int
-    gone: int
+    unused: int
 
 
 def compare_outcomes(
@@ -61,6 +58,9 @@ def compare_outcomes(
     errors: Mapping[str, Any] | None,
 ) -> Outcomes:
     """Compare the outcomes of draws with the digests that the ledger has of them.
+
+    Every paid draw is compared, or was lost before it was stored, or is a fault; and every round
+    is of such a draw.
 
     Parameters
     ----------
@@ -76,14 +76,14 @@ def compare_outcomes(
     digests = {(one.share, one.step): one for one in entries if one.kind == STORED}
     charged = {(one.share, one.step): one.seq for one in entries if one.kind == "charged"}
     began = min((one.seq for one in digests.values()), default=None)
-    lost = {one.call.step for one in draws if one.call.lost}
-    faults, unknown, unnamed, gone, compared = [], 0, 0, 0, 0
+    faults = list(_round_faults(transcript, [one.call for one in draws if not one.call.lost]))
+    unknown, unused, compared = 0, 0, 0
     for draw in draws:
         call, place = draw.call, (draw.share, draw.call.step)
         entry = digests.pop(place, None)
         if call.lost:
-            # No result depends on a stored outcome that was removed.
-            gone += entry is not None
+            if entry is not None:
+                faults.append(f"{call.step} is listed as lost, but its outcome was stored")
             continue
         if entry is None:
             # Earlier versions journalled no outcomes: only those before the first may lack one.
@@ -91,38 +91,76 @@ def compare_outcomes(
                 faults.append(f"the ledger has no digest of the outcome of {call.step}")
             unknown += 1
             continue
-        if fault := _choice_fault(call, transcript, lost):
-            faults.append(fault)
-            continue
         wanted = _digest_of(call, transcript, errors)
         if wanted is None:
-            # No result depends on a mechanism's outcome that no round records.
-            unnamed += call.kind == "Gaussian"
+            if _is_unused(call, transcript):
+                unused += 1
+            else:
+                faults.append(f"no file of the release records the outcome of {call.step}")
         elif wanted != entry.digest:
             faults.append(f"the outcome of {call.step} is not the one that was drawn and stored")
         else:
             compared += 1
     faults += [f"the ledger has an outcome of {step}, which is no draw" for _, step in digests]
-    return Outcomes(tuple(faults), compared, unknown, unnamed, gone)
+    return Outcomes(tuple(faults), compared, unknown, unused)
 
 
-def _choice_fault(call: NoiseCall, transcript: Transcript, lost: Collection[str]) -> str:
-    """Return the fault of a choice that the transcript does not record; empty if it has none."""
-    if call.kind not in SELECTIONS:
-        return ""
-    done = _round_of(call, transcript)
-    if done is None:
-        # A closed run may have ended between a choice and its measurement.
-        return "" if transcript.ended == "closed" else f"no round records the choice of {call.step}"
-    if done.measurement is None and step_of(done.index, "measure") not in lost:
-        return f"the choice of {call.step} was measured, and no round records the result"
-    return ""
+def _round_faults(transcript: Transcript, kept: Sequence[NoiseCall]) -> Iterator[str]:
+    """Yield the rounds that stand in another place than their number, or that nothing paid for."""
+    chosen = {_place_of(one.step) for one in kept if one.kind in SELECTIONS}
+    measured = {one.step for one in kept if one.kind not in SELECTIONS}
+    for place, one in enumerate(transcript.rounds):
+        if one.index != place:
+            yield f"round {one.index + 1} of the transcript stands in place {place + 1}"
+        elif one.measurement is None:
+            continue
+        elif one.source == "private" and step_of(place, "measure") not in measured:
+            yield f"round {place + 1} records a measurement that was never drawn"
+        elif (
+            one.source == "public"
+            and (place, "select") not in chosen
+            and mechanism_class(transcript.mechanism).chooses_source
+        ):
+            yield f"round {place + 1} records public data that no draw chose"
+
+
+def _place_of(step: str) -> tuple[int, str] | None:
+    """Return the index of a draw's round, and what it does there; None for no draw of a round."""
+    found = _STEP.fullmatch(step)
+    if found is None:
+        return None
+    index, action, attempt = int(found[1]) - 1, found[2], int(found[3] or 1)
+    # Another spelling of the same numbers would name the same round twice.
+    return (index, action) if step == step_of(index, action, attempt) else None
 
 
 def _round_of(call: NoiseCall, transcript: Transcript) -> Round | None:
-    found = _STEP.fullmatch(call.step)
-    index = int(found[1]) - 1 if found else -1
-    return transcript.rounds[index] if 0 <= index < len(transcript.rounds) else None
+    action = "select" if call.kind in SELECTIONS else "measure"
+    place = _place_of(call.step)
+    if place is None or place[1] != action or not 0 <= place[0] < len(transcript.rounds):
+        return None
+    return transcript.rounds[place[0]]
+
+
+def _is_unused(call: NoiseCall, transcript: Transcript) -> bool:
+    """Return whether what a draw chose was never measured.
+
+    A run that was closed may have ended between a choice and its measurement. The round of a
+    measurement that was lost does not say which cell of its marginal was chosen.
+    """
+    if call.kind not in SELECTIONS:
+        return False
+    done = _round_of(call, transcript)
+    if done is not None:
+        return done.measurement is None and _lost_cells(done, transcript) == 1
+    next_round = len(transcript.rounds), "select"
+    return transcript.ended == "closed" and _place_of(call.step) == next_round
+
+
+def _lost_cells(done: Round, transcript: Transcript) -> int:
+    """Return how many cells a round's lost measurement was to have; 0 if none was lost."""
+    step = step_of(done.index, "measure")
+    return sum(one.cells for one in transcript.calls if one.step == step and one.lost)
 
 
 def _digest_of(
@@ -134,9 +172,13 @@ def _digest_of(
     if call.step.split("-")[0] == "records":
         return values_digest(np.array([float(transcript.records)]), call.scale or 0.0, call.rho)
     done = _round_of(call, transcript)
-    if done is None or done.measurement is None:
-        # A lost measurement does not record its cell, and no result depends on it.
+    if done is None:
         return None
+    if done.measurement is None:
+        # Only a choice of a whole marginal, whose measurement was lost, is on record.
+        if call.kind not in SELECTIONS or _lost_cells(done, transcript) < 2:
+            return None
+        return choice_digest(subject_of(done.clique, done.source, done.table), call.rho)
     measurement = done.measurement
     subject = subject_of(done.clique, done.source, done.table, measurement.cell)
     if call.kind in SELECTIONS:

@@ -25,8 +25,12 @@ _FILES = {
     "model": "the model's shape and domain",
     "potentials": "the model's parameters",
     "report": "the report",
+    "checks": "the checks of the table",
     "errors": "the workload errors, as they were measured with noise",
 }
+
+
+PAGE_NAME = "certificate.html"
 
 
 def render_certificate(certificate: Certificate) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jam_dagster import __version__
 from jam_dagster.certificates.certificate import Certificate, read_document, seal_of
 from jam_dagster.certificates.draw_faults import draw_faults
 from jam_dagster.certificates.facts import MECHANISM_SHARE
@@ -27,6 +28,7 @@ from jam_dagster.certificates.ledger_faults import (
     ledger_faults,
 )
 from jam_dagster.certificates.outcome_faults import Outcomes, compare_outcomes
+from jam_dagster.certificates.page import PAGE_NAME, render_certificate
 from jam_dagster.certificates.public_faults import public_faults, public_rounds
 from jam_dagster.certificates.refitting import REFIT_TOLERANCE
 from jam_dagster.certificates.signing import signature_holds
@@ -113,6 +115,7 @@ def verify(
         _found("the certificate is whole", lambda: _seal_faults(document, certificate)),
         _signed(document, certificate, ledger, keys),
         *(_found(f"file: {name}", _file_check(held, name)) for name in held.names),
+        *_page(certificate, folder),
         _found("the domain", lambda: _domain_faults(held)),
         _found("the transcript", lambda: _transcript_faults(held)),
         *_from_package(certificate),
@@ -124,6 +127,31 @@ def verify(
         _refitted(held),
         _found("the table, sampled again", lambda: _table_faults(held)),
     ]
+
+
+def _page(certificate: Certificate, folder: Path | UPath) -> Iterator[Finding]:
+    """Check the certificate's page, if it lies beside it: it is made again, and compared."""
+    path, name = folder / PAGE_NAME, f"page: {PAGE_NAME}"
+    if not path.is_file():
+        return
+    found = _found(name, lambda: _page_faults(certificate, path))
+    if found.passed or certificate.made_with.get("jam_dagster") == __version__:
+        yield found
+    else:
+        yield _not_checked(name, "another version of jam-dagster made it; the certificate counts")
+
+
+def _page_faults(certificate: Certificate, path: Path | UPath) -> Iterator[str]:
+    # Rendering brings jinja2, for which a certificate without a page need not wait.
+    from jinja2 import TemplateError
+
+    try:
+        wanted = render_certificate(certificate)
+    except TemplateError:
+        yield f"{path} cannot be made again: the certificate lacks what it shows"
+        return
+    if path.read_text(encoding="utf-8") != wanted:
+        yield f"{path} was altered: it says something else than the certificate"
 
 
 def _from_package(certificate: Certificate) -> Iterator[Finding]:
@@ -298,23 +326,17 @@ def _outcomes(held: Held) -> Finding:
         yield from found[0].faults
 
     def summary() -> str:
-        gone = f"; {found[0].gone} were stored, and are listed as lost" if found[0].gone else ""
-        return f"{found[0].compared} as they were stored{gone}"
+        unused = f"; {found[0].unused} chose what was never measured" if found[0].unused else ""
+        return f"{found[0].compared} as they were stored{unused}"
 
     finding = _found(name, faults, summary)
-    if not finding.passed or not (found[0].unknown or found[0].unnamed):
+    if not finding.passed or not found[0].unknown:
         return finding
-    why = []
-    if found[0].unknown:
-        why.append(
-            f"{found[0].unknown} were drawn before ledgers kept digests of outcomes, and could "
-            "have been changed since"
-        )
-    if found[0].unnamed:
-        why.append("the errors' file is not in the certificate")
-    if found[0].compared:
-        why.append(f"{found[0].compared} are as they were stored")
-    return _not_checked(name, "; ".join(why))
+    why = (
+        f"{found[0].unknown} were drawn before ledgers kept digests of outcomes, and could have "
+        "been changed since"
+    )
+    return _not_checked(name, f"{why}; {summary()}" if found[0].compared else why)
 
 
 def _seal_faults(document: dict[str, Any], certificate: Certificate) -> Iterator[str]:

@@ -5,6 +5,7 @@ with one line that says what is wrong and how to mend it; 3 where the privacy bu
 allow what was asked; 1 for anything else.
 """
 
+import os
 from typing import Annotated
 
 import typer
@@ -91,4 +92,6 @@ app.add_typer(demo_app, name="demo")
 
 def main() -> None:
     """Run the command line; the entry point of the installed command."""
+    # The processes of a benchmark must not import what lies in the working directory.
+    os.environ["PYTHONSAFEPATH"] = "1"
     app()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.mechanisms.discovery import Registration, found_mechanisms
 from jam_dagster.mechanisms.loops.settings import settings_of
@@ -187,7 +187,7 @@ def load_model(directory: Path | UPath) -> Model:
     if not path.exists():
         raise InputError(f"{directory} holds no model.json; give a folder from save().")
     try:
-        kind = json.loads(path.read_text()).get("kind", "graphical")
+        kind = parse_json(path.read_bytes()).get("kind", "graphical")
         place = MODELS[kind]
     except (ValueError, KeyError, AttributeError) as damaged:
         raise InputError(

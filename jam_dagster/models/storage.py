@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster.common.files import write_whole
+from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def stored_model(
     text = (directory / DESCRIPTION).read_bytes()
     try:
         with np.load(packed, allow_pickle=False) as stored:
-            yield json.loads(text), stored
+            yield parse_json(text), stored
     except _DAMAGE as damaged:
         raise InputError(
             f"The model in {directory} is damaged ({type(damaged).__name__}); refit it from "

@@ -477,6 +477,9 @@ class Engine:
         folder: Path | UPath,
         files: Mapping[str, Path | UPath],
         errors: WorkloadErrors | None,
+        public: MarginalSource | None,
+        *,
+        fresh: bool = False,
     ) -> Certificate:
         """Issue the certificate over the files of the release.
 
@@ -490,6 +493,10 @@ class Engine:
             What `jam_dagster.certificates.released_files` returned.
         errors
             The workload errors; None where they were not charged for.
+        public
+            The encoded public tables, if the mechanism learns from any.
+        fresh
+            Whether this process has fitted the run's model. One that was read is fitted again.
         """
         released, domain = run.release, run.model.domain
         return certify(
@@ -500,6 +507,8 @@ class Engine:
             asked=RequestedBudget(released.epsilon, released.delta, released.shares),
             transcript=run.transcript,
             domain=domain,
+            public=public,
+            fitted=run.model if fresh else None,
             evaluation=None if errors is None else errors.call,
             ledger=self.funding.ledger,
             source_restriction=self.spec.private.restricted_because,

@@ -190,11 +190,16 @@ class ReleaseFolder:
     def write_certificate(self, certificate: Certificate, *, page: bool) -> None:
         """Write the certificate, and its page where that is wanted."""
         certificate.save(self.path)
+        path = self.certificate.with_suffix(".html")
         if page:
-            shown = render_certificate(certificate)
-            self._write(self.certificate.with_suffix(".html"), shown, False)
+            self._write(path, render_certificate(certificate), False)
+        else:
+            # The page of an earlier run says something else.
+            path.unlink(missing_ok=True)
 
-    def released_files(self, *, errors: WorkloadErrors, report: bool) -> dict[str, Path | UPath]:
+    def released_files(
+        self, *, errors: WorkloadErrors, report: bool, checks: bool
+    ) -> dict[str, Path | UPath]:
         """Return what the certificate vouches for: only what this run has written.
 
         Parameters
@@ -203,6 +208,8 @@ class ReleaseFolder:
             The workload errors; exact ones lie in `restricted` and are none of its business.
         report
             Whether the report was written.
+        checks
+            Whether the page of the checks was written.
         """
         noisy = errors.synthetic is not None and not errors.restricted
         return released_files(
@@ -212,6 +219,7 @@ class ReleaseFolder:
             model=self.model,
             errors=self.errors if noisy else None,
             report=self.report if report else None,
+            checks=self.checks if checks else None,
         )
 
     @staticmethod

@@ -280,7 +280,7 @@ class _Whole:
             with stage("encode"):
                 private = engine.private_side(domain)
             with stage("mechanism"):
-                run, _ = engine.run(private, public)
+                run, repeated = engine.run(private, public)
                 self.watch.add_parts("mechanism", run.seconds)
             self._warn(run)
             with stage("sample"):
@@ -295,7 +295,7 @@ class _Whole:
         with stage("report"), redacted("the report"):
             self._report(engine, run, sample.codes, public, checks, errors)
         with stage("certificate"):
-            releasable = self._certify(engine, run, errors)
+            releasable = self._certify(engine, run, errors, public, fresh=not repeated)
         return Synthesis(
             table=sample.table,
             errors=errors,
@@ -410,9 +410,19 @@ class _Whole:
             )
             self.folder.write_report(page, restricted=True)
 
-    def _certify(self, engine: Engine, run: ReleaseRun, errors: ReleaseErrors) -> bool:
-        files = self.folder.released_files(errors=errors, report=self.request.with_report)
-        certificate = engine.certify(run, self.folder.path, files, errors)
+    def _certify(
+        self,
+        engine: Engine,
+        run: ReleaseRun,
+        errors: ReleaseErrors,
+        public: Public | None,
+        *,
+        fresh: bool,
+    ) -> bool:
+        files = self.folder.released_files(
+            errors=errors, report=self.request.with_report, checks=self.request.with_checks
+        )
+        certificate = engine.certify(run, self.folder.path, files, errors, public, fresh=fresh)
         if certificate.withdrawn is not None:
             self.progress.notify(
                 "Warning: the certificate of this release stands no longer. "

@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from jam_dagster.certificates import Certificate, FileHash, refitting, verify
+from jam_dagster.certificates import (
+    Certificate,
+    FileHash,
+    refitting,
+    render_certificate,
+    verify,
+)
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
@@ -57,7 +63,14 @@ class Released:
             name: FileHash(file.path, sha256_of(self.folder / file.path))
             for name, file in forged.files.items()
         }
-        replace(forged, files=hashed).save(self.folder)
+        self.put(replace(forged, files=hashed))
+
+    def put(self, certificate: Certificate) -> None:
+        """Put another certificate in place, with its page."""
+        certificate.save(self.folder)
+        page = self.folder / "certificate.html"
+        if page.is_file():
+            page.write_text(render_certificate(certificate))
 
     def rewrite(self, name: str, change: Callable[[dict[str, Any]], None]) -> None:
         """Change a JSON file of the release."""

@@ -14,10 +14,30 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jam_dagster.certificates import Certificate, Entry, Finding, verify, write_table
-from jam_dagster.certificates.facts import STORED
+from jam_dagster.certificates import (
+    Certificate,
+    Entry,
+    Finding,
+    certify,
+    issue,
+    verify,
+    write_table,
+)
+from jam_dagster.certificates.facts import EVALUATION_SHARE, STORED
+from jam_dagster.certificates.refitting import Refit, distance
 from jam_dagster.errors import LedgerIntegrityError
-from jam_dagster.mechanisms import Measurement, Transcript, refit, sample_rows, sampling_generator
+from jam_dagster.mechanisms import (
+    FittedModel,
+    Measurement,
+    Model,
+    Round,
+    Transcript,
+    load_model,
+    refit,
+    sample_rows,
+    sampling_generator,
+)
+from jam_dagster.mechanisms.loops.base import step_of
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.privacy import Event, Kind, Ledger
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, decode
@@ -65,6 +85,20 @@ def public_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     raise AssertionError("no round of nine releases chose the public table")
 
 
+@pytest.fixture(scope="module")
+def unchosen_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release that chose nothing: the ledger has digests of its measurements alone."""
+    folder = tmp_path_factory.mktemp("unchosen")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        write_tables()
+        given = ["--private", "priv.csv", "--domain", "domain.json", "--degree", "2"]
+        given += ["--epsilon", "0.4", "--out", "out", "--no-checks"]
+        made = run_cli("synthesize", *given, *RELEASE, "--mechanism", "independent")
+        assert made.exit_code == 0, made.output
+    return folder
+
+
 @pytest.fixture
 def made(tmp_path: Path, private_folder: Path) -> Released:
     shutil.copytree(private_folder, tmp_path / "copy")
@@ -78,16 +112,23 @@ def encoded(made: Released, name: str) -> EncodedTable:
 
 def invent(made: Released, change: Callable[[Measurement], Measurement]) -> None:
     """Change what was measured, and make model, table, seed and hashes follow from that."""
-    transcript = Transcript.load(made.folder / "transcript")
     rounds = tuple(
         one if one.measurement is None else replace(one, measurement=change(one.measurement))
-        for one in transcript.rounds
+        for one in Transcript.load(made.folder / "transcript").rounds
     )
-    rounds = tuple(
-        one if one.measurement is None else replace(one, clique=one.measurement.clique)
-        for one in rounds
+    put_rounds(
+        made,
+        *(
+            one if one.measurement is None else replace(one, clique=one.measurement.clique)
+            for one in rounds
+        ),
     )
-    forged = replace(transcript, rounds=rounds)
+
+
+def put_rounds(made: Released, *rounds: Round, ended: str | None = None) -> None:
+    """Put other rounds into the transcript, and make all else follow from them."""
+    transcript = Transcript.load(made.folder / "transcript")
+    forged = replace(transcript, rounds=rounds, ended=ended or transcript.ended)
     forged.save(made.folder / "transcript")
     model = refit(forged, Domain.load(made.folder / "domain.yaml"))
     model.save(made.folder / "model")
@@ -184,8 +225,183 @@ def test_an_outcome_that_is_told_to_be_lost(made: Released) -> None:
         return replace(it, draws=(replace(first, call=call), *others))
 
     made.forge(lose)
-    assert "1 were stored, and are listed as lost" in found(made)["the outcomes"].message
+    outcomes = found(made)["the outcomes"]
+    assert not outcomes.passed
+    assert "is listed as lost, but its outcome was stored" in outcomes.message
     assert "the transcript" in made.failed()
+
+
+def rounds_of(made: Released) -> tuple[Round, ...]:
+    return Transcript.load(made.folder / "transcript").rounds
+
+
+def public_copy(one: Round, index: int) -> Round:
+    """Return a round that says to have taken what another measured from the public table."""
+    assert one.measurement is not None
+    taken = replace(one.measurement, source="public", sigma=0.0, round=index)
+    return replace(
+        one,
+        index=index,
+        source="public",
+        sigma=0.0,
+        rho_select=0.0,
+        rho_measure=0.0,
+        measurement=taken,
+    )
+
+
+def test_rounds_that_draws_are_not_looked_for_in(tmp_path: Path, unchosen_folder: Path) -> None:
+    """Dummies stand where the draws' rounds should, and invented values behind them."""
+    shutil.copytree(unchosen_folder, tmp_path / "copy")
+    made = Released(tmp_path / "copy")
+    assert made.failed() == set()
+    invent(made, exact(made))
+    invented = rounds_of(made)
+    dummies = [
+        replace(public_copy(one, 100 + place), measurement=None)
+        for place, one in enumerate(invented)
+    ]
+    put_rounds(made, *dummies, *invented)
+    outcomes = found(made)["the outcomes"]
+    assert not outcomes.passed
+    assert "round 101 of the transcript stands in place 1" in outcomes.message
+    with pytest.raises(LedgerIntegrityError, match="stands in place 1"):
+        certified_again(made)
+
+
+@pytest.mark.parametrize("ended", ["all rounds", "closed"])
+def test_measurements_that_the_transcript_leaves_out(made: Released, ended: str) -> None:
+    """A measurement that its owner does not like is no less an outcome that was stored."""
+    *others, last = rounds_of(made)
+    put_rounds(made, *others, ended=ended)
+    assert f"no file of the release records the outcome of {step_of(last.index, 'measure')}" in (
+        found(made)["the outcomes"].message
+    )
+    put_rounds(made, *others, replace(last, measurement=None), ended=ended)
+    outcomes = found(made)["the outcomes"]
+    assert not outcomes.passed
+    assert f"the outcome of {step_of(last.index, 'select')}" in outcomes.message
+    assert f"the outcome of {step_of(last.index, 'measure')}" in outcomes.message
+
+
+def test_a_measurement_that_was_never_drawn(made: Released) -> None:
+    rounds = rounds_of(made)
+    more = replace(rounds[-1], index=len(rounds))
+    put_rounds(made, *rounds, more)
+    with pytest.raises(LedgerIntegrityError, match="records a measurement that was never drawn"):
+        certified_again(made)
+
+
+def test_public_data_that_no_draw_chose(tmp_path: Path, public_folder: Path) -> None:
+    """True counts of the public table, which the mechanism would have had to choose."""
+    shutil.copytree(public_folder, tmp_path / "copy")
+    made = Released(tmp_path / "copy")
+    rounds = rounds_of(made)
+    (public, *_) = (one for one in rounds if one.source == "public")
+    put_rounds(made, *rounds, public_copy(public, len(rounds)))
+    outcomes = found(made)["the outcomes"]
+    assert f"round {len(rounds) + 1} records public data that no draw chose" in outcomes.message
+
+
+def test_another_spelling_of_a_step_is_of_no_round(made: Released) -> None:
+    from jam_dagster.certificates.outcome_faults import _place_of
+
+    assert _place_of("round-001/measure") == (0, "measure")
+    assert _place_of("round-1234/select-2") == (1233, "select")
+    for step in ("round-0001/measure", "round-1/measure", "round-001/measure-1", "records"):
+        assert _place_of(step) is None
+
+
+def certified_again(
+    made: Released, was: Certificate | None = None, fitted: Model | None = None
+) -> Certificate:
+    """Issue the certificate of the files as they are, as a repeat of the release does."""
+    was = was or made.certificate
+    places = {name: made.folder / file.path for name, file in was.files.items()}
+    return certify(
+        made.folder,
+        places,
+        key=was.key,
+        specification=was.specification,
+        asked=was.asked,
+        transcript=Transcript.load(made.folder / "transcript"),
+        domain=Domain.load(made.folder / "domain.yaml"),
+        evaluation=next((one.call for one in was.draws if one.share == EVALUATION_SHARE), None),
+        ledger=made.ledger,
+        fitted=fitted,
+    )
+
+
+def bend(made: Released, by: float) -> None:
+    """Store a model that lies that far from the transcript's, and sample the table from it."""
+    model = load_model(made.folder / "model")
+    assert isinstance(model, FittedModel)
+    uniform = FittedModel(
+        model.domain, model.total, {q: np.zeros_like(one) for q, one in model.potentials.items()}
+    )
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        bent = replace(
+            model, potentials={q: (1 - middle) * one for q, one in model.potentials.items()}
+        ).recalibrated()
+        low, high = (middle, high) if distance(bent, model, model.domain) < by else (low, middle)
+    assert distance(uniform, model, model.domain) > by
+    bent.save(made.folder / "model")
+    transcript = Transcript.load(made.folder / "transcript")
+    rng = sampling_generator(transcript)
+    write_table(decode(sample_rows(bent, transcript, rng), rng), made.folder / "synthetic.csv")
+
+
+@pytest.mark.parametrize("planted", [False, True])
+def test_a_model_that_is_almost_the_transcripts_is_not_certified(
+    made: Released, planted: bool
+) -> None:
+    """Another machine could only tell that it is as close as rounding may bring it."""
+    bend(made, 0.04)
+    if planted:
+        # As if another kernel had fitted it.
+        other = {**made.certificate.made_with, "kernels": "NumPy"}
+        made.forge(lambda it: replace(it, made_with=other))
+        assert "the model, refitted" not in made.failed()
+    before = made.ledger.events()
+    with pytest.raises(LedgerIntegrityError, match="stored model is not the one"):
+        certified_again(made)
+    assert made.ledger.events() == before
+
+
+def test_a_model_that_was_fitted_here_is_certified_without_another_fit(
+    made: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted = load_model(made.folder / "model")
+    was = made.certificate
+    (made.folder / "certificate.json").unlink()
+    monkeypatch.setattr(issue, "Refit", lambda *_: pytest.fail("it was fitted again"))
+    assert certified_again(made, was, fitted=fitted).to_dict() == was.to_dict()
+    bend(made, 0.04)
+    with pytest.raises(LedgerIntegrityError, match="stored model is not the one"):
+        certified_again(made, was, fitted=fitted)
+
+
+def test_a_model_of_a_known_certificate_is_not_fitted_again(
+    made: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(issue, "Refit", lambda *_: pytest.fail("it was fitted again"))
+    assert certified_again(made).to_dict() == made.certificate.to_dict()
+
+
+def test_a_model_of_another_processor_is_certified_as_its_own(
+    made: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The steps of a release may run on several machines."""
+    was = made.certificate
+    (made.folder / "certificate.json").unlink()
+
+    class Elsewhere(Refit):
+        closest = (0.0, "Nehalem")
+
+    monkeypatch.setattr(issue, "Refit", Elsewhere)
+    assert certified_again(made, was).made_with == {**was.made_with, "blas": "Nehalem"}
 
 
 def test_errors_that_were_changed(made: Released) -> None:

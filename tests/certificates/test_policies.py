@@ -46,13 +46,13 @@ def test_a_renewing_budget_tells_both_totals(run: Run) -> None:
         if name == "policy":
             other["policy"] = {"period": "lifetime", "partitions": "add", "ground": ""}
         (made.folder / "certificate.json").unlink()
-        replace(certificate, standing=replace(certificate.standing, totals=other)).save(made.folder)
+        made.put(replace(certificate, standing=replace(certificate.standing, totals=other)))
         assert made.failed() == {"the ledger"}, name
 
     # In a month of which there was nothing, or is nothing yet, nothing was spent.
     for period in ("1999-01", "9999-01", "2026-13", "lifetime"):
         other = {**totals, "period": period, "spent_units": 0, "reserved_units": 0}
-        replace(certificate, standing=replace(certificate.standing, totals=other)).save(made.folder)
+        made.put(replace(certificate, standing=replace(certificate.standing, totals=other)))
         assert made.failed() == {"the ledger"}, period
 
 

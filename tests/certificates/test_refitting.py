@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import platform
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -89,6 +92,22 @@ def test_parts_that_were_not_measured_are_compared_too() -> None:
     for changed in (replace(made, rows=elsewhere), replace(made, network=without)):
         assert math.isinf(distance(made, changed, made.domain))
     assert math.isinf(distance(made, TiltedModel(made.network, None, 0.0), made.domain))
+
+
+HOSTILE = "from pathlib import Path; Path(__file__).with_name('ran').touch(); raise SystemExit"
+
+
+def test_a_module_beside_a_release_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither from the working directory, nor from a place on the path that is relative to it."""
+    for name in ("jam_dagster", "numpy", "pickle", "sitecustomize"):
+        (tmp_path / f"{name}.py").write_text(HOSTILE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", "."]))
+    monkeypatch.setattr(sys, "path", ["", ".", *sys.path])
+    assert math.isinf(refitting._distance_elsewhere(b"no work", {}, 300.0))
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ def signer(made: Released) -> Signer:
 @pytest.fixture
 def signed(made: Released, signer: Signer) -> Released:
     """The release, its certificate signed."""
-    signer.sign(made.certificate).save(made.folder)
+    made.put(signer.sign(made.certificate))
     return made
 
 
@@ -58,7 +58,7 @@ def test_another_key_than_the_given_one(signed: Released, tmp_path: Path, signer
     stranger = Signer.new(tmp_path / "other.pem")
     assert not finding(signed, keys=[stranger.public]).passed
     assert finding(signed, keys=[stranger.public, signer.public]).passed
-    stranger.sign(signed.certificate).save(signed.folder)
+    signed.put(stranger.sign(signed.certificate))
     assert "does not know its key" in finding(signed, ledger=signed.ledger).message
     assert not finding(signed, keys=[signer.public]).passed
 
@@ -108,9 +108,9 @@ def test_what_was_certified_before_a_key_was_revoked_stays_signed(
     assert signed.failed() == set()
 
     # What the thief signs after that does not hold, though the ledger was told of it.
-    forged = replace(signed.certificate, made_with={"numpy": "0"})
+    forged = replace(signed.certificate, made_with={**signed.certificate.made_with, "numpy": "0"})
     signed.ledger.certify(forged.key, forged.digest, run_id="x")
-    signer.sign(forged).save(signed.folder)
+    signed.put(signer.sign(forged))
     assert "revoked" in finding(signed, ledger=signed.ledger).message
     # Whoever has the public key alone cannot know.
     assert finding(signed, keys=[signer.public]).passed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
@@ -37,7 +38,7 @@ ISSUED = "the certificate, in the ledger"
 def test_a_true_certificate_passes_every_check(made: Released) -> None:
     found = verify(made.folder, ledger=made.ledger)
     assert [one.name for one in found if not one.passed] == []
-    assert len(found) == len({one.name for one in found}) == 23
+    assert len(found) == len({one.name for one in found}) == 24
     assert made.certificate.releasable
     assert made.certificate.reasons == ()
 
@@ -95,11 +96,53 @@ def test_every_field_is_sealed_and_no_field_can_be_changed_and_sealed_again(
         if forged.to_dict() == honest:
             # It follows from the rest, and does not any more.
             continue
-        forged.save(made.folder)
+        made.put(forged)
         if not made.failed():
             unnoticed.append(name)
     assert changed > 150
     assert unnoticed == []
+
+
+@pytest.mark.parametrize(
+    ("name", "failing"),
+    [
+        ("transcript/transcript.json", "the transcript"),
+        ("model/model.json", "the model, refitted"),
+        ("errors.json", "the outcomes"),
+    ],
+)
+def test_a_file_that_says_two_things_is_refused(made: Released, name: str, failing: str) -> None:
+    path = made.folder / name
+    first = next(iter(json.loads(path.read_text())))
+    path.write_text(path.read_text().replace("{", f'{{"{first}": "what others read", ', 1))
+    made.forge()
+    assert failing in made.failed(ledger=False)
+
+
+def test_a_certificate_that_says_two_things_is_refused(made: Released) -> None:
+    """The last value counts for Python, and may be the first for another reader."""
+    path = made.folder / "certificate.json"
+    path.write_text(path.read_text().replace("{", '{"made": "1999-01-01", ', 1))
+    with pytest.raises(InputError, match="key 'made' occurs twice"):
+        verify(made.folder)
+
+
+def test_a_page_that_was_changed(made: Released) -> None:
+    page = made.folder / "certificate.html"
+
+    def change() -> None:
+        page.write_text(page.read_text().replace("</body>", "<p>It is all true.</p></body>"))
+
+    change()
+    assert made.failed() == {"page: certificate.html"}
+    # The page of an earlier version looks different.
+    older = {**made.certificate.made_with, "jam_dagster": "0.1.0"}
+    made.forge(lambda it: replace(it, made_with=older))
+    change()
+    found = {one.name: one for one in verify(made.folder)}["page: certificate.html"]
+    assert (found.passed, found.checked) == (True, False)
+    page.unlink()
+    assert made.failed(ledger=False) == set()
 
 
 @pytest.mark.slow
@@ -174,7 +217,7 @@ def test_a_file_is_no_device(made: Released) -> None:
     """Else a certificate by a stranger could keep its reader busy for ever."""
     endless = FileHash("/".join([".."] * 50 + ["dev", "zero"]), "0" * 64)
     certificate = made.certificate
-    replace(certificate, files={**certificate.files, "table": endless}).save(made.folder)
+    made.put(replace(certificate, files={**certificate.files, "table": endless}))
     assert "file: table" in made.failed()
 
 
@@ -184,11 +227,11 @@ def test_what_is_vouched_for_is_what_is_refitted(made: Released, name: str) -> N
     (made.folder / "decoy.npz").write_bytes(b"something else")
     certificate = made.certificate
     decoy = FileHash("decoy.npz", sha256_of(made.folder / "decoy.npz"))
-    replace(certificate, files={**certificate.files, name: decoy}).save(made.folder)
+    made.put(replace(certificate, files={**certificate.files, name: decoy}))
     assert f"file: {name}" in made.failed(ledger=False)
 
     rest = {other: file for other, file in certificate.files.items() if other != name}
-    replace(certificate, files=rest).save(made.folder)
+    made.put(replace(certificate, files=rest))
     assert f"file: {name}" in made.failed(ledger=False)
 
 

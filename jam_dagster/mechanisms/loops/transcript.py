@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster.common.files import write_whole
+from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.errors import InputError
 from jam_dagster.models.measurement import Measurement, Origin
@@ -267,7 +268,10 @@ class Transcript:
         path = directory / "transcript.json"
         if not path.exists():
             raise InputError(f"{directory} holds no transcript.json; give a folder from save().")
-        description = json.loads(path.read_text())
+        try:
+            description = parse_json(path.read_bytes())
+        except ValueError as damaged:
+            raise InputError(f"{path} is damaged ({damaged}): restore it") from None
         packed = io.BytesIO((directory / "measurements.npz").read_bytes())
         rounds = []
         with np.load(packed, allow_pickle=False) as stored:

@@ -9,7 +9,7 @@ from jam_dagster.certificates import Certificate, released_files
 from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.evaluation import WorkloadErrors
 from jam_dagster.pipeline.assets.asset_options import release_asset
-from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
+from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
 from jam_dagster.pipeline.assets.engine import release_engine
 from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.graph import ReleaseGraph
@@ -23,6 +23,7 @@ from jam_dagster.pipeline.storage.formats import (
 )
 from jam_dagster.pipeline.storage.identity import check_report, check_tables
 from jam_dagster.release.run import ReleaseRun
+from jam_dagster.tables import MarginalSource
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
@@ -34,12 +35,14 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     """Build the certificate of a release."""
     # Exact errors were not charged for, and are none of a certificate's business.
     paid = ["workload_error"] if graph.spec.evaluation_mode == "private" else []
+    # The model is fitted again before it is certified.
+    learned = graph.public_codes if graph.learns_from_public else []
     store_key = graph.store(NAME)
 
     @release_asset(
         graph,
         NAME,
-        ins=graph.ins(MECHANISM_RUN, "synthetic_records", *paid),
+        ins=graph.ins(MECHANISM_RUN, "synthetic_records", *paid, *learned),
         # The page is made first, and sealed where it is there.
         deps=[graph.key("release_report")],
         resources={*graph.spending_resources, store_key},
@@ -48,11 +51,19 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         context: dg.AssetExecutionContext,
         mechanism_run: ReleaseRun,
         synthetic_records: pd.DataFrame,
-        **inputs: WorkloadErrors,
+        **inputs: Any,
     ) -> Certificate:
         partition = graph.partition_of(context)
-        error = inputs.get("workload_error")
-        check_tables(graph, mechanism_run, partition, synthetic=synthetic_records, error=error)
+        error: WorkloadErrors | None = inputs.get("workload_error")
+        public: MarginalSource | None = inputs.get(PUBLIC_CODES)
+        check_tables(
+            graph,
+            mechanism_run,
+            partition,
+            synthetic=synthetic_records,
+            public=public,
+            error=error,
+        )
         store: ReleaseStore = getattr(context.resources, store_key)
         folder = store.beside(context.asset_key, partition, CertificateFormat.suffix)
         run = store.beside(graph.key(MECHANISM_RUN), partition, RunFormat.suffix)
@@ -72,7 +83,7 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             errors=None if error is None else noisy,
         )
         engine = release_engine(graph, context, domain)
-        certificate = engine.certify(mechanism_run, folder, files, error)
+        certificate = engine.certify(mechanism_run, folder, files, error, public)
         metadata: dict[str, Any] = {
             "page": dg.MetadataValue.path(store.shown(folder / CertificateFormat.page)),
             "releasable": certificate.releasable,

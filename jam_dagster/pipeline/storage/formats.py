@@ -11,6 +11,7 @@ import yaml
 
 from jam_dagster.certificates import Certificate, render_certificate
 from jam_dagster.certificates.certificate import FILE_NAME
+from jam_dagster.certificates.page import PAGE_NAME
 from jam_dagster.common.files import write_whole
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.mechanisms import Transcript, load_model
@@ -295,7 +296,7 @@ class CertificateFormat(Format):
     name = "certificates"
     suffix = ""
     marker = FILE_NAME
-    page = "certificate.html"
+    page = PAGE_NAME
 
     def holds(self, value: object) -> bool:
         """Whether `value` is a certificate."""

@@ -30,6 +30,7 @@ import numpy as np
 import yaml
 
 from jam_dagster.common.files import OWNER_ONLY, write_whole
+from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.validation import (
     as_boolean,
     as_integer,
@@ -158,8 +159,8 @@ def load_domain(path: str | Path, domain_class: type[D]) -> D:
             " file is UTF-8 text"
         ) from None
     try:
-        content = _parse_json(text) if is_json else parse_yaml(text)
-    except (json.JSONDecodeError, yaml.YAMLError) as error:
+        content = parse_json(text) if is_json else parse_yaml(text)
+    except (ValueError, yaml.YAMLError) as error:
         raise SourceError(f"cannot parse domain file {path}: {error}") from None
     return domain_from_dict(content, domain_class)
 
@@ -185,19 +186,6 @@ def _is_json(path: Path) -> bool:
     if path.suffix.lower() not in (".json", ".yaml", ".yml"):
         raise SpecificationError(f"domain file {path} must end in .yaml, .yml or .json")
     return path.suffix.lower() == ".json"
-
-
-def _parse_json(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_unique_pairs)
-
-
-def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    mapping: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in mapping:
-            raise SpecificationError(f"the domain file has key {key!r} twice: remove one")
-        mapping[key] = value
-    return mapping
 
 
 def _attribute(name: str, entry: object) -> Attribute:

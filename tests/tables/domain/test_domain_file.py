@@ -165,7 +165,7 @@ def test_conditions_on_what_is_impossible(condition, error, message):
         ("domain.yaml", "a: [", SourceError, "cannot parse"),
         ("domain.json", "{", SourceError, "cannot parse"),
         ("domain.yaml", "attributes: {a: {values: [x]}, a: {values: [y]}}", SourceError, "twice"),
-        ("domain.json", '{"a": 1, "a": 2}', SpecificationError, "twice"),
+        ("domain.json", '{"a": 1, "a": 2}', SourceError, "twice"),
         ("domain.yaml", "", SpecificationError, "must hold a mapping"),
     ],
 )
