@@ -106,13 +106,13 @@ class Event:
     protects : str
         The neighbours that a reservation's release protects: its `Neighbours.code`.
     source : str
-        Keyed digest of the source that a release reads; empty where none was bound.
+        Keyed digests of the source that a release reads; empty where none was bound.
     digest : str
         SHA-256 of a stored outcome or of a certificate, or a public key.
     attempts : int or None
         How many attempts to open private data may fail in a period, from a grant.
     sources : str
-        How many sources a partition may have, from a grant; empty: one.
+        Which sources partitions may have, from a grant (see `Balance`); empty: one each.
     approval : str
         Whether releases wait for approval, from a grant; empty: they do not.
     previous, hash : str

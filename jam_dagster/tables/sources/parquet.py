@@ -20,8 +20,8 @@ from jam_dagster.tables.codes.parquet_counting import encode_parquet
 from jam_dagster.tables.codes.privacy_unit import LimitedParquet
 from jam_dagster.tables.sources.columns import ARROW_GAPS, exact_columns, without_index
 from jam_dagster.tables.sources.counted import check_limit
-from jam_dagster.tables.sources.identity import canonical, place_of
-from jam_dagster.tables.sources.reading import expand_variables, reading
+from jam_dagster.tables.sources.identity import canonical, login_of, opened, place_of
+from jam_dagster.tables.sources.reading import reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +57,7 @@ class ParquetSource:
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the file (see `Source.read`); a named index becomes columns."""
-        path = expand_variables(self.path)
+        path = opened(self.path)
         table = reading(self.describe(), private, lambda: _read_parquet(path))
         self._check_unique(list(table.columns))
         return table
@@ -70,13 +70,13 @@ class ParquetSource:
         SourceError
             The table cannot be found or read.
         """
-        path = expand_variables(self.path)
+        path = opened(self.path)
         schema = reading(self.describe(), False, lambda: _dataset(path).schema)
         return [*map(str, schema.names), *_numbered_index(schema)]
 
     def rows(self, *, private: bool) -> int:
         """Return the number of rows, from the files' footers (see `Source.read`)."""
-        path = expand_variables(self.path)
+        path = opened(self.path)
         return reading(
             self.describe(),
             private,
@@ -106,7 +106,7 @@ class ParquetSource:
         SourceError
             The table cannot be found or read.
         """
-        path = expand_variables(self.path)
+        path = opened(self.path)
         dataset = reading(self.describe(), private, lambda: _dataset(path))
         names = list(dataset.schema.names)
         self._check_unique(names)
@@ -150,7 +150,7 @@ class ParquetSource:
 
     def identity(self) -> str:
         """Return the file or folder (see `Source.identity`)."""
-        return canonical(parquet=place_of(self.path))
+        return canonical(parquet=place_of(self.path), **login_of(self.path))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration."""
@@ -173,8 +173,8 @@ def _downloaded(url: str) -> pq.ParquetDataset:
     """Return the one file behind the URL of a web server, which neither Arrow nor fsspec opens."""
     import pyarrow.parquet as pq
 
-    with get_handle(url, "rb", is_text=False) as opened:
-        return pq.ParquetDataset(BytesIO(opened.handle.read()))
+    with get_handle(url, "rb", is_text=False) as handle:
+        return pq.ParquetDataset(BytesIO(handle.handle.read()))
 
 
 def _dataset(path: str) -> pq.ParquetDataset:
