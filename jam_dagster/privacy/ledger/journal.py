@@ -390,8 +390,10 @@ def _line(table: sa.Table, row: sa.RowMapping) -> Event | Access:
 
 def moved_to(connection: sa.Connection) -> str:
     """Return the place the ledger has moved to, without a password; empty if it has not moved."""
+    # A line that was added by hand after the move does not undo it.
+    moves = events.c.kind.in_([Kind.MOVED.value, Kind.ARRIVED.value])
     last = connection.execute(
-        sa.select(events.c.kind, events.c.step).order_by(events.c.seq.desc()).limit(1)
+        sa.select(events.c.kind, events.c.step).where(moves).order_by(events.c.seq.desc()).limit(1)
     ).first()
     return str(last.step) if last is not None and last.kind == Kind.MOVED.value else ""
 
