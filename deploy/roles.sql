@@ -46,3 +46,40 @@ EXECUTE FUNCTION jam_ledger.officer_only(
 );
 CREATE OR REPLACE TRIGGER accesses_of_releases BEFORE INSERT ON jam_ledger.accesses FOR EACH ROW
 EXECUTE FUNCTION jam_ledger.officer_only('attempted', 'ended');
+
+-- Nobody but the owner writes after the ledger has moved, or at another time than now. The owner
+-- corrects a wrong time by a grant with a reason.
+CREATE OR REPLACE FUNCTION jam_ledger.now_and_here() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    last text;
+    moved text;
+BEGIN
+    IF pg_has_role(
+        current_user, (SELECT relowner FROM pg_class WHERE oid = TG_RELID), 'USAGE'
+    ) THEN
+        RETURN NEW;
+    END IF;
+    SELECT kind INTO moved FROM jam_ledger.events
+    WHERE kind IN ('moved', 'arrived') ORDER BY seq DESC LIMIT 1;
+    IF moved = 'moved' THEN
+        RAISE EXCEPTION 'this ledger has moved: nothing can be written here'
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    SELECT at INTO last FROM jam_ledger.events ORDER BY seq DESC LIMIT 1;
+    -- Times of one form are in the order of their texts. A time that runs ahead stays what it is
+    -- until the owner corrects it.
+    IF NEW.at !~ '^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00$'
+        OR NEW.at COLLATE "C" < last
+        OR NEW.at::timestamptz < clock_timestamp() - interval '5 minutes'
+        OR (NEW.at <> last AND NEW.at::timestamptz > clock_timestamp() + interval '5 minutes')
+    THEN
+        RAISE EXCEPTION 'an event of another time than now is the owner''s to write: set the clock'
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER events_now_and_here BEFORE INSERT ON jam_ledger.events FOR EACH ROW
+EXECUTE FUNCTION jam_ledger.now_and_here();
+CREATE OR REPLACE TRIGGER accesses_now_and_here BEFORE INSERT ON jam_ledger.accesses FOR EACH ROW
+EXECUTE FUNCTION jam_ledger.now_and_here();

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import shutil
 import signal
 import sqlite3
 import stat
@@ -127,6 +129,65 @@ def test_another_where_is_refused_under_one_reservation(run: Run) -> None:
     assert run(*REBIND, "the slice is meant").exit_code == 0
     made = run(*synthesize(*RELEASE, *OFF, private=query("where sex = 1 and age < 2")))
     assert made.exit_code == 0, made.output
+
+
+def monthly(private: object) -> tuple[object, ...]:
+    """Return the beginning of a command that makes a month's release of a source."""
+    attributes = {
+        "release": "people",
+        "dataset": "people",
+        "private": private,
+        "public": "pub.csv",
+        "domain": "domain.json",
+        "privacy": {"epsilon": 0.2},
+        "mechanism": {"rounds": 1, "iterations": 20},
+        "workload": {"degree": 1},
+        "evaluation": {"mode": "off"},
+        "partitions": "monthly",
+        "start": "2026-01",
+    }
+    content = {"type": "jam_dagster.SyntheticRelease", "attributes": attributes}
+    Path("defs.yaml").write_text(yaml.safe_dump(content))
+    return "synthesize", "defs.yaml", "--ledger", "ledger.db", "--no-report", "--no-checks"
+
+
+def test_disjoint_partitions_of_a_query_wait_for_the_officer(run: Run) -> None:
+    write_database()
+    ground = "membership public and fixed"
+    Ledger("ledger.db").grant("people", epsilon=1, delta=1e-9, partitions="disjoint", ground=ground)
+    always = "select * from people where '{partition}' = '{partition}'"
+    command = monthly({"sql": "sqlite:///people.sqlite", "query": always})
+    for _ in range(2):
+        refused = run(*command, "--partition", "2026-01", "--out", "january")
+        assert refused.exit_code == 2, refused.output
+    granted = shlex.split(refused.stderr.rpartition("grant it: ")[2].strip())
+    assert run(*granted[1:-1], "looked at").exit_code == 0
+    for month in ("2026-01", "2026-02"):
+        made = run(*command, "--partition", month, "--out", month)
+        assert made.exit_code == 0, made.output
+    # Another query is another digest.
+    other = monthly({"sql": "sqlite:///people.sqlite", "query": f"{always} -- {{partition}}"})
+    assert run(*other, "--partition", "2026-03", "--out", "march").exit_code == 2
+    assert spent() > 0
+    Ledger("ledger.db").verify()
+
+
+def test_disjoint_partitions_do_not_read_a_file_with_two_names(run: Run) -> None:
+    ground = "membership public and fixed"
+    Ledger("ledger.db").grant("people", epsilon=1, delta=1e-9, partitions="disjoint", ground=ground)
+    Path("2026-01.csv").hardlink_to("priv.csv")
+    Path("2026-02.csv").symlink_to("priv.csv")
+    command = monthly("{partition}.csv")
+    for month in ("2026-01", "2026-02"):
+        refused = run(*command, "--partition", month, "--out", month)
+        assert refused.exit_code == 2, refused.output
+        assert f"CSV file {month}.csv has another name, by a hard link" in refused.stderr
+        assert "Copy the file, and name the copy" in refused.stderr
+    Path("2026-01.csv").unlink()
+    shutil.copy("priv.csv", "2026-01.csv")
+    for month in ("2026-01", "2026-02"):
+        made = run(*command, "--partition", month, "--out", month)
+        assert made.exit_code == 0, made.output
 
 
 def test_another_edition_of_replace_one_neighbours_reads_the_same_source(run: Run) -> None:

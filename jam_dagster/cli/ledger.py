@@ -160,9 +160,10 @@ def grant(
     sources: Annotated[
         str | None,
         typer.Option(
-            metavar="any",
+            metavar="WHICH",
             help="any: releases may read several sources of one partition, though replace-one "
-            "neighbours do not hide how many records each has.",
+            "neighbours do not hide how many records each has. Digests, as a refusal shows them: "
+            "disjoint partitions may read these queries, assets or folders. Separated by commas.",
             show_default="what is granted, or one a partition",
         ),
     ] = None,

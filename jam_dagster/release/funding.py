@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
 from jam_dagster.common.redaction import keeping_details
-from jam_dagster.errors import BudgetError
+from jam_dagster.errors import BudgetError, SourceBindingError
 from jam_dagster.privacy import Draws, MemoryStore, UnledgeredAccount, make_noise
 from jam_dagster.privacy.draws import uncharged
 from jam_dagster.privacy.ledger.key import COMMAND_LINE
@@ -172,6 +172,10 @@ class LedgerFunding:
         The identity of the private source; empty where the step reads none.
     source
         The same as a keyed digest, where only that is known, of a stored table.
+    template
+        The identity with the partition left open, where no file tells partitions apart.
+    linked
+        The source in words, where it is a file that has another name.
     signer
         The key that signs the certificate, if there is one.
     grants
@@ -188,6 +192,8 @@ class LedgerFunding:
     run_id: str
     identity: str = ""
     source: str = ""
+    template: str = ""
+    linked: str = ""
     signer: Signer | None = None
     grants: Budget | None = None
     notify: Callable[[str], None] = lambda sentence: None
@@ -237,6 +243,7 @@ class LedgerFunding:
                 f"or {ANOTHER_EDITION}."
             )
         if datasets:
+            self._check_links()
             ledger.check(
                 key, self.shares, neighbours=self.protection.neighbours, source=self._binding()
             )
@@ -251,7 +258,19 @@ class LedgerFunding:
             With how to bind it once more.
         """
         neighbours = self.protection.neighbours
+        self._check_links()
         self.ledger.check_source(self.key, self._binding(), neighbours=neighbours)
+
+    def _check_links(self) -> None:
+        """Raise where partitions are disjoint and another one could read the file by a link."""
+        if not (self.linked and self.key.partition):
+            return
+        if self.ledger.balance(self.key.dataset).policy.partitions == "disjoint":
+            raise SourceBindingError(
+                f"{self.linked} has another name, by a hard link, and partitions of "
+                f"{self.key.dataset!r} are granted as disjoint: another partition could read the "
+                "same people by that name. Copy the file, and name the copy"
+            )
 
     def _check_memory(self) -> None:
         """Raise if the ledger has forgotten draws of any release of the dataset.
@@ -332,7 +351,14 @@ class LedgerFunding:
         """Return the source's keyed digest; empty where the step reads none."""
         if self.source or not self.identity:
             return self.source
-        return self.place.binding(self.identity, make=make)
+        # A refusal shows the digest of a template, so its secret must stay.
+        make = make or bool(self.template)
+        bound = self.place.binding(self.identity, make=make)
+        if self.template and bound:
+            from jam_dagster.privacy.ledger.bindings import with_template
+
+            return with_template(bound, self.place.binding(self.template, make=make))
+        return bound
 
     def bind_for_good(self) -> None:
         """Bind the release to its source; see `jam_dagster.privacy.Ledger.bind_for_good`."""

@@ -33,6 +33,7 @@ from jam_dagster.reports.checks_page import render_checks
 from jam_dagster.tables import AssetSource
 from jam_dagster.tables.codes.table import digest_of
 from jam_dagster.tables.sources.identity import place_of
+from jam_dagster.tables.sources.partition_template import linked_file, template_of
 from jam_dagster.tables.sources.public import encoded_tables
 from jam_dagster.tables.sources.public_apart import check_apart, check_outside, restricted_folders
 
@@ -354,6 +355,8 @@ class _Whole:
                 place,
                 command_line_run(),
                 identity=spec.private.identity(),
+                template=template_of(request.spec.private, request.partition),
+                linked=linked_file(spec.private),
                 signer=self._signer(),
                 grants=spec.budget,
                 notify=self.progress.notify,

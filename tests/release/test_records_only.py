@@ -9,10 +9,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import sqlalchemy as sa
 
 from jam_dagster.certificates import refitting, verify
 from jam_dagster.errors import (
     InputError,
+    PrivateStepError,
     PrivateValuesError,
     SourceBindingError,
     SpecificationError,
@@ -21,6 +23,7 @@ from jam_dagster.mechanisms import Transcript
 from jam_dagster.mechanisms.registry import known_classes
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.release import ReleaseSpec, Synthesis, SynthesisRequest, synthesize
+from jam_dagster.release.engine import Engine
 from jam_dagster.release.sections import DomainSpec, PrivacySpec
 from jam_dagster.tables import (
     CategoricalAttribute,
@@ -29,6 +32,8 @@ from jam_dagster.tables import (
     FrameSource,
     PublicSources,
     RecordsOnly,
+    Source,
+    SqlSource,
 )
 from tests.release.test_engine import (
     DOMAIN,
@@ -173,9 +178,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def released(private: str = "people.csv", out: str = "out", **options: Any) -> Synthesis:
+def released(private: str | Source = "people.csv", out: str = "out", **options: Any) -> Synthesis:
     given: dict[str, Any] = {
-        "private": CsvSource(private),
+        "private": CsvSource(private) if isinstance(private, str) else private,
         "public": CsvSource("survey.csv"),
         "domain": DOMAIN,
         "release": "people",
@@ -208,6 +213,50 @@ def test_a_release_that_was_never_charged_binds_its_source(files: Path) -> None:
     assert len(again.table) == ROWS
     assert Path("out/synthetic.csv").read_bytes() == first
     assert [event for event in ledger.events() if event not in before] == []
+    ledger.verify()
+
+
+@pytest.mark.parametrize("ended", ["by itself", "before it drew", "after its end"])
+def test_no_other_where_is_counted_for_nothing(
+    files: Path, monkeypatch: pytest.MonkeyPatch, ended: str
+) -> None:
+    """Another name, edition, specification or folder asks for the same free number of records."""
+    engine = sa.create_engine("sqlite:///people.sqlite")
+    table(ROWS, 1).to_sql("people", engine, index=False)
+    engine.dispose()
+    ledger = Ledger("ledger.db")  # noqa: F811
+
+    def asked(where: str, **options: Any) -> Synthesis:
+        query = f"select * from people {where}"
+        return released(SqlSource("sqlite:///people.sqlite", query), **options)
+
+    with monkeypatch.context() as patched:
+        if ended == "before it drew":
+            # The number was read, and nothing was made of it.
+            patched.setattr(Engine, "run", _never)
+            with pytest.raises(PrivateStepError):
+                asked("")
+            (begun,) = ledger.releases()
+            begun.close("an operator")
+        else:
+            asked("")
+    if ended == "after its end":
+        ledger.withdraw(ledger.releases()[0].key, "ab" * 32, reason="a wrong table")
+    before = ledger.events()
+    others: tuple[dict[str, Any], ...] = (
+        {},
+        {"epsilon": 0.2},
+        {"degree": 1},
+        {"delta": 1e-10},
+        {"edition": "2"},
+        {"release": "other"},
+        {"private_store": Path("another store")},
+    )
+    for number, options in enumerate(others):
+        with pytest.raises(SourceBindingError):
+            asked("where sex = 'F'", out=f"out-{number}", **options)
+    assert ledger.events() == before
+    assert ledger.balance("people").spent == 0
     ledger.verify()
 
 

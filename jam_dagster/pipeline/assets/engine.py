@@ -19,10 +19,12 @@ from jam_dagster.pipeline.storage.identity import Ingestion
 from jam_dagster.pipeline.storage.io_manager import check_stores
 from jam_dagster.pipeline.storage.store_place import ResearchPlace, StorePlace
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
+from jam_dagster.privacy.ledger.bindings import same_source
 from jam_dagster.release.engine import Engine, Progress
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
 from jam_dagster.tables import AssetSource, Domain, Source, at_partition
 from jam_dagster.tables.sources.identity import canonical, place_of
+from jam_dagster.tables.sources.partition_template import linked_file, template_of
 from jam_dagster.tables.sources.public_apart import check_apart, check_headers, check_outside
 
 if TYPE_CHECKING:
@@ -101,10 +103,12 @@ def release_engine(
         run_id,
         identity="" if reads is None else _identity(graph, partition),
         source="" if stored is None or by_reference else stored.source,
+        template="" if reads is None else template_of(graph.spec.private, partition),
+        linked="" if reads is None else linked_file(graph.source("private_records", partition)),
         signer=resource.signer(),
         notify=context.log.warning,
     )
-    if stored is not None and by_reference and funding.binding != stored.source:
+    if stored is not None and by_reference and not same_source(stored.source, funding.binding):
         # What is opened is what is configured now, and what is bound is what was reserved for.
         raise SourceBindingError(
             f"The private source of release {spec.release} is another one than private_records was"

@@ -244,8 +244,9 @@ def check_access(configured: DatasetBudget, balance: Balance, location: str) -> 
     options = []
     if configured.attempts not in (None, balance.attempts):
         options.append(f"--attempts {configured.attempts}")
-    if configured.sources not in ("", balance.sources):
-        options.append(f"--sources {configured.sources}")
+    granted = balance.sources.split(",")
+    if missing := [one for one in configured.sources.split(",") if one and one not in granted]:
+        options.append(f"--sources {','.join(filter(None, (*granted, *missing)))}")
     if options:
         raise BudgetError(
             f"Protected dataset {balance.dataset!r} is configured with other attempts or sources"

@@ -11,7 +11,14 @@ from jam_dagster.privacy.ledger.approval import KINDS as APPROVAL_KINDS
 from jam_dagster.privacy.ledger.approval import REQUIRED, Approvals
 from jam_dagster.privacy.ledger.attempts import AccessesVerification
 from jam_dagster.privacy.ledger.balance import policy_of
-from jam_dagster.privacy.ledger.bindings import RECORDS, apply_binding, one_source
+from jam_dagster.privacy.ledger.bindings import (
+    RECORDS,
+    apply_binding,
+    is_vouched,
+    one_source,
+    same_place,
+    same_source,
+)
 from jam_dagster.privacy.ledger.journal import GENESIS, Event, Kind
 from jam_dagster.privacy.ledger.key import ReleaseKey, is_sha256
 from jam_dagster.privacy.ledger.keys import KEY_KINDS, KeyAudit
@@ -310,14 +317,17 @@ def _source_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
         for partition, others in dataset.bound.items()
         if event.source and partition != event.partition
         for one, its in others.items()
-        if its == event.source
+        if same_place(its, event.source)
     ):
         return "reads the source of another partition, and partitions are disjoint"
+    disjoint = event.partition and dataset.policy.partitions == "disjoint"
+    if disjoint and not is_vouched(event.source, dataset.sources):
+        return "reads what the grant of disjoint partitions does not name"
     (protects, *_) = (share.protects for share in dataset.openings[key].shares.values())
     if not event.source or not one_source(protects, dataset.sources):
         return ""
     counted = (one for one, opening in dataset.openings.items() if opening.binds)
-    if any(bound.get(one, event.source) != event.source for one in counted):
+    if any(not same_source(bound.get(one, event.source), event.source) for one in counted):
         return "reads another source than other releases of its partition"
     return ""
 

@@ -54,7 +54,8 @@ class Balance:
     attempts : int
         How many attempts to open private data may fail in the period.
     sources : str
-        ``"any"`` where a partition may have several sources, else empty.
+        As granted: ``"any"`` where a partition may have several sources, and digests of what
+        disjoint partitions may read, separated by commas.
     approval : str
         ``"required"`` where releases wait for approval before they reserve; else empty.
     """

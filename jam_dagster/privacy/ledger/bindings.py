@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
+import shlex
 from collections.abc import Collection
 
 import sqlalchemy as sa
@@ -21,12 +23,15 @@ from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
 from jam_dagster.privacy.ledger.reservation import share_states
 from jam_dagster.privacy.private_store import PRIVATE_STORE_VARIABLE
 from jam_dagster.privacy.sensitivity import Neighbours
+from jam_dagster.tables.sources.identity import place_in
 
 RECORDS = "records"
 """The step of the event that binds a release for good: its number of records was read."""
 
 ANY_SOURCE = "any"
-"""The value of a grant's ``sources`` that lets a partition have several sources."""
+"""The word in a grant's ``sources`` that lets a partition have several sources."""
+
+_TEMPLATE = re.compile(r"[0-9a-f]{16}:[0-9a-f]{64}")
 
 
 def source_binding(secret: bytes, identity: str) -> str:
@@ -42,25 +47,74 @@ def source_binding(secret: bytes, identity: str) -> str:
     Returns
     -------
     str
-        ``KEYID:DIGEST``.
+        ``KEYID:DIGEST``, or ``KEYID:DIGEST:PLACE`` where two identities can be of one place (see
+        `place_in`); `with_template` adds another digest. Earlier versions wrote the first two.
     """
     name = hashlib.sha256(b"jam source key\0" + secret).hexdigest()[:16]
-    digest = hmac.new(secret, b"jam source\0" + identity.encode("utf-8", "surrogatepass"), "sha256")
-    return f"{name}:{digest.hexdigest()}"
+    texts = dict.fromkeys((identity, place_in(identity)))
+    return ":".join((name, *(_keyed(secret, text) for text in texts)))
+
+
+def _keyed(secret: bytes, text: str) -> str:
+    message = b"jam source\0" + text.encode("utf-8", "surrogatepass")
+    return hmac.new(secret, message, "sha256").hexdigest()
+
+
+def with_template(source: str, template: str) -> str:
+    """Return a source's binding with the digest of what it is made from in every partition.
+
+    Parameters
+    ----------
+    source, template : str
+        Results of `source_binding`, at a partition and with the partition left open.
+    """
+    name, digest, *place = source.split(":")
+    return ":".join((name, digest, *(place or [digest]), template.split(":")[1]))
+
+
+def template_in(source: str) -> str:
+    """Return the template in a binding as ``KEYID:DIGEST``; empty if it has none."""
+    name, *digests = source.split(":")
+    return f"{name}:{digests[2]}" if len(digests) > 2 else ""
+
+
+def same_source(bound: str, source: str) -> bool:
+    """Return whether a release that is bound to a source reads the same one.
+
+    An earlier version's binding is that of the identity alone.
+    """
+    earlier = bound.count(":") == 1 and source.startswith(f"{bound}:")
+    return bound == source or earlier or bound.startswith(f"{source}:")
+
+
+def same_place(one: str, other: str) -> bool:
+    """Return whether two bindings are of one place, whoever reads it and however."""
+    ours, theirs = one.split(":")[1:3], other.split(":")[1:3]
+    if len(ours) == len(theirs):
+        return ours[-1:] == theirs[-1:]
+    return not set(ours).isdisjoint(theirs)
+
+
+def is_vouched(source: str, sources: str) -> bool:
+    """Return whether a grant lets a source be read in disjoint partitions."""
+    template = template_in(source)
+    return not template or template in sources.split(",")
 
 
 def check_sources(sources: str) -> None:
     """Raise SpecificationError unless `sources` is a value that a grant can have."""
-    if sources not in ("", ANY_SOURCE):
+    words = sources.split(",") if sources else []
+    if not all(word == ANY_SOURCE or _TEMPLATE.fullmatch(word) for word in words):
         raise SpecificationError(
-            f"sources of a budget must be {ANY_SOURCE!r}, or empty for one source per partition, "
-            f"got {sources!r}"
+            f"sources of a budget must be {ANY_SOURCE!r}, digests of sources as a refusal shows "
+            "them, or both, separated by commas, or empty for one source per partition; got "
+            f"{sources!r}"
         )
 
 
 def one_source(protects: str, sources: str) -> bool:
     """Return whether a partition has one source, given the neighbours and the grant."""
-    return sources != ANY_SOURCE and not protects.startswith("add_remove")
+    return ANY_SOURCE not in sources.split(",") and not protects.startswith("add_remove")
 
 
 def bindings_of(journal: list[Event]) -> dict[ReleaseKey, str]:
@@ -118,17 +172,17 @@ def check_binding(
     ------
     SourceBindingError
         If the release is bound to another source; if the partition has one source and another of
-        its releases is bound to another; or if partitions are disjoint and another one reads the
-        same source.
+        its releases is bound to another; or if partitions are disjoint, and another one reads the
+        same source, or the grant does not name what the source is made from.
     """
     if not source:
         return False
     bound = bindings_of(_binding_events(connection, key.dataset, key.partition))
     if there and key in bound:
-        if bound[key] != source:
+        if not same_source(bound[key], source):
             raise SourceBindingError(
                 f"{key} of dataset {key.dataset!r} {_differs(bound[key], source)}. Give the source "
-                "that it was reserved for, or, if that has moved, rebind: "
+                "that it was reserved for, or, if that has moved or has another user, rebind: "
                 f"`{rebind_command(location, key)}`. Another table is another release: give it a "
                 "new edition"
             )
@@ -138,7 +192,8 @@ def check_binding(
         return True
     if one_source(neighbours.code, balance.sources):
         counted = _live_or_charged(connection, key.dataset, key.partition) - {key, *superseded}
-        other = next((one for one in counted if bound.get(one, source) != source), None)
+        others = (one for one in counted if not same_source(bound.get(one, source), source))
+        other = next(others, None)
         if other is not None:
             raise SourceBindingError(
                 f"{key} of dataset {key.dataset!r} would read another source than {other}, which "
@@ -146,10 +201,11 @@ def check_binding(
                 "records is public, and two sources of one dataset would reveal an exact count. "
                 "Read the same source, protect add_remove neighbours, let the officer grant "
                 f"several sources (`ledger grant ... --sources {ANY_SOURCE}`), or, if the "
-                f"source has moved, rebind: `{rebind_command(location, key)}`"
+                f"source has moved or has another user, rebind: `{rebind_command(location, key)}`"
             )
     if balance.policy.partitions == "disjoint":
         _check_apart(connection, balance, key, source)
+        _check_vouched(location, balance, key, source)
     return True
 
 
@@ -241,7 +297,7 @@ def _check_apart(connection: sa.Connection, balance: Balance, key: ReleaseKey, s
         if event.partition != key.partition:
             apply_binding(by_partition.setdefault(event.partition, {}), event)
     for partition, bound in by_partition.items():
-        same = {one for one, its in bound.items() if its == source}
+        same = {one for one, its in bound.items() if same_place(its, source)}
         if same & _live_or_charged(connection, key.dataset, partition):
             raise SourceBindingError(
                 f"{key} of dataset {key.dataset!r} would read the same source as partition "
@@ -249,6 +305,25 @@ def _check_apart(connection: sa.Connection, balance: Balance, key: ReleaseKey, s
                 f"({balance.policy.ground}): no person may be in two of them. Give each partition "
                 "a source of its own, or let the officer grant partitions that add up"
             )
+
+
+def _check_vouched(location: str, balance: Balance, key: ReleaseKey, source: str) -> None:
+    """Raise unless the officer vouches for a source that no file tells apart from another's."""
+    if not key.partition or is_vouched(source, balance.sources):
+        return
+    policy, template = balance.policy, template_in(source)
+    words = ["jam-dagster", "ledger", "grant", "--ledger", location, "--dataset", key.dataset]
+    words += ["--epsilon", f"{balance.epsilon!r}", "--delta", f"{balance.delta!r}"]
+    words += ["--period", policy.period, "--partitions", policy.partitions]
+    words += ["--ground", policy.ground, "--sources"]
+    words += [",".join(filter(None, (balance.sources, template)))]
+    raise SourceBindingError(
+        f"{key} of dataset {key.dataset!r} reads a query, an asset, a folder or a web address, and "
+        f"the officer granted partitions as disjoint ({policy.ground}): only who reads it can tell "
+        f"that no person is in two of them. Its digest is {template}. Give each partition a file "
+        "of its own, or let the officer look at the definition and grant it: "
+        f"{shlex.join([*words, '--reason', 'REASON'])}"
+    )
 
 
 def _binding_events(

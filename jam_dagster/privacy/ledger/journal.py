@@ -106,13 +106,13 @@ class Event:
     protects : str
         The neighbours that a reservation's release protects: its `Neighbours.code`.
     source : str
-        Keyed digest of the source that a release reads; empty where none was bound.
+        Keyed digests of the source that a release reads; empty where none was bound.
     digest : str
         SHA-256 of a stored outcome or of a certificate, or a public key.
     attempts : int or None
         How many attempts to open private data may fail in a period, from a grant.
     sources : str
-        How many sources a partition may have, from a grant; empty: one.
+        Which sources partitions may have, from a grant (see `Balance`); empty: one each.
     approval : str
         Whether releases wait for approval, from a grant; empty: they do not.
     previous, hash : str
@@ -390,8 +390,10 @@ def _line(table: sa.Table, row: sa.RowMapping) -> Event | Access:
 
 def moved_to(connection: sa.Connection) -> str:
     """Return the place the ledger has moved to, without a password; empty if it has not moved."""
+    # A line that was added by hand after the move does not undo it.
+    moves = events.c.kind.in_([Kind.MOVED.value, Kind.ARRIVED.value])
     last = connection.execute(
-        sa.select(events.c.kind, events.c.step).order_by(events.c.seq.desc()).limit(1)
+        sa.select(events.c.kind, events.c.step).where(moves).order_by(events.c.seq.desc()).limit(1)
     ).first()
     return str(last.step) if last is not None and last.kind == Kind.MOVED.value else ""
 

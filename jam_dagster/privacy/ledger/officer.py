@@ -69,9 +69,10 @@ class OfficerEntries(LedgerReader):
         attempts : int, optional
             How many attempts to open private data may fail, per period if the budget renews,
             before an operator must acknowledge them.
-        sources : {"", "any"}, optional
-            Whether releases of replace-one neighbours may read several sources of one partition,
-            though their numbers of records then reveal an exact count.
+        sources : str, optional
+            ``"any"``: releases of replace-one neighbours may read several sources of one partition,
+            though their numbers of records then reveal an exact count. Digests, as a refusal shows
+            them: disjoint partitions may read what these are of. Separated by commas.
         approval : {"none", "required"}, optional
             Whether releases wait for `approve` before they reserve. `attempts`, `sources` and
             `approval` keep their granted value if they are not given; at first 3, "" and "none".

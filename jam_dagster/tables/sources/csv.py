@@ -29,8 +29,14 @@ from jam_dagster.tables.sources.csv_records import (
     cuts_at_nul,
     nul_fault,
 )
-from jam_dagster.tables.sources.identity import canonical, encoding_name, place_of
-from jam_dagster.tables.sources.reading import expand_variables, reading
+from jam_dagster.tables.sources.identity import (
+    canonical,
+    encoding_name,
+    login_of,
+    opened,
+    place_of,
+)
+from jam_dagster.tables.sources.reading import reading
 
 if TYPE_CHECKING:
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
@@ -130,7 +136,7 @@ class CsvSource(ReadWhole):
 
         def header() -> pd.DataFrame:
             options = self._options | {"encoding": self.encoding}
-            path = expand_variables(self.path)
+            path = opened(self.path)
             first: pd.DataFrame = pd.read_csv(path, header=None, nrows=1, **options)
             return first
 
@@ -138,7 +144,7 @@ class CsvSource(ReadWhole):
 
     def _read_file(self) -> pd.DataFrame:
         """Read a public file; its records may span several lines."""
-        path = expand_variables(self.path)
+        path = opened(self.path)
         options = self._options | {"encoding": self.encoding}
         if cuts_at_nul():
             self._refuse_nul(path)
@@ -146,8 +152,8 @@ class CsvSource(ReadWhole):
         return self._parsed(path, header, options, private=False)
 
     def _refuse_nul(self, path: str) -> None:
-        with get_handle(path, "r", encoding=self.encoding, compression="infer") as opened:
-            file = cast(IO[str], opened.handle)
+        with get_handle(path, "r", encoding=self.encoding, compression="infer") as handle:
+            file = cast(IO[str], handle.handle)
             while text := file.read(BLOCK_BYTES):
                 if "\0" in text:
                     raise nul_fault(self.describe())
@@ -168,9 +174,9 @@ class CsvSource(ReadWhole):
                 " write the file with another one"
             )
         form = Form(self.separator, self.skipinitialspace, self.multiline)
-        path = expand_variables(self.path)
-        with get_handle(path, "rb", compression="infer", is_text=False) as opened:
-            file = cast(IO[bytes], opened.handle)
+        path = opened(self.path)
+        with get_handle(path, "rb", compression="infer", is_text=False) as handle:
+            file = cast(IO[bytes], handle.handle)
             yield CsvRecords(file, self.describe(), self.encoding, form, checked=checked)
 
     def count_records(self, unit: PrivacyUnit | None) -> int:
@@ -295,7 +301,7 @@ class CsvSource(ReadWhole):
         encoding = encoding_name(self.encoding)
         if encoding != encoding_name(CsvSource.encoding):
             options["encoding"] = encoding
-        return canonical(csv=place_of(self.path), **options)
+        return canonical(csv=place_of(self.path), **login_of(self.path), **options)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options that differ from the defaults."""

@@ -1,6 +1,7 @@
 """Identities of sources: one text for every spelling of a path, a URL or a query.
 
-The texts are for comparison. They hold no credentials: another password is the same source.
+The texts are for comparison. They hold no password or token: another one is the same source.
+Another user is another source, since what a server answers may depend on who asks.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, unquote_plus, urlencode
 
@@ -25,6 +25,8 @@ _WEB = ("http", "https")
 _HOSTS = (*_WEB, "ftp", "ftps", "sftp", "smb", "hdfs", "webhdfs", "s3", "gs", "abfs", "wasb")
 # The part before the "@" is a container or a repository, not a user.
 _NO_USER = ("abfs", "wasb", "az", "github")
+# What the server shows may depend on the user.
+_LOGINS = ("ftp", "ftps", "sftp", "smb", "hdfs", "webhdfs")
 _PORTS = {"http": 80, "https": 443, "ftp": 21, "ftps": 990, "sftp": 22, "smb": 445}
 
 _DATABASE_PORTS = {
@@ -44,8 +46,10 @@ _SECRET = re.compile(
     r".*(api|access|account|private)_?key.*|sig|.*signature.*|auth|authorization",
     re.I,
 )
-# Credentials of a database; elsewhere a user may select the rows.
-_USER = re.compile(r"user([ _]?name|_?id)?|uid|trusted_connection|authentication", re.I)
+# Parts of a database's URL that say who asks.
+_USER = re.compile(r"user([ _]?name|_?id)?|uid", re.I)
+_TRUST = re.compile(r"trusted_connection|authentication", re.I)
+_TRUE = ("true", "yes", "on", "y", "t", "1")
 # Credentials of a signed address, which change with each signature.
 _SIGNED = re.compile(r"x-(amz|goog)-.*|se|st|sv|sr|sp|spr|sip|skoid|sktid|skt|ske|sks|skv", re.I)
 # Options of the connection, which change no row.
@@ -58,12 +62,60 @@ _CONNECTION = re.compile(
 
 # A dialect may take these for a comment or another quote, within which a blank matters.
 _UNSURE = re.compile(r"--|/\*|[#\\$]")
+# What every dialect takes for a blank.
+_BLANKS = " \t\n\r\f"
 _QUOTED = re.compile(r"('(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\[[^\]]*\])")
 
 
 def canonical(**parts: Any) -> str:
     """Return parts as one text, independent of their order."""
     return json.dumps(parts, sort_keys=True, separators=(",", ":"))
+
+
+def place_in(identity: str) -> str:
+    """Return what an identity names, whoever reads it and however: its file, or its query.
+
+    Two identities of one place may show the same people.
+
+    Parameters
+    ----------
+    identity
+        `Source.identity` of a source.
+    """
+    parts = _parts(identity)
+    if isinstance(whole := parts.get("split"), str):
+        return place_in(whole)
+    if (file := parts.get("csv", parts.get("parquet"))) is not None:
+        return canonical(file=file)
+    if isinstance(database := parts.get("sql"), dict) and database.pop("user", None):
+        return canonical(**parts)
+    return identity
+
+
+def is_one_file(identity: str) -> bool:
+    """Return whether an identity names one file or object, which tells partitions apart.
+
+    A folder can hold the file of another partition, a web server may answer to two addresses
+    alike, and what a query or an asset has is seen only when it is read. The demonstration counts
+    as a file: nobody is in it.
+    """
+    parts = _parts(identity)
+    if isinstance(whole := parts.get("split"), str):
+        return is_one_file(whole)
+    place = parts.get("csv", parts.get("parquet"))
+    if place is None or "://" not in place:
+        return "demo" in parts or (place is not None and not os.path.isdir(place))
+    # Elsewhere than on this machine, Parquet's path may be that of a folder.
+    return "csv" in parts and "::" not in place and place.partition("://")[0] not in _WEB
+
+
+def _parts(identity: str) -> dict[str, Any]:
+    """Return the parts of an identity; none of one that `canonical` did not write."""
+    try:
+        parts = json.loads(identity)
+    except ValueError:
+        return {}
+    return parts if isinstance(parts, dict) else {}
 
 
 def place_of(path: str) -> str:
@@ -82,57 +134,86 @@ def place_of(path: str) -> str:
     Raises
     ------
     SourceError
-        A variable is not set.
+        A variable is not set, or a ``file:`` URL names another host.
     """
     text = expand_variables(path)
-    local = local_path(text)
-    if local is not None:
-        return str(local)
-    *wrappers, last = text.split("::")
-    kept = [one for one in wrappers if one.lower() not in _CACHES]
-    if kept or not wrappers:
-        return "::".join(_url(one) for one in (*kept, last))
-    return place_of(last)
+    if (name := _file_name(text)) is not None:
+        return _real(name)
+    kept, last = _chain(text)
+    if not kept and (name := _file_name(last)) is not None:
+        return _real(name)
+    return "::".join(_url(one) for one in (*kept, last))
 
 
-def local_path(text: str) -> Path | None:
-    """Return the real path of a path or ``file:`` URL, links followed; None for other URLs.
+def opened(path: str) -> str:
+    """Return what a reader is given for a path or URL of a source; its place is `place_of`.
+
+    A ``file:`` URL becomes the name of its file, since readers decode such URLs in different ways.
 
     Parameters
     ----------
-    text
-        A path or URL with expanded variables.
+    path
+        The path in a source; ``${VARIABLE}`` is expanded.
+
+    Raises
+    ------
+    SourceError
+        A variable is not set, or a ``file:`` URL names another host.
     """
-    found = re.match(r"(?:file:(//)?|local:(//))", text, re.I)
+    text = expand_variables(path)
+    return _file_name(text) or text
+
+
+def login_of(path: str) -> dict[str, str]:
+    """Return the user of a URL as ``{"user": NAME}``; empty where none changes what is read."""
+    _, last = _chain(expand_variables(path))
+    scheme, _, rest = last.partition("://")
+    user, at, _ = rest.partition("/")[0].rpartition("@")
+    if not at or _SCHEMES.get(scheme.lower(), scheme.lower()) not in _LOGINS:
+        return {}
+    return {"user": unquote(user.partition(":")[0])}
+
+
+def _chain(text: str) -> tuple[list[str], str]:
+    """Return the parts of a chained URL that change what is read, and its last part."""
+    *wrappers, last = text.split("::")
+    if wrappers:
+        # Within a chain fsspec reads a file's name as it is written.
+        last = re.sub(r"^file://", "local://", last, flags=re.I)
+    return [one for one in wrappers if one.lower() not in _CACHES], last
+
+
+def _file_name(text: str) -> str | None:
+    """Return the name of the file that a path or a ``file:`` URL opens; None for other URLs."""
+    found = re.match(r"\s*(?:file:(?://([^/]*))?|(local)://)", text, re.I)
     if found is None:
-        if "://" in text:
-            return None
-        return _real(text)
-    rest = text[found.end() :]
-    host, slash, path = rest.partition("/")
-    # Two slashes are followed by the name of this host, or, in fsspec's form, by the path.
-    paths = [f"/{path}", rest] if slash and any(found.groups()) and host else [rest]
-    # urllib decodes percent signs and drops fragments, fsspec does neither.
-    spelled = [form for one in paths for form in (one, unquote(one), unquote(one.split("#")[0]))]
-    return next((real for one in spelled if (real := _real(one)).exists()), _real(spelled[1]))
+        return None if "://" in text else text
+    name = text[found.end() :]
+    if found[2]:
+        return os.path.abspath(os.path.expanduser(name))
+    if (found[1] or "").lower() not in ("", "localhost"):
+        raise SourceError(
+            "a file: URL names another host: write file:///PATH with the absolute path of a file"
+            " on this machine"
+        )
+    # As `urllib` does: the last fragment is none of the name, and percent signs are decoded.
+    return os.path.abspath(unquote(re.sub(r"#[^#]*\Z", "", name)))
 
 
-def _real(path: str) -> Path:
+def _real(path: str) -> str:
     try:
-        return Path(os.path.realpath(os.path.expanduser(path)))
+        return os.path.realpath(os.path.expanduser(path))
     except ValueError:
         # The path holds a NUL, which no file name contains.
-        return Path(path)
+        return path
 
 
 def _url(text: str) -> str:
     """Return the canonical form of a URL, without credentials."""
     scheme, found, rest = text.partition("://")
-    if not found:
-        return str(_real(text))
+    if (name := _file_name(text)) is not None:
+        return f"file://{_real(name)}" if found else _real(name)
     scheme = _SCHEMES.get(scheme.lower(), scheme.lower())
-    if scheme in ("file", "local"):
-        return f"file://{local_path(text)}"
     options = ""
     if scheme in _WEB:
         rest = rest.partition("#")[0]
@@ -183,7 +264,7 @@ def _without_dots(path: str) -> str:
 
 
 def database_of(url: str) -> dict[str, Any]:
-    """Return the database of a SQLAlchemy URL, independent of user and driver.
+    """Return the database of a SQLAlchemy URL, independent of the driver.
 
     Parameters
     ----------
@@ -193,7 +274,8 @@ def database_of(url: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        Its kind, host, port and name, and the options that may change the result of a query.
+        Its kind, host, port and name, the options that may change the result of a query, and the
+        user, if the URL names one.
 
     Raises
     ------
@@ -223,28 +305,37 @@ def database_of(url: str) -> dict[str, Any]:
     host = (parsed.host or given.pop("host", "")).lower().rstrip(".")
     port = str(parsed.port or given.pop("port", ""))
     name = parsed.database or given.pop("dbname", "") or given.pop("database", "")
+    given |= found
+    who = {value for name, value in given.items() if _USER.fullmatch(name)}
+    who |= {f"{name}={value}" for name, value in given.items() if _TRUST.fullmatch(name)}
+    who |= {parsed.username} if parsed.username else set()
     if kind in _FILE_DATABASES:
-        name = _database_file(name)
+        name = _database_file(name, kind, given.get("uri", ""))
     elif kind == "postgresql":
         # libpq's default.
-        name = name or parsed.username or given.get("user", "")
+        name = name or given.get("user", "") or parsed.username or ""
     return {
+        **({"user": sorted(who)} if who else {}),
         "kind": kind,
         "host": "localhost" if host in _LOCALHOST else host,
         "port": "" if port == str(_DATABASE_PORTS.get(kind)) else port,
         "name": name,
         "options": sorted(
             [name, value]
-            for name, value in (given | found).items()
-            if not any(one.fullmatch(name) for one in (_SECRET, _USER, _CONNECTION))
+            for name, value in given.items()
+            if not any(one.fullmatch(name) for one in (_SECRET, _USER, _TRUST, _CONNECTION))
         ),
     }
 
 
-def _database_file(name: str) -> str:
+def _database_file(name: str, kind: str, uri: str) -> str:
     if name in ("", ":memory:"):
         return ":memory:"
-    return str(local_path(name.partition("?")[0]) or name)
+    if kind == "sqlite" and uri.strip().lower() not in _TRUE:
+        # Without `uri=true`, SQLite opens a file of exactly this name.
+        return os.path.realpath(name)
+    file = _file_name(re.split(r"[?#]", name, maxsplit=1)[0])
+    return name if file is None else _real(file)
 
 
 def _connection_string(text: str) -> dict[str, str]:
@@ -255,18 +346,18 @@ def _connection_string(text: str) -> dict[str, str]:
 
 
 def query_text(query: str) -> str:
-    """Return a query with each run of white space outside quotes as one blank.
+    """Return a query with each run of ASCII blanks outside quotes as one blank.
 
     A query with characters that are a comment, an escape or a quote in some dialects only stays
     unchanged, so two queries with different results never get the same text.
     """
-    query = query.strip()
+    query = query.strip(_BLANKS)
     if _UNSURE.search(query):
         return query
     pieces = _QUOTED.split(query)
     if any(mark in piece for piece in pieces[::2] for mark in "'\"`["):
         return query
-    plain = [re.sub(r"\s+", " ", piece) for piece in pieces[::2]]
+    plain = [re.sub(f"[{_BLANKS}]+", " ", piece) for piece in pieces[::2]]
     pieces[::2] = plain
     return "".join(pieces).rstrip("; ")
 

@@ -25,8 +25,8 @@ from jam_dagster.tables.sources.columns import (
     without_index,
 )
 from jam_dagster.tables.sources.counted import check_limit
-from jam_dagster.tables.sources.identity import canonical, place_of
-from jam_dagster.tables.sources.reading import expand_variables, reading
+from jam_dagster.tables.sources.identity import canonical, login_of, opened, place_of
+from jam_dagster.tables.sources.reading import reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,7 +62,7 @@ class ParquetSource:
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the file (see `Source.read`); a named index becomes columns."""
-        path = expand_variables(self.path)
+        path = opened(self.path)
         table = reading(self.describe(), private, lambda: _read_parquet(path, private))
         table = table if private else exact_columns(table)
         self._check_unique(list(table.columns))
@@ -76,13 +76,13 @@ class ParquetSource:
         SourceError
             The table cannot be found or read.
         """
-        path = expand_variables(self.path)
+        path = opened(self.path)
         schema = reading(self.describe(), False, lambda: _dataset(path).schema)
         return [*map(str, schema.names), *_numbered_index(schema)]
 
     def rows(self, *, private: bool) -> int:
         """Return the number of rows, from the files' footers (see `Source.read`)."""
-        path = expand_variables(self.path)
+        path = opened(self.path)
         return reading(
             self.describe(),
             private,
@@ -112,7 +112,7 @@ class ParquetSource:
         SourceError
             The table cannot be found or read.
         """
-        path = expand_variables(self.path)
+        path = opened(self.path)
         dataset = reading(self.describe(), private, lambda: _dataset(path, private))
         names = list(dataset.schema.names)
         self._check_unique(names)
@@ -156,7 +156,7 @@ class ParquetSource:
 
     def identity(self) -> str:
         """Return the file or folder (see `Source.identity`)."""
-        return canonical(parquet=place_of(self.path))
+        return canonical(parquet=place_of(self.path), **login_of(self.path))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration."""
@@ -179,8 +179,8 @@ def _downloaded(url: str) -> pq.ParquetDataset:
     """Return the one file behind the URL of a web server, which neither Arrow nor fsspec opens."""
     import pyarrow.parquet as pq
 
-    with get_handle(url, "rb", is_text=False) as opened:
-        return pq.ParquetDataset(BytesIO(opened.handle.read()))
+    with get_handle(url, "rb", is_text=False) as handle:
+        return pq.ParquetDataset(BytesIO(handle.handle.read()))
 
 
 def _dataset(path: str, private: bool = False) -> pq.ParquetDataset:

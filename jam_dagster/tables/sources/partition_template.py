@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
+import stat
 from typing import Any, TypeVar
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.tables.sources.base import Source
+from jam_dagster.tables.sources.base import Source, SplitSource, path_of
+from jam_dagster.tables.sources.identity import is_one_file, place_of
 from jam_dagster.tables.sources.public import PublicSources
 
 AnySource = TypeVar("AnySource", bound=Source | PublicSources)
@@ -81,6 +84,30 @@ def at_partition(source: AnySource, partition: str) -> AnySource:
         for name, value in _parts(source).items()
     }
     return dataclasses.replace(source, **changed)  # type: ignore[type-var]  # it has fields
+
+
+def template_of(source: Source, partition: str) -> str:
+    """Return the identity of a source with its ``{partition}`` left open.
+
+    Empty where there is no partition, or files tell partitions apart (`is_one_file`).
+    """
+    if not partition or is_one_file(at_partition(source, partition).identity()):
+        return ""
+    return source.identity()
+
+
+def linked_file(source: Source) -> str:
+    """Return the description of a local file that has a second name, by a hard link; else empty."""
+    while isinstance(source, SplitSource):
+        source = source.source
+    path = path_of(source)
+    if path is None:
+        return ""
+    try:
+        found = os.stat(place_of(path))
+    except (OSError, ValueError):
+        return ""
+    return source.describe() if stat.S_ISREG(found.st_mode) and found.st_nlink > 1 else ""
 
 
 def _parts(source: Any) -> dict[str, Any]:

@@ -197,7 +197,9 @@ def _rows_of(source: Source) -> str:
         if (path := path_of(source)) is not None:
             return place_of(path)
         if isinstance(source, SqlSource):
-            return canonical(sql=database_of(source.url), query=_loosely(source.query))
+            return canonical(
+                sql=database_of(source.url) | {"user": ""}, query=_loosely(source.query)
+            )
         return source.identity()
     except SourceError:
         # A variable that is not set here may be set in the process that reads the source.

@@ -381,8 +381,11 @@ def test_attempts_and_sources_are_granted_by_the_configured_budget(bench: Bench)
         message = failure(bench.run(["privacy_budget"]))
         assert "other attempts or sources than the ledger granted" in message
     # What is not configured is the officer's.
-    bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9)
-    assert bench.run(["privacy_budget"]).success
+    template = f"{16 * 'a'}:{64 * 'b'}"
+    bench.ledger.grant("people", epsilon=5.0, delta=1e-9, sources=f"any,{template}")
+    for sources in ("", "any"):
+        bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, sources=sources)
+        assert bench.run(["privacy_budget"]).success
 
 
 @pytest.mark.parametrize("wrong", [{"attempts": 0}, {"sources": "several"}])

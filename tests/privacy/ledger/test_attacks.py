@@ -10,6 +10,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -19,7 +21,7 @@ from jam_dagster.errors import BudgetError, LedgerIntegrityError, ReleaseClosedE
 from jam_dagster.privacy import Kind, Ledger, ReleaseKey
 from jam_dagster.privacy.ledger import postgres as ledger_server
 from jam_dagster.privacy.ledger.approval import ALL_PARTITIONS
-from jam_dagster.privacy.ledger.journal import AccessKind, append_access
+from jam_dagster.privacy.ledger.journal import AccessKind, append_access, instant
 from tests.postgres import PostgresServer
 
 pytestmark = pytest.mark.slow
@@ -207,6 +209,50 @@ def test_the_role_of_releases_writes_what_releases_do_and_no_more(
         for role in ("jam_releases", "jam_auditor"):
             postgres.execute(f"DROP OWNED BY {role}", database)
             postgres.execute(f"DROP ROLE {role}")
+
+
+def test_the_role_of_releases_writes_now_and_where_the_ledger_is(
+    ledger: Ledger, url: str, database: str, postgres: PostgresServer
+) -> None:
+    """A month to come has a budget of its own, and what was left behind has one once more."""
+    with psycopg.connect(url, autocommit=True) as raw:
+        raw.execute(ROLES.read_bytes())
+    role = postgres.url(database, user="jam_releases")
+    try:
+        ledger.open_release(KEY, SHARES)
+        Ledger(role).open_release(replace(KEY, edition="2"), SHARES)
+        before = ledger.events()
+        now = datetime.now(UTC)
+        for at in (
+            instant(now + timedelta(days=31)),
+            instant(now + timedelta(minutes=6)),
+            instant(datetime.fromisoformat(before[-1].at) - timedelta(microseconds=1)),
+            instant(now - timedelta(days=31)),
+            "infinity",
+            "now",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="another time than now"):
+                insert(role, at=at, opening="9")
+        # The owner's clock ran ahead: what is open goes on, and nothing new begins.
+        ahead = Ledger(url, clock=lambda: now + timedelta(days=1))
+        ahead.open_release(replace(KEY, edition="3"), SHARES)
+        releases = Ledger(role)
+        opened = releases.release(KEY)
+        assert opened is not None
+        opened.account("mechanism").charge("a", 0.0005)
+        ledger.grant("people", epsilon=1.0, delta=1e-9, reason="the clock ran ahead")
+        opened.account("mechanism").charge("b", 0.0001)
+        ledger.move(postgres.create_database(), reason="another server")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="has moved"):
+            insert(role, kind="closed", release="x", at=instant(datetime.now(UTC)))
+        # Whoever could write all the same would not open it again.
+        insert(url, kind="closed", release="x")
+        with pytest.raises(BudgetError, match="has moved to"):
+            ledger.open_release(replace(KEY, edition="4"), SHARES)
+    finally:
+        for name in ("jam_releases", "jam_auditor"):
+            postgres.execute(f"DROP OWNED BY {name}", database)
+            postgres.execute(f"DROP ROLE {name}")
 
 
 def test_a_role_without_the_attempts_is_told_before_it_writes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ from jam_dagster.errors import (
     SpecificationError,
 )
 from jam_dagster.privacy import Budget, Ledger, Neighbours, ReleaseKey
-from jam_dagster.privacy.ledger.bindings import source_binding
+from jam_dagster.privacy.ledger.bindings import source_binding, with_template
 from jam_dagster.privacy.ledger.journal import Kind, append
 from jam_dagster.privacy.ledger.key import key_fields
+from jam_dagster.tables import source_from_config
 
+GROUND = "membership public and fixed"
 SECRET, OTHER_SECRET = b"\1" * 32, b"\2" * 32
 WHOLE = source_binding(SECRET, '{"query":"select * from people"}')
 SLICE = source_binding(SECRET, '{"query":"select * from people where sex = 1"}')
@@ -48,7 +51,7 @@ def sources(ledger: Ledger) -> list[tuple[str, str]]:
 
 
 def test_a_digest_tells_nothing_without_its_secret() -> None:
-    identity = '{"csv":"/data/people.csv"}'
+    identity = '{"asset":"people"}'
     name, digest = source_binding(SECRET, identity).split(":")
     assert (len(name), len(digest)) == (16, 64)
     assert source_binding(SECRET, identity) == f"{name}:{digest}"
@@ -56,6 +59,125 @@ def test_a_digest_tells_nothing_without_its_secret() -> None:
     assert other_name != name
     assert other_digest != digest
     assert source_binding(SECRET, identity + " ").split(":")[1] != digest
+
+
+def of(config: dict[str, str]) -> str:
+    return source_binding(SECRET, source_from_config(config).identity())
+
+
+def query_of(user: str) -> str:
+    return of({"sql": f"postgresql://{user}:hunter2@db/p", "query": "select * from people"})
+
+
+EARLIER = of({"sql": "postgresql://db/p", "query": "select * from people"})
+"""What a version that knew no users bound to `query_of`."""
+
+
+def test_another_user_is_another_source(ledger: Ledger, key: ReleaseKey) -> None:
+    """The search path and the security of rows give two users two tables."""
+    charge(ledger, key, query_of("ann"))
+    ledger.open_release(key, SHARES, source=query_of("ann"))
+    for other in (key, edition(key, "2")):
+        with pytest.raises(SourceBindingError, match=r"has another user, rebind: `jam-dagster led"):
+            ledger.open_release(other, SHARES, source=query_of("bob"))
+    ledger.rebind("people", reason="the user is now bob")
+    ledger.open_release(key, SHARES, source=query_of("bob"))
+    ledger.verify()
+
+
+def test_bindings_of_earlier_versions_match_or_say_to_rebind(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    file = of({"csv": "/data/people.csv"})
+    earlier = file.rpartition(":")[0]
+    charge(ledger, key, earlier)
+    charge(ledger, edition(key, "2"), file)
+    ledger.open_release(key, SHARES, source=file)
+    with pytest.raises(SourceBindingError):
+        ledger.open_release(key, SHARES, source=of({"csv": "/data/others.csv"}))
+    ledger.verify()
+    march = edition(key, "1", partition="2026-03")
+    charge(ledger, march, EARLIER)
+    # Nothing tells whose table an earlier version read.
+    with pytest.raises(SourceBindingError, match=r"or has another user, rebind: `jam-dagster"):
+        ledger.open_release(march, SHARES, source=query_of("ann"))
+    ledger.rebind("people", partition="2026-03", reason="as before")
+    ledger.open_release(march, SHARES, source=query_of("ann"))
+    ledger.verify()
+
+
+SAME_PEOPLE = {
+    "two users": (query_of("ann"), query_of("bob")),
+    "two users, one of an earlier version": (EARLIER, query_of("bob")),
+    "two ways of reading": (
+        of({"csv": "/data/p.csv", "encoding": "ascii"}),
+        of({"csv": "/data/p.csv"}),
+    ),
+    "an earlier version": (
+        of({"csv": "/data/p.csv"}).rpartition(":")[0],
+        of({"csv": "/data/p.csv"}),
+    ),
+}
+
+
+@pytest.fixture
+def disjoint(ledger: Ledger) -> Ledger:
+    ledger.grant("people", epsilon=1.0, delta=1e-9, partitions="disjoint", ground=GROUND)
+    return ledger
+
+
+@pytest.mark.parametrize(("one", "other"), SAME_PEOPLE.values(), ids=list(SAME_PEOPLE))
+def test_disjoint_partitions_do_not_read_one_place(
+    disjoint: Ledger, key: ReleaseKey, one: str, other: str
+) -> None:
+    charge(disjoint, edition(key, "1", partition="2016"), one)
+    with pytest.raises(SourceBindingError, match="same source as partition '2016'"):
+        disjoint.open_release(edition(key, "1", partition="2017"), SHARES, source=other)
+    disjoint.open_release(edition(key, "1", partition="2017"), SHARES)
+    with disjoint._backend.writing() as connection:
+        append(connection, **bound(edition(key, "1", partition="2017"), other))
+    with pytest.raises(LedgerIntegrityError, match="the source of another partition"):
+        disjoint.verify()
+
+
+def test_the_officer_vouches_for_a_query_of_disjoint_partitions(
+    disjoint: Ledger, key: ReleaseKey
+) -> None:
+    """`where '2016' = '2016'` is another text in each partition, and the same people."""
+    template = source_binding(SECRET, "select * from people where '{partition}' = '{partition}'")
+    sources = {
+        year: with_template(source_binding(SECRET, f"... where '{year}' = '{year}'"), template)
+        for year in ("2016", "2017")
+    }
+    keys = {year: edition(key, "1", partition=year) for year in sources}
+    with pytest.raises(SourceBindingError) as refused:
+        disjoint.open_release(keys["2016"], SHARES, source=sources["2016"])
+    command = shlex.split(str(refused.value).rpartition("grant it: ")[2])
+    assert command[:3] == ["jam-dagster", "ledger", "grant"]
+    given = dict(zip(command[3::2], command[4::2], strict=True))
+    assert given["--sources"] == template
+    assert (given["--partitions"], given["--ground"]) == ("disjoint", GROUND)
+    # An audit finds a reservation that was written all the same.
+    held = disjoint.open_release(keys["2017"], SHARES)
+    same: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9}
+    same |= {"partitions": "disjoint", "ground": GROUND}
+    disjoint.grant("people", **same, sources=f"any,{template}", reason="read by the officer")
+    for year in sources:
+        charge(disjoint, keys[year], sources[year])
+    disjoint.verify()
+    # What was begun goes on; what is new waits.
+    disjoint.grant("people", **same, sources="")
+    disjoint.open_release(keys["2016"], SHARES, source=sources["2016"])
+    held.close("ended")
+    disjoint.verify()
+    again = edition(key, "2", partition="2016")
+    with pytest.raises(SourceBindingError, match="let the officer look"):
+        disjoint.open_release(again, SHARES, source=sources["2016"])
+    disjoint.open_release(again, SHARES)
+    with disjoint._backend.writing() as connection:
+        append(connection, **bound(again, sources["2016"]))
+    with pytest.raises(LedgerIntegrityError, match="grant of disjoint partitions does not name"):
+        disjoint.verify()
 
 
 def test_another_source_is_refused_under_one_reservation(either: Ledger, key: ReleaseKey) -> None:

@@ -14,8 +14,10 @@ import pytest
 
 from jam_dagster.errors import BudgetError, LedgerIntegrityError
 from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey
+from jam_dagster.privacy.ledger import journal as ledger_journal
 from jam_dagster.privacy.ledger import move as ledger_move
 from jam_dagster.privacy.ledger.journal import AccessKind, append, append_access, read_accesses
+from jam_dagster.privacy.ledger.key import key_fields
 from tests.postgres import PostgresServer
 from tests.tiers import slow
 
@@ -118,6 +120,16 @@ def test_everything_arrives_and_the_origin_is_closed(ledger, places):
 
 
 @pytest.mark.slow
+def test_a_line_that_was_added_by_hand_does_not_open_it_again(ledger, places, monkeypatch):
+    ledger.move(places[1], by="officer", reason="a server for the team")
+    with monkeypatch.context() as patched, ledger._backend.writing() as connection:
+        patched.setattr(ledger_journal, "check_not_moved", lambda connection: None)
+        append(connection, Kind.CERTIFIED, **key_fields(KEY), digest="ab" * 32)
+    refuses_all_writing(ledger, Ledger(places[1]).location)
+    with pytest.raises(LedgerIntegrityError, match="was written after the ledger moved"):
+        ledger.verify()
+
+
 @every_way
 def test_it_moves_back_into_what_it_left(ledger, places):
     ledger.move(places[1], reason="there")

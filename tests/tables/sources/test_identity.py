@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from jam_dagster.errors import SourceError
 from jam_dagster.tables import Source, at_partition, source_from_config
+from jam_dagster.tables.sources.identity import is_one_file, place_in
 
 
 def identity(config: Any) -> str:
@@ -42,9 +44,11 @@ def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "~/a b/people.csv",
         "${FOLDER}/a b/people.csv",
         "file://{}/a b/people.csv",
+        "simplecache::file://{}/a b/people.csv",
         "FILE://localhost{}/a%20b/people.csv",
         "file:{}/a%20b/people.csv",
         "file://{}/a%20b/people.csv#part",
+        " file://{}/a%20b/%70eople.csv",
         "local://{}/a b/./people.csv",
     ],
 )
@@ -53,6 +57,36 @@ def test_every_spelling_of_a_path_is_one_text(people: Path, tmp_path: Path, spel
     for kind in ("csv", "parquet"):
         assert identity({kind: path}) == identity({kind: str(people)})
         assert json.loads(identity({kind: path}))[kind] == str(people)
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p%2Ecsv", "p.csv#1", "p%23.csv", "~p.csv", "p?.csv"])
+@pytest.mark.parametrize("form", ["{}", "file://{}", "file:{}", "local://{}", "file://localhost{}"])
+def test_what_is_opened_is_what_the_text_says(tmp_path: Path, name: str, form: str) -> None:
+    """Whichever of several files of similar names a URL means, identity and reader agree."""
+    for number, one in enumerate(["p.csv", "p%2Ecsv", "p.csv#1", "p%23.csv", "p#.csv", "p?.csv"]):
+        pd.DataFrame({"x": [number]}).to_csv(tmp_path / one, index=False)
+        pd.DataFrame({"x": [number]}).to_parquet(tmp_path / one.replace("csv", "pq"))
+    for kind, named in (("csv", name), ("parquet", name.replace("csv", "pq"))):
+        url = form.format(f"{tmp_path}/{named}")
+        source = source_from_config({kind: url})
+        place = json.loads(source.identity())[kind]
+        if name == "~p.csv":
+            with pytest.raises(SourceError, match="no such file"):
+                source.read(private=True)
+            continue
+        expected = source_from_config({kind: place}).read(private=True)
+        assert source.read(private=True).equals(expected)
+        assert source.count_records(None) == 1
+        if form in ("{}", "local://{}"):
+            assert place.endswith(f"/{named}")
+
+
+def test_a_file_of_another_host_is_refused(tmp_path: Path) -> None:
+    for kind in ("csv", "parquet"):
+        source = source_from_config({kind: f"file://elsewhere{tmp_path}/people.csv"})
+        for action in (source.identity, lambda one=source: one.read(private=True)):
+            with pytest.raises(SourceError, match="another host: write file:///PATH"):
+                action()
 
 
 def test_another_file_is_another_text(people: Path) -> None:
@@ -119,7 +153,7 @@ def test_a_default_written_out_changes_nothing() -> None:
             "https://x.example/b.csv?X-Amz-Date=1&X-Amz-Credential=hunter2&X-Amz-Signature=hunter2",
             "https://x.example/b.csv",
         ),
-        ("ftp://ann:hunter2@data.example/b.csv", "ftp://DATA.example:21/b.csv"),
+        ("ftp://ann:hunter2@data.example/b.csv", "ftp://ann:hunter3@DATA.example:21/b.csv"),
         ("s3a://bucket/b.csv", "s3://bucket/./b.csv"),
         ("s3://AKIA:hunter2@bucket/b.csv", "s3://bucket/b.csv"),
         ("gcs://bucket/b.csv", "gs://bucket/b.csv"),
@@ -147,6 +181,8 @@ def test_every_spelling_of_a_url_is_one_text(one: str, other: str) -> None:
         ("https://data.example/a.csv?author=1", "https://data.example/a.csv?author=2"),
         ("https://data.example/a.csv?user=1", "https://data.example/a.csv?user=2"),
         ("memory://a/x.csv", "memory://A/x.csv"),
+        ("ftp://ann@data.example/b.csv", "ftp://bob@data.example/b.csv"),
+        ("simplecache::ssh://ann@data.example/b.csv", "sftp://data.example/b.csv"),
     ],
 )
 def test_another_url_is_another_text(one: str, other: str) -> None:
@@ -159,13 +195,13 @@ QUERY = "select * from people where town = 'A  B'"
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("postgresql://ann:hunter2@DB.example:5432/p", "postgresql+psycopg://bob@db.example/p"),
-        ("postgresql:///p?host=db.example&user=ann", "postgresql://db.example/p?password=hunter2"),
+        ("postgresql://ann:hunter2@DB.example:5432/p", "postgresql+psycopg://ann@db.example/p"),
+        ("postgresql:///p?host=db.example&user=ann", "postgresql://ann:hunter2@db.example/p"),
         ("postgresql://db/p?sslmode=require&connect_timeout=3", "postgresql://db/p"),
         ("postgresql://ann:hunter2@localhost", "postgresql://ann@127.0.0.1/ann"),
         (
             "mssql+pyodbc:///?odbc_connect=SERVER%3Dx%3BPWD%3Dhunter2%3BDATABASE%3Dp",
-            "mssql+pyodbc:///?odbc_connect=database%3Dp%3Bserver%3Dx%3BUID%3Dann",
+            "mssql+pyodbc:///?odbc_connect=database%3Dp%3Bserver%3Dx%3BAPP%3Da",
         ),
     ],
 )
@@ -190,6 +226,24 @@ def test_another_database_is_another_text(url: str) -> None:
     assert identity(known) != identity(known | {"sql": url})
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ann@db.example/p",
+        "postgresql://ann@db.example/p?user=bob",
+        "postgresql://db.example/p?user=bob",
+        "mssql+pyodbc:///?odbc_connect=SERVER%3Dx%3BUID%3Dann%3BDATABASE%3Dp",
+        "mssql+pyodbc:///?odbc_connect=SERVER%3Dx%3BTrusted_Connection%3Dyes%3BDATABASE%3Dp",
+    ],
+)
+def test_another_user_reads_another_table(url: str) -> None:
+    """The search path and the security of rows depend on the user."""
+    others = ["postgresql://eve@db.example/p", "postgresql://db.example/p"]
+    others.append("mssql+pyodbc:///?odbc_connect=SERVER%3Dx%3BUID%3Deve%3BDATABASE%3Dp")
+    texts = {identity({"sql": one, "query": QUERY}) for one in (url, *others)}
+    assert len(texts) == 4
+
+
 def test_the_file_of_a_database_is_resolved(people: Path, tmp_path: Path) -> None:
     (tmp_path / "p.db").touch()
     (tmp_path / "q.db").symlink_to(tmp_path / "p.db")
@@ -201,6 +255,9 @@ def test_the_file_of_a_database_is_resolved(people: Path, tmp_path: Path) -> Non
         f"sqlite:///file:{tmp_path}/p.db?mode=ro&uri=true",
     ]
     assert len({identity({"sql": url, "query": QUERY}) for url in spellings}) == 1
+    others = ["sqlite:///file:p.db", "sqlite:///p%252Edb", "sqlite:///~/p.db", "sqlite:///p.db#"]
+    texts = {identity({"sql": url, "query": QUERY}) for url in ("sqlite:///p.db", *others)}
+    assert len(texts) == 5
     assert identity({"sql": "sqlite:///a.db", "query": "q"}) != identity(
         {"sql": "sqlite:///p.db", "query": "q"}
     )
@@ -231,10 +288,42 @@ def test_white_space_of_a_query_is_one_blank(other: str) -> None:
         ("select `a  b` from t", "select `a b` from t"),
         ("select [a  b] from t", "select [a b] from t"),
         ("select a from People", "select a from people"),
+        ("select a\u00a0b from t", "select a b from t"),
+        ("select a from t where b = 1\u00a0", "select a from t where b = 1"),
     ],
 )
 def test_another_query_is_another_text(one: str, other: str) -> None:
     assert of_query(one) != of_query(other)
+
+
+def test_the_place_is_one_for_all_who_read_it(tmp_path: Path) -> None:
+    """Of two disjoint partitions, no way of reading makes one table two."""
+    people = {"csv": str(tmp_path / "people.csv")}
+    split = {"split": people, "by": "x", "value": 1, "public_share": 0.5, "public_rows": 9}
+    options = {"encoding": "ascii", "text": ["x"]}
+    same = [people, people | options, {"parquet": people["csv"]}, split, split | {"seed": 1}]
+    assert len({place_in(identity(one)) for one in same}) == 1
+    urls = [f"postgresql://{user}db.example/p" for user in ("", "ann@", "bob:hunter2@")]
+    queries = [identity({"sql": url, "query": QUERY}) for url in urls]
+    # A version that knew no users wrote the first.
+    assert {place_in(one) for one in queries} == {queries[0]}
+    assert place_in(queries[0].replace("A  B", "A")) != queries[0]
+    assert place_in("another package's text") == "another package's text"
+
+
+def test_what_tells_partitions_apart_is_one_file(tmp_path: Path) -> None:
+    for config, expected in (
+        ({"csv": str(tmp_path / "a.csv")}, True),
+        ({"csv": "s3://bucket/a.csv"}, True),
+        ({"demo": "census"}, True),
+        ({"parquet": str(tmp_path)}, False),
+        ({"parquet": "s3://bucket/people"}, False),
+        ({"csv": "https://data.example/a.csv"}, False),
+        ({"csv": "zip://a.csv::/data/a.zip"}, False),
+        ({"sql": "sqlite:///a.db", "query": QUERY}, False),
+        ({"asset": "a"}, False),
+    ):
+        assert is_one_file(identity(config)) == expected, config
 
 
 def test_demo_split_and_asset() -> None:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables import at_partition, check_partition, is_partitioned, source_from_config
+from jam_dagster.tables.sources.partition_template import linked_file, template_of
 
 SPLIT = {"split": "all_{partition}.csv", "by": "sex", "value": "F", "public_share": 0.5}
 
@@ -73,6 +74,39 @@ def test_what_could_leave_a_path_or_a_query_is_no_partition(partition: Any) -> N
         check_partition(partition)
     with pytest.raises(SpecificationError, match="a partition must be a text"):
         at_partition(source_from_config("people_{partition}.csv"), partition)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ("people_{partition}.csv", False),
+        ({"parquet": "{partition}.parquet"}, False),
+        ({"csv": "people.csv", "encoding": "{partition}"}, False),
+        ({"parquet": "folder"}, True),
+        ({"sql": "sqlite:///{partition}.db", "query": "select 1"}, True),
+        ({"asset": "people"}, True),
+    ],
+)
+def test_what_is_no_file_is_known_by_its_template(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: Any, expected: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    source = source_from_config(config)
+    assert template_of(source, "") == ""
+    assert template_of(source, "2026") == (source.identity() if expected else "")
+
+
+def test_a_file_of_two_names_is_described(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").touch()
+    (tmp_path / "c.csv").symlink_to(tmp_path / "a.csv")
+    split = {**SPLIT, "split": str(tmp_path / "c.csv"), "public_rows": 9}
+    sources = [source_from_config(str(tmp_path / name)) for name in ("a.csv", "c.csv", "d.csv")]
+    sources += [source_from_config({"parquet": str(tmp_path)}), source_from_config(split)]
+    assert [linked_file(one) for one in sources] == [""] * 5
+    (tmp_path / "b.csv").hardlink_to(tmp_path / "a.csv")
+    expected = [f"CSV file {tmp_path / 'a.csv'}", f"CSV file {tmp_path / 'c.csv'}", "", ""]
+    assert [linked_file(one) for one in sources] == [*expected, expected[1]]
 
 
 def test_each_partition_reads_rows_of_its_own(tmp_path: Path) -> None:
