@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 PRIVATE_DIRECTORY = 0o700
 PRIVATE_FILE = 0o600
+
+_ENDINGS = {part for one in FORMATS for part in one.suffix.split(".") if part} | {"csv", "checks"}
+_LIKE_A_SUFFIX = re.compile(rf"\.({'|'.join(sorted(_ENDINGS))})$")
 
 
 class ReleaseStore(dg.UPathIOManager):
@@ -202,8 +206,12 @@ class ReleaseStore(dg.UPathIOManager):
             os.umask(before)
 
     def make_safe_partition_path(self, base_path: UPath, partition: str) -> UPath:
-        """Return the path of a partition; no key leads out of its asset's folder."""
-        return base_path / _safe(partition)
+        """Return the path of a partition; no key leads out of its asset's folder.
+
+        Nor does one lead to a file of another: the codes of partition ``A`` lie in
+        ``A.codes.parquet``, which would be the table of a partition ``A.codes``.
+        """
+        return base_path / _LIKE_A_SUFFIX.sub(r"%2E\1", _safe(partition))
 
     def dump_to_path(self, context: dg.OutputContext, obj: object, path: UPath) -> None:
         """Write an asset in the format of its type."""

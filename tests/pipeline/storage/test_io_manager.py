@@ -245,6 +245,14 @@ def test_partitions_lie_apart(store: ReleaseStore) -> None:
     assert (store.root / "people" / "records" / "2026-02.parquet").exists()
 
 
+def test_no_partition_is_taken_for_a_file_of_another(store: ReleaseStore) -> None:
+    partitions = ["A", *(f"A{one.suffix}" for one in FORMATS if one.suffix), "A.codes", "A.checks"]
+    for value in (TABLE, CODES):
+        for partition in partitions:
+            write(store, "records", value, partition)
+        assert {type(read(store, "records", one)) for one in partitions} == {type(value)}
+
+
 @pytest.mark.parametrize("partition", ["..", "../..", "/etc", "a/../../b"])
 def test_no_partition_leads_out(tmp_path: Path, partition: str) -> None:
     store = ReleaseStoreResource(root=str(tmp_path / "kept")).open()
