@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from io import StringIO
 from itertools import groupby
 from pathlib import Path
+from unittest.mock import patch
 
 import click
 import typer
@@ -98,8 +99,14 @@ def _call(line: str, folder: Path, environment: dict[str, str]) -> Ran:
     program, *rest = words
     target = folder / rest[-1] if rest[-2:-1] == [">"] else None
     output, errors, status = StringIO(), StringIO(), 0
-    # No runner of click: it closes its streams, to which Dagster's loggers still write.
-    with _as_a_process(folder, given), redirect_stdout(output), redirect_stderr(errors):
+    # No runner of click: it closes its streams, to which Dagster's loggers still write. A job that
+    # configures logging closes all handlers, and absl's closes the stream that pytest captures.
+    with (
+        _as_a_process(folder, given),
+        patch("logging.shutdown"),
+        redirect_stdout(output),
+        redirect_stderr(errors),
+    ):
         try:
             PROGRAMS[program].main(rest[:-2] if target else rest, prog_name=program)
         except SystemExit as ended:
