@@ -151,11 +151,15 @@ def verify_journal(
     LedgerIntegrityError
         If an event is missing, altered or against the rules, or a balance does not follow.
     """
-    previous, number, place = GENESIS, 0, ""
+    previous, number, place, at = GENESIS, 0, "", ""
     datasets: dict[str, _Dataset] = {}
     keys = KeyAudit()
     for number, event in enumerate(journal, start=1):
-        wrong = _chain_fault(event, number, previous) or _place_fault(event, place)
+        wrong = (
+            _chain_fault(event, number, previous)
+            or _place_fault(event, place)
+            or _time_fault(event, at)
+        )
         if not wrong and event.kind in KEY_KINDS:
             wrong = keys.fault(event)
         elif not wrong and event.kind not in _OF_THE_LEDGER:
@@ -163,6 +167,7 @@ def verify_journal(
         if wrong:
             raise LedgerIntegrityError(f"event {event.seq} of the ledger {location} {wrong}")
         previous, place = event.hash, event.step if event.kind == Kind.MOVED else ""
+        at = event.at
     for name, dataset in datasets.items():
         used = dataset.use(dataset.policy, now)
         replayed = (dataset.granted, used.reserved, used.spent)
@@ -198,6 +203,13 @@ def _place_fault(event: Event, place: str) -> str:
     if event.kind in _OF_THE_LEDGER and (event.dataset or event.units or not event.step):
         return "moves the ledger, and names a dataset, an amount or no place"
     return ""
+
+
+def _time_fault(event: Event, last: str) -> str:
+    """Return the fault of an event's time; only a grant with a reason sets the time back."""
+    if event.at >= last or (event.kind == Kind.GRANTED and event.reason):
+        return ""
+    return "is dated before the event before it, and is no grant that corrects the time"
 
 
 def _rule_fault(event: Event, dataset: _Dataset) -> str:

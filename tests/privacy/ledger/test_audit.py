@@ -136,7 +136,7 @@ EAST, WEST = ({**RESERVE, "partition": name} for name in ("east", "west"))
         ([GRANT, RESERVE, RETURN_ALL, CLOSE, AGAIN], (100, 60, 0)),
         ([MONTHLY, IN_NOVEMBER, {**CHARGE, "counts_in": "2026-11"}], (100, 10, 50)),
         (
-            [MONTHLY, IN_OCTOBER, IN_NOVEMBER],
+            [{**MONTHLY, "at": IN_OCTOBER["at"]}, IN_OCTOBER, IN_NOVEMBER],
             (100, 60, 0),
         ),
         ([DISJOINT, EAST, WEST], (100, 60, 0)),
@@ -179,6 +179,7 @@ def test_rules_accept_a_whole_life():
         ([MONTHLY, IN_NOVEMBER, CHARGE], "counts in another period than its reservation"),
         ([MONTHLY, IN_NOVEMBER, {**IN_NOVEMBER, "release": "b"}], "reserves more than was left"),
         ([MONTHLY, IN_NOVEMBER, {**GRANT, "units": 59}], "grants less"),
+        ([MONTHLY, IN_OCTOBER], "dated before the event before it"),
         ([DISJOINT, EAST, {**EAST, "release": "b"}], "reserves more than was left"),
         ([DISJOINT, EAST, {**EAST, "partition": ""}], "reserves more than was left"),
         ([DISJOINT, EAST, WEST, GRANT], "grants less than was spent and reserved"),

@@ -9,6 +9,7 @@ import pytest
 from jam_dagster.errors import (
     BudgetError,
     BudgetExceededError,
+    LedgerIntegrityError,
     ReleaseClosedError,
     SpecificationError,
 )
@@ -364,8 +365,8 @@ def test_a_release_goes_on_though_the_clock_was_set_back(ledger, clock):
     ledger.verify()
 
 
-def test_a_journal_whose_times_go_back_still_verifies(ledger, clock):
-    """Earlier versions took every clock at its word."""
+@pytest.mark.parametrize("reason", ["", "the clock was ahead"])
+def test_only_a_grant_with_a_reason_sets_the_time_back(ledger, clock, reason):
     grant(ledger, period="month")
     spend(ledger, "november")
     units = ledger.events()[0].units
@@ -380,5 +381,10 @@ def test_a_journal_whose_times_go_back_still_verifies(ledger, clock):
             delta=1e-9,
             period="month",
             partitions="add",
+            reason=reason,
         )
-    assert ledger.verify().events == 4
+    if reason:
+        assert ledger.verify().events == 4
+        return
+    with pytest.raises(LedgerIntegrityError, match="is dated before the event before it"):
+        ledger.verify()
