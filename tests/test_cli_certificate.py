@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli_bench import RESEARCH, Run, lines, synthesize
+from tests.cli_bench import NOISY, RELEASE, RESEARCH, Run, lines, synthesize
 
 
 def test_a_release_verifies(released: Run) -> None:
@@ -50,6 +50,21 @@ def test_files_can_lie_elsewhere(released: Run) -> None:
     assert released("certificate", "verify", "out").exit_code == 1
     given = ("--table", "published.csv", "--model", "fitted")
     assert released("certificate", "verify", "out", *given).exit_code == 0
+
+
+@pytest.mark.slow
+def test_pages_beside_the_table_are_certified_too(run: Run) -> None:
+    assert run(*synthesize(*RELEASE, *NOISY, "--checks")).exit_code == 0
+    for name in ("checks.html", "certificate.html"):
+        page = Path("out", name)
+        text = page.read_text()
+        page.write_text(text.replace("</body>", "All is well.</body>"))
+        result = run("certificate", "verify", "out")
+        assert result.exit_code == 1
+        (failed,) = (line for line in result.stdout.splitlines() if "FAIL" in line)
+        assert name.split(".")[0] in failed
+        page.write_text(text)
+    assert run("certificate", "verify", "out").exit_code == 0
 
 
 @pytest.mark.slow
