@@ -1,14 +1,17 @@
 """What the sensor believes: what runs of its code location wrote, whatever a launcher reports."""
 
+import ast
 import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 
+import jam_dagster
 from jam_dagster.pipeline import BudgetAlert, build_budget_sensor
 from jam_dagster.pipeline.budget.labels import RESERVES_TAG
 from jam_dagster.pipeline.budget.outlook import log_alert
@@ -160,3 +163,16 @@ def test_a_cursor_just_behind_an_alert_does_not_hide_it(location: Location) -> N
     location.cursor = json.dumps({KEY.to_user_string(): last.storage_id})
     assert location.tick() == [ALERT]
     assert location.tick() == []
+
+
+def test_nothing_but_the_sensor_reads_events_of_the_instance() -> None:
+    """Ledger, stores, reports and certificates cannot believe what they do not look at."""
+    reads = {"event_log_storage", "get_event_records", "get_materialized_partitions", "all_logs"}
+    found = set()
+    package = Path(jam_dagster.__file__).parent
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            name = node.attr if isinstance(node, ast.Attribute) else ""
+            if name in reads or name.startswith(("fetch_", "get_latest_")):
+                found.add((path.relative_to(package).as_posix(), name))
+    assert found == {("pipeline/budget/alerts.py", "fetch_observations")}
