@@ -8,7 +8,6 @@ the tests of this package, and mended here.
   ``UnresolvedPartitionedAssetScheduleDefinition`` are types of what public functions take or give.
 - ``CheckError`` is what a step raises that has no repository.
 - ``PARTITION_NAME_TAG`` is the tag by which runs of a partition are found.
-- ``PartitionKeyFilter`` finds the last result of an asset check at one partition.
 - ``escape_dotdot_segments`` and ``escape_leading_slash`` keep paths within an IO manager's root.
 - ``parse_yamls_with_source_position`` reads YAML with the lines that errors name.
 """
@@ -24,7 +23,6 @@ from dagster._core.definitions.partitions.partitioned_schedule import (
     UnresolvedPartitionedAssetScheduleDefinition,
 )
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
-from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.storage.tags import PARTITION_NAME_TAG
 from dagster._core.storage.upath_io_manager import escape_dotdot_segments, escape_leading_slash
 from dagster_shared.check import CheckError
@@ -41,7 +39,6 @@ __all__ = [
     "AssetNode",
     "CheckError",
     "IntEnvVar",
-    "PartitionKeyFilter",
     "UnresolvedAssetJobDefinition",
     "UnresolvedPartitionedAssetScheduleDefinition",
     "escape_dotdot_segments",

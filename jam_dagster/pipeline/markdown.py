@@ -15,7 +15,6 @@ from jam_dagster.common.shown_text import one_line
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
 # What opens a heading or a list at the beginning.
 _OPENING = re.compile(r"\A(?=[#+-]+(?:\s|\Z))|\A\d+(?=[.)](?:\s|\Z))")
-_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
 def literal(text: str) -> str:
@@ -28,11 +27,6 @@ def literal(text: str) -> str:
     """
     escaped = _SPECIAL.sub(r"\\\g<0>", one_line(text).lstrip(" "))
     return _OPENING.sub(r"\g<0>\\", escaped)
-
-
-def text_of(markdown: str) -> str:
-    """Return the text that `literal` was given, its unseen characters as escapes."""
-    return _ESCAPED.sub(r"\1", markdown)
 
 
 def code(text: str) -> str:

@@ -78,7 +78,7 @@ def test_every_service_is_given_what_its_files_ask_for() -> None:
         for one in re.findall(r"\{env: (\w+)\}", (DEPLOY / name).read_text())
     }
     assert asked == {"DAGSTER_STORAGE_URL", "JAM_CODE_HOST", "JAM_CODE_PORT"}
-    for name in ("webserver", "daemon", "code"):
+    for name in ("webserver", "readers", "daemon", "code"):
         assert asked <= set(services[name]["environment"])
     needed = re.findall(r"(JAM_[A-Z]+)", (DEPLOY / "definitions.py").read_text())
     assert set(needed) <= set(services["code"]["environment"])

@@ -263,7 +263,10 @@ def test_what_an_io_manager_says_when_it_fails_leaks_nothing(tmp_path: Path) -> 
     table = pd.read_csv(tmp_path / "private.csv").assign(fatal=TEXT)
     table.to_csv(tmp_path / "private.csv", index=False)
     done = run(tmp_path, "snapshots", partition="first")
-    assert "Asset vault/people could not be loaded" in done.stderr
+    assert (
+        "loading asset vault/people, which must have been materialized before, failed"
+        in done.stderr
+    )
     assert_no_leak(tmp_path)
 
 

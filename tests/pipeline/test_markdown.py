@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from jam_dagster.common.shown_text import one_line
-from jam_dagster.pipeline.markdown import code, literal, text_of
+from jam_dagster.pipeline.markdown import code, literal
 from tests.nasty import NASTY
 
 # As Dagster's UI reads it, but that raw HTML is shown there.
@@ -71,7 +71,8 @@ def test_no_line_opens_a_list_or_a_heading(text: str) -> None:
 
 @given(st.text(alphabet="ab1 _*`[]()<>!|~\\#+-.&;:@/\n\tw", max_size=30))
 def test_any_text_comes_back(text: str) -> None:
-    assert text_of(literal(text)) == one_line(text).lstrip(" ")
+    unescaped = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", literal(text))
+    assert unescaped == one_line(text).lstrip(" ")
     assert not kinds(f"word {literal(text)}") & CONSTRUCTS
     # A cell of a table holds it in one cell.
     cells = re.split(r"(?<!\\)(?:\\\\)*\|", literal(text))

@@ -6,9 +6,9 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from jam_dagster.evaluation import ExpectationResult, WorkloadErrors, compare_with_public
+from jam_dagster.evaluation import WorkloadErrors, compare_with_public
 from jam_dagster.pipeline.assets.asset_options import release_asset
-from jam_dagster.pipeline.assets.checks import UNKNOWN, expectation_check_names
+from jam_dagster.pipeline.assets.checks import UNKNOWN
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
 from jam_dagster.pipeline.assets.engine import STORES, check_places, release_engine
 from jam_dagster.pipeline.assets.history import history_of
@@ -19,9 +19,7 @@ from jam_dagster.pipeline.assets.opening import (
     stored_codes,
 )
 from jam_dagster.pipeline.assets.previous_release import drawn_on
-from jam_dagster.pipeline.dagster_internals import PartitionKeyFilter
 from jam_dagster.pipeline.graph import EVALUATION_SHARE, ReleaseGraph
-from jam_dagster.pipeline.markdown import text_of
 from jam_dagster.pipeline.storage.identity import check_domains, check_ingestion, check_tables
 from jam_dagster.release.run import ReleaseErrors, ReleaseRun
 from jam_dagster.reports import plots
@@ -181,7 +179,8 @@ def _page(
     domain = run.model.domain
     engine = release_engine(graph, context, domain)
     public_source, public_released = drawn_on(graph, context, domain)
-    checks = _check_results(graph, context, partition)
+    # Not as Dagster's events have them: who may launch runs can report those.
+    checks = engine.expect(run, synthetic).results
     page = engine.report(
         run,
         encode(synthetic, domain, private=False),
@@ -193,10 +192,10 @@ def _page(
         public_released=public_released,
         history=history_of(graph, context, run),
     )
-    metadata: dict[str, Any] = {
-        "checks_told": len(checks),
-        "checks_failed": sum(not check.passed for check in checks),
-    }
+    metadata: dict[str, Any] = {}
+    if graph.tells_data("release_report"):
+        metadata["checks_told"] = len(checks)
+        metadata["checks_failed"] = sum(not check.passed for check in checks)
     if restricted:
         metadata["note"] = RESTRICTED
     elif graph.tells_data("release_report"):
@@ -205,41 +204,3 @@ def _page(
         metadata |= graph.withheld_note()
     context.add_output_metadata(metadata)
     return page
-
-
-def _check_results(
-    graph: ReleaseGraph, context: dg.AssetExecutionContext, partition: str
-) -> list[ExpectationResult]:
-    """Return how the checks of the synthetic table that lies there now came out.
-
-    Blocking checks have run before the report is made; a check of an earlier table is left out.
-    """
-    key = graph.key("synthetic_records")
-    instance = context.instance
-    tables = dg.AssetRecordsFilter(key, asset_partitions=[partition] if partition else None)
-    made = next(iter(instance.fetch_materializations(tables, limit=1).records), None)
-    # What the instance offers itself knows no partitions.
-    only = PartitionKeyFilter(key=partition) if partition else None
-    found = []
-    for name in expectation_check_names(graph):
-        check = dg.AssetCheckKey(key, name)
-        record = instance.event_log_storage.get_latest_asset_check_execution_by_key(
-            [check], partition_filter=only
-        ).get(check)
-        event = record.event.dagster_event if record is not None and record.event else None
-        evaluated = dg.DagsterEventType.ASSET_CHECK_EVALUATION
-        if event is None or made is None or event.event_type is not evaluated:
-            # Not made, or its check only planned.
-            continue
-        evaluation = event.asset_check_evaluation_data
-        target = evaluation.target_materialization_data
-        if target is not None and target.run_id == made.run_id:
-            found.append(
-                ExpectationResult(
-                    name=name,
-                    passed=evaluation.passed,
-                    severity="ERROR" if evaluation.severity.value == "ERROR" else "WARN",
-                    message=text_of(evaluation.description or ""),
-                )
-            )
-    return found

@@ -69,11 +69,6 @@ _BY_KIND = {
 }
 
 
-def expectation_check_names(graph: ReleaseGraph) -> list[str]:
-    """Return the names of the synthetic table's asset checks, in order."""
-    return [check.name for check in _checks_of(graph)[0]]
-
-
 def _checks_of(graph: ReleaseGraph) -> tuple[list[_Check], bool]:
     """Return the checks that stand for expectations, and whether there is one for each."""
     domain = graph.spec.domain

@@ -16,7 +16,6 @@ from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import (
     InputError,
     PrivacyLabelError,
-    PrivateStepError,
     SpecificationError,
 )
 from jam_dagster.pipeline.budget.labels import PRIVATE_SOURCE, check_privacy_labels
@@ -83,12 +82,7 @@ def resolve_source(graph: ReleaseGraph, name: str, context: dg.AssetExecutionCon
     def load() -> object:
         return context.load_asset_value(key, python_type=_frame(), partition_key=upstream)
 
-    def made() -> bool:
-        if upstream is not None:
-            return upstream in context.instance.get_materialized_partitions(key)
-        return context.instance.get_latest_materialization_event(key) is not None
-
-    return _LoadedSource(key, load, made)
+    return _LoadedSource(key, load)
 
 
 def check_source_assets(specs: Iterable[dg.AssetSpec]) -> None:
@@ -123,7 +117,6 @@ class _LoadedSource(ReadWhole):
 
     key: dg.AssetKey
     load: Callable[[], object]
-    made: Callable[[], bool]
 
     @property
     def restricted_because(self) -> str | None:
@@ -133,16 +126,8 @@ class _LoadedSource(ReadWhole):
         name = self.key.to_user_string()
         if not private:
             return self._frame(self.load())
-        try:
-            with redacted(f"loading asset {name}"):
-                return self._frame(self.load())
-        except PrivateStepError:
-            if self.made():
-                raise
-            raise InputError(
-                f"Asset {name} could not be loaded, and was never materialized as far as this"
-                f" Dagster instance knows: materialize it first."
-            ) from None
+        with redacted(f"loading asset {name}, which must have been materialized before,"):
+            return self._frame(self.load())
 
     def _frame(self, value: object) -> pd.DataFrame:
         import pandas as pd

@@ -1,12 +1,14 @@
 """What tells people that a budget runs out: an event on the asset, and a sensor that passes it on.
 
 The event is an observation of the asset that holds the reservation. It names amounts of budget,
-which are public, and nothing of any table.
+which are public, and nothing of any table. Who may launch runs can report observations as well, and
+set the sensor's cursor: what no run wrote is not passed on, and no cursor silences what one wrote.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
@@ -19,6 +21,9 @@ from jam_dagster.pipeline.budget.labels import RESERVES_TAG
 
 ALERT = "budget_alert"
 _AT_ONCE = 100
+# Reports may stand before an alert, however many. A tick that takes a minute is stopped, and would
+# begin again.
+_SECONDS = 20
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,8 @@ def build_budget_sensor(
     An alert is left where a release is refused for want of budget, where it waits for approval,
     and where it fits but few partitions after it will. Alerts that were there when the sensor
     first runs are not passed on. An alert whose `notify` fails is tried again at the next tick.
+    What is reported from outside of the code location's runs is not believed, and where the cursor
+    was reset, alerts are passed on again.
 
     Parameters
     ----------
@@ -125,12 +132,13 @@ def build_budget_sensor(
         " of its partitions fit.",
     )
     def privacy_budget_alerts(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        seen: dict[str, int] | None = json.loads(context.cursor) if context.cursor else None
-        after = dict(seen or {})
+        after = _passed_on(context.cursor)
+        until = time.monotonic() + _SECONDS
         sent = 0
         for key in _reserving(context):
             name = key.to_user_string()
-            for at, alert in _alerts(context.instance, key, after.get(name), first=seen is None):
+            after[name] = _start(context, key, after.get(name))
+            for at, alert in _alerts(context, key, after[name], until):
                 if alert is not None:
                     try:
                         notify(alert)
@@ -143,13 +151,22 @@ def build_budget_sensor(
                         return dg.SkipReason(f"{sent} sent; another could not be")
                     sent += 1
                 after[name] = at
-            after.setdefault(name, 0)
         context.update_cursor(json.dumps(after))
         return dg.SkipReason(
             f"{sent} sent" if sent else "no budget has run out, or low, since the last look"
         )
 
     return privacy_budget_alerts
+
+
+def _passed_on(cursor: str | None) -> dict[str, int]:
+    """Return how far into the event log alerts were passed on, by asset, as a cursor says."""
+    try:
+        read = json.loads(cursor or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    places = read.items() if isinstance(read, dict) else ()
+    return {name: at for name, at in places if isinstance(at, int)}
 
 
 def _reserving(context: dg.SensorEvaluationContext) -> list[dg.AssetKey]:
@@ -160,16 +177,48 @@ def _reserving(context: dg.SensorEvaluationContext) -> list[dg.AssetKey]:
     return sorted(key for key in graph.get_all_asset_keys() if RESERVES_TAG in graph.get(key).tags)
 
 
+def _start(context: dg.SensorEvaluationContext, key: dg.AssetKey, passed_on: int | None) -> int:
+    """Return the place in the event log behind which the alerts of an asset are to be passed on.
+
+    A place that the log does not have was set by somebody, and so may one that it has: what came
+    since the last tick began is passed on in any case, if need be twice.
+    """
+    last, ticked = _last(context, key), context.last_tick_completion_time
+    if not context.cursor and ticked is None:
+        return last
+    start = passed_on if passed_on is not None and 0 <= passed_on <= last else 0
+    return start if ticked is None else min(start, _last(context, key, before=ticked))
+
+
+def _last(
+    context: dg.SensorEvaluationContext, key: dg.AssetKey, before: float | None = None
+) -> int:
+    """Return the place of the last observation of an asset; 0 where there is none."""
+    seen = dg.AssetRecordsFilter(key, before_timestamp=before)
+    found = context.instance.fetch_observations(seen, limit=1)
+    return max((one.storage_id for one in found.records), default=0)
+
+
 def _alerts(
-    instance: dg.DagsterInstance, key: dg.AssetKey, after: int | None, *, first: bool
+    context: dg.SensorEvaluationContext, key: dg.AssetKey, after: int, until: float
 ) -> Iterator[tuple[int, BudgetAlert | None]]:
-    """Yield the alerts of an asset since a place in the event log, each with its own place."""
-    if first:
-        found = instance.fetch_observations(key, limit=1).records
-        yield from ((one.storage_id, None) for one in found)
-        return
-    since = dg.AssetRecordsFilter(asset_key=key, after_storage_id=after)
-    for one in instance.fetch_observations(since, limit=_AT_ONCE, ascending=True).records:
-        observed = one.asset_observation
-        is_alert = observed is not None and ALERT in observed.metadata
-        yield one.storage_id, BudgetAlert.of(observed.metadata) if observed and is_alert else None
+    """Yield the observations of an asset behind a place, each with its own place, and its alert."""
+    while True:
+        since = dg.AssetRecordsFilter(key, after_storage_id=after)
+        found = context.instance.fetch_observations(since, limit=_AT_ONCE, ascending=True)
+        for one in found.records:
+            after = one.storage_id
+            yield after, _alert(context, one)
+        if not found.has_more or time.monotonic() > until:
+            return
+
+
+def _alert(context: dg.SensorEvaluationContext, record: dg.EventLogRecord) -> BudgetAlert | None:
+    """Return the alert that an observation is, if a run of the code location left it."""
+    observed = record.asset_observation
+    if observed is None or ALERT not in observed.metadata or context.repository_def is None:
+        return None
+    run = context.instance.get_run_by_id(record.run_id)
+    if run is None or not context.repository_def.has_job(run.job_name):
+        return None
+    return BudgetAlert.of(observed.metadata)
