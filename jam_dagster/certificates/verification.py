@@ -417,6 +417,12 @@ def _table_faults(held: Held) -> Iterator[str]:
     if sampling.search != held.transcript.search:
         yield "the table has another search for rows than the transcript says"
         return
+    path = held.path("table")
+    # Each row ends, and its cells are apart, by a byte.
+    most = path.stat().st_size // len(held.domain.names)
+    if sampling.rows > most:
+        yield f"{path} is too small for its number of rows, {sampling.rows:,}: at most {most:,} fit"
+        return
     if sampling.derived:
         derived = measurements_hash(held.transcript).hexdigest()[: 2 * SEED_BYTES]
         if sampling.seed != derived:

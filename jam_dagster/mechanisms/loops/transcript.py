@@ -19,6 +19,7 @@ from jam_dagster.common.files import write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.errors import InputError
+from jam_dagster.mechanisms.loops.settings import MOST_ROUNDS
 from jam_dagster.models.measurement import Measurement, Origin
 from jam_dagster.privacy.ledger.key import canonical_json
 from jam_dagster.privacy.noise.calls import NoiseCall
@@ -272,10 +273,16 @@ class Transcript:
             description = parse_json(path.read_bytes())
         except ValueError as damaged:
             raise InputError(f"{path} is damaged ({damaged}): restore it") from None
+        listed = description.pop("rounds")
+        if len(listed) > MOST_ROUNDS:
+            raise InputError(
+                f"{path} has {len(listed):,} rounds, more than the {MOST_ROUNDS:,} of any run: "
+                "it is no transcript of a release"
+            )
         packed = io.BytesIO((directory / "measurements.npz").read_bytes())
         rounds = []
         with np.load(packed, allow_pickle=False) as stored:
-            for described in description.pop("rounds"):
+            for described in listed:
                 clique = tuple(described.pop("clique"))
                 cell = described.pop("cell", None)
                 measurement = None
