@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from functools import cache, cached_property
 from pathlib import Path
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.tables import Source
 
-UNREADABLE = (*DAMAGE, OSError, zipfile.BadZipFile, yaml.YAMLError)
+UNREADABLE = (*DAMAGE, OSError, yaml.YAMLError)
 
 REQUIRED = frozenset(name for inside in CONTENTS.values() for name in inside) - OPTIONAL
 

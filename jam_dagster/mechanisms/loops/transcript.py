@@ -21,6 +21,7 @@ from jam_dagster.common.shown_text import one_line
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms.loops.settings import MOST_ROUNDS
 from jam_dagster.models.measurement import Measurement, Origin
+from jam_dagster.models.storage import read_arrays
 from jam_dagster.privacy.ledger.key import canonical_json
 from jam_dagster.privacy.noise.calls import NoiseCall
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
@@ -279,26 +280,25 @@ class Transcript:
                 f"{path} has {len(listed):,} rounds, more than the {MOST_ROUNDS:,} of any run: "
                 "it is no transcript of a release"
             )
-        packed = io.BytesIO((directory / "measurements.npz").read_bytes())
+        stored = read_arrays(directory / "measurements.npz")
         rounds = []
-        with np.load(packed, allow_pickle=False) as stored:
-            for described in listed:
-                clique = tuple(described.pop("clique"))
-                cell = described.pop("cell", None)
-                measurement = None
-                if described.pop("measured"):
-                    measurement = Measurement(
-                        clique,
-                        described["source"],
-                        stored[f"round_{described['index']}"],
-                        described["sigma"],
-                        described["index"],
-                        cell,
-                    )
-                else:
-                    described["l1_residual"] = described["loss"] = math.nan
-                described["seconds"] = math.nan
-                rounds.append(Round(clique=clique, measurement=measurement, **described))
+        for described in listed:
+            clique = tuple(described.pop("clique"))
+            cell = described.pop("cell", None)
+            measurement = None
+            if described.pop("measured"):
+                measurement = Measurement(
+                    clique,
+                    described["source"],
+                    stored[f"round_{described['index']}"],
+                    described["sigma"],
+                    described["index"],
+                    cell,
+                )
+            else:
+                described["l1_residual"] = described["loss"] = math.nan
+            described["seconds"] = math.nan
+            rounds.append(Round(clique=clique, measurement=measurement, **described))
         neighbours = Neighbours(**description.pop("neighbours", {}))
         calls = tuple(NoiseCall(**call) for call in description.pop("calls", ()))
         return cls(rounds=tuple(rounds), neighbours=neighbours, calls=calls, **description)
