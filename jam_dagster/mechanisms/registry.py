@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jam_dagster.common.files import read_text_bytes
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.mechanisms.discovery import Registration, found_mechanisms
@@ -188,8 +189,9 @@ def load_model(directory: Path | UPath) -> Model:
     path = directory / "model.json"
     if not path.exists():
         raise InputError(f"{directory} holds no model.json; give a folder from save().")
+    text = read_text_bytes(path)
     try:
-        kind = parse_json(path.read_bytes()).get("kind", "graphical")
+        kind = parse_json(text).get("kind", "graphical")
         place = MODELS[kind]
     except (ValueError, KeyError, AttributeError) as damaged:
         raise InputError(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jam_dagster.common.files import write_whole
+from jam_dagster.common.files import read_text_bytes, write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import InputError
 
@@ -87,7 +87,7 @@ def stored_model(
     for name in (DESCRIPTION, archive):
         if not (directory / name).exists():
             raise InputError(f"{directory} holds no {name}; give a folder that save() wrote.")
-    text = (directory / DESCRIPTION).read_bytes()
+    text = read_text_bytes(directory / DESCRIPTION)
     arrays = read_arrays(directory / archive)
     try:
         yield parse_json(text), arrays

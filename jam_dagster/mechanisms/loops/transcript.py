@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jam_dagster.common.files import write_whole
+from jam_dagster.common.files import read_text_bytes, write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.errors import InputError
@@ -271,7 +271,9 @@ class Transcript:
         if not path.exists():
             raise InputError(f"{directory} holds no transcript.json; give a folder from save().")
         try:
-            description = parse_json(path.read_bytes())
+            description = parse_json(read_text_bytes(path))
+        except InputError:
+            raise
         except ValueError as damaged:
             raise InputError(f"{path} is damaged ({damaged}): restore it") from None
         listed = description.pop("rounds")

@@ -29,7 +29,7 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 import yaml
 
-from jam_dagster.common.files import OWNER_ONLY, write_whole
+from jam_dagster.common.files import OWNER_ONLY, read_text_bytes, write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.validation import (
     as_boolean,
@@ -152,7 +152,7 @@ def load_domain(path: str | Path, domain_class: type[D]) -> D:
     path = Path(path)
     is_json = _is_json(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text_bytes(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(
             f"cannot read domain file {path}: {type(error).__name__}; check the path and that the"
