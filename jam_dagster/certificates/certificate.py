@@ -195,7 +195,7 @@ class Certificate(ReleaseFacts):
         return cls(
             key=ReleaseKey(**content["release"]),
             made=content["made"],
-            made_with=content["made_with"],
+            made_with=dict(content["made_with"]),
             mechanism=content["mechanism"]["name"],
             parameters=content["mechanism"]["parameters"],
             package=MechanismPackage(**content["mechanism"]["package"])
