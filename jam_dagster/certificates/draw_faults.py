@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jam_dagster.certificates.facts import EVALUATION_SHARE, MECHANISM_SHARE
 from jam_dagster.mechanisms import mechanism_class
 from jam_dagster.mechanisms.loops.base import step_of
-from jam_dagster.mechanisms.loops.settings import MOST_ROUNDS
+from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS
 from jam_dagster.privacy import (
     exponential_epsilon,
     gaussian_sigma,

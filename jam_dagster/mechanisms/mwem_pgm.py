@@ -38,8 +38,8 @@ from jam_dagster.mechanisms.loops.graphical import (
 )
 from jam_dagster.mechanisms.loops.scores import penalized_scores
 from jam_dagster.mechanisms.loops.selections import SelectionRule
-from jam_dagster.mechanisms.loops.settings import MOST_ROUNDS, check_settings, setting
-from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
+from jam_dagster.mechanisms.loops.settings import check_settings, setting
+from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript, subject_of
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 

@@ -20,8 +20,8 @@ from jam_dagster.mechanisms.loops.base import (
     check_share,
 )
 from jam_dagster.mechanisms.loops.graphical import alpha_setting
-from jam_dagster.mechanisms.loops.settings import MOST_ROUNDS, check_settings, setting
-from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
+from jam_dagster.mechanisms.loops.settings import check_settings, setting
+from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript, subject_of
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
 from jam_dagster.privacy.noise.calls import SelectionKind
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload

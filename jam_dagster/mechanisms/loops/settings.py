@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 
 _KEY = "setting"
 
-MOST_ROUNDS = 100_000
-"""The most rounds of a run. Who verifies a release reads and fits each of them again."""
-
 MOST_ITERATIONS = 100_000
-"""The most steps of a fit, for the same reason."""
+"""The most steps of a fit. Who verifies a release makes each of them again."""
 
 _NONE = ("none", "null", "")
 _TRUTH = {"true": True, "yes": True, "false": False, "no": False}

@@ -19,7 +19,6 @@ from jam_dagster.common.files import read_text_bytes, write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.errors import InputError
-from jam_dagster.mechanisms.loops.settings import MOST_ROUNDS
 from jam_dagster.models.measurement import Measurement, Origin
 from jam_dagster.models.storage import read_arrays
 from jam_dagster.privacy.ledger.key import canonical_json
@@ -30,6 +29,9 @@ from jam_dagster.tables import Clique
 if TYPE_CHECKING:
     import pandas as pd
     from upath import UPath
+
+MOST_ROUNDS = 100_000
+"""The most rounds of a run. Who verifies a release reads and fits each of them again."""
 
 
 @dataclass(frozen=True, eq=False)
