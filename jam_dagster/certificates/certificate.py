@@ -25,7 +25,7 @@ from jam_dagster.certificates.facts import (
     Withdrawal,
 )
 from jam_dagster.certificates.wording import Condition, conditions_of, guarantee_of
-from jam_dagster.common.files import write_whole
+from jam_dagster.common.files import read_text_bytes, write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import InputError
 from jam_dagster.privacy import (
@@ -195,7 +195,7 @@ class Certificate(ReleaseFacts):
         return cls(
             key=ReleaseKey(**content["release"]),
             made=content["made"],
-            made_with=content["made_with"],
+            made_with=dict(content["made_with"]),
             mechanism=content["mechanism"]["name"],
             parameters=content["mechanism"]["parameters"],
             package=MechanismPackage(**content["mechanism"]["package"])
@@ -244,13 +244,15 @@ def read_document(path: Path | UPath) -> dict[str, Any]:
     """
     file = path / FILE_NAME if path.is_dir() else path
     try:
-        content = parse_json(file.read_bytes())
+        content = parse_json(read_text_bytes(file))
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise InputError(
             f"There is no certificate to read at {file} ({reason}): give a {FILE_NAME}, or the "
             "folder that holds one."
         ) from None
+    except InputError:
+        raise
     except ValueError as error:
         raise InputError(
             f"{file} is not JSON ({error}): give the {FILE_NAME} of a release."

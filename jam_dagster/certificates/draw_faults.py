@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from jam_dagster.certificates.facts import EVALUATION_SHARE, MECHANISM_SHARE
 from jam_dagster.mechanisms import mechanism_class
 from jam_dagster.mechanisms.loops.base import step_of
+from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS
 from jam_dagster.privacy import (
     exponential_epsilon,
     gaussian_sigma,
@@ -39,9 +40,6 @@ SELECTIONS: dict[str, Callable[[float], float]] = {
     "permute-and-flip": permute_and_flip_epsilon,
 }
 """The epsilon of each kind of selection for its rho."""
-
-_MOST_ROUNDS = 100_000
-"""The most rounds of a run: a forged number must not keep a verification busy."""
 
 
 def draw_faults(certificate: Certificate, transcript: Transcript, domain: Domain) -> Iterator[str]:
@@ -86,7 +84,7 @@ def _selections(
         transcript, domain, workload, certificate.neighbours
     )
     # The iterator may be endless.
-    each = list(islice(expected, min(max(rounds.values()), _MOST_ROUNDS)))
+    each = list(islice(expected, min(max(rounds.values()), MOST_ROUNDS)))
     return {step: each[number - 1] for step, number in rounds.items() if 0 < number <= len(each)}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from functools import cache, cached_property
 from pathlib import Path
@@ -13,6 +12,7 @@ import yaml
 from jam_dagster.certificates.certificate import DAMAGE, Certificate
 from jam_dagster.certificates.issue import CONTENTS, OPTIONAL, arrays_in, environment, sha256_of
 from jam_dagster.certificates.refitting import FOREIGN_REFIT_TOLERANCE, REFIT_TOLERANCE, Refit
+from jam_dagster.common.files import read_text_bytes
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.yaml_text import parse_yaml
 from jam_dagster.errors import DomainError, InputError, JamError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.tables import Source
 
-UNREADABLE = (*DAMAGE, OSError, zipfile.BadZipFile, yaml.YAMLError)
+UNREADABLE = (*DAMAGE, OSError, yaml.YAMLError)
 
 REQUIRED = frozenset(name for inside in CONTENTS.values() for name in inside) - OPTIONAL
 
@@ -117,7 +117,7 @@ class Held:
     def domain(self) -> Domain:
         """The domain."""
         self._intact("domain")
-        return Domain.from_dict(parse_yaml(self.path("domain").read_text(encoding="utf-8")))
+        return Domain.from_dict(parse_yaml(read_text_bytes(self.path("domain")).decode()))
 
     @cached_property
     def errors(self) -> Mapping[str, Any] | None:
@@ -125,7 +125,7 @@ class Held:
         if "errors" not in self.certificate.files:
             return None
         self._intact("errors")
-        content: Mapping[str, Any] = parse_json(self.path("errors").read_bytes())
+        content: Mapping[str, Any] = parse_json(read_text_bytes(self.path("errors")))
         return content
 
     @cached_property

@@ -35,6 +35,7 @@ from jam_dagster.certificates.signing import signature_holds
 from jam_dagster.certificates.table import table_digest
 from jam_dagster.certificates.withdrawal import withdrawal_faults
 from jam_dagster.certificates.wording import setting_fault
+from jam_dagster.common.files import read_text_bytes
 from jam_dagster.errors import JamError, SpecificationError
 from jam_dagster.mechanisms import MECHANISMS, sample_rows, sampling_generator
 from jam_dagster.mechanisms.discovery import OWN_PACKAGE
@@ -150,7 +151,7 @@ def _page_faults(certificate: Certificate, path: Path | UPath) -> Iterator[str]:
     except TemplateError:
         yield f"{path} cannot be made again: the certificate lacks what it shows"
         return
-    if path.read_text(encoding="utf-8") != wanted:
+    if read_text_bytes(path) != wanted.encode():
         yield f"{path} was altered: it says something else than the certificate"
 
 
@@ -416,6 +417,12 @@ def _table_faults(held: Held) -> Iterator[str]:
         return
     if sampling.search != held.transcript.search:
         yield "the table has another search for rows than the transcript says"
+        return
+    path = held.path("table")
+    # Each row ends, and its cells are apart, by a byte.
+    most = path.stat().st_size // len(held.domain.names)
+    if sampling.rows > most:
+        yield f"{path} is too small for its number of rows, {sampling.rows:,}: at most {most:,} fit"
         return
     if sampling.derived:
         derived = measurements_hash(held.transcript).hexdigest()[: 2 * SEED_BYTES]

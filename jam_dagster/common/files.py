@@ -8,12 +8,36 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jam_dagster.errors import InputError
+
 if TYPE_CHECKING:
     from upath import UPath
 
 
 OWNER_ONLY = 0o600
 """The mode of a file with private values or their exact statistics: readable by its owner only."""
+
+
+MOST_TEXT_BYTES = 2**26
+"""The most bytes that are read of a file of JSON, YAML or HTML, which a stranger may have made."""
+
+
+def read_text_bytes(path: Path | UPath) -> bytes:
+    """Return the content of a file that is to be parsed.
+
+    Raises
+    ------
+    InputError
+        If it is larger than `MOST_TEXT_BYTES`.
+    """
+    with path.open("rb") as file:
+        content: bytes = file.read(MOST_TEXT_BYTES + 1)
+    if len(content) > MOST_TEXT_BYTES:
+        raise InputError(
+            f"{path} is larger than the {MOST_TEXT_BYTES:,} bytes that are read: it is no file of "
+            "a release. Restore it."
+        )
+    return content
 
 
 def check_folder(folder: Path) -> None:

@@ -5,6 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+MOST_DEPTH = 64
+"""The deepest nesting of lists and mappings in a document."""
+
+MOST_DIGITS = 100
+"""The most digits of an integer in a document."""
+
 
 def parse_json(text: str | bytes) -> Any:
     """Parse a JSON document; a key that occurs twice in an object is an error.
@@ -15,12 +21,35 @@ def parse_json(text: str | bytes) -> Any:
     Raises
     ------
     ValueError
-        The text is not JSON, or its nesting is too deep.
+        The text is not JSON, its nesting is deeper than `MOST_DEPTH`, or an integer has more than
+        `MOST_DIGITS` digits.
     """
+    deep = ValueError(f"its nesting is too deep: {MOST_DEPTH} levels are read")
     try:
-        return json.loads(text, object_pairs_hook=_unique)
+        content = json.loads(text, object_pairs_hook=_unique, parse_int=integer)
     except RecursionError:
-        raise ValueError("its nesting is too deep") from None
+        raise deep from None
+    level = [content]
+    for _ in range(MOST_DEPTH):
+        inside = [one.values() if isinstance(one, dict) else one for one in level if _nests(one)]
+        level = [inner for values in inside for inner in values]
+    if any(map(_nests, level)):
+        raise deep
+    return content
+
+
+def integer(digits: str) -> int:
+    """Return the integer of a text, or raise ValueError if it has too many digits.
+
+    Later errors and sums would take time with the square of their number.
+    """
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"an integer has {len(digits):,} digits, of {MOST_DIGITS} that are read")
+    return int(digits)
+
+
+def _nests(content: object) -> bool:
+    return isinstance(content, dict | list)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -8,6 +8,14 @@ from typing import Any
 
 import yaml
 
+from jam_dagster.common.json_text import MOST_DEPTH, integer
+
+MOST_CHARACTERS = 2**24
+"""The longest document: it is read at about a million characters a second."""
+
+MOST_REPEATED = 2**20
+"""The most values that aliases may repeat."""
+
 
 def parse_yaml(text: str) -> Any:
     """Parse a YAML document; a key that occurs twice in a mapping is an error.
@@ -15,8 +23,11 @@ def parse_yaml(text: str) -> Any:
     Raises
     ------
     yaml.YAMLError
-        The text is not YAML.
+        The text is not YAML, or beyond a limit: of its length, its nesting, the digits of an
+        integer, or the values that its aliases repeat.
     """
+    if len(text) > MOST_CHARACTERS:
+        raise yaml.YAMLError(f"it is longer than the {MOST_CHARACTERS:,} characters that are read")
     return yaml.load(text, Loader=_Loader)  # noqa: S506 - it is a SafeLoader
 
 
@@ -44,6 +55,33 @@ def write_yaml(content: Any) -> str:
 class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = self._repeated = 0
+        # The number of values in each node, those that aliases repeat in it included.
+        self._values: dict[yaml.Node, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        # PyYAML's parser has no types.
+        parser: Any = self
+        event = parser.peek_event()
+        self._depth += 1
+        if self._depth > MOST_DEPTH + 1:
+            raise _beyond(f"its nesting is too deep: {MOST_DEPTH} levels are read", event)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if isinstance(event, yaml.AliasEvent):
+            if node not in self._values:
+                raise _beyond("an alias repeats what it is in", event)
+            self._repeated += self._values[node]
+            if self._repeated > MOST_REPEATED:
+                raise _beyond(f"its aliases repeat more than {MOST_REPEATED:,} values", event)
+        elif node is not None:
+            inside = node.value if isinstance(node, yaml.CollectionNode) else ()
+            parts = [part for one in inside for part in (one if isinstance(one, tuple) else [one])]
+            self._values[node] = 1 + sum(self._values[part] for part in parts)
+        return node
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Hashable] = set()
         # A tag such as !!set may declare any node a mapping; PyYAML refuses that below.
@@ -55,6 +93,10 @@ class _Loader(yaml.SafeLoader):
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+def _beyond(what: str, event: Any) -> yaml.YAMLError:
+    return yaml.composer.ComposerError(None, None, what, event.start_mark)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -89,7 +131,10 @@ for _tag, _pattern, _first in (
 
 
 def _integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
-    return int(str(loader.construct_scalar(node)))
+    try:
+        return integer(str(loader.construct_scalar(node)))
+    except ValueError as error:
+        raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from None
 
 
 # YAML 1.1 reads 010 as eight.

@@ -38,7 +38,7 @@ from jam_dagster.mechanisms.loops.graphical import (
 from jam_dagster.mechanisms.loops.scores import l1_distance, weighted_scores
 from jam_dagster.mechanisms.loops.selections import SelectionRule
 from jam_dagster.mechanisms.loops.settings import check_settings, setting
-from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
+from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript, subject_of
 from jam_dagster.models.graphical.estimator import Weighting
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.graphical.tractability import TractabilityFilter
@@ -122,7 +122,10 @@ class Aim(OrdinaryMechanism):
     """
 
     rounds: int | None = setting(
-        None, "T, the parts of the budget to begin with; 16 an attribute if not given", minimum=2
+        None,
+        "T, the parts of the budget to begin with; 16 an attribute if not given",
+        minimum=2,
+        maximum=MOST_ROUNDS,
     )
     alpha: float = alpha_setting(0.9)
     size_limit_mb: float = size_limit_setting()

@@ -12,7 +12,7 @@ from typing import ClassVar
 from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.loops.base import public_of
 from jam_dagster.mechanisms.loops.mixture import MixtureMechanism, threshold_setting
-from jam_dagster.mechanisms.loops.settings import setting
+from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
 from jam_dagster.models.mixture.adam_step import network
 from jam_dagster.models.mixture.pretraining import pretrain
 from jam_dagster.models.mixture.training import MixtureTrainer
@@ -45,7 +45,10 @@ class Gem(MixtureMechanism):
     """
 
     width: int = setting(
-        128, "inputs of the generator network; its two hidden layers have twice as many", minimum=1
+        128,
+        "inputs of the generator network; its two hidden layers have twice as many",
+        minimum=1,
+        maximum=10_000,
     )
     averaging_beta: float = setting(
         0.5,
@@ -101,7 +104,9 @@ class GemPub(Gem):
     pretraining_degree: int = setting(
         3, "attributes of the public marginals that are trained on first", minimum=1
     )
-    pretraining_iterations: int = setting(1000, "most steps of that training", minimum=1)
+    pretraining_iterations: int = setting(
+        1000, "most steps of that training", minimum=1, maximum=MOST_ITERATIONS
+    )
     pretraining_rate: float = setting(1e-3, "learning rate of that training", above=0)
     pretraining_tolerance: float = setting(
         0.01,

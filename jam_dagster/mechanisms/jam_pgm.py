@@ -39,7 +39,7 @@ from jam_dagster.mechanisms.loops.graphical import (
 )
 from jam_dagster.mechanisms.loops.scores import candidate_scores, l1_distance
 from jam_dagster.mechanisms.loops.settings import check_settings, setting
-from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
+from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript, subject_of
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.measurement import Measurement, Origin
 from jam_dagster.tables import (
@@ -84,7 +84,7 @@ class JamPgm(OrdinaryMechanism):
         If a setting is out of range.
     """
 
-    rounds: int = setting(30, "T, the number of rounds", minimum=1)
+    rounds: int = setting(30, "T, the number of rounds", minimum=1, maximum=MOST_ROUNDS)
     alpha: float = alpha_setting(0.8)
     size_limit_mb: float = size_limit_setting()
     estimator: str = estimator_setting()

@@ -39,7 +39,7 @@ from jam_dagster.mechanisms.loops.graphical import (
 from jam_dagster.mechanisms.loops.scores import penalized_scores
 from jam_dagster.mechanisms.loops.selections import SelectionRule
 from jam_dagster.mechanisms.loops.settings import check_settings, setting
-from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
+from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript, subject_of
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
@@ -91,7 +91,10 @@ class MwemPgm(OrdinaryMechanism):
     """
 
     rounds: int | None = setting(
-        None, "T, the number of rounds; one an attribute if not given", minimum=1
+        None,
+        "T, the number of rounds; one an attribute if not given",
+        minimum=1,
+        maximum=MOST_ROUNDS,
     )
     alpha: float = alpha_setting(0.9)
     size_limit_mb: float = size_limit_setting()

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.mechanisms.base import LineStyle
-from jam_dagster.mechanisms.loops.settings import setting
+from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
 from jam_dagster.mechanisms.loops.weighted import HistogramMechanism
 from jam_dagster.models.weighted.entropy_projection import EntropyProjection
 from jam_dagster.models.weighted.support import Support
@@ -48,7 +48,7 @@ class Pep(HistogramMechanism):
         "how far an answer may be from what was measured, in standard deviations of its noise",
         minimum=0,
     )
-    iterations: int = setting(100, "most steps of a projection", minimum=1)
+    iterations: int = setting(100, "most steps of a projection", minimum=1, maximum=MOST_ITERATIONS)
 
     name: ClassVar[str] = "pep"
     title: ClassVar[str] = "PEP"

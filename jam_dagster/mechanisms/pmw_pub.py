@@ -25,6 +25,7 @@ def passes_setting(default: int) -> int:
         default,
         "how often the measurements so far are gone through after each new one",
         minimum=1,
+        maximum=10_000,
     )
     return passes
 

@@ -33,7 +33,9 @@ class RapSoftmax(MixtureMechanism):
         If a setting is out of range.
     """
 
-    components: int = setting(1000, "K, the number of products in the mixture", minimum=1)
+    components: int = setting(
+        1000, "K, the number of products in the mixture", minimum=1, maximum=100_000
+    )
     learning_rate: float = setting(0.1, "of Adam, in the first step of a round", above=0)
 
     name: ClassVar[str] = "rap_softmax"

@@ -8,10 +8,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jam_dagster.common.files import read_text_bytes
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.mechanisms.discovery import Registration, found_mechanisms
-from jam_dagster.mechanisms.loops.settings import settings_of
+from jam_dagster.mechanisms.loops.settings import check_recorded, settings_of
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -164,7 +165,7 @@ def refit(transcript: Transcript, domain: Domain, public: MarginalSource | None 
     DomainError
         If `domain` is not the transcript's, or a public table is needed and not given.
     InputError
-        If the transcript lacks the settings of the fit.
+        If the transcript lacks the settings of the fit, or has one that is out of range.
     """
     if domain.digest != transcript.domain_digest:
         raise DomainError(
@@ -172,7 +173,9 @@ def refit(transcript: Transcript, domain: Domain, public: MarginalSource | None 
             f"(digest {transcript.domain_digest[:12]}, given {domain.digest[:12]}); "
             "give the domain that was stored with it."
         )
-    return mechanism_class(transcript.mechanism).refit(transcript, domain, public)
+    found = mechanism_class(transcript.mechanism)
+    check_recorded(found, transcript)
+    return found.refit(transcript, domain, public)
 
 
 def load_model(directory: Path | UPath) -> Model:
@@ -186,8 +189,9 @@ def load_model(directory: Path | UPath) -> Model:
     path = directory / "model.json"
     if not path.exists():
         raise InputError(f"{directory} holds no model.json; give a folder from save().")
+    text = read_text_bytes(path)
     try:
-        kind = parse_json(path.read_bytes()).get("kind", "graphical")
+        kind = parse_json(text).get("kind", "graphical")
         place = MODELS[kind]
     except (ValueError, KeyError, AttributeError) as damaged:
         raise InputError(

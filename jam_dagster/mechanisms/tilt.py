@@ -28,7 +28,12 @@ from jam_dagster.mechanisms.loops.base import (
 )
 from jam_dagster.mechanisms.loops.expected_gain import Margins, expected_gain
 from jam_dagster.mechanisms.loops.graphical import size_limit_setting
-from jam_dagster.mechanisms.loops.settings import check_settings, recorded_settings, setting
+from jam_dagster.mechanisms.loops.settings import (
+    MOST_ITERATIONS,
+    check_settings,
+    recorded_settings,
+    setting,
+)
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
 from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE, mask_of
@@ -105,7 +110,7 @@ class Tilt(OrdinaryMechanism):
     """
 
     size_limit_mb: float = size_limit_setting(40.0)
-    iterations: int = setting(40, "most steps of a fit", minimum=1)
+    iterations: int = setting(40, "most steps of a fit", minimum=1, maximum=MOST_ITERATIONS)
 
     name: ClassVar[str] = "tilt"
     title: ClassVar[str] = "TILT"

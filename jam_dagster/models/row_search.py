@@ -55,7 +55,7 @@ class RowSearch:
         If one of them is below 1, or so large that the search does not end soon.
     """
 
-    MOST: ClassVar[Mapping[str, int]] = {"lookups": 10**10, "offers": 10**6, "cells": 2**26}
+    MOST: ClassVar[Mapping[str, int]] = {"lookups": 10**9, "offers": 10**4, "cells": 2**26}
     """The largest values: who verifies a release repeats its search."""
 
     lookups: int = 150_000_000

@@ -1,9 +1,13 @@
-"""The storage of models: ``model.json`` and an archive of arrays beside it."""
+"""The storage of models: ``model.json`` and an archive of arrays beside it.
+
+An archive may come from a stranger, so what it unpacks to is bounded before it is unpacked.
+"""
 
 from __future__ import annotations
 
 import io
 import json
+import math
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -13,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jam_dagster.common.files import write_whole
+from jam_dagster.common.files import read_text_bytes, write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import InputError
 
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
     from upath import UPath
 
 DESCRIPTION = "model.json"
+
+MOST_UNPACKED, MOST_TIMES_PACKED = 2**30, 32
+"""An archive unpacks to at most so many bytes, or so many times its own size if that is more."""
 
 _DAMAGE = (
     ArithmeticError,
@@ -80,13 +87,61 @@ def stored_model(
     for name in (DESCRIPTION, archive):
         if not (directory / name).exists():
             raise InputError(f"{directory} holds no {name}; give a folder that save() wrote.")
-    packed = io.BytesIO((directory / archive).read_bytes())
-    text = (directory / DESCRIPTION).read_bytes()
+    text = read_text_bytes(directory / DESCRIPTION)
+    arrays = read_arrays(directory / archive)
     try:
-        with np.load(packed, allow_pickle=False) as stored:
-            yield parse_json(text), stored
+        yield parse_json(text), arrays
     except _DAMAGE as damaged:
         raise InputError(
             f"The model in {directory} is damaged ({type(damaged).__name__}); refit it from "
             "its transcript, or restore the folder."
         ) from damaged
+
+
+def read_arrays(path: Path | UPath) -> dict[str, np.ndarray]:
+    """Return the arrays of an ``.npz`` file by name, each unpacked once.
+
+    Raises
+    ------
+    InputError
+        If it is damaged, holds Python objects, or unpacks to more than `MOST_UNPACKED` bytes and
+        `MOST_TIMES_PACKED` times its size.
+    """
+    packed = path.read_bytes()
+    most = max(MOST_UNPACKED, MOST_TIMES_PACKED * len(packed))
+    try:
+        with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+            members = archive.infolist()
+            unpacked = sum(member.file_size for member in members)
+            if unpacked <= most:
+                return dict(_array(archive, member) for member in members)
+    except _DAMAGE as damaged:
+        raise InputError(
+            f"{path} is damaged ({type(damaged).__name__}); restore it, or refit the model from "
+            "its transcript."
+        ) from damaged
+    raise InputError(
+        f"{path} unpacks to {unpacked:,} bytes, more than the {most:,} that are read: it is no "
+        "file of a release. Restore it."
+    )
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[str, np.ndarray]:
+    """Return the name and the array of a member, which takes as many bytes as the archive lists."""
+    # By another method, one block of a few bytes may unpack to any number of them.
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{member.filename} is packed by another method")
+    with archive.open(member) as file:
+        shape, _, kind = _HEADERS[np.lib.format.read_magic(file)](file)
+        if file.tell() + math.prod(shape) * kind.itemsize != member.file_size:
+            raise ValueError(f"{member.filename} is not as long as its header says")
+        file.seek(0)
+        array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
+    return member.filename.removesuffix(".npy"), array
+
+
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+"""The readers of an array's header, by the version of its format."""

@@ -25,7 +25,8 @@ from jam_dagster.certificates import (
 from jam_dagster.certificates.certificate import seal_of
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.errors import InputError
-from jam_dagster.mechanisms import FittedModel, Transcript, refit
+from jam_dagster.mechanisms import FittedModel, JamPgm, Transcript, refit
+from jam_dagster.mechanisms.loops import rows
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.privacy import Ledger, NoiseCall
 from tests.certificates.conftest import Released
@@ -323,6 +324,58 @@ def test_a_search_that_cannot_be_made_is_no_error_of_the_verifier(
     made.rewrite("transcript/transcript.json", lambda it: it.update(search=asked))
     made.forge(lambda it: replace(it, sampling=replace(it.sampling, search=asked)))
     assert made.failed(ledger=False) == {"the table, sampled again"}
+
+
+def refused(made: Released, name: str) -> str:
+    """What the check of that name finds wrong."""
+    found = {one.name: one for one in verify(made.folder)}[name]
+    assert not found.passed
+    return found.message
+
+
+@pytest.mark.parametrize(
+    ("setting", "asked", "limit"),
+    [
+        ("iterations", 10**12, "at least 1 and at most 100000"),
+        ("rounds", 10**12, "at least 1 and at most 100000"),
+        ("size_limit_mb", 1e9, "above 0 and at most 4096"),
+        ("iterations", [], "a whole number"),
+    ],
+)
+def test_a_fit_without_end_is_not_begun(
+    made: Released, setting: str, asked: object, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JamPgm, "refit", pytest.fail)
+    made.rewrite("transcript/transcript.json", lambda it: it["parameters"].update({setting: asked}))
+    made.forge(lambda it: replace(it, parameters={**it.parameters, setting: asked}))
+    message = refused(made, "the model, refitted")
+    assert f"The transcript's {setting} must be" in message
+    assert limit in message
+
+
+def test_a_search_without_end_is_not_begun(made: Released, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "search_rows", pytest.fail)
+    search = {**(made.certificate.sampling.search or {}), "lookups": 10**10}
+    made.rewrite("transcript/transcript.json", lambda it: it.update(search=search))
+    made.forge(lambda it: replace(it, sampling=replace(it.sampling, search=search)))
+    message = refused(made, "the table, sampled again")
+    assert "a whole number of lookups from 1 to 1,000,000,000" in message
+
+
+def test_no_more_rows_are_sampled_than_the_table_can_hold(
+    made: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verification, "sample_rows", pytest.fail)
+    made.rewrite("transcript/transcript.json", lambda it: it.update(records=10**12))
+    made.forge(lambda it: replace(it, records=10**12, sampling=replace(it.sampling, rows=10**12)))
+    message = refused(made, "the table, sampled again")
+    assert "synthetic.csv is too small for its number of rows, 1,000,000,000,000" in message
+
+
+def test_a_transcript_of_too_many_rounds_is_not_read(made: Released) -> None:
+    made.rewrite("transcript/transcript.json", lambda it: it.update(rounds=[{}] * 100_001))
+    made.forge()
+    assert "has 100,001 rounds, more than the 100,000" in refused(made, "the transcript")
 
 
 def test_another_model(made: Released) -> None:

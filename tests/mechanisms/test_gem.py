@@ -208,3 +208,14 @@ def test_impossible_combinations_are_refused_before_a_draw(name: str) -> None:
 def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(SpecificationError):
         make_mechanism("gem", **settings)
+
+
+@every_mixture
+def test_a_mixture_that_no_memory_holds_is_refused(name: str, domain, workload) -> None:
+    many = make_mechanism(name, **ALL[name] | {"components": 100_000})
+    wide = Domain.from_sizes(dict.fromkeys(domain.names, 10_000))
+    message = "of 100,000 products over .* lower components"
+    with pytest.raises(SpecificationError, match=message):
+        many.check(wide, workload, 1.0)
+    with pytest.raises(SpecificationError, match=message):
+        many.trainer(wide, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from jam_dagster.mechanisms import (
     load_model,
 )
 from jam_dagster.mechanisms.registry import MODELS
+from jam_dagster.models.storage import MOST_TIMES_PACKED, MOST_UNPACKED, read_arrays
 from jam_dagster.models.weighted.support import Support
 from jam_dagster.tables import Domain
 
@@ -104,3 +107,74 @@ def test_no_class_reads_another_s_folder(tmp_path: Path) -> None:
     for reader in readers:
         with pytest.raises(InputError, match=r"holds no \w+\.npz"):
             reader.load(tmp_path)
+
+
+def npy(values: np.ndarray, shape: str | None = None) -> bytes:
+    """An array as NumPy writes it, with another shape in its header."""
+    buffer = io.BytesIO()
+    np.save(buffer, values)
+    written = buffer.getvalue()
+    own = str(values.shape).encode()
+    wanted = own if shape is None else shape.encode()
+    # The header is padded, so that its length stays.
+    return written.replace(own + b", }" + b" " * (len(wanted) - len(own)), wanted + b", }", 1)
+
+
+def packed(path: Path, content: bytes, method: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("log_weights.npy", content)
+    return path
+
+
+def refused(path: Path, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(np.lib.format, "read_array", pytest.fail)
+    with pytest.raises(InputError, match=rf"{path.name}.*{why}") as error:
+        read_arrays(path)
+    assert not isinstance(error.value.__cause__, MemoryError)
+
+
+def test_an_archive_that_unpacks_to_too_much_is_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it lists counts; here it lists more than there is."""
+    path = packed(tmp_path / "potentials.npz", npy(np.zeros(100_000)))
+    content = path.read_bytes()
+    whole = len(npy(np.zeros(100_000))).to_bytes(4, "little")
+    listed = content.rindex(whole)
+    huge = (MOST_UNPACKED + 1).to_bytes(4, "little")
+    path.write_bytes(content[:listed] + huge + content[listed + 4 :])
+    refused(path, r"unpacks to 1,073,741,825 bytes, more than the 1,073,741,824", monkeypatch)
+
+
+def test_a_larger_archive_may_unpack_to_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jam_dagster.models.storage.MOST_UNPACKED", 1)
+    path = packed(tmp_path / "potentials.npz", npy(RNG.normal(size=1000)))
+    assert read_arrays(path)["log_weights"].shape == (1000,)
+    sparse = packed(path, npy(np.zeros(100_000)))
+    assert MOST_TIMES_PACKED * sparse.stat().st_size < 800_000
+    refused(path, "unpacks to 800,128 bytes", monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("shape", "method"),
+    [
+        ("(9, 10**12)", zipfile.ZIP_DEFLATED),
+        ("(999999999999,)", zipfile.ZIP_DEFLATED),
+        ("(5,)", zipfile.ZIP_DEFLATED),
+        (None, zipfile.ZIP_BZIP2),
+        (None, zipfile.ZIP_LZMA),
+    ],
+)
+def test_an_array_of_another_length_than_it_says_is_not_made(
+    shape: str | None, method: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = npy(np.zeros(6), shape)
+    refused(packed(tmp_path / "potentials.npz", content, method), "damaged", monkeypatch)
+
+
+def test_python_objects_are_not_read(tmp_path: Path) -> None:
+    np.savez(tmp_path / "potentials.npz", log_weights=np.array([{}], dtype=object))
+    with pytest.raises(InputError, match="damaged"):
+        read_arrays(tmp_path / "potentials.npz")

@@ -11,11 +11,16 @@ from jam_dagster.errors import EmptyCandidateSetError, InputError
 from jam_dagster.mechanisms.base import Described
 from jam_dagster.mechanisms.loops.base import MechanismRun
 from jam_dagster.mechanisms.loops.scores import l1_distance
-from jam_dagster.mechanisms.loops.settings import setting
+from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
 from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.models.graphical.estimator import Convergence, Estimator, EstimatorName, Weighting
 from jam_dagster.models.graphical.fit import make_estimator
-from jam_dagster.models.graphical.junction_tree import mask_of
+from jam_dagster.models.graphical.junction_tree import (
+    BYTES_PER_CELL,
+    LARGEST_TREE_CELLS,
+    MEGABYTE,
+    mask_of,
+)
 from jam_dagster.models.graphical.kernels import one_thread
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.graphical.tractability import TractabilityFilter
@@ -52,7 +57,12 @@ def alpha_setting(default: float) -> float:
 
 def size_limit_setting(default: float = 80.0) -> float:
     """Return the setting of the largest model."""
-    limit: float = setting(default, "largest junction tree of the model, in MB", above=0)
+    limit: float = setting(
+        default,
+        "largest junction tree of the model, in MB",
+        above=0,
+        maximum=LARGEST_TREE_CELLS * BYTES_PER_CELL // MEGABYTE,
+    )
     return limit
 
 
@@ -69,7 +79,7 @@ def estimator_setting() -> str:
 
 def iterations_setting() -> int:
     """Return the setting of the most steps of a fit."""
-    most: int = setting(1000, "most steps of a fit", minimum=1)
+    most: int = setting(1000, "most steps of a fit", minimum=1, maximum=MOST_ITERATIONS)
     return most
 
 

@@ -15,10 +15,11 @@ import numpy as np
 from jam_dagster.mechanisms.base import MechanismResult, OnRound
 from jam_dagster.mechanisms.loops.base import in_rounds
 from jam_dagster.mechanisms.loops.queries import QueryMechanism, QueryRun
-from jam_dagster.mechanisms.loops.settings import recorded_settings, setting
+from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, recorded_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.measurement import Measurement
+from jam_dagster.models.mixture.adam_step import check_size
 from jam_dagster.models.mixture.model import ProductMixture, check_products
 from jam_dagster.models.mixture.training import MixtureTrainer, Target
 from jam_dagster.tables import Domain, MarginalSource, PublicTables, Workload
@@ -81,12 +82,16 @@ class MixtureMechanism(QueryMechanism):
     - Adam restarts in each round, as in the authors' code.
     """
 
-    components: int = setting(500, "K, the number of products in the mixture", minimum=1)
+    components: int = setting(
+        500, "K, the number of products in the mixture", minimum=1, maximum=100_000
+    )
     loss: str = setting(
         "l2", "what training lowers, absolute (l1) or squared errors (l2)", choices=("l1", "l2")
     )
     learning_rate: float = setting(3e-4, "of Adam, in the first step of a round", above=0)
-    iterations: int = setting(100, "most steps of a round's training", minimum=1)
+    iterations: int = setting(
+        100, "most steps of a round's training", minimum=1, maximum=MOST_ITERATIONS
+    )
     threshold: float = threshold_setting(2.0)
     generator_seed: int = setting(0, "seed of the initial weights", minimum=0)
 
@@ -98,13 +103,14 @@ class MixtureMechanism(QueryMechanism):
         Raises
         ------
         SpecificationError
-            If `rho` is too little for a round, or a marginal of the workload is too large to be
-            counted.
+            If `rho` is too little for a round, a marginal of the workload is too large to be
+            counted, or there are too many components for the domain.
         DomainError
             If the domain has impossible combinations.
         """
         super().check(domain, workload, rho)
         check_products(domain)
+        check_size(domain.shape, self.components, self.parameters().get("width", 0))
 
     @abstractmethod
     def trainer(self, domain: Domain, public: PublicTables | None) -> MixtureTrainer:

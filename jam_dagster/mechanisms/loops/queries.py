@@ -21,7 +21,7 @@ from jam_dagster.mechanisms.loops.base import (
 )
 from jam_dagster.mechanisms.loops.graphical import alpha_setting
 from jam_dagster.mechanisms.loops.settings import check_settings, setting
-from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
+from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript, subject_of
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
 from jam_dagster.privacy.noise.calls import SelectionKind
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
@@ -59,7 +59,7 @@ class QueryMechanism(OrdinaryMechanism, ABC):
     - T rounds take equal parts of the remaining budget; the last one spends all of it.
     """
 
-    rounds: int = setting(10, "T, the number of rounds", minimum=1)
+    rounds: int = setting(10, "T, the number of rounds", minimum=1, maximum=MOST_ROUNDS)
     alpha: float = alpha_setting(0.8)
     queries: str = setting(
         "marginal",

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _KEY = "setting"
 
+MOST_ITERATIONS = 100_000
+"""The most steps of a fit. Who verifies a release makes each of them again."""
+
 _NONE = ("none", "null", "")
 _TRUTH = {"true": True, "yes": True, "false": False, "no": False}
 
@@ -165,6 +168,19 @@ def check_settings(mechanism: Any) -> None:
         value = getattr(mechanism, name)
         if not one.accepts(value):
             raise SpecificationError(f"{name} must be {one.allowed}, got {value!r}.")
+
+
+def check_recorded(mechanism: type, transcript: Transcript) -> None:
+    """Raise SpecificationError unless a transcript's settings are allowed, where it has them.
+
+    Somebody may have written it by hand, to keep busy whoever fits its model again.
+    """
+    for name, one in settings_of(mechanism).items():
+        if name in transcript.parameters and not one.accepts(transcript.parameters[name]):
+            raise SpecificationError(
+                f"The transcript's {name} must be {one.allowed}, got "
+                f"{transcript.parameters[name]!r:.100}: no run has recorded that."
+            )
 
 
 def recorded_settings(mechanism: type, transcript: Transcript) -> dict[str, Any]:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jam_dagster.common.files import write_whole
+from jam_dagster.common.files import read_text_bytes, write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.errors import InputError
 from jam_dagster.models.measurement import Measurement, Origin
+from jam_dagster.models.storage import read_arrays
 from jam_dagster.privacy.ledger.key import canonical_json
 from jam_dagster.privacy.noise.calls import NoiseCall
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
@@ -28,6 +29,9 @@ from jam_dagster.tables import Clique
 if TYPE_CHECKING:
     import pandas as pd
     from upath import UPath
+
+MOST_ROUNDS = 100_000
+"""The most rounds of a run. Who verifies a release reads and fits each of them again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,29 +273,36 @@ class Transcript:
         if not path.exists():
             raise InputError(f"{directory} holds no transcript.json; give a folder from save().")
         try:
-            description = parse_json(path.read_bytes())
+            description = parse_json(read_text_bytes(path))
+        except InputError:
+            raise
         except ValueError as damaged:
             raise InputError(f"{path} is damaged ({damaged}): restore it") from None
-        packed = io.BytesIO((directory / "measurements.npz").read_bytes())
+        listed = description.pop("rounds")
+        if len(listed) > MOST_ROUNDS:
+            raise InputError(
+                f"{path} has {len(listed):,} rounds, more than the {MOST_ROUNDS:,} of any run: "
+                "it is no transcript of a release"
+            )
+        stored = read_arrays(directory / "measurements.npz")
         rounds = []
-        with np.load(packed, allow_pickle=False) as stored:
-            for described in description.pop("rounds"):
-                clique = tuple(described.pop("clique"))
-                cell = described.pop("cell", None)
-                measurement = None
-                if described.pop("measured"):
-                    measurement = Measurement(
-                        clique,
-                        described["source"],
-                        stored[f"round_{described['index']}"],
-                        described["sigma"],
-                        described["index"],
-                        cell,
-                    )
-                else:
-                    described["l1_residual"] = described["loss"] = math.nan
-                described["seconds"] = math.nan
-                rounds.append(Round(clique=clique, measurement=measurement, **described))
+        for described in listed:
+            clique = tuple(described.pop("clique"))
+            cell = described.pop("cell", None)
+            measurement = None
+            if described.pop("measured"):
+                measurement = Measurement(
+                    clique,
+                    described["source"],
+                    stored[f"round_{described['index']}"],
+                    described["sigma"],
+                    described["index"],
+                    cell,
+                )
+            else:
+                described["l1_residual"] = described["loss"] = math.nan
+            described["seconds"] = math.nan
+            rounds.append(Round(clique=clique, measurement=measurement, **described))
         neighbours = Neighbours(**description.pop("neighbours", {}))
         calls = tuple(NoiseCall(**call) for call in description.pop("calls", ()))
         return cls(rounds=tuple(rounds), neighbours=neighbours, calls=calls, **description)

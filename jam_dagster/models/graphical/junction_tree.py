@@ -12,10 +12,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from jam_dagster.errors import InputError
+
 Positions = tuple[int, ...]
 
 BYTES_PER_CELL = 8
 MEGABYTE = 2**20
+
+LARGEST_TREE_CELLS = 2**29
+"""Cells of the largest junction tree that beliefs are kept on: four gibibytes of them."""
 
 
 def bits(mask: int) -> Iterator[int]:
@@ -132,8 +137,21 @@ class JunctionTree:
 
     @classmethod
     def build(cls, sizes: Sequence[int], cliques: Iterable[int]) -> JunctionTree:
-        """Triangulate `cliques` and join the maximal cliques by a maximum spanning tree."""
+        """Triangulate `cliques` and join the maximal cliques by a maximum spanning tree.
+
+        Raises
+        ------
+        InputError
+            If the tree would have more than `LARGEST_TREE_CELLS` cells.
+        """
         masks = sorted(triangulate(sizes, cliques), key=lambda m: tuple(bits(m)))
+        cells = sum(cells_of(mask, sizes) for mask in masks)
+        if cells > LARGEST_TREE_CELLS:
+            raise InputError(
+                f"The marginals of the model make a junction tree of more than "
+                f"{LARGEST_TREE_CELLS:,} cells, the most that are kept: measure fewer or smaller "
+                "ones."
+            )
         links: dict[int, list[int]] = {i: [] for i in range(len(masks))}
         # Prim's algorithm on separator sizes gives the running intersection property.
         best = {i: (-(masks[0] & masks[i]).bit_count(), 0) for i in range(1, len(masks))}

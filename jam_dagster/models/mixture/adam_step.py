@@ -14,17 +14,32 @@ from typing import Any
 
 import numpy as np
 
+from jam_dagster.errors import SpecificationError
 from jam_dagster.models.mixture.jax_runtime import load_jax
 
 Weights = dict[str, Any]
 """Arrays by name, single precision."""
 
+MOST_NUMBERS = 2**29
+"""The most numbers in the arrays of a training step: two gibibytes."""
+
 _NORMAL_EPSILON = 1e-5
 """The constant that is added to a batch's variance, as in PyTorch."""
 
 
+def check_size(sizes: Sequence[int], rows: int, width: int = 0) -> None:
+    """Raise SpecificationError if the arrays of a training step are too large; see `network`."""
+    numbers = (rows + 5 * width) * (sum(sizes) + 5 * width)
+    if numbers > MOST_NUMBERS:
+        raise SpecificationError(
+            f"A mixture of {rows:,} products over {sum(sizes):,} values takes {numbers:,} numbers, "
+            f"more than {MOST_NUMBERS:,}: lower components, or give fewer values an attribute."
+        )
+
+
 def free_logits(sizes: Sequence[int], rows: int, seed: int) -> Weights:
     """Return the weights of RAP^softmax: a logit for each value of each row, standard normal."""
+    check_size(sizes, rows)
     rng = np.random.default_rng(seed)
     return {"logits": _single(rng.standard_normal((rows, sum(sizes))))}
 
@@ -47,6 +62,7 @@ def network(sizes: Sequence[int], rows: int, width: int, seed: int) -> Weights:
     seed
         Of the inputs and of the initial weights, uniform within ``1 / sqrt(fan in)`` of zero.
     """
+    check_size(sizes, rows, width)
     rng = np.random.default_rng(seed)
     weights: Weights = {"inputs": _single(rng.standard_normal((rows, width)))}
     fan_in = width

@@ -14,6 +14,12 @@ from typing import Any
 from jam_dagster.errors import InputError
 from jam_dagster.tables.domain.domain import Clique, Domain
 
+MOST_MARGINALS = 5_000_000
+"""The most marginals of a workload of one degree: its closure has some times as many."""
+
+MOST_SUBSETS = 2**28
+"""The most subsets of marginals that a downward closure is made of."""
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -89,12 +95,18 @@ class Workload:
         Raises
         ------
         InputError
-            `k` is not between 1 and the number of attributes.
+            `k` is not between 1 and the number of attributes, or makes too many marginals.
         """
         if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= len(domain.names):
             raise InputError(
                 f"the degree of a workload must be an integer from 1 to {len(domain.names)}"
                 f" (the number of attributes), got {k!r}"
+            )
+        number = math.comb(len(domain.names), k)
+        if number > MOST_MARGINALS:
+            raise InputError(
+                f"the workload of degree {k} has {number:,} marginals, more than the"
+                f" {MOST_MARGINALS:,} that are kept: lower the degree, or list marginals"
             )
         cliques = tuple(combinations(domain.names, k))
         return cls(cliques, (1.0,) * len(cliques), domain.names)
@@ -145,7 +157,19 @@ class Workload:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def downward_closure(self) -> tuple[Clique, ...]:
-        """Return every non-empty subset of every marginal, by length and order of the domain."""
+        """Return every non-empty subset of every marginal, by length and order of the domain.
+
+        Raises
+        ------
+        InputError
+            The marginals have too many subsets.
+        """
+        subsets = sum(2 ** len(clique) for clique in self.cliques)
+        if subsets > MOST_SUBSETS:
+            raise InputError(
+                f"the marginals of the workload have {subsets:,} subsets, more than the"
+                f" {MOST_SUBSETS:,} that are listed: give marginals of fewer attributes"
+            )
         closure = {
             subset
             for clique in self.cliques

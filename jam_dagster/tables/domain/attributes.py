@@ -134,6 +134,10 @@ class CategoricalAttribute:
         pairs = enumerate(self.values)
         return [(code, value) for code, value in pairs if not isinstance(value, str)]
 
+    def listed_code(self, value: object) -> int | None:
+        """Return the code of the value with the same text; None if none is listed."""
+        return self._codes.get(text_of(value))
+
     def code_of(self, value: object) -> int | None:
         """Return the code of a value, the code of `other` if it is not listed, or None.
 

@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Context
@@ -24,6 +25,7 @@ from jam_dagster.tables.domain.attributes import (
     describe,
 )
 from jam_dagster.tables.domain.domain_file import (
+    bounded,
     domain_from_dict,
     domain_to_dict,
     load_domain,
@@ -49,6 +51,7 @@ Clique = tuple[str, ...]
 Provenance = Literal["declared", "public", "private"]
 
 _MAX_IMPOSSIBLE_CELLS = 10_000_000
+_MAX_MASKED_CELLS = 2**30
 _MAX_CODES = 1_000_000
 
 
@@ -81,7 +84,7 @@ class Domain:
         if not self.attributes:
             raise DomainError("a domain needs at least one attribute")
         names = [attribute.name for attribute in self.attributes]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
             raise DomainError(f"the domain has attribute {twice[0]!r} twice: rename or remove one")
         if self.identified_from not in get_args(Provenance):
@@ -91,6 +94,11 @@ class Domain:
             )
         impossible = tuple(self._fitted(combination) for combination in self.impossible)
         object.__setattr__(self, "impossible", impossible)
+        if sum(self.size(one.attributes) for one in impossible) > _MAX_MASKED_CELLS:
+            raise DomainError(
+                f"the impossible combinations span more than {_MAX_MASKED_CELLS:,} cells together:"
+                " declare fewer, or over fewer attributes"
+            )
         for clique, mask in self.impossible_masks().items():
             if mask.all():
                 raise DomainError(
@@ -241,8 +249,9 @@ class Domain:
         masks: dict[Clique, npt.NDArray[np.bool_]] = {}
         for one in self.impossible:
             shape = tuple(self.sizes[name] for name in one.attributes)
-            mask = masks.setdefault(one.attributes, np.zeros(shape, dtype=bool))
-            mask[np.ix_(*one.codes)] = True
+            if one.attributes not in masks:
+                masks[one.attributes] = np.zeros(shape, dtype=bool)
+            masks[one.attributes][np.ix_(*one.codes)] = True
         return masks
 
     def to_dict(self) -> dict[str, Any]:
@@ -287,15 +296,16 @@ class Domain:
     @classmethod
     def from_sizes(cls, sizes: Mapping[str, int]) -> Domain:
         """Build the papers' form: attribute `name` has the integer codes 0 to ``size - 1``."""
-        attributes = []
-        for name, size in sizes.items():
-            if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _MAX_CODES:
-                raise DomainError(
-                    f"attribute {name!r}: the number of codes must be an integer from 1 to"
-                    f" {_MAX_CODES:,}, got {size!r}"
-                )
-            attributes.append(CategoricalAttribute(str(name), tuple(range(size))))
-        return cls(tuple(attributes))
+        return cls(bounded(cls._numbered(name, size) for name, size in sizes.items()))
+
+    @staticmethod
+    def _numbered(name: str, size: int) -> Attribute:
+        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= _MAX_CODES:
+            raise DomainError(
+                f"attribute {name!r}: the number of codes must be an integer from 1 to"
+                f" {_MAX_CODES:,}, got {size!r}"
+            )
+        return CategoricalAttribute(str(name), tuple(range(size)))
 
 
 def _canonical_form(attribute: Attribute) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 import yaml
 
-from jam_dagster.common.files import OWNER_ONLY, write_whole
+from jam_dagster.common.files import OWNER_ONLY, read_text_bytes, write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.validation import (
     as_boolean,
@@ -41,7 +41,7 @@ from jam_dagster.common.validation import (
     is_integer,
 )
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
-from jam_dagster.errors import SourceError, SpecificationError
+from jam_dagster.errors import DomainError, SourceError, SpecificationError
 from jam_dagster.tables.domain.attributes import (
     Attribute,
     CategoricalAttribute,
@@ -69,6 +69,9 @@ _NUMERIC_KEYS = (
     "dtype",
 )
 _MAX_BINS = 1_000_000
+_MAX_ATTRIBUTES = 10_000
+_MAX_VALUES = 2**22
+_MAX_IMPOSSIBLE_CODES = 2**24
 
 
 class FiledDomain(HasAttributes, Protocol):
@@ -121,13 +124,43 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: type[D]) -> D:
     declared = content["attributes"]
     if not isinstance(declared, Mapping):
         raise SpecificationError("'attributes' must be a mapping of names to their declaration")
-    attributes = tuple(_attribute(str(name), entry) for name, entry in declared.items())
+    attributes = bounded(_attribute(str(name), entry) for name, entry in declared.items())
     plain = domain_class(attributes)
     entries = content.get("impossible") or []
     if not isinstance(entries, list | tuple):
         raise SpecificationError("'impossible' must be a list of combinations")
-    impossible = tuple(_combination(plain, entry) for entry in entries)
-    return domain_class(attributes, impossible, content.get("identified_from", "declared"))
+    impossible, codes = [], 0
+    for entry in entries:
+        impossible.append(_combination(plain, entry))
+        codes += sum(map(len, impossible[-1].codes))
+        if codes > _MAX_IMPOSSIBLE_CODES:
+            raise DomainError(
+                f"the impossible combinations name more than {_MAX_IMPOSSIBLE_CODES:,} values:"
+                " declare fewer, or over attributes with fewer values"
+            )
+    return domain_class(attributes, tuple(impossible), content.get("identified_from", "declared"))
+
+
+def bounded(attributes: Iterable[Attribute]) -> tuple[Attribute, ...]:
+    """Return attributes as they are made, unless they become too many, or have too many values.
+
+    A file of some kilobytes may ask for a million values of each of a thousand attributes.
+
+    Raises
+    ------
+    DomainError
+        If they do.
+    """
+    found, values = [], 0
+    for one in attributes:
+        found.append(one)
+        values += one.size
+        if len(found) > _MAX_ATTRIBUTES or values > _MAX_VALUES:
+            raise DomainError(
+                f"the domain has more than {_MAX_ATTRIBUTES:,} attributes, or more than"
+                f" {_MAX_VALUES:,} values of all attributes together: declare fewer"
+            )
+    return tuple(found)
 
 
 def domain_to_dict(domain: FiledDomain) -> dict[str, Any]:
@@ -152,7 +185,7 @@ def load_domain(path: str | Path, domain_class: type[D]) -> D:
     path = Path(path)
     is_json = _is_json(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text_bytes(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(
             f"cannot read domain file {path}: {type(error).__name__}; check the path and that the"

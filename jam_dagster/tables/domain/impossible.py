@@ -107,10 +107,10 @@ def _item_codes(what: str, attribute: Attribute, item: object) -> list[int]:
             raise DomainError(f"{what} is null, but the attribute is not nullable")
         return [attribute.null_code]
     if isinstance(attribute, CategoricalAttribute):
-        labels = [text_of(value) for value in attribute.values]
-        if isinstance(item, Mapping) or text_of(item) not in labels:
+        listed = None if isinstance(item, Mapping) else attribute.listed_code(item)
+        if listed is None:
             raise DomainError(f"{what} is {item!r}, which is not one of its values")
-        return [labels.index(text_of(item))]
+        return [listed]
     if isinstance(item, Mapping):
         return _interval_codes(what, attribute, item)
     number = as_number(what, "each item", item)

@@ -42,7 +42,11 @@ def test_every_mechanism_is_known_by_its_name(name: str) -> None:
     [
         ("oracle", {}, "must be one of jam_pgm, tilt, aim.*got 'oracle'"),
         ("aim", {"colour": 1}, "colour is no setting of aim; it has rounds, alpha"),
-        ("aim", {"rounds": 1}, "rounds must be a whole number, at least 2, got 1"),
+        (
+            "aim",
+            {"rounds": 1},
+            "rounds must be a whole number, at least 2 and at most 100000, got 1",
+        ),
         ("jam_pgm", {"rounds": True}, "rounds must be a whole number"),
         ("jam_pgm", {"rounds": None}, "rounds must be a whole number"),
         ("jam_pgm", {"rounds": 2.0}, "rounds must be a whole number"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jam_dagster.errors import InputError
 from jam_dagster.models.graphical.junction_tree import (
     BYTES_PER_CELL,
     MEGABYTE,
@@ -50,3 +52,11 @@ def test_running_intersection(structure):
         holders = {i for i, mask in enumerate(tree.masks) if mask >> position & 1}
         joined = sum(parent in holders and child in holders for parent, child in tree.edges)
         assert joined == len(holders) - 1
+
+
+def test_a_tree_that_no_memory_holds_is_not_built() -> None:
+    """Every pair of ten attributes: one table of all of them."""
+    pairs = [mask_of((a, b)) for b in range(10) for a in range(b)]
+    assert JunctionTree.build((7,) * 10, pairs).cells == 7**10
+    with pytest.raises(InputError, match="a junction tree of more than 536,870,912 cells"):
+        JunctionTree.build((8,) * 10, pairs)

@@ -84,3 +84,11 @@ def test_downward_closure_is_every_subset_once_in_order(sets):
     assert len(closure) == len(subsets)
     places = [(len(one), [DOMAIN.names.index(name) for name in one]) for one in closure]
     assert places == sorted(places)
+
+
+def test_a_workload_without_end_is_not_begun():
+    domain = Domain.from_sizes({f"a{n}": 2 for n in range(200)})
+    with pytest.raises(InputError, match=r"degree 100 has .* marginals, more than the 5,000,000"):
+        Workload.all_k_way(domain, 100)
+    with pytest.raises(InputError, match="subsets, more than the 268,435,456"):
+        Workload.of(domain, [domain.names]).downward_closure()

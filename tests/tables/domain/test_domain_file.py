@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -7,6 +8,8 @@ from hypothesis import strategies as st
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError, SourceError, SpecificationError
 from jam_dagster.tables import Domain, census_domain
+from jam_dagster.tables.domain import domain as domains
+from jam_dagster.tables.domain import domain_file
 
 FILE = """
 identified_from: declared
@@ -175,3 +178,47 @@ def test_files_that_are_refused(tmp_path, name, text, error, message):
         path.write_text(text)
     with pytest.raises(error, match=message):
         Domain.load(path)
+
+
+def test_a_small_file_makes_no_large_domain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers stand for values; attributes are made one by one, until they are too many."""
+    monkeypatch.setattr(domain_file, "_MAX_VALUES", 1000)
+    monkeypatch.setattr(domain_file, "_MAX_ATTRIBUTES", 50)
+    Domain.from_sizes(dict.fromkeys("abcde", 200))
+    wide = {"bounds": [0, 1], "bins": 200}
+    unread = {"z": {"bounds": "none"}}
+    for content in (
+        {"attributes": dict.fromkeys("abcdef", wide) | unread},
+        dict.fromkeys("abcdef", 200),
+        {f"a{n}": 1 for n in range(51)},
+    ):
+        with pytest.raises(DomainError, match="more than 50 attributes, or more than 1,000 values"):
+            Domain.from_dict(content)
+
+
+def test_impossible_combinations_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(domain_file, "_MAX_IMPOSSIBLE_CODES", 100)
+    monkeypatch.setattr(domains, "_MAX_MASKED_CELLS", 2000)
+    attributes = {"a": {"bounds": [0, 1], "bins": 50}, "b": {"values": list(range(10))}}
+    half = {"a": {"from": 0.5}}
+    with pytest.raises(DomainError, match="name more than 100 values"):
+        Domain.from_dict({"attributes": attributes, "impossible": [half] * 5})
+    one = {"a": {"bins": [0]}, "b": 1}
+    with pytest.raises(DomainError, match="span more than 2,000 cells together"):
+        Domain.from_dict({"attributes": attributes, "impossible": [one] * 5})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("domain.yaml", "a: 1" + "0" * 5000),
+        ("domain.json", '{"a": 1' + "0" * 5000 + "}"),
+        ("domain.yaml", "attributes: " + "[" * 100_000),
+        ("domain.json", '{"attributes": {"a": ' + "[" * 900 + "]" * 900 + "}}"),
+        ("domain.yaml", "a: &a [1, *a]"),
+    ],
+)
+def test_a_file_beyond_a_limit_is_named(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(SourceError, match=rf"{name}.*(digits|too deep|an alias)"):
+        Domain.load(tmp_path / name)
