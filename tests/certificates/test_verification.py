@@ -72,9 +72,16 @@ def other(value: Any) -> Any:
     return "tampered" if value is None else value[:-1] + ("0" if value[-1:] != "0" else "1")
 
 
+def leave_out_models(patch: pytest.MonkeyPatch) -> None:
+    """Fit no model again, and sample no table again."""
+    whole = Finding("left out", True, "")
+    patch.setattr(verification, "_refitted", lambda held: whole)
+    patch.setattr(verification, "_table_faults", lambda held: iter(()))
+
+
 @pytest.mark.slow
 def test_every_field_is_sealed_and_no_field_can_be_changed_and_sealed_again(
-    made: Released,
+    made: Released, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of some hundreds of fields in turn, first as it stands and then made to fit."""
     honest = made.document()
@@ -98,6 +105,11 @@ def test_every_field_is_sealed_and_no_field_can_be_changed_and_sealed_again(
             # It follows from the rest, and does not any more.
             continue
         made.put(forged)
+        # What takes longest is looked at where nothing else shows it.
+        with monkeypatch.context() as patch:
+            leave_out_models(patch)
+            if made.failed():
+                continue
         if not made.failed():
             unnoticed.append(name)
     assert changed > 150
@@ -147,15 +159,12 @@ def test_a_page_that_was_changed(made: Released) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("junk", [None, "x", -1, 1e308, [], *gate("", 0, True, {})], ids=repr)
+@pytest.mark.parametrize("junk", [None, [], *gate("x", -1, 1e308, "", 0, True, {})], ids=repr)
 def test_junk_is_a_finding_or_an_input_error(
     made: Released, junk: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In every place of the document, leaf or branch, in turn."""
-    # The model is not fitted again for each, nor the table sampled again.
-    whole = Finding("left out", True, "")
-    monkeypatch.setattr(verification, "_refitted", lambda held: whole)
-    monkeypatch.setattr(verification, "_table_faults", lambda held: iter(()))
+    leave_out_models(monkeypatch)
     honest = made.document()
     draw, entry = honest["noise"]["draws"][0], honest["ledger"]["entries"][0]
     honest["noise"]["draws"], honest["ledger"]["entries"] = [draw], [entry]
