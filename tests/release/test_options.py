@@ -245,7 +245,7 @@ def test_an_asset_for_which_a_table_stands_is_not_looked_at(tmp_path: Path) -> N
         ({"privacy": {"epsilom": 1}}, "privacy has the unknown key 'epsilom'"),
         (
             {"mechanism": {"rounds": 2.5}},
-            "mechanism.rounds must be a whole number, at least 1, got 2.5",
+            "mechanism.rounds must be a whole number, at least 1 and at most 100000, got 2.5",
         ),
         ({"mechanism": 3}, "mechanism must be one of jam_pgm"),
         ({"mechanism": "jam"}, "mechanism must be one of jam_pgm"),
