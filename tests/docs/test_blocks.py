@@ -10,7 +10,7 @@ from tests.docs.blocks import PAGES, ROOT, Block, blocks_in, blocks_of
 from tests.docs.commands import faults
 from tests.docs.workshop import BlockError, Workshop
 
-LANGUAGES = {"", "text", "python", "sh", "yaml", "toml", "json", "sql", "dockerfile"}
+LANGUAGES = {"", "text", "python", "sh", "yaml", "toml", "json", "sql", "dockerfile", "nginx"}
 
 # Blocks that start servers, install, or need what is not here. A page that needs one more says why.
 MOST_NOT_RUN = 20
