@@ -238,10 +238,15 @@ def read_frame(cells):
     return FrameSource(frame(cells), "people").read(private=True)
 
 
-def read_stored(folder):
+@pytest.fixture(scope="module")
+def output():
+    with dg.build_output_context(asset_key="people") as context:
+        yield context
+
+
+def read_stored(folder, context):
     """Read a table that Dagster keeps in a private store, such as the value of an asset."""
     store = ReleaseStore(UPath(folder), private=True)
-    context = dg.build_output_context(asset_key="people")
 
     def read(cells):
         store.dump_to_path(context, frame(cells), UPath(folder) / "people")
@@ -270,10 +275,10 @@ def at(hour, offset):
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, list) else "",
 )
-def test_one_cell_of_another_type(tmp_path, known, new):
+def test_one_cell_of_another_type(tmp_path, output, known, new):
     values = (*map(str, known), "rest")
     domain = Domain((CategoricalAttribute("a", values, nullable=True, other="rest"),))
-    for read in (read_frame, read_stored(tmp_path)):
+    for read in (read_frame, read_stored(tmp_path, output)):
         records = known * 9
         before = encode(read(records), domain)
         assert before.columns[0].tolist() == list(range(len(known))) * 9
@@ -309,16 +314,16 @@ anything = st.one_of(
 @pytest.mark.slow
 @examples(100)
 @given(st.lists(anything, min_size=1, max_size=8), st.integers(0, 7), anything)
-def test_any_cell_of_a_column_of_objects(tmp_path_factory, records, place, new):
+def test_any_cell_of_a_column_of_objects(tmp_path_factory, output, records, place, new):
     assert_one_changes(read_frame, records, place, new)
-    assert_one_changes(read_stored(tmp_path_factory.getbasetemp()), records, place, new)
+    assert_one_changes(read_stored(tmp_path_factory.getbasetemp(), output), records, place, new)
 
 
 @pytest.mark.slow
 @examples(100)
 @given(st.lists(anything, min_size=1, max_size=8))
-def test_a_stored_cell_encodes_as_the_cell(tmp_path_factory, records):
-    stored = read_stored(tmp_path_factory.getbasetemp())(records)
+def test_a_stored_cell_encodes_as_the_cell(tmp_path_factory, output, records):
+    stored = read_stored(tmp_path_factory.getbasetemp(), output)(records)
     for attribute in attributes(map(str, records)):
         with suppress(JamError):
             domain = Domain((attribute,))

@@ -310,13 +310,13 @@ def test_variables_in_the_root_are_shown_by_name(
     store = ReleaseStoreResource(root="${WHERE}/x", private=private).open()
     assert store.place == "${WHERE}/x"
     path = store.root / "people" / "records"
-    context = dg.build_output_context(asset_key=dg.AssetKey(["people", "records"]))
     shown = [
         store.get_writing_output_log_message(path),
         store.get_loading_input_log_message(path),
         store.get_loading_input_partition_log_message(path, "A"),
-        str(store.get_metadata(context, TABLE)["path"].value),
     ]
+    with context("records", None) as output:
+        shown.append(str(store.get_metadata(output, TABLE)["path"].value))
     with pytest.raises((SourceError, PrivateStepError)) as missing:
         read(store, "records")
     # A file where there should be a folder.
