@@ -170,7 +170,8 @@ class StorePlace:
         before = json.loads(self._fingerprint.read_text())
         # Earlier versions kept the number beside the rest; a private store can be lost.
         kept = self._read_kept()
-        rows = before["private_rows"] or kept[RECORDS_FOLDER]
+        rows = before["private_rows"]
+        rows = kept[RECORDS_FOLDER] if rows is None else rows
         before["private_rows"] = now["private_rows"] if rows is None else rows
         if before["public_table"] == _first_digest(data.public):
             before["public_table"] = now["public_table"]

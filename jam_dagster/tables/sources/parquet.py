@@ -194,11 +194,12 @@ def _dataset(path: str, private: bool = False) -> pq.ParquetDataset:
 
     try:
         dataset = _found(path)
+        if not private:
+            return dataset
         keys = (get_partition_keys(one.partition_expression) for one in dataset.fragments)
         names = sorted({name for found in keys for name in found})
-        if not (private and names):
-            return dataset
-        return _found(path, pa.schema([(name, pa.string()) for name in names]))
+        folders = pa.schema([(name, pa.string()) for name in names])
+        return _found(path, folders) if names else dataset
     except pa.ArrowInvalid as error:
         # Later versions of Arrow leave this to the caller.
         if "duplicate field names" not in str(error):
