@@ -325,3 +325,10 @@ def test_a_report_does_not_claim_that_anything_was_measured(files: Path) -> None
     assert "which was fitted to public data alone" in page
     assert "read the number of records, and no value" in page
     assert "measured a marginal of the private table" not in page
+
+
+def test_a_private_number_of_records_is_in_no_description(files: Path) -> None:
+    """A repeat that refused another number would tell it to who may try."""
+    first = released(neighbours="add_remove")
+    table(ROWS + 1, 1).to_csv("people.csv", index=False)
+    pd.testing.assert_frame_equal(released(neighbours="add_remove").table, first.table)
