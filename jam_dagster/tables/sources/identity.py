@@ -7,6 +7,7 @@ Another user is another source, since what a server answers may depend on who as
 from __future__ import annotations
 
 import codecs
+import getpass
 import json
 import os
 import re
@@ -275,7 +276,7 @@ def database_of(url: str) -> dict[str, Any]:
     -------
     dict
         Its kind, host, port and name, the options that may change the result of a query, and the
-        user, if the URL names one.
+        user, if the URL names one. What it leaves to libpq is taken from libpq's variables.
 
     Raises
     ------
@@ -312,8 +313,11 @@ def database_of(url: str) -> dict[str, Any]:
     if kind in _FILE_DATABASES:
         name = _database_file(name, kind, given.get("uri", ""))
     elif kind == "postgresql":
-        # libpq's default.
-        name = name or given.get("user", "") or parsed.username or ""
+        host, port = host or _libpq("PGHOST").lower(), port or _libpq("PGPORT")
+        who = who or {_libpq("PGUSER") or _login()}
+        name = name or _libpq("PGDATABASE") or min(who)
+        given = {"options": _libpq("PGOPTIONS"), "service": _libpq("PGSERVICE"), **given}
+        given = {name: value for name, value in given.items() if value}
     return {
         **({"user": sorted(who)} if who else {}),
         "kind": kind,
@@ -326,6 +330,19 @@ def database_of(url: str) -> dict[str, Any]:
             if not any(one.fullmatch(name) for one in (_SECRET, _USER, _TRUST, _CONNECTION))
         ),
     }
+
+
+def _libpq(variable: str) -> str:
+    """Return what libpq takes where a URL says nothing; it changes who asks, and whom."""
+    return os.environ.get(variable, "")
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # The process runs as a number without a name.
+        return ""
 
 
 def _database_file(name: str, kind: str, uri: str) -> str:
