@@ -13,7 +13,7 @@ from jam_dagster.certificates.draw_faults import SELECTIONS
 from jam_dagster.certificates.facts import STORED
 from jam_dagster.mechanisms import mechanism_class
 from jam_dagster.mechanisms.loops.base import step_of
-from jam_dagster.mechanisms.loops.transcript import subject_of
+from jam_dagster.mechanisms.loops.transcript import NOTHING, NOTHING_HELPS, subject_of
 from jam_dagster.privacy.outcome_digest import choice_digest, values_digest
 
 if TYPE_CHECKING:
@@ -153,8 +153,12 @@ def _is_unused(call: NoiseCall, transcript: Transcript) -> bool:
     done = _round_of(call, transcript)
     if done is not None:
         return done.measurement is None and _lost_cells(done, transcript) == 1
-    next_round = len(transcript.rounds), "select"
-    return transcript.ended == "closed" and _place_of(call.step) == next_round
+    return transcript.ended == "closed" and _is_next_choice(call, transcript)
+
+
+def _is_next_choice(call: NoiseCall, transcript: Transcript) -> bool:
+    """Return whether a draw chose what would have been a further round."""
+    return _place_of(call.step) == (len(transcript.rounds), "select")
 
 
 def _lost_cells(done: Round, transcript: Transcript) -> int:
@@ -173,7 +177,8 @@ def _digest_of(
         return values_digest(np.array([float(transcript.records)]), call.scale or 0.0, call.rho)
     done = _round_of(call, transcript)
     if done is None:
-        return None
+        ends = _is_next_choice(call, transcript) and transcript.ended == NOTHING_HELPS
+        return choice_digest(NOTHING, call.rho) if ends else None
     if done.measurement is None:
         # Only a choice of a whole marginal, whose measurement was lost, is on record.
         if call.kind not in SELECTIONS or _lost_cells(done, transcript) < 2:

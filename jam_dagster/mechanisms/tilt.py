@@ -34,7 +34,13 @@ from jam_dagster.mechanisms.loops.settings import (
     recorded_settings,
     setting,
 )
-from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
+from jam_dagster.mechanisms.loops.transcript import (
+    NOTHING,
+    NOTHING_HELPS,
+    Round,
+    Transcript,
+    subject_of,
+)
 from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE, mask_of
 from jam_dagster.models.graphical.tractability import TractabilityFilter
@@ -64,7 +70,11 @@ ANNEALED = (4.0, 2.0)
 SINGLE = 0.3
 """The part of a round's budget that measures a single attribute, once shares are even."""
 
-KNOWN = 4.0
+AGAIN = 30.0
+"""A single attribute of which the model proved to stand for at most so many records is measured
+again with what its round kept: where the model is wrong, all noise comes through."""
+
+KNOWN = 2.0
 """A margin is settled once its noise is at most so many times that of a new measurement."""
 
 SHRUNK = 0.5
@@ -77,12 +87,6 @@ NEGLIGIBLE = 1e-9
 LEAST = 0.01
 """The weight of choosing nothing, where that of all marginals of a degree is 1: a choice that tells
 nothing should seldom end a run."""
-
-NOTHING = subject_of(("nothing",), "public")
-"""What the digest of a selection says where no measurement was chosen."""
-
-NOTHING_HELPS = "nothing more helps"
-"""Why a run ends where the draw chose no further measurement."""
 
 
 @dataclass(frozen=True)
@@ -223,10 +227,12 @@ class Tilt(OrdinaryMechanism):
         candidates = _Candidates(domain, workload, float(transcript.parameters["size_limit_mb"]))
         paid = {call.step: call.rho for call in transcript.calls}
         for index in range(len(transcript.rounds) + 1):
-            if (rho := paid.get(step_of(index, "select"))) is None:
-                return
-            weights = candidates.weighed(rho, transcript.records, neighbours)
-            yield neighbours.gain_score(weights.heaviest)
+            if (rho := paid.get(step_of(index, "select"))) is not None:
+                weights = candidates.weighed(rho, transcript.records, neighbours)
+                yield neighbours.gain_score(weights.heaviest)
+            elif index < len(transcript.rounds):
+                # It measures again, and selects nothing.
+                yield 0.0
             if index < len(transcript.rounds):
                 measurement = transcript.rounds[index].measurement
                 if measurement is not None:
@@ -351,6 +357,9 @@ class _Run(MechanismRun):
     among single attributes. It rises to the even share, at which 2 d rounds spend the budget: by
     four where a round taught nothing, or once pairs can be chosen; and doubles above it where a
     round taught nothing. The rest is spent at once where it is less than two rounds.
+
+    Once shares are even, a single attribute is measured with a part of its round, and the rest is
+    kept; or it pays for a second measurement at once, where the first shows the model to be wrong.
     """
 
     def __init__(
@@ -375,6 +384,7 @@ class _Run(MechanismRun):
         first = self.budget / _shares(workload)
         self.even = EVEN * first
         self.planned = max(round(self.budget / self.even), 1)
+        self.again: tuple[Clique, float] | None = None
         singles = candidates.levels[min(candidates.levels)]
         select = _least_select(singles, self.records, draws.neighbours)
         self.share = min(max(first, select / SELECTING), self.budget)
@@ -396,6 +406,8 @@ class _Run(MechanismRun):
 
     def round(self, index: int) -> Round | str:
         """Select, measure, refit, and set the next price; or return why the run ends here."""
+        if self.again is not None:
+            return self._measure_again(index, *self.again)
         started = time.monotonic()
         planned = self._next()
         if planned is None:
@@ -409,6 +421,8 @@ class _Run(MechanismRun):
         sensitivity = neighbours.gain_score(counted.heaviest)
         chances = np.array([self.candidates.levels[len(self.closure[n])] for n in fitting])
         selecting = [SELECTING * planned]
+        # Cheaper rounds find out what the prior is worth: they tell too little to end a run.
+        may_end = planned >= 0.99 * self.even
 
         def split() -> tuple[float, float] | None:
             share = self._next()
@@ -422,7 +436,8 @@ class _Run(MechanismRun):
             # The exponential mechanism with a base measure: all of a degree together count alike,
             # and nothing counts as `LEAST` of them. It depends on no record.
             scale = 2.0 * sensitivity / exponential_epsilon(selecting[0])
-            return np.append(gains - scale * np.log(chances), scale * math.log(LEAST))
+            alike = gains - scale * np.log(chances)
+            return np.append(alike, scale * math.log(LEAST)) if may_end else alike
 
         def named(place: int) -> str:
             return subject_of(self.closure[fitting[place]]) if place < len(fitting) else NOTHING
@@ -448,8 +463,26 @@ class _Run(MechanismRun):
             size_limit_mb=limit,
         )
         if isinstance(done, Round) and done.measurement is not None:
-            self._price(index + 1, counted.most)
+            self._price(counted.most)
+            kept = choice.rho_measure - rho_measure
+            if kept > 0.0 and self.fitted.strength <= AGAIN:
+                self.again = clique, kept
         return done
+
+    def _measure_again(self, index: int, clique: Clique, rho: float) -> Round | str:
+        """Measure a single attribute with what the round before kept of its price."""
+        started = time.monotonic()
+        self.again = None
+        # It belongs to the round before.
+        self.planned += 1
+        return self.complete(
+            started,
+            index,
+            clique,
+            candidates=1,
+            rho_measure=rho,
+            size_limit_mb=self._size_limit_mb(rho),
+        )
 
     def _next(self) -> float | None:
         """Return the next round's rho, all of the rest if that is too little for two rounds."""
@@ -458,10 +491,10 @@ class _Run(MechanismRun):
             return None
         return left if left <= 2.0 * self.share else self.share
 
-    def _price(self, rounds: int, most: int) -> None:
-        """Set the price of the next round, after so many and candidates of so many attributes."""
+    def _price(self, most: int) -> None:
+        """Set the price of the next round, after candidates of so many attributes."""
         below = self.share < 0.99 * self.even
-        left = self.draws.remaining / max(self.planned - rounds, 1)
+        left = self.draws.remaining / max(self.planned - len(self.rounds), 1)
         towards = max(left, self.even)
         if not self.fitted.learnt:
             self.share *= ANNEALED[0] if below else ANNEALED[1]

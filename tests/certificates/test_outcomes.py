@@ -23,7 +23,8 @@ from jam_dagster.certificates import (
     verify,
     write_table,
 )
-from jam_dagster.certificates.facts import EVALUATION_SHARE, STORED
+from jam_dagster.certificates.facts import EVALUATION_SHARE, STORED, PaidDraw
+from jam_dagster.certificates.outcome_faults import compare_outcomes
 from jam_dagster.certificates.refitting import Refit, distance
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.mechanisms import (
@@ -33,17 +34,19 @@ from jam_dagster.mechanisms import (
     Round,
     Transcript,
     load_model,
+    mechanism_class,
     refit,
     sample_rows,
     sampling_generator,
 )
 from jam_dagster.mechanisms.loops.base import step_of
-from jam_dagster.mechanisms.loops.transcript import measurements_hash
-from jam_dagster.privacy import Event, Kind, Ledger
-from jam_dagster.tables import CsvSource, Domain, EncodedTable, decode
+from jam_dagster.mechanisms.loops.transcript import NOTHING_HELPS, measurements_hash
+from jam_dagster.privacy import Draws, Event, Kind, Ledger, UnledgeredAccount
+from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload, decode
 from tests.certificates.conftest import Released
 from tests.certificates.test_verification import ISSUED
 from tests.cli_bench import NOISY, RELEASE, run_cli, synthesize, write_tables
+from tests.mechanisms.conftest import ScriptedNoise
 
 MWEM = ("--mechanism", "mwem_pgm")
 
@@ -301,6 +304,34 @@ def test_public_data_that_no_draw_chose(tmp_path: Path, public_folder: Path) -> 
     put_rounds(made, *rounds, public_copy(public, len(rounds)))
     outcomes = found(made)["the outcomes"]
     assert f"round {len(rounds) + 1} records public data that no draw chose" in outcomes.message
+
+
+def test_that_nothing_was_chosen_is_an_outcome() -> None:
+    """A run that ended by its own choice has a digest of that choice, and no other fits it."""
+    domain = Domain.from_sizes({"a": 2, "b": 3})
+    rng = np.random.default_rng(0)
+    table = EncodedTable(domain, tuple(rng.integers(0, size, 300) for size in domain.shape))
+    digests: dict[str, str] = {}
+
+    class Journal(UnledgeredAccount):
+        def confirm(self, step: str, digest: str) -> None:
+            digests[step] = digest
+
+    draws = Draws(ScriptedNoise([0, -1]), Journal(1.0))
+    workload = Workload.all_k_way(domain, 2)
+    transcript = mechanism_class("tilt")().run(table, table, workload, draws).transcript
+    assert transcript.ended == NOTHING_HELPS
+    paid = [PaidDraw("mechanism", call) for call in transcript.calls]
+    entries = [
+        Entry(number, STORED, "o", "mechanism", call.step, 0, "", "", digest=digests[call.step])
+        for number, call in enumerate(transcript.calls)
+    ]
+    assert compare_outcomes(paid, entries, transcript, None).faults == ()
+    swapped = [*entries[:-1], replace(entries[-1], digest=entries[0].digest)]
+    (fault,) = compare_outcomes(paid, swapped, transcript, None).faults
+    assert fault.startswith(f"the outcome of {transcript.calls[-1].step} is not the one")
+    closed = replace(transcript, ended="budget exhausted")
+    assert len(compare_outcomes(paid, entries, closed, None).faults) == 1
 
 
 def test_another_spelling_of_a_step_is_of_no_round(made: Released) -> None:

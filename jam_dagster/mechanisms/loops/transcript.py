@@ -315,6 +315,13 @@ def subject_of(
     return canonical_json([list(clique), source, table, cell])
 
 
+NOTHING = subject_of(("nothing",), "public")
+"""What the digest of a selection says where no measurement was chosen."""
+
+NOTHING_HELPS = "nothing more helps"
+"""Why a run ends where the draw chose no further measurement."""
+
+
 def sampling_generator(transcript: Transcript) -> np.random.Generator:
     """Return the generator that samples a release's table, a function of the release.
 

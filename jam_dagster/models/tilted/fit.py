@@ -186,13 +186,16 @@ class TiltFit:
     ----------
     measured
         What was measured, by clique.
+    strength
+        lambda of the last measurement.
     learnt
-        Whether the last measurement moved the model by more than the noise that it let through.
+        Whether it moved the model by more than the noise that it let through.
     """
 
     def __init__(self, prior: PublicPrior, total: float, *, iterations: int) -> None:
         self.prior = prior
         self.total = float(total)
+        self.strength = math.inf
         self.learnt = True
         self._iterations = iterations
         self.measured: dict[Clique, Measured] = {}
@@ -246,6 +249,7 @@ class TiltFit:
         answer = np.clip(answer, -LARGEST_ANSWER, LARGEST_ANSWER)
         sigma = measurement.sigma
         strength = strength_of(answer * self.total, before * self.total, sigma, self.total)
+        self.strength = strength
         self._weigh_records(strength)
         made = Measured(answer, sigma**-2.0, strength)
         new = measurement.clique not in self.measured
