@@ -114,7 +114,7 @@ class Tilt(OrdinaryMechanism):
     """
 
     size_limit_mb: float = size_limit_setting(40.0)
-    iterations: int = setting(40, "most steps of a fit", minimum=1, maximum=MOST_ITERATIONS)
+    iterations: int = setting(500, "most steps of a fit", minimum=1, maximum=MOST_ITERATIONS)
 
     name: ClassVar[str] = "tilt"
     title: ClassVar[str] = "TILT"

@@ -1,8 +1,8 @@
-"""Minimization within bounds by a quasi-Newton method with limited memory.
+"""Minimization by a quasi-Newton method with limited memory.
 
 Liu, Nocedal 1989: "On the limited memory BFGS method for large scale optimization"; the recursion
 runs on inner products (Chen, Wang, Zhou 2014: "Large-scale L-BFGS using MapReduce"), which reads
-every correction once a step. Steps are projected onto the bounds (Bertsekas 1982).
+every correction once a step.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ SHORTENED = 12
 def minimize(
     function: Callable[[Floats], tuple[float, Floats]],
     start: Floats,
-    bound: Floats,
     *,
     steps: int,
     tolerance: float,
 ) -> tuple[Floats, int]:
-    """Minimize a smooth function of ``-bound <= x <= bound``.
+    """Minimize a smooth function.
 
     Parameters
     ----------
@@ -40,10 +39,8 @@ def minimize(
         Returns value and gradient; the gradient is not kept, and may be overwritten by a later
         call.
     start
-        Where to begin, within the bounds; shape ``(n,)``. A step of the gradient's length should
-        be of the right size there.
-    bound
-        Positive, shape ``(n,)``.
+        Where to begin, shape ``(n,)``. A step of the gradient's length should be of the right size
+        there.
     steps
         Most evaluations of the function.
     tolerance
@@ -61,19 +58,16 @@ def minimize(
     memory = _Corrections(point.size)
     taken = 1
     while taken < steps:
-        held = np.where(gradient > 0.0, point <= -bound, point >= bound)
-        slope = np.where(held, 0.0, gradient)
-        if not slope.any():
+        if not gradient.any():
             break
-        direction = memory.direction(slope)
-        direction[held] = 0.0
-        if not float(direction @ slope) < 0.0:
+        direction = memory.direction(gradient)
+        if not float(direction @ gradient) < 0.0:
             memory = _Corrections(point.size)
-            direction = -slope
+            direction = -gradient
         size = 1.0
         for _ in range(SHORTENED):
-            trial = np.clip(point + size * direction, -bound, bound)
-            moved = trial - point
+            moved = size * direction
+            trial = point + moved
             promised = float(gradient @ moved)
             found, at_trial = function(trial)
             taken += 1

@@ -32,14 +32,22 @@ from jam_dagster.models.graphical.junction_tree import JunctionTree, bits, mask_
 from jam_dagster.models.graphical.kernels import Table, one_thread
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL, Measurement
+from jam_dagster.models.tilted.closest import closest_marginal
 from jam_dagster.models.tilted.descent import minimize
 from jam_dagster.models.tilted.model import HELD_CELLS, TiltedModel
 from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.tables import Clique
 
-LARGEST_POTENTIAL = 12.0
-"""The largest potential of a cell: those of cells that hold nobody would grow without end."""
+LARGEST_POTENTIAL = 60.0
+"""The largest potential of a cell, less the mean of its clique: more says nothing."""
+
+FOLLOWED = 0.05
+"""The least s, in units of sigma / n. What is gained by following a measurement more closely is
+little, and potentials grow without end."""
+
+LEAST_CURVATURE = 1e-8
+"""The least curvature by which a fit sets its units."""
 
 LARGEST_CHANGE = 20.0
 """Most by which a potential changes at a time."""
@@ -70,7 +78,7 @@ TRUSTED = 0.99 * float(STRENGTHS[-1])
 MEMORY = 0.8
 """The weight of earlier strengths in the mean, for each that came after."""
 
-SETTLED = 1e-7
+SETTLED = 1e-8
 """A fit ends when a step lowers the objective by no more than this."""
 
 
@@ -91,6 +99,11 @@ class Measured:
     answer: Table
     precision: float
     strength: float
+
+    def ridge(self, total: float) -> float:
+        """Return s, for so many records."""
+        sigma = math.sqrt(1.0 / self.precision) / total
+        return sigma * max(self.strength * sigma, FOLLOWED)
 
     def combine(self, other: Measured) -> None:
         """Take another one: the mean by precision, and the smaller strength."""
@@ -204,6 +217,8 @@ class TiltFit:
             self._mask(q) for q in (*prior.potentials, *prior.domain.impossible_masks())
         ]
         self._theta = np.empty(0)
+        # What of theta tells in the model: less a constant for each clique, and bounded from below.
+        self._potentials = np.empty(0)
         self._beliefs: Beliefs | None = None
         self._calibrated = prior.model(total).network.calibrated
         # Of the network and of the records: the logarithm of their sum after the tilt.
@@ -258,7 +273,7 @@ class TiltFit:
         else:
             self.measured[measurement.clique].combine(made)
         with one_thread():
-            convergence = self._refit(new)
+            convergence = self._refit(measurement.clique, new)
         vars(self).pop("model", None)
         ((_, after),) = self.marginals([mask])
         ridge = strength * (sigma / self.total) ** 2
@@ -288,38 +303,37 @@ class TiltFit:
         # The odds before the tilt that become these by the tilt so far.
         self._odds = odds + self._log_network - self._log_records
 
-    def _refit(self, new: bool) -> Convergence:
+    def _refit(self, clique: Clique, new: bool) -> Convergence:
+        """Fit the potentials after a measurement of a clique."""
         beliefs = self._on_tree(new)
-        targets, ridges = np.empty_like(self._theta), np.empty_like(self._theta)
-        for number, measured in enumerate(self.measured.values()):
-            target = beliefs.factor(targets, number)
-            ascending(target.table, target.axes)[...] = measured.answer
-            ridge = measured.strength / measured.precision / self.total**2
-            beliefs.factor(ridges, number).table[...] = ridge
+        misfit = _Misfit(beliefs, self.measured.values(), self.total)
         tilt = _Tilt(self, beliefs)
+        # The clique begins where it would end if the others stayed as they are.
+        theta, expected = self._theta.copy(), tilt.marginals.copy()
+        number = list(self.measured).index(clique)
+        here = slice(beliefs.cells[number], beliefs.cells[number + 1])
+        target, ridge = misfit.targets[here], float(misfit.ridges[here.start])
+        with np.errstate(divide="ignore"):
+            base = np.log(expected[here]) - self._potentials[here]
+        expected[here] = closest_marginal(base, target, ridge)
+        theta[here] = (target - expected[here]) / ridge
+        tilt.centre(theta, expected)
         # In these units the curvature is about one where the fit begins.
-        units = np.sqrt(np.maximum(beliefs.marginals, np.maximum(targets, 0.0)) + ridges + SETTLED)
+        units = np.sqrt(expected + misfit.ridges + LEAST_CURVATURE)
 
         def objective(point: Table) -> tuple[float, Table]:
-            theta = point / units
+            theta = misfit.leveled(point / units)
             log_sum, marginals = tilt.at(theta)
-            pulled = ridges * theta
-            value = log_sum - float(theta @ targets) + 0.5 * float(theta @ pulled)
-            return value, (marginals - targets + pulled) / units
+            value, gradient = misfit.of(theta)
+            return log_sum + value, (marginals + gradient) / units
 
-        point, taken = minimize(
-            objective,
-            self._theta * units,
-            LARGEST_POTENTIAL * units,
-            steps=self._iterations,
-            tolerance=SETTLED,
-        )
-        self._theta = point / units
+        point, taken = minimize(objective, theta * units, steps=self._iterations, tolerance=SETTLED)
+        self._theta, self._potentials = misfit.leveled(point / units), tilt.potentials
         self._log_network, self._log_records = tilt.log_network, tilt.log_records
         self._weights, self._share = tilt.weights, tilt.share
         routes = self._calibrated.routes if self._calibrated.tree == beliefs.tree else None
         self._calibrated = Calibrated(beliefs.tree, beliefs.beliefs, routes)
-        loss = 0.5 * float(np.square(tilt.marginals - targets).sum())
+        loss = 0.5 * float(np.square(tilt.marginals - misfit.targets).sum())
         return Convergence(taken, loss)
 
     def _on_tree(self, new: bool) -> Beliefs:
@@ -333,7 +347,9 @@ class TiltFit:
         tables = [kept[mask] if mask in kept else old.marginal(mask) for mask in tree.masks]
         old.forget()
         self._beliefs = beliefs = Beliefs(tree, tables, factors)
-        self._theta = np.concatenate([self._theta, np.zeros(beliefs.cells[-1] - self._theta.size)])
+        added = np.zeros(beliefs.cells[-1] - self._theta.size)
+        self._theta = np.concatenate([self._theta, added])
+        self._potentials = np.concatenate([self._potentials, added])
         last = len(factors) - 1
         names = tuple(domain.names[place] for place in beliefs.axes[last])
         if self.prior.support is not None:
@@ -350,13 +366,13 @@ class TiltFit:
         if self._beliefs is not None:
             for number, axes in enumerate(self._beliefs.axes):
                 clique = tuple(domain.names[place] for place in sorted(axes))
-                tilt = ascending(self._beliefs.factor(self._theta, number).table, axes)
+                tilt = ascending(self._beliefs.factor(self._potentials, number).table, axes)
                 potentials[clique] = potentials[clique] + tilt if clique in potentials else tilt
                 cliques.append(clique)
         network = FittedModel.with_beliefs(domain, self.total, potentials, self._calibrated)
         if self.prior.support is None:
             return TiltedModel(network, None, 0.0, tuple(cliques))
-        logs = self.prior.log_weights + self._theta[self._codes].sum(axis=0)
+        logs = self.prior.log_weights + self._potentials[self._codes].sum(axis=0)
         rows = WeightedTable(self.prior.support, self.total, logs)
         return TiltedModel(network, rows, self._share, tuple(cliques))
 
@@ -364,6 +380,43 @@ class TiltFit:
     def released(self) -> TiltedModel:
         """The model with beliefs propagated from its potentials alone, as from `load`."""
         return replace(self.model, network=self.model.network.recalibrated())
+
+
+class _Misfit:
+    """The part of the dual that measurements make: the sum of ``s ||theta||^2 / 2 - theta . y``.
+
+    Attributes
+    ----------
+    targets, ridges
+        y and s of every cell of all measured cliques, one after another.
+    """
+
+    def __init__(self, beliefs: Beliefs, measured: Iterable[Measured], total: float) -> None:
+        self._starts, self._cells = beliefs.cells[:-1], np.diff(beliefs.cells)
+        self.targets = np.empty(beliefs.cells[-1])
+        self.ridges = np.empty(beliefs.cells[-1])
+        for number, one in enumerate(measured):
+            target = beliefs.factor(self.targets, number)
+            ascending(target.table, target.axes)[...] = one.answer
+            beliefs.factor(self.ridges, number).table[...] = one.ridge(total)
+
+    def leveled(self, theta: Table) -> Table:
+        """Return potentials with the best constant for each clique: none changes the model.
+
+        Without it the fit is badly conditioned. All cells of a marginal that is measured too large
+        by noise, which ends below zero in others, have large potentials in common.
+        """
+        short = np.add.reduceat(self.targets - self.ridges * theta, self._starts) - 1.0
+        constants = short / (self.ridges[self._starts] * self._cells)
+        leveled: Table = theta + np.repeat(constants, self._cells)
+        return leveled
+
+    def of(self, theta: Table) -> tuple[float, Table]:
+        """Return the value and its gradient."""
+        gradient = self.ridges * theta - self.targets
+        # Squares keep digits that products of large potentials lose.
+        squares = np.square(gradient) - np.square(self.targets)
+        return float(squares @ (0.5 / self.ridges)), gradient
 
 
 class _Tilt:
@@ -374,39 +427,55 @@ class _Tilt:
         self._codes = fit._codes
         self._start = fit._start
         self._odds = fit._odds
-        self._theta = fit._theta.copy()
+        self.potentials = fit._potentials
+        self._centres = np.zeros(beliefs.cells[-1])
+        self._shift = 0.0
         self.log_network = fit._log_network
         self.log_records = fit._log_records
         self.weights = fit._weights
         self.share = fit._share
-        self.marginals = beliefs.marginals
+        self.marginals = self._mixed(beliefs.marginals)
+
+    def centre(self, theta: Table, marginals: Table) -> None:
+        """Take the means of potentials under marginals as the constants of their cliques."""
+        starts, cells = self._beliefs.cells[:-1], np.diff(self._beliefs.cells)
+        means = np.add.reduceat(theta * marginals, starts) / np.add.reduceat(marginals, starts)
+        self._centres, self._shift = np.repeat(means, cells), float(means.sum())
 
     def at(self, theta: Table) -> tuple[float, Table]:
         """Return the logarithm of the sum of the tilted prior, and its marginals."""
-        change = theta - self._theta
+        potentials = np.clip(theta - self._centres, -LARGEST_POTENTIAL, LARGEST_POTENTIAL)
+        change = potentials - self.potentials
         for _ in range(steps := self._steps(change)):
             network = self._beliefs.update(change / steps)
             self.log_network += math.log(self._beliefs.growth)
-        self._theta = theta
+        self.potentials = potentials
         if self._odds == -math.inf:
             self.marginals = network.copy()
-            return self.log_network, self.marginals
-        tilts = theta[self._codes].sum(axis=0)
+            return self.log_network + self._shift, self.marginals
+        tilts = potentials[self._codes].sum(axis=0)
         top = float(tilts.max())
         self.weights = self._start * np.exp(tilts - top)
         summed = float(self.weights.sum())
         self.weights /= summed
         self.log_records = top + math.log(summed)
-        cells = self._codes.shape[0]
-        records = np.bincount(
-            self._codes.ravel(), weights=np.tile(self.weights, cells), minlength=theta.size
-        )
         network_part = self.log_network - float(np.logaddexp(0.0, self._odds))
         records_part = self.log_records - float(np.logaddexp(0.0, -self._odds))
         log_sum = float(np.logaddexp(network_part, records_part))
         self.share = math.exp(records_part - log_sum)
-        self.marginals = (1.0 - self.share) * network + self.share * records
-        return log_sum, self.marginals
+        self.marginals = self._mixed(network)
+        return log_sum + self._shift, self.marginals
+
+    def _mixed(self, network: Table) -> Table:
+        """Return the marginals of network and records together."""
+        if self._odds == -math.inf:
+            return network.copy()
+        cells = self._codes.shape[0]
+        records = np.bincount(
+            self._codes.ravel(), weights=np.tile(self.weights, cells), minlength=network.size
+        )
+        mixed: Table = (1.0 - self.share) * network + self.share * records
+        return mixed
 
     def _steps(self, change: Table) -> int:
         """Return in how many steps the potentials may change, each with a float for its effect."""
