@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
     from jam_dagster.privacy import Ledger
     from jam_dagster.release.run import ReleaseRun
-    from jam_dagster.tables import Domain
+    from jam_dagster.tables import Domain, MarginalSource
 
 LOOK_AGAIN_AFTER = 3.0
 """Seconds between two looks at a run that is waited for."""
@@ -41,7 +41,10 @@ _WORKING = (dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED)
 
 
 def public_table(
-    graph: ReleaseGraph, context: dg.AssetExecutionContext, first: EncodedTable
+    graph: ReleaseGraph,
+    context: dg.AssetExecutionContext,
+    first: EncodedTable,
+    ledger: Ledger | None = None,
 ) -> tuple[EncodedTable, dict[str, Any]]:
     """Return the public table of this step's partition, and its metadata.
 
@@ -51,6 +54,8 @@ def public_table(
         The release, and the step.
     first
         The given public table, encoded.
+    ledger
+        The ledger that both partitions are charged to, for a step that draws.
 
     Raises
     ------
@@ -68,6 +73,8 @@ def public_table(
         return first, metadata
     _wait_for(graph, context, before)
     run, table = _release(graph, context, before)
+    if ledger is not None:
+        _check_reliance(graph, context, run, ledger)
     metadata["previous_partition"] = before
     metadata["previous_edition"] = run.release.key.edition
     quotable = graph.tells_data("public_discretized")
@@ -108,8 +115,56 @@ def check_release_before(
     if archive is None or archive.has_drawn:
         return
     run, _ = _release(graph, context, before)
+    _check_reliance(graph, context, run, ledger)
+
+
+def check_public_codes(
+    graph: ReleaseGraph,
+    context: dg.AssetExecutionContext,
+    codes: MarginalSource,
+    given: pd.DataFrame,
+    ledger: Ledger,
+) -> None:
+    """Raise unless a partition is about to be drawn on its public table as it is now.
+
+    A run may leave out the steps before the mechanism's, and the release of the partition before
+    may have been withdrawn or made again since these steps ran.
+
+    Parameters
+    ----------
+    graph, context
+        The release, and the step.
+    codes
+        What lies in the store as its encoded public table.
+    given
+        The given public table.
+    ledger
+        The ledger that both partitions are charged to.
+
+    Raises
+    ------
+    InputError
+        As for `public_table`, or if the codes are others.
+    """
+    archive = _archive(graph, context, codes.domain)
+    if archive is None or archive.has_drawn:
+        return
+    wanted, _ = public_table(graph, context, encode(given, codes.domain, private=False), ledger)
+    if not (isinstance(codes, EncodedTable) and _same(codes, wanted)):
+        raise InputError(
+            f"public_discretized of partition {graph.partition_of(context)} of release"
+            f" {graph.spec.release} is not made of its public table as that is now: materialize"
+            f" public_discretized again first. Nothing was charged."
+        )
+
+
+def _check_reliance(
+    graph: ReleaseGraph, context: dg.AssetExecutionContext, run: ReleaseRun, ledger: Ledger
+) -> None:
+    """Raise if the release of the partition before is not to be relied on."""
     fault = next(reliance_faults(ledger, run.release.key, run.transcript), None)
     if fault is not None:
+        before = run.release.key.partition
         raise InputError(
             f"Partition {graph.partition_of(context)} of release {graph.spec.release} is drawn on"
             f" the release of {before}, which is not to be relied on: {fault}. Draw {before} as"
@@ -201,10 +256,7 @@ def _check_sampled(graph: ReleaseGraph, run: ReleaseRun, table: pd.DataFrame, be
     """
     sampled = sample_rows(run.model, run.transcript)
     try:
-        found = encode(table, run.model.domain, private=True)
-        same = found.records == sampled.records and all(
-            np.array_equal(*pair) for pair in zip(found.columns, sampled.columns, strict=True)
-        )
+        same = _same(encode(table, run.model.domain, private=True), sampled)
     except (InputError, PrivateStepError):
         same = False
     if not same:
@@ -213,6 +265,11 @@ def _check_sampled(graph: ReleaseGraph, run: ReleaseRun, table: pd.DataFrame, be
             f" its run made: the file was changed since. Materialize synthetic_records of {before}"
             f" first, which costs nothing. Nothing was charged."
         )
+
+
+def _same(one: EncodedTable, other: EncodedTable) -> bool:
+    """Whether two tables over one domain have the same records in the same order."""
+    return all(np.array_equal(*pair) for pair in zip(one.columns, other.columns, strict=True))
 
 
 def _wait_for(graph: ReleaseGraph, context: dg.AssetExecutionContext, before: str) -> None:

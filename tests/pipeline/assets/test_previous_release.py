@@ -30,9 +30,9 @@ from jam_dagster.pipeline import (
 )
 from jam_dagster.pipeline.assets import previous_release as previous
 from jam_dagster.pipeline.budget.labels import LABEL_TAG
-from jam_dagster.pipeline.storage.formats import RunFormat
+from jam_dagster.pipeline.storage.formats import CodesFormat, RunFormat
 from jam_dagster.pipeline.storage.identity import mark
-from jam_dagster.tables import Domain, PreviousRelease, decode, source_from_config
+from jam_dagster.tables import Domain, EncodedTable, PreviousRelease, decode, source_from_config
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 from tests.pipeline.test_component import ATTRIBUTES, loaded
 from tests.pipeline.test_partitions import FEBRUARY, JANUARY, MARCH, Months, metadata_of
@@ -283,6 +283,32 @@ def test_nothing_is_drawn_on_a_release_that_was_withdrawn(months: Months) -> Non
     again = months.run(FEBRUARY, UP_TO_SYNTHETIC)
     assert again.success, failure(again)
     assert months.bench.events() == before
+
+
+@pytest.mark.slow
+def test_the_step_that_draws_looks_at_the_release_before_by_itself(months: Months) -> None:
+    """A run may leave the steps before out, as a re-execution from a failure does."""
+    *before, mechanism, _ = UP_TO_SYNTHETIC
+    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
+    assert months.run(FEBRUARY, before).success
+    path = months.bench.releases / "people" / "public_discretized" / f"{FEBRUARY}.codes.parquet"
+    codes = CodesFormat().read(UPath(path))
+    events = months.bench.events()
+    # Other codes lie where those of January's release were.
+    others = EncodedTable(codes.domain, tuple(column[::-1] for column in codes.columns))
+    CodesFormat().write(others, UPath(path))
+    refused = failure(months.run(FEBRUARY, [mechanism]))
+    assert f"public_discretized of partition {FEBRUARY} of release people is not" in refused
+    CodesFormat().write(codes, UPath(path))
+    (january,) = (one for one in months.bench.ledger.releases() if one.key.partition == JANUARY)
+    months.bench.ledger.withdraw(january.key, "0" * 64, reason="the public table was not public")
+    assert "it was withdrawn on" in failure(months.run(FEBRUARY, [mechanism]))
+    assert [one.kind.value for one in months.bench.events()[len(events) :]] == ["withdrawn"]
+    # January is made again, and February's codes are of the edition that was withdrawn.
+    second = PrivacySpec(epsilon=2.0, edition="2")
+    assert months.run(JANUARY, UP_TO_SYNTHETIC, privacy=second).success
+    assert "is not made of its public table" in failure(months.run(FEBRUARY, [mechanism]))
+    assert months.run(FEBRUARY, ["public_discretized", mechanism]).success
 
 
 @pytest.mark.slow
