@@ -7,24 +7,30 @@ again gets it from there, whatever became of the partition before in the meantim
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import dagster as dg
 import numpy as np
 
+from jam_dagster.certificates import released_files
 from jam_dagster.certificates.reliance import reliance_faults
 from jam_dagster.errors import InputError, PrivateStepError
 from jam_dagster.mechanisms import sample_rows
-from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_RECORDS
+from jam_dagster.pipeline.assets.descriptions import (
+    MECHANISM_RUN,
+    PUBLIC_CODES,
+    PUBLIC_RECORDS,
+)
 from jam_dagster.pipeline.dagster_internals import PARTITION_NAME_TAG
 from jam_dagster.pipeline.graph import PREVIOUS, ReleaseGraph
-from jam_dagster.pipeline.storage.formats import RunFormat, TableFormat
+from jam_dagster.pipeline.storage.formats import CertificateFormat, RunFormat, TableFormat
 from jam_dagster.pipeline.storage.identity import RUN_ATTRIBUTE
 from jam_dagster.pipeline.storage.store_place import StorePlace
 from jam_dagster.tables import EncodedTable, encode
 
 if TYPE_CHECKING:
     import pandas as pd
+    from upath import UPath
 
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
     from jam_dagster.privacy import Ledger
@@ -72,9 +78,9 @@ def public_table(
     if before is None or graph.spec.previous is None:
         return first, metadata
     _wait_for(graph, context, before)
-    run, table = _release(graph, context, before)
+    run, table, folder = _release(graph, context, before)
     if ledger is not None:
-        _check_reliance(graph, context, run, ledger)
+        _check_reliance(graph, context, run, folder, ledger)
     metadata["previous_partition"] = before
     metadata["previous_edition"] = run.release.key.edition
     quotable = graph.tells_data("public_discretized")
@@ -114,8 +120,8 @@ def check_release_before(
     archive = _archive(graph, context, domain)
     if archive is None or archive.has_drawn:
         return
-    run, _ = _release(graph, context, before)
-    _check_reliance(graph, context, run, ledger)
+    run, _, folder = _release(graph, context, before)
+    _check_reliance(graph, context, run, folder, ledger)
 
 
 def check_public_codes(
@@ -159,16 +165,39 @@ def check_public_codes(
 
 
 def _check_reliance(
-    graph: ReleaseGraph, context: dg.AssetExecutionContext, run: ReleaseRun, ledger: Ledger
+    graph: ReleaseGraph,
+    context: dg.AssetExecutionContext,
+    run: ReleaseRun,
+    folder: UPath,
+    ledger: Ledger,
 ) -> None:
     """Raise if the release of the partition before is not to be relied on."""
-    fault = next(reliance_faults(ledger, run.release.key, run.transcript), None)
+    before = run.release.key.partition
+    archive: ReleaseStore = getattr(context.resources, graph.archive_store)
+    public = StorePlace(archive, run.release.key).public()
+    if public is None:
+        # Before the release had this setting, or in the store of another mechanism.
+        codes: ReleaseStore = getattr(context.resources, graph.store(PUBLIC_CODES))
+        public = cast("EncodedTable", codes.table(graph.key(PUBLIC_CODES), before))
+    store = _store(graph, context)
+    faults = reliance_faults(
+        ledger,
+        run.release.key,
+        run.transcript,
+        run.model,
+        public,
+        files=released_files(transcript=folder / "transcript", model=folder / "model"),
+        certificate=store.beside(
+            graph.key("release_certificate"), before, CertificateFormat.suffix
+        ),
+    )
+    fault = next(faults, None)
     if fault is not None:
-        before = run.release.key.partition
         raise InputError(
             f"Partition {graph.partition_of(context)} of release {graph.spec.release} is drawn on"
-            f" the release of {before}, which is not to be relied on: {fault}. Draw {before} as"
-            f" another edition first. Nothing was charged."
+            f" the release of {before}, which is not to be relied on: {fault}. Materialize"
+            f" {before} again, which costs nothing, or draw it as another edition first. Nothing"
+            f" was charged."
         )
 
 
@@ -217,8 +246,8 @@ def _store(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> ReleaseSto
 
 def _release(
     graph: ReleaseGraph, context: dg.AssetExecutionContext, before: str
-) -> tuple[ReleaseRun, Any]:
-    """Return the run and the synthetic table of a partition, once they are of one release."""
+) -> tuple[ReleaseRun, Any, UPath]:
+    """Return the run, the synthetic table and the run's folder, once they are of one release."""
     store, partition = _store(graph, context), graph.partition_of(context)
     name = f"Partition {partition} of release {graph.spec.release}"
     files = store.beside(graph.key("synthetic_records"), before, TableFormat.suffix)
@@ -231,9 +260,10 @@ def _release(
         )
     with store.guarded(f"reading the release of {before}"):
         table = TableFormat().read(files)
-        made = (RunFormat().read(folder) for folder in folders)
-        run = next((one for one in made if table.attrs.get(RUN_ATTRIBUTE) == one.digest), None)
-    if run is None or run.release.key.partition != before:
+        made = ((RunFormat().read(folder), folder) for folder in folders)
+        of_table = (one for one in made if table.attrs.get(RUN_ATTRIBUTE) == one[0].digest)
+        run, folder = next(of_table, (None, None))
+    if run is None or folder is None or run.release.key.partition != before:
         raise InputError(
             f"{name} needs the release of {before}, whose synthetic_records are not of its last"
             f" run: materialize synthetic_records of {before} first. Nothing was charged."
@@ -245,7 +275,7 @@ def _release(
             f" may not leave, nor may what is drawn on it: materialize {before} with exact noise"
             f" first. Nothing was charged."
         )
-    return run, table
+    return run, table, folder
 
 
 def _check_sampled(graph: ReleaseGraph, run: ReleaseRun, table: pd.DataFrame, before: str) -> None:
