@@ -268,13 +268,26 @@ def _release(
             f"{name} needs the release of {before}, whose synthetic_records are not of its last"
             f" run: materialize synthetic_records of {before} first. Nothing was charged."
         )
-    if graph.spec.releasable and not run.transcript.releasable:
-        # Labels and stores keep it out too; what lies in a store may have been put there by hand.
+    key = run.release.key
+    if (key.dataset, key.release) != (graph.spec.dataset, graph.spec.release):
         raise InputError(
-            f"{name} needs the release of {before}, but that one was made with seeded noise and"
-            f" may not leave, nor may what is drawn on it: materialize {before} with exact noise"
-            f" first. Nothing was charged."
+            f"{name} needs the release of {before}, but what lies there of {before} is of release"
+            f" {key.release} of dataset {key.dataset}: materialize {before} first. Nothing was"
+            f" charged."
         )
+    if graph.spec.releasable:
+        # Labels and stores keep it out too; what lies in a store may have been put there by hand.
+        made_with = ""
+        if run.model.domain.restricted:
+            made_with = "over a domain from private data"
+        elif not run.transcript.releasable:
+            made_with = "with seeded noise"
+        if made_with:
+            raise InputError(
+                f"{name} needs the release of {before}, but that one was made {made_with} and may"
+                f" not leave, nor may what is drawn on it: materialize {before} as it is configured"
+                f" now first. Nothing was charged."
+            )
     return run, table, folder
 
 

@@ -26,6 +26,7 @@ from jam_dagster.pipeline import (
     MechanismSpec,
     PartitionsSpec,
     PrivacySpec,
+    WorkloadSpec,
     check_definitions,
 )
 from jam_dagster.pipeline.assets import previous_release as previous
@@ -194,6 +195,31 @@ def test_a_release_that_may_not_leave_is_no_public_table_of_one_that_may(months:
     refused = failure(months.run(FEBRUARY))
     assert "made with seeded noise and may not leave" in refused
     assert months.bench.kinds() == []
+
+
+@pytest.mark.slow
+def test_a_release_over_a_domain_from_private_data_is_no_public_table(months: Months) -> None:
+    private = {
+        "public": months.changes["public"].first,
+        "domain": DomainSpec(identify="both"),
+        "workload": WorkloadSpec(degree=1),
+    }
+    result = months.run(JANUARY, UP_TO_SYNTHETIC, **private)
+    assert result.success, failure(result)
+    for name in ("jam_pgm", "synthetic_records"):
+        shutil.copytree(
+            months.bench.closed / "people" / name, months.bench.releases / "people" / name
+        )
+    refused = failure(months.run(FEBRUARY, ["public_records", "domain", "public_discretized"]))
+    assert "over a domain from private data and may not leave" in refused
+
+
+@pytest.mark.slow
+def test_a_release_of_another_dataset_is_no_release_before(months: Months) -> None:
+    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
+    wanted = ["public_records", "domain", "public_discretized"]
+    refused = failure(months.run(FEBRUARY, wanted, dataset="others"))
+    assert f"what lies there of {JANUARY} is of release people of dataset people" in refused
 
 
 def test_labels_follow_what_the_public_table_is(months: Months) -> None:
