@@ -1,21 +1,41 @@
-"""Checks by the ledger that a later release may rely on a release."""
+"""Checks that a later release may rely on a release: by the ledger, and by a fit of its model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from jam_dagster.certificates.certificate import Certificate
 from jam_dagster.certificates.facts import MECHANISM_SHARE, Entry, PaidDraw
+from jam_dagster.certificates.issue import sha256_of
+from jam_dagster.certificates.ledger_faults import certified
 from jam_dagster.certificates.outcome_faults import compare_outcomes
+from jam_dagster.certificates.public_faults import public_faults
+from jam_dagster.certificates.refitting import REFIT_TOLERANCE, Refit
 from jam_dagster.certificates.withdrawal import withdrawal_in
+from jam_dagster.errors import InputError, JamError
 
 if TYPE_CHECKING:
-    from jam_dagster.mechanisms import Transcript
+    from pathlib import Path
+
+    from upath import UPath
+
+    from jam_dagster.mechanisms import Model, Transcript
     from jam_dagster.privacy import Ledger, ReleaseKey
+    from jam_dagster.tables import MarginalSource
 
 
-def reliance_faults(ledger: Ledger, key: ReleaseKey, transcript: Transcript) -> Iterator[str]:
-    """Yield why no later release should rely on a release.
+def reliance_faults(
+    ledger: Ledger,
+    key: ReleaseKey,
+    transcript: Transcript,
+    model: Model,
+    public: MarginalSource,
+    *,
+    files: Mapping[str, Path | UPath],
+    certificate: Path | UPath,
+) -> Iterator[str]:
+    """Yield why no later release should rely on a release, what takes longest last.
 
     Parameters
     ----------
@@ -23,18 +43,40 @@ def reliance_faults(ledger: Ledger, key: ReleaseKey, transcript: Transcript) -> 
         The ledger that was charged for it.
     key
         The release.
-    transcript
-        The stored transcript of its mechanism.
+    transcript, model
+        As they were read.
+    public
+        The encoded public tables that it was drawn on.
+    files
+        The files of transcript and model; see `released_files`.
+    certificate
+        The folder of its certificate, if there is one. A model is fitted again unless the ledger
+        has a certificate over these files, for which it was fitted.
 
     Yields
     ------
     str
-        Its withdrawal with the reason; its absence from the ledger; or the outcome that does not
-        match its digest. Releases of version 0.1.0 have no journalled outcomes to compare.
+        Its withdrawal with the reason; its absence from the ledger; the outcome that does not
+        match its digest; the public measurement that the public table does not have; or that the
+        model does not follow from them. Releases of version 0.1.0 have no journalled outcomes to
+        compare.
     """
     withdrawn = withdrawal_in(ledger, key)
     if withdrawn is not None:
         yield f"it was withdrawn on {withdrawn.on}: {withdrawn.reason}"
+    yield from _payment_faults(ledger, key, transcript)
+    try:
+        yield from public_faults(transcript, model.domain, public)
+        if not _is_certified(ledger, key, files, certificate):
+            apart, _ = Refit(transcript, model.domain, public, model, {}).closest
+            if not apart <= REFIT_TOLERANCE:
+                yield "its model is not the one that its transcript gives on this machine"
+    except InputError as error:
+        yield f"its model cannot be fitted again ({error})"
+
+
+def _payment_faults(ledger: Ledger, key: ReleaseKey, transcript: Transcript) -> Iterator[str]:
+    """Yield the outcomes that were not paid for as they are."""
     entries = [
         Entry.of(event)
         for event in ledger.events(key.dataset)
@@ -48,3 +90,19 @@ def reliance_faults(ledger: Ledger, key: ReleaseKey, transcript: Transcript) -> 
         return
     draws = [PaidDraw(MECHANISM_SHARE, call) for call in transcript.calls]
     yield from compare_outcomes(draws, entries, transcript, None).faults
+
+
+def _is_certified(
+    ledger: Ledger, key: ReleaseKey, files: Mapping[str, Path | UPath], folder: Path | UPath
+) -> bool:
+    """Return whether the ledger has journalled the certificate in a folder, over these files."""
+    try:
+        made = Certificate.load(folder)
+    except JamError:
+        return False
+    hashes = {name: file.sha256 for name, file in made.files.items()}
+    return (
+        made.key == key
+        and certified(made, ledger) is True
+        and all(hashes.get(name) == sha256_of(path) for name, path in files.items())
+    )

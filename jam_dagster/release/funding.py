@@ -234,9 +234,10 @@ class LedgerFunding:
                 "that this ledger never charged: it is another ledger, or an older copy of the one "
                 f"that did ({ledger.location}). Use the ledger that did, or {ANOTHER_EDITION}."
             )
-        if release is None or not charged:
+        # A release that was charged, and whose shares are all closed, draws nothing more.
+        if release is None or not charged or not release.closed:
             self._check_memory()
-        elif not self.place.has_begun:
+        if release is not None and charged and not self.place.has_begun:
             raise BudgetError(
                 f"The ledger {ledger.location} has already charged {key}, but its draws are not in "
                 f"{self.place.name}. {_whereabouts(release)}Bring them back, which costs nothing, "

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from jam_dagster.certificates import (
@@ -20,8 +21,10 @@ from jam_dagster.certificates import (
     verify,
 )
 from jam_dagster.certificates.issue import sha256_of
+from jam_dagster.mechanisms import Transcript
 from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
+from tests.cli_bench import RELEASE, run_cli, synthesize, write_tables
 from tests.moved import bind_again
 
 
@@ -94,3 +97,28 @@ def no_other_processor(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 def made(tmp_path: Path, release_folder: Path) -> Released:
     shutil.copytree(release_folder, tmp_path / "copy")
     return Released(tmp_path / "copy")
+
+
+def released(folder: Path, *options: str, granted: float = 1.0, **tables: str) -> Path:
+    """Make a release in a folder of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        write_tables()
+        Ledger("ledger.db").grant("people", epsilon=granted, delta=1e-9)
+        pd.read_csv("priv.csv").to_csv("same.csv", index=False)
+        made = run_cli(*synthesize(*RELEASE, *options, **tables))
+        assert made.exit_code == 0, made.output
+    return folder
+
+
+@pytest.fixture(scope="session")
+def public_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release whose public table is as good as can be, so that rounds measure it."""
+    for _ in range(9):
+        folder = released(
+            tmp_path_factory.mktemp("public"), "--epsilon", "20", public="same.csv", granted=20.0
+        )
+        rounds = Transcript.load(folder / "out" / "transcript").rounds
+        if any(one.source == "public" for one in rounds):
+            return folder
+    raise AssertionError("no round of nine releases chose the public table")

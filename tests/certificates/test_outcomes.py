@@ -41,26 +41,14 @@ from jam_dagster.mechanisms import (
 )
 from jam_dagster.mechanisms.loops.base import step_of
 from jam_dagster.mechanisms.loops.transcript import NOTHING_HELPS, measurements_hash
-from jam_dagster.privacy import Draws, Event, Kind, Ledger, UnledgeredAccount
+from jam_dagster.privacy import Draws, Event, Kind, UnledgeredAccount
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload, decode
-from tests.certificates.conftest import Released
+from tests.certificates.conftest import Released, released
 from tests.certificates.test_verification import ISSUED
 from tests.cli_bench import NOISY, RELEASE, run_cli, synthesize, write_tables
 from tests.mechanisms.conftest import ScriptedNoise
 
 MWEM = ("--mechanism", "mwem_pgm")
-
-
-def released(folder: Path, *options: str, granted: float = 1.0, **tables: str) -> Path:
-    """Make a release in a folder of its own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        write_tables()
-        Ledger("ledger.db").grant("people", epsilon=granted, delta=1e-9)
-        pd.read_csv("priv.csv").to_csv("same.csv", index=False)
-        made = run_cli(*synthesize(*RELEASE, *options, **tables))
-        assert made.exit_code == 0, made.output
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -73,19 +61,6 @@ def private_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if any({"sex", "income"} & set(one.clique) for one in rounds):
             return folder
     raise AssertionError("no round of nine releases measured sex or income")
-
-
-@pytest.fixture(scope="module")
-def public_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A release whose public table is as good as can be, so that rounds measure it."""
-    for _ in range(9):
-        folder = released(
-            tmp_path_factory.mktemp("public"), "--epsilon", "20", public="same.csv", granted=20.0
-        )
-        rounds = Transcript.load(folder / "out" / "transcript").rounds
-        if any(one.source == "public" for one in rounds):
-            return folder
-    raise AssertionError("no round of nine releases chose the public table")
 
 
 @pytest.fixture(scope="module")

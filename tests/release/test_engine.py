@@ -79,6 +79,24 @@ class RememberingPlace(MemoryPlace):
         self.begun.append(data)
 
 
+@dataclass(frozen=True)
+class Stored:
+    """Draws of another release."""
+
+    where: str = "out/before/draws"
+    files: frozenset[str] = frozenset({"mechanism-0-select.npz"})
+
+    def key(self, charged: Any) -> Any:
+        return specification(noise="exact", epsilon=0.4, release="before").key(DOMAIN)
+
+
+class Older(RememberingPlace):
+    """A place that holds draws which the ledger has forgotten."""
+
+    def stored(self) -> Iterator[Any]:
+        yield Stored()
+
+
 def charged(spec: ReleaseSpec, ledger: Ledger, place: RememberingPlace) -> Engine:
     key = spec.key(DOMAIN)
     funding = LedgerFunding(
@@ -250,23 +268,25 @@ def test_a_library_s_error_is_replaced() -> None:
 def test_an_older_copy_of_the_ledger_pays_for_nothing(ledger: Ledger) -> None:
     """Draws of another release of the dataset lie in the place, and the ledger forgot them."""
     spec = specification(noise="exact", epsilon=0.5)
-    forgotten = specification(noise="exact", epsilon=0.4, release="before").key(DOMAIN)
-
-    @dataclass(frozen=True)
-    class Stored:
-        where: str = "out/before/draws"
-        files: frozenset[str] = frozenset({"mechanism-0-select.npz"})
-
-        def key(self, charged: Any) -> Any:
-            return forgotten
-
-    class Older(RememberingPlace):
-        def stored(self) -> Iterator[Any]:
-            yield Stored()
 
     with pytest.raises(BudgetError, match=r"1 draws of .*before.*out/before/draws.*older copy"):
         charged(spec, ledger, Older()).reserve()
     assert [event.kind for event in ledger.events()] == [Kind.GRANTED]
+
+
+def test_an_older_copy_of_the_ledger_pays_for_what_it_has_charged_alone(ledger: Ledger) -> None:
+    """A release that it knows repeats for nothing, and draws nothing more."""
+    engine = charged(specification(noise="exact", epsilon=0.5), ledger, RememberingPlace())
+    engine.reserve()
+    engine.run(engine.encode(DOMAIN), _public(engine.spec))
+    older = Older()
+    older.has_begun = True
+    again = charged(engine.spec, ledger, older)
+
+    with pytest.raises(BudgetError, match="older copy"):
+        again.reserve()
+    engine.close()
+    again.reserve()
 
 
 def test_draws_that_are_gone_are_not_drawn_again(ledger: Ledger) -> None:

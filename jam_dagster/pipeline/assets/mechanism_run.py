@@ -11,7 +11,11 @@ from jam_dagster.evaluation import released_marginal
 from jam_dagster.mechanisms import Round
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.pipeline.assets.asset_options import release_asset, table_metadata
-from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
+from jam_dagster.pipeline.assets.descriptions import (
+    MECHANISM_RUN,
+    PUBLIC_CODES,
+    PUBLIC_RECORDS,
+)
 from jam_dagster.pipeline.assets.engine import STORES, check_places, release_engine
 from jam_dagster.pipeline.assets.metadata import (
     pictures,
@@ -25,7 +29,7 @@ from jam_dagster.pipeline.assets.opening import (
     private_marginals,
     stored_codes,
 )
-from jam_dagster.pipeline.assets.previous_release import report_release
+from jam_dagster.pipeline.assets.previous_release import check_public_codes, report_release
 from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
 from jam_dagster.pipeline.storage.identity import (
     check_domains,
@@ -55,15 +59,17 @@ def synthesis_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
 
 
 def _mechanism_run(graph: ReleaseGraph) -> dg.AssetsDefinition:
+    follows = graph.spec.previous is not None
+
     @release_asset(
         graph,
         MECHANISM_RUN,
-        ins=graph.ins(*graph.public_codes),
+        ins=graph.ins(*graph.public_codes, *(graph.public_records if follows else ())),
         deps=[graph.key("private_discretized"), *graph.counted_deps],
         resources={*graph.spending_resources, *STORES},
     )
-    def mechanism_run(context: dg.AssetExecutionContext, **inputs: MarginalSource) -> ReleaseRun:
-        public = inputs.get(PUBLIC_CODES)
+    def mechanism_run(context: dg.AssetExecutionContext, **inputs: Any) -> ReleaseRun:
+        public: MarginalSource | None = inputs.get(PUBLIC_CODES)
         check_places(context)
         stored = stored_codes(graph, context, rows=False)
         domain = check_domains(graph, public, stored)
@@ -76,6 +82,10 @@ def _mechanism_run(graph: ReleaseGraph) -> dg.AssetsDefinition:
             stored=ingestion_of(stored),
             on_round=lambda done: _log_round(graph, context, done, rounds),
         )
+        if follows and engine.funding.ledger is not None:
+            check_public_codes(
+                graph, context, inputs[PUBLIC_CODES], inputs[PUBLIC_RECORDS], engine.funding.ledger
+            )
         engine.reserve()
         with engine.funding.exclusive(), engine.opened("running the mechanism"):
             run, made_again = engine.run(private_marginals(graph, context, engine, domain), public)

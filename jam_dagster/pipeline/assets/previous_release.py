@@ -7,29 +7,35 @@ again gets it from there, whatever became of the partition before in the meantim
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import dagster as dg
 import numpy as np
 
+from jam_dagster.certificates import released_files
 from jam_dagster.certificates.reliance import reliance_faults
 from jam_dagster.errors import InputError, PrivateStepError
 from jam_dagster.mechanisms import sample_rows
-from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_RECORDS
+from jam_dagster.pipeline.assets.descriptions import (
+    MECHANISM_RUN,
+    PUBLIC_CODES,
+    PUBLIC_RECORDS,
+)
 from jam_dagster.pipeline.dagster_internals import PARTITION_NAME_TAG
 from jam_dagster.pipeline.graph import PREVIOUS, ReleaseGraph
-from jam_dagster.pipeline.storage.formats import RunFormat, TableFormat
+from jam_dagster.pipeline.storage.formats import CertificateFormat, RunFormat, TableFormat
 from jam_dagster.pipeline.storage.identity import RUN_ATTRIBUTE
 from jam_dagster.pipeline.storage.store_place import StorePlace
 from jam_dagster.tables import EncodedTable, encode
 
 if TYPE_CHECKING:
     import pandas as pd
+    from upath import UPath
 
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
     from jam_dagster.privacy import Ledger
     from jam_dagster.release.run import ReleaseRun
-    from jam_dagster.tables import Domain
+    from jam_dagster.tables import Domain, MarginalSource
 
 LOOK_AGAIN_AFTER = 3.0
 """Seconds between two looks at a run that is waited for."""
@@ -41,7 +47,10 @@ _WORKING = (dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED)
 
 
 def public_table(
-    graph: ReleaseGraph, context: dg.AssetExecutionContext, first: EncodedTable
+    graph: ReleaseGraph,
+    context: dg.AssetExecutionContext,
+    first: EncodedTable,
+    ledger: Ledger | None = None,
 ) -> tuple[EncodedTable, dict[str, Any]]:
     """Return the public table of this step's partition, and its metadata.
 
@@ -51,6 +60,8 @@ def public_table(
         The release, and the step.
     first
         The given public table, encoded.
+    ledger
+        The ledger that both partitions are charged to, for a step that draws.
 
     Raises
     ------
@@ -67,7 +78,9 @@ def public_table(
     if before is None or graph.spec.previous is None:
         return first, metadata
     _wait_for(graph, context, before)
-    run, table = _release(graph, context, before)
+    run, table, folder = _release(graph, context, before)
+    if ledger is not None:
+        _check_reliance(graph, context, run, folder, ledger)
     metadata["previous_partition"] = before
     metadata["previous_edition"] = run.release.key.edition
     quotable = graph.tells_data("public_discretized")
@@ -107,13 +120,84 @@ def check_release_before(
     archive = _archive(graph, context, domain)
     if archive is None or archive.has_drawn:
         return
-    run, _ = _release(graph, context, before)
-    fault = next(reliance_faults(ledger, run.release.key, run.transcript), None)
+    run, _, folder = _release(graph, context, before)
+    _check_reliance(graph, context, run, folder, ledger)
+
+
+def check_public_codes(
+    graph: ReleaseGraph,
+    context: dg.AssetExecutionContext,
+    codes: MarginalSource,
+    given: pd.DataFrame,
+    ledger: Ledger,
+) -> None:
+    """Raise unless a partition is about to be drawn on its public table as it is now.
+
+    A run may leave out the steps before the mechanism's, and the release of the partition before
+    may have been withdrawn or made again since these steps ran.
+
+    Parameters
+    ----------
+    graph, context
+        The release, and the step.
+    codes
+        What lies in the store as its encoded public table.
+    given
+        The given public table.
+    ledger
+        The ledger that both partitions are charged to.
+
+    Raises
+    ------
+    InputError
+        As for `public_table`, or if the codes are others.
+    """
+    archive = _archive(graph, context, codes.domain)
+    if archive is None or archive.has_drawn:
+        return
+    wanted, _ = public_table(graph, context, encode(given, codes.domain, private=False), ledger)
+    if not (isinstance(codes, EncodedTable) and _same(codes, wanted)):
+        raise InputError(
+            f"public_discretized of partition {graph.partition_of(context)} of release"
+            f" {graph.spec.release} is not made of its public table as that is now: materialize"
+            f" public_discretized again first. Nothing was charged."
+        )
+
+
+def _check_reliance(
+    graph: ReleaseGraph,
+    context: dg.AssetExecutionContext,
+    run: ReleaseRun,
+    folder: UPath,
+    ledger: Ledger,
+) -> None:
+    """Raise if the release of the partition before is not to be relied on."""
+    before = run.release.key.partition
+    archive: ReleaseStore = getattr(context.resources, graph.archive_store)
+    public = StorePlace(archive, run.release.key).public()
+    if public is None:
+        # Before the release had this setting, or in the store of another mechanism.
+        codes: ReleaseStore = getattr(context.resources, graph.store(PUBLIC_CODES))
+        public = cast("EncodedTable", codes.table(graph.key(PUBLIC_CODES), before))
+    store = _store(graph, context)
+    faults = reliance_faults(
+        ledger,
+        run.release.key,
+        run.transcript,
+        run.model,
+        public,
+        files=released_files(transcript=folder / "transcript", model=folder / "model"),
+        certificate=store.beside(
+            graph.key("release_certificate"), before, CertificateFormat.suffix
+        ),
+    )
+    fault = next(faults, None)
     if fault is not None:
         raise InputError(
             f"Partition {graph.partition_of(context)} of release {graph.spec.release} is drawn on"
-            f" the release of {before}, which is not to be relied on: {fault}. Draw {before} as"
-            f" another edition first. Nothing was charged."
+            f" the release of {before}, which is not to be relied on: {fault}. Materialize"
+            f" {before} again, which costs nothing, or draw it as another edition first. Nothing"
+            f" was charged."
         )
 
 
@@ -162,8 +246,8 @@ def _store(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> ReleaseSto
 
 def _release(
     graph: ReleaseGraph, context: dg.AssetExecutionContext, before: str
-) -> tuple[ReleaseRun, Any]:
-    """Return the run and the synthetic table of a partition, once they are of one release."""
+) -> tuple[ReleaseRun, Any, UPath]:
+    """Return the run, the synthetic table and the run's folder, once they are of one release."""
     store, partition = _store(graph, context), graph.partition_of(context)
     name = f"Partition {partition} of release {graph.spec.release}"
     files = store.beside(graph.key("synthetic_records"), before, TableFormat.suffix)
@@ -176,21 +260,35 @@ def _release(
         )
     with store.guarded(f"reading the release of {before}"):
         table = TableFormat().read(files)
-        made = (RunFormat().read(folder) for folder in folders)
-        run = next((one for one in made if table.attrs.get(RUN_ATTRIBUTE) == one.digest), None)
-    if run is None or run.release.key.partition != before:
+        made = ((RunFormat().read(folder), folder) for folder in folders)
+        of_table = (one for one in made if table.attrs.get(RUN_ATTRIBUTE) == one[0].digest)
+        run, folder = next(of_table, (None, None))
+    if run is None or folder is None or run.release.key.partition != before:
         raise InputError(
             f"{name} needs the release of {before}, whose synthetic_records are not of its last"
             f" run: materialize synthetic_records of {before} first. Nothing was charged."
         )
-    if graph.spec.releasable and not run.transcript.releasable:
-        # Labels and stores keep it out too; what lies in a store may have been put there by hand.
+    key = run.release.key
+    if (key.dataset, key.release) != (graph.spec.dataset, graph.spec.release):
         raise InputError(
-            f"{name} needs the release of {before}, but that one was made with seeded noise and"
-            f" may not leave, nor may what is drawn on it: materialize {before} with exact noise"
-            f" first. Nothing was charged."
+            f"{name} needs the release of {before}, but what lies there of {before} is of release"
+            f" {key.release} of dataset {key.dataset}: materialize {before} first. Nothing was"
+            f" charged."
         )
-    return run, table
+    if graph.spec.releasable:
+        # Labels and stores keep it out too; what lies in a store may have been put there by hand.
+        made_with = ""
+        if run.model.domain.restricted:
+            made_with = "over a domain from private data"
+        elif not run.transcript.releasable:
+            made_with = "with seeded noise"
+        if made_with:
+            raise InputError(
+                f"{name} needs the release of {before}, but that one was made {made_with} and may"
+                f" not leave, nor may what is drawn on it: materialize {before} as it is configured"
+                f" now first. Nothing was charged."
+            )
+    return run, table, folder
 
 
 def _check_sampled(graph: ReleaseGraph, run: ReleaseRun, table: pd.DataFrame, before: str) -> None:
@@ -201,10 +299,7 @@ def _check_sampled(graph: ReleaseGraph, run: ReleaseRun, table: pd.DataFrame, be
     """
     sampled = sample_rows(run.model, run.transcript)
     try:
-        found = encode(table, run.model.domain, private=True)
-        same = found.records == sampled.records and all(
-            np.array_equal(*pair) for pair in zip(found.columns, sampled.columns, strict=True)
-        )
+        same = _same(encode(table, run.model.domain, private=True), sampled)
     except (InputError, PrivateStepError):
         same = False
     if not same:
@@ -213,6 +308,11 @@ def _check_sampled(graph: ReleaseGraph, run: ReleaseRun, table: pd.DataFrame, be
             f" its run made: the file was changed since. Materialize synthetic_records of {before}"
             f" first, which costs nothing. Nothing was charged."
         )
+
+
+def _same(one: EncodedTable, other: EncodedTable) -> bool:
+    """Whether two tables over one domain have the same records in the same order."""
+    return all(np.array_equal(*pair) for pair in zip(one.columns, other.columns, strict=True))
 
 
 def _wait_for(graph: ReleaseGraph, context: dg.AssetExecutionContext, before: str) -> None:

@@ -28,11 +28,15 @@ SCHEMA = "jam_ledger"
 _LOCK = 0x4A414D4C
 _CONNECT_SECONDS = 10
 
+_READ_ONLY = "cannot be written: its server is read-only; name the primary server"
+
 _MEANINGS = {
     "55P03": f"was held by another process for more than {BUSY_SECONDS:g} seconds; try again, and "
     "let its owner find the holder in pg_locks",
     "25P03": f"waited for this process for more than {BUSY_SECONDS:g} seconds; try again",
-    "25006": "cannot be written: its server is read-only; name the primary server",
+    "25006": _READ_ONLY,
+    # A standby refuses the transaction that asks to write, before any statement that would.
+    "0A000": _READ_ONLY,
     "42501": "cannot be used by this role; grant it the schema and its tables",
     "53": "cannot be written, its server is short of space, memory or connections",
     "40": "could not be written beside another writer; try again",
@@ -153,6 +157,9 @@ class LedgerServer:
             try:
                 connection = closing.enter_context(self._engine.connect())
                 session = connection.execution_options(isolation_level="AUTOCOMMIT")
+                # A standby has locks of its own, which exclude nobody on the primary.
+                if session.exec_driver_sql("SELECT pg_is_in_recovery()").scalar():
+                    raise BudgetError(f"the ledger {self.location} {_READ_ONLY}")
                 # The lock of a vanished machine ends within minutes, not hours.
                 session.exec_driver_sql("SET tcp_keepalives_idle TO 60")
 

@@ -26,13 +26,14 @@ from jam_dagster.pipeline import (
     MechanismSpec,
     PartitionsSpec,
     PrivacySpec,
+    WorkloadSpec,
     check_definitions,
 )
 from jam_dagster.pipeline.assets import previous_release as previous
 from jam_dagster.pipeline.budget.labels import LABEL_TAG
-from jam_dagster.pipeline.storage.formats import RunFormat
+from jam_dagster.pipeline.storage.formats import CodesFormat, RunFormat
 from jam_dagster.pipeline.storage.identity import mark
-from jam_dagster.tables import Domain, PreviousRelease, decode, source_from_config
+from jam_dagster.tables import Domain, EncodedTable, PreviousRelease, decode, source_from_config
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 from tests.pipeline.test_component import ATTRIBUTES, loaded
 from tests.pipeline.test_partitions import FEBRUARY, JANUARY, MARCH, Months, metadata_of
@@ -196,6 +197,31 @@ def test_a_release_that_may_not_leave_is_no_public_table_of_one_that_may(months:
     assert months.bench.kinds() == []
 
 
+@pytest.mark.slow
+def test_a_release_over_a_domain_from_private_data_is_no_public_table(months: Months) -> None:
+    private = {
+        "public": months.changes["public"].first,
+        "domain": DomainSpec(identify="both"),
+        "workload": WorkloadSpec(degree=1),
+    }
+    result = months.run(JANUARY, UP_TO_SYNTHETIC, **private)
+    assert result.success, failure(result)
+    for name in ("jam_pgm", "synthetic_records"):
+        shutil.copytree(
+            months.bench.closed / "people" / name, months.bench.releases / "people" / name
+        )
+    refused = failure(months.run(FEBRUARY, ["public_records", "domain", "public_discretized"]))
+    assert "over a domain from private data and may not leave" in refused
+
+
+@pytest.mark.slow
+def test_a_release_of_another_dataset_is_no_release_before(months: Months) -> None:
+    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
+    wanted = ["public_records", "domain", "public_discretized"]
+    refused = failure(months.run(FEBRUARY, wanted, dataset="others"))
+    assert f"what lies there of {JANUARY} is of release people of dataset people" in refused
+
+
 def test_labels_follow_what_the_public_table_is(months: Months) -> None:
     definitions = check_definitions(months.definitions())
     labels = {
@@ -239,8 +265,21 @@ def test_values_that_were_put_into_a_release_do_not_become_public(months: Months
 
 
 @pytest.mark.slow
-def test_invented_outcomes_of_the_release_before_are_refused(months: Months) -> None:
-    """The exact counts in place of the noisy ones, and all that follows from them made to fit."""
+@pytest.mark.parametrize(
+    ("whole", "named"),
+    [
+        (True, "is not the one that was drawn and stored"),
+        (False, "its model is not the one that its transcript gives"),
+    ],
+    ids=["outcomes", "model"],
+)
+def test_invented_outcomes_of_the_release_before_are_refused(
+    months: Months, whole: bool, named: str
+) -> None:
+    """Other counts in place of the noisy ones, and all that follows from them made to fit.
+
+    Or the model alone is made of them, beside the genuine transcript.
+    """
     months.changes["mechanism"] = MechanismSpec("mwem_pgm", **small("mwem_pgm"))
     up_to_synthetic = [name.replace("jam_pgm", "mwem_pgm") for name in UP_TO_SYNTHETIC]
     assert months.run(JANUARY, up_to_synthetic).success
@@ -248,13 +287,13 @@ def test_invented_outcomes_of_the_release_before_are_refused(months: Months) -> 
     (path,) = (folder / "mwem_pgm").glob("*.run")
     made = RunFormat().read(UPath(path))
     rounds = tuple(
-        replace(one, measurement=replace(one.measurement, values=one.measurement.values + 1.0))
+        replace(one, measurement=replace(one.measurement, values=one.measurement.values[::-1]))
         for one in made.transcript.rounds
         if one.measurement is not None
     )
     forged = replace(made, transcript=replace(made.transcript, rounds=rounds))
     model = refit(forged.transcript, DOMAIN)
-    forged = replace(forged, model=model)
+    forged = replace(forged if whole else made, model=model)
     RunFormat().write(forged, UPath(path))
     rng = sampling_generator(forged.transcript)
     table = decode(sample_rows(model, forged.transcript, rng), rng)
@@ -263,7 +302,7 @@ def test_invented_outcomes_of_the_release_before_are_refused(months: Months) -> 
     before = months.bench.events()
     for assets in (up_to_synthetic, ["domain", "private_records"]):
         refused = failure(months.run(FEBRUARY, assets))
-        assert "is not the one that was drawn and stored" in refused
+        assert named in refused
     assert months.bench.events() == before
 
 
@@ -283,6 +322,32 @@ def test_nothing_is_drawn_on_a_release_that_was_withdrawn(months: Months) -> Non
     again = months.run(FEBRUARY, UP_TO_SYNTHETIC)
     assert again.success, failure(again)
     assert months.bench.events() == before
+
+
+@pytest.mark.slow
+def test_the_step_that_draws_looks_at_the_release_before_by_itself(months: Months) -> None:
+    """A run may leave the steps before out, as a re-execution from a failure does."""
+    *before, mechanism, _ = UP_TO_SYNTHETIC
+    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
+    assert months.run(FEBRUARY, before).success
+    path = months.bench.releases / "people" / "public_discretized" / f"{FEBRUARY}.codes.parquet"
+    codes = CodesFormat().read(UPath(path))
+    events = months.bench.events()
+    # Other codes lie where those of January's release were.
+    others = EncodedTable(codes.domain, tuple(column[::-1] for column in codes.columns))
+    CodesFormat().write(others, UPath(path))
+    refused = failure(months.run(FEBRUARY, [mechanism]))
+    assert f"public_discretized of partition {FEBRUARY} of release people is not" in refused
+    CodesFormat().write(codes, UPath(path))
+    (january,) = (one for one in months.bench.ledger.releases() if one.key.partition == JANUARY)
+    months.bench.ledger.withdraw(january.key, "0" * 64, reason="the public table was not public")
+    assert "it was withdrawn on" in failure(months.run(FEBRUARY, [mechanism]))
+    assert [one.kind.value for one in months.bench.events()[len(events) :]] == ["withdrawn"]
+    # January is made again, and February's codes are of the edition that was withdrawn.
+    second = PrivacySpec(epsilon=2.0, edition="2")
+    assert months.run(JANUARY, UP_TO_SYNTHETIC, privacy=second).success
+    assert "is not made of its public table" in failure(months.run(FEBRUARY, [mechanism]))
+    assert months.run(FEBRUARY, ["public_discretized", mechanism]).success
 
 
 @pytest.mark.slow

@@ -69,6 +69,24 @@ def test_commits_are_synchronous_whatever_the_server_does_by_itself(ledger, url,
 
 
 @pytest.mark.slow
+def test_a_standby_is_claimed_and_written_by_nobody():
+    with running_server() as server:
+        ledger = Ledger(server.create_database())
+        ledger.grant("people", epsilon=1.0, delta=1e-9)
+        server.stop()
+        (server.folder / "data" / "standby.signal").touch()
+        server.start()
+        assert ledger.balance("people").epsilon == 1.0
+        for attempt in (
+            lambda: ledger.claim(KEY).__enter__(),
+            ledger.check_writable,
+            lambda: ledger.open_release(KEY, SHARES),
+        ):
+            with pytest.raises(BudgetError, match=r"is read-only; name the primary server"):
+                attempt()
+
+
+@pytest.mark.slow
 def test_a_failed_transaction_leaves_nothing(ledger):
     def grant_and_fail():
         with ledger._backend.writing() as connection:

@@ -1,0 +1,98 @@
+"""Whether a later release may rely on a release: its model and what it measured of public data."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from jam_dagster.certificates import released_files, reliance
+from jam_dagster.certificates.refitting import Refit
+from jam_dagster.mechanisms import Measurement, Transcript, load_model, refit
+from jam_dagster.tables import Domain, EncodedTable
+from tests.certificates.conftest import Released
+
+ANOTHER_MODEL = "its model is not the one that its transcript gives on this machine"
+
+
+@pytest.fixture
+def made(tmp_path: Path, public_folder: Path) -> Released:
+    shutil.copytree(public_folder, tmp_path / "copy")
+    return Released(tmp_path / "copy")
+
+
+def faults(made: Released) -> list[str]:
+    transcript, model = made.folder / "transcript", made.folder / "model"
+    domain = Domain.load(made.folder / "domain.yaml")
+    (release,) = made.ledger.releases()
+    return list(
+        reliance.reliance_faults(
+            made.ledger,
+            release.key,
+            Transcript.load(transcript),
+            load_model(model),
+            EncodedTable.from_frame(domain, pd.read_csv(made.home / "same.csv")),
+            files=released_files(transcript=transcript, model=model),
+            certificate=made.folder,
+        )
+    )
+
+
+def put(made: Released, source: str, *, transcript: bool) -> None:
+    """Change what was measured of one side, and the model with it."""
+
+    def more(measured: Measurement) -> Measurement:
+        return replace(measured, values=measured.values + (measured.source == source))
+
+    genuine = Transcript.load(made.folder / "transcript")
+    rounds = tuple(
+        one if one.measurement is None else replace(one, measurement=more(one.measurement))
+        for one in genuine.rounds
+    )
+    forged = replace(genuine, rounds=rounds)
+    refit(forged, Domain.load(made.folder / "domain.yaml")).save(made.folder / "model")
+    if transcript:
+        forged.save(made.folder / "transcript")
+
+
+def test_a_model_is_fitted_again_unless_the_ledger_has_its_certificate(
+    made: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted: list[Transcript] = []
+
+    def counted(transcript: Transcript, *rest: object) -> Refit:
+        fitted.append(transcript)
+        return Refit(transcript, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reliance, "Refit", counted)
+    assert (faults(made), fitted) == ([], [])
+    made.put(replace(made.certificate, records=made.certificate.records + 1))
+    assert (faults(made), len(fitted)) == ([], 1)
+    (made.folder / "certificate.json").unlink()
+    assert (faults(made), len(fitted)) == ([], 2)
+
+
+def test_another_model_beside_a_genuine_transcript(made: Released) -> None:
+    put(made, "public", transcript=False)
+    assert faults(made) == [ANOTHER_MODEL]
+    # Nor does a certificate help that somebody made to fit.
+    made.forge()
+    assert faults(made) == [ANOTHER_MODEL]
+
+
+def test_public_measurements_that_the_public_table_does_not_have(made: Released) -> None:
+    put(made, "public", transcript=True)
+    assert set(faults(made)) == {
+        f"round {one.index + 1} records other counts than the public table has"
+        for one in Transcript.load(made.folder / "transcript").rounds
+        if one.source == "public"
+    }
+
+
+def test_a_model_that_cannot_be_fitted_again(made: Released) -> None:
+    made.rewrite("transcript/transcript.json", lambda it: it["parameters"].update(iterations=10**9))
+    (fault,) = faults(made)
+    assert fault.startswith("its model cannot be fitted again (")
