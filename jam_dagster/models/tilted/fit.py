@@ -78,7 +78,7 @@ TRUSTED = 0.99 * float(STRENGTHS[-1])
 MEMORY = 0.8
 """The weight of earlier strengths in the mean, for each that came after."""
 
-SETTLED = 1e-8
+SETTLED = 1e-6
 """A fit ends when a step lowers the objective by no more than this."""
 
 
