@@ -161,6 +161,6 @@ def test_the_study_that_is_published_is_the_one_that_its_grid_makes() -> None:
     assert titanic["second"] == pytest.approx(0.3805, abs=5e-5)
 
 
-@pytest.mark.parametrize("name", ["errors.yaml", "readme.yaml"])
+@pytest.mark.parametrize("name", ["errors.yaml", "readme.yaml", "tilt.yaml", "tilt_wrong.yaml"])
 def test_the_grids_of_the_documentation_can_be_read(name: str) -> None:
     assert load_grid(ROOT / "benchmarks" / name).runs()

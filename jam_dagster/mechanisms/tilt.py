@@ -74,7 +74,7 @@ AGAIN = 30.0
 """A single attribute of which the model proved to stand for at most so many records is measured
 again with what its round kept: where the model is wrong, all noise comes through."""
 
-KNOWN = 2.0
+KNOWN = 3.0
 """A margin is settled once its noise is at most so many times that of a new measurement."""
 
 SHRUNK = 0.5

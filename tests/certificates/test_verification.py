@@ -266,7 +266,8 @@ def flip_a_count(folder: Path) -> None:
     path = folder / "transcript" / "measurements.npz"
     with np.load(path) as stored:
         tables = dict(stored)
-    tables["round_0"].flat[0] += 1
+    # The largest: a model may not follow one that noise has put below zero.
+    tables["round_0"].flat[tables["round_0"].argmax()] += 1
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **tables)
     path.write_bytes(buffer.getvalue())
