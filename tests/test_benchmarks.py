@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import error_study
+from benchmarks import error_study, tilt_splits
 from benchmarks.error_study import compare
 from jam_dagster.benchmark import load_grid
 from jam_dagster.benchmark.results import to_parquet
@@ -164,3 +164,19 @@ def test_the_study_that_is_published_is_the_one_that_its_grid_makes() -> None:
 @pytest.mark.parametrize("name", ["errors.yaml", "readme.yaml", "tilt.yaml", "tilt_wrong.yaml"])
 def test_the_grids_of_the_documentation_can_be_read(name: str) -> None:
     assert load_grid(ROOT / "benchmarks" / name).runs()
+
+
+def test_wrong_public_tables_are_made_of_right_ones() -> None:
+    rows, sizes = pd.DataFrame({"a": [0, 0, 1], "b": [3, 1, 3]}), {"a": 2, "b": 4}
+    made = {name: make(rows, sizes, 0) for name, make in tilt_splits.WRONG.items()}
+    assert made["reversed"].to_dict("list") == {"a": [1, 1, 0], "b": [0, 2, 0]}
+    for name, size in sizes.items():
+        assert sorted(made["shuffled"][name]) == sorted(rows[name])
+        assert made["uniform"][name].between(0, size - 1).all()
+
+
+def test_a_draw_leaves_the_other_rows_to_be_private() -> None:
+    table = pd.DataFrame({"a": range(9)})
+    private, public = tilt_splits.drawn(table, np.array([1.0] * 4 + [0.0] * 5), 3, 0)
+    assert set(public["a"]) < set(range(4))
+    assert sorted([*private["a"], *public["a"]]) == [*range(9)]

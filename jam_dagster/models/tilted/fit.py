@@ -2,11 +2,12 @@
 
 The estimate p minimizes, over all distributions,
 
-    KL(p || p0) + sum_i ||M_i p - y_i||_2^2 / (2 s_i),    s_i = lambda_i sigma_i^2 / n^2,
+    KL(p || p0) + sum_i ||M_i p - y_i||_2^2 / (2 s_i),    s_i = lambda_i sigma_i^2 / n^2
 
-with p0 the public prior and y_i the measured marginal M_i as fractions. Without measurements it is
-p0; the stronger the measurements, the more it follows them. It is p0 times the exponential of a
-table of potentials theta for each measured clique, which maximize the concave dual
+or `FOLLOWED` sigma_i / n, if that is more, with p0 the public prior and y_i the measured marginal
+M_i as fractions. Without measurements it is p0; the stronger the measurements, the more it follows
+them. It is p0 times the exponential of a table of potentials theta for each measured clique, which
+maximize the concave dual
 
     theta . y - log Z(theta) - sum_i s_i ||theta_i||_2^2 / 2.
 
@@ -217,7 +218,7 @@ class TiltFit:
             self._mask(q) for q in (*prior.potentials, *prior.domain.impossible_masks())
         ]
         self._theta = np.empty(0)
-        # What of theta tells in the model: less a constant for each clique, and bounded from below.
+        # What of theta tells in the model: less a constant for each clique, and bounded.
         self._potentials = np.empty(0)
         self._beliefs: Beliefs | None = None
         self._calibrated = prior.model(total).network.calibrated

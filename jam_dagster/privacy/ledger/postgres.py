@@ -157,7 +157,7 @@ class LedgerServer:
             try:
                 connection = closing.enter_context(self._engine.connect())
                 session = connection.execution_options(isolation_level="AUTOCOMMIT")
-                # A standby has locks of its own, which exclude nobody on the primary.
+                # No run on the primary waits for the locks of a standby.
                 if session.exec_driver_sql("SELECT pg_is_in_recovery()").scalar():
                     raise BudgetError(f"the ledger {self.location} {_READ_ONLY}")
                 # The lock of a vanished machine ends within minutes, not hours.
