@@ -6,6 +6,7 @@ one-way distributions with the release's published measurements.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ __all__ = [
     "ExpectationResult",
     "ExpectationSpec",
     "TableChecks",
+    "contents_of",
     "expectation_names",
     "validate",
 ]
@@ -160,6 +162,19 @@ def validate(
             )
         )
     return TableChecks(specs, results, validations)
+
+
+def contents_of(table: pd.DataFrame) -> bytes | None:
+    """Return a digest of a table, None if some of its cells have none."""
+    kinds = [
+        (name, str(column.dtype), pd.api.types.infer_dtype(column, skipna=False))
+        for name, column in table.items()
+    ]
+    try:
+        rows = pd.util.hash_pandas_object(table, index=False)
+    except TypeError:
+        return None
+    return hashlib.sha256(repr(kinds).encode() + rows.to_numpy().tobytes()).digest()
 
 
 def _agreements(

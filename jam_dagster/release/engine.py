@@ -395,19 +395,6 @@ class Engine:
         known = {one.name: getattr(errors, one.name) for one in fields(errors)}
         return ReleaseErrors(**known, run=run.digest)
 
-    def expect(self, run: ReleaseRun, table: pd.DataFrame) -> TableChecks:
-        """Check the synthetic table against its domain and the measurements."""
-        # Great Expectations takes seconds to import, and a code location should load in less.
-        from jam_dagster.evaluation.expectations import validate
-
-        return validate(
-            table,
-            run.model.domain,
-            records=run.transcript.records,
-            transcript=run.transcript,
-            model=run.model,
-        )
-
     def report(
         self,
         run: ReleaseRun,
@@ -523,6 +510,31 @@ def sample_of(run: ReleaseRun) -> Sample:
     rng = sampling_generator(run.transcript)
     codes = sample_rows(run.model, run.transcript, rng)
     return Sample(codes, decode(codes, rng))
+
+
+def checks_of(run: ReleaseRun, table: pd.DataFrame) -> TableChecks:
+    """Check a run's synthetic table against its domain and the measurements.
+
+    The checks that were made last are kept: the pages of a release tell the same ones.
+    """
+    # Great Expectations takes seconds to import, and a code location should load in less.
+    from jam_dagster.evaluation.expectations import contents_of, validate
+
+    key = run.digest, contents_of(table)
+    if None in key or key not in _LAST_CHECKS:
+        made = validate(
+            table,
+            run.model.domain,
+            records=run.transcript.records,
+            transcript=run.transcript,
+            model=run.model,
+        )
+        _LAST_CHECKS.clear()
+        _LAST_CHECKS[key] = made
+    return _LAST_CHECKS[key]
+
+
+_LAST_CHECKS: dict[tuple[str, bytes | None], TableChecks] = {}
 
 
 @contextmanager

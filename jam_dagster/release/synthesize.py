@@ -19,6 +19,7 @@ from jam_dagster.release.engine import (
     Engine,
     Progress,
     Public,
+    checks_of,
     domain_of,
     public_codes,
     public_records,
@@ -292,7 +293,7 @@ class _Whole:
                 self.folder.write_errors(errors)
         engine.close()
         with stage("checks"), redacted("the checks"):
-            checks = self._check(engine, run, sample.table)
+            checks = self._check(run, sample.table)
         with stage("report"), redacted("the report"):
             self._report(engine, run, sample.codes, public, checks, errors)
         with stage("certificate"):
@@ -377,12 +378,10 @@ class _Whole:
         ):
             self.progress.notify(f"Warning: {warning}")
 
-    def _check(
-        self, engine: Engine, run: ReleaseRun, table: pd.DataFrame
-    ) -> list[ExpectationResult]:
+    def _check(self, run: ReleaseRun, table: pd.DataFrame) -> list[ExpectationResult]:
         if not self.request.with_checks:
             return []
-        found = engine.expect(run, table)
+        found = checks_of(run, table)
         research = not self.spec.exact
         page = render_checks(
             found,

@@ -22,7 +22,13 @@ from jam_dagster.mechanisms import sampling_generator
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.release import Engine, ReleaseSpec
-from jam_dagster.release.engine import Progress, domain_of, public_codes, public_records
+from jam_dagster.release.engine import (
+    Progress,
+    checks_of,
+    domain_of,
+    public_codes,
+    public_records,
+)
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
 from jam_dagster.release.options import release_spec
 from jam_dagster.release.place import MemoryPlace
@@ -134,7 +140,10 @@ def test_research_takes_all_steps_in_memory() -> None:
     assert errors.run == run.digest
     assert errors.synthetic is not None
     assert run.digest in page
-    assert engine.expect(run, sample.table).results
+    checks = checks_of(run, sample.table)
+    assert all(one.passed for one in checks.results)
+    assert checks_of(run, sample.table.copy()) is checks
+    assert not all(one.passed for one in checks_of(run, sample.table.iloc[1:]).results)
 
 
 def test_the_same_seed_gives_the_same_table_whatever_the_place() -> None:

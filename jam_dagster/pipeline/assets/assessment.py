@@ -21,6 +21,7 @@ from jam_dagster.pipeline.assets.opening import (
 from jam_dagster.pipeline.assets.previous_release import drawn_on
 from jam_dagster.pipeline.graph import EVALUATION_SHARE, ReleaseGraph
 from jam_dagster.pipeline.storage.identity import check_domains, check_ingestion, check_tables
+from jam_dagster.release.engine import checks_of
 from jam_dagster.release.run import ReleaseErrors, ReleaseRun
 from jam_dagster.reports import plots
 from jam_dagster.tables import MarginalSource, encode
@@ -180,7 +181,7 @@ def _page(
     engine = release_engine(graph, context, domain)
     public_source, public_released = drawn_on(graph, context, domain)
     # Not as Dagster's events have them: who may launch runs can report those.
-    checks = engine.expect(run, synthetic).results
+    checks = checks_of(run, synthetic).results
     page = engine.report(
         run,
         encode(synthetic, domain, private=False),

@@ -19,6 +19,7 @@ from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.pipeline.storage.identity import check_tables
+from jam_dagster.release.engine import checks_of
 from jam_dagster.release.run import ReleaseRun
 
 if TYPE_CHECKING:
@@ -142,17 +143,13 @@ def _validated(
 ) -> "tuple[list[ExpectationResult], UPath]":
     """Validate the table, write the page and the results beside it, and return both."""
     # It takes seconds to import, and a code location should load in less.
-    from jam_dagster.evaluation.expectations import validate
     from jam_dagster.reports.checks_page import remove_data_docs, render_checks
 
-    domain, transcript = run.model.domain, run.transcript
-    validated = validate(
-        table, domain, records=transcript.records, transcript=transcript, model=run.model
-    )
+    validated = checks_of(run, table)
     page = render_checks(
         validated,
         release=graph.spec.release,
-        domain=domain,
+        domain=run.model.domain,
         partition=partition,
         not_releasable_because=_reasons(graph, run),
     )
