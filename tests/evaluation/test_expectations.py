@@ -16,7 +16,12 @@ import pandas as pd
 import pytest
 
 from jam_dagster.evaluation import ExpectationResult, expectation_names
-from jam_dagster.evaluation.expectations import FALSE_ALARM_LEVEL, TableChecks, validate
+from jam_dagster.evaluation.expectations import (
+    FALSE_ALARM_LEVEL,
+    TableChecks,
+    contents_of,
+    validate,
+)
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.tables import CategoricalAttribute, Domain
 from jam_dagster.tables.domain.text_dtype import TEXT
@@ -277,3 +282,22 @@ def test_great_expectations_own_results_are_kept_and_can_be_read_by_it(
     # The same for the same table, and nothing of the machine that made it.
     assert validated().to_json() == checks.to_json()
     assert "site-packages" not in checks.to_json()
+
+
+def test_contents_tell_tables_apart() -> None:
+    table = pd.DataFrame({"town": ["A", "B", None], "age": [1, 2, 3]})
+    others = [
+        table.iloc[1:],
+        table.iloc[::-1],
+        table.rename(columns={"town": "city"}),
+        table[["age", "town"]],
+        table.astype({"age": "float64"}),
+        table.astype({"town": "category"}),
+        table.fillna("None"),
+        table.assign(age=["1", "2", "3"]),
+    ]
+    digests = {contents_of(one) for one in [table, *others]}
+    assert len(digests) == 1 + len(others)
+    assert contents_of(table.copy()) == contents_of(table)
+    # Such a cell has no digest.
+    assert contents_of(table.assign(age=[[1], [2], [3]])) is None
