@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jam_dagster.certificates import Certificate
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation import WorkloadErrors
 from jam_dagster.mechanisms import Transcript
@@ -69,11 +70,13 @@ def summarize(release: str) -> str:
             if isinstance(resource := resources[name], ReleaseStoreResource)
         ),
     )
-    transcript = Transcript.load(stores.find("jam_pgm.run") / "transcript")
+    certificate = stores.find("release_certificate")
+    mechanism = Certificate.load(certificate).mechanism
+    transcript = Transcript.load(stores.find(f"{mechanism}.run") / "transcript")
     lines = {
         "Synthetic table": f"{stores.find('synthetic_records.csv')} ({transcript.records:,} rows)",
         "Report": str(stores.find("release_report.html")),
-        "Certificate": str(stores.find("release_certificate") / "certificate.html"),
+        "Certificate": str(certificate / "certificate.html"),
         "Privacy spent": _spent(resources["ledger"], release, transcript),
         "Rounds": " and ".join(f"{n} {source}" for source, n in transcript.picks.items()),
         "Average error": _errors(ErrorFormat().read(stores.find("workload_error.json"))),

@@ -12,12 +12,17 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+import yaml
 
-import assets.definitions
 from jam_dagster.certificates import Certificate, verify
 from jam_dagster.errors import BudgetError
+from jam_dagster.pipeline.build import release_definitions
 from jam_dagster.privacy import Event, Kind, Ledger
+from jam_dagster.release.spec import ReleaseSpec
+from resources import build_resources
 from tests.cli_bench import run_cli
+
+DEMO = Path(__file__).parents[1] / "assets" / "releases" / "census_demo"
 
 COMPAT = "compat/made-at-6aefb17.tar.gz"
 DATASET = "simulated_people"
@@ -118,8 +123,14 @@ def test_a_killed_release_goes_on_and_pays_for_nothing_twice(made: Path, ledger:
 
 
 def job(instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
-    definitions = assets.definitions.defs()
-    assert isinstance(definitions, dg.Definitions)
+    attributes = yaml.safe_load((DEMO / "defs.yaml").read_text())["attributes"]
+    del attributes["group"], attributes["owners"]
+    # What the demo of 0.1.0 was.
+    attributes["mechanism"] = {"name": "jam_pgm", "rounds": 10}
+    definitions = dg.Definitions.merge(
+        release_definitions(ReleaseSpec.from_config(attributes, DEMO)),
+        dg.Definitions(resources=build_resources()),
+    )
     return definitions.resolve_job_def("census_demo_release").execute_in_process(instance=instance)
 
 

@@ -47,6 +47,8 @@ def mechanisms(
         public = "learns from" if mechanism["uses_public"] else "does not learn from"
         table = "" if mechanism["samples"] else "; answers marginals, and makes no synthetic table"
         typer.echo(f"  {public} a public table{table}")
+        if "recommended" in mechanism:
+            typer.echo(f"  recommended {mechanism['recommended']}")
         for key, setting in mechanism["settings"].items():
             default = setting["default"]
             shown = "follows from the domain" if default is None else default
@@ -56,6 +58,7 @@ def mechanisms(
 def _described(name: str) -> dict[str, Any]:
     from jam_dagster.mechanisms import MECHANISMS, make_mechanism
     from jam_dagster.mechanisms.loops.settings import settings_of
+    from jam_dagster.mechanisms.registry import RECOMMENDED
 
     mechanism = make_mechanism(name)
     made = type(mechanism)
@@ -67,6 +70,7 @@ def _described(name: str) -> dict[str, Any]:
         "text": (sys.modules[made.__module__].__doc__ or "").split("\n")[0],
         "uses_public": mechanism.uses_public,
         "samples": mechanism.samples,
+        **({"recommended": RECOMMENDED[name]} if name in RECOMMENDED else {}),
         "settings": {
             key: {"default": one.default, "text": one.text, "allowed": one.allowed}
             for key, one in settings

@@ -71,6 +71,12 @@ MODELS: Mapping[str, str] = {
 
 DEFAULT_MECHANISM = "jam_pgm"
 
+RECOMMENDED: Mapping[str, str] = {
+    "tilt": "where there is a public table",
+    "aim": "where there is none",
+}
+"""The mechanisms to choose, and where: those of the least errors in docs/measurements."""
+
 
 def mechanism_class(name: str) -> type[Mechanism]:
     """Return the class of a mechanism.

@@ -52,15 +52,15 @@ def of_dagster(browser: Browser, address: str, out: Path) -> None:
     _picture(page, out / "asset_graph.png")
 
     page = _opened(browser, width=1500, height=1150)
-    page.goto(f"{address}/assets/{GROUP}/jam_pgm")
+    page.goto(f"{address}/assets/{GROUP}/tilt")
     expect(page.get_by_text("rho_budget", exact=True).first).to_be_visible()
     _settle(page)
-    _picture(page, out / "jam_pgm.png")
+    _picture(page, out / "mechanism.png")
     row = page.get_by_role("row").filter(has=page.get_by_text("choices_per_round", exact=True))
     row.first.get_by_text("[Show Markdown]").click()
     expect(page.locator("img[src^='data:image/png']").first).to_be_visible()
     _settle(page)
-    _picture(page.get_by_role("dialog"), out / "jam_pgm_plot.png")
+    _picture(page.get_by_role("dialog"), out / "mechanism_plot.png")
 
 
 def of_pages(browser: Browser, release: Path, plan: Path, out: Path) -> None:

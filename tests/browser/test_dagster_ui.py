@@ -57,7 +57,7 @@ def test_the_graph_shows_every_asset_materialized(page: Page) -> None:
         "public_records",
         "domain",
         "privacy_budget",
-        "jam_pgm",
+        "tilt",
         "synthetic_records",
         "workload_error",
         "release_report",
@@ -71,8 +71,8 @@ def test_the_graph_shows_every_asset_materialized(page: Page) -> None:
 @pytest.mark.parametrize(
     ("asset", "plot"),
     [
-        ("jam_pgm", "budget_over_rounds"),
-        ("jam_pgm", "choices_per_round"),
+        ("tilt", "budget_over_rounds"),
+        ("tilt", "choices_per_round"),
         ("synthetic_records", "compared_with_public"),
     ],
 )
@@ -87,7 +87,7 @@ def test_plots_are_seen_where_the_asset_is(page: Page, asset: str, plot: str) ->
 
 
 def test_an_asset_says_what_it_is_and_what_it_costs(page: Page) -> None:
-    page.goto(f"/assets/{GROUP}/jam_pgm")
+    page.goto(f"/assets/{GROUP}/tilt")
     expect(page.get_by_text("Who may see it:")).to_be_visible()
     expect(page.get_by_text("What it costs:")).to_be_visible()
     expect(page.get_by_text("rho_spent", exact=True).first).to_be_visible()
