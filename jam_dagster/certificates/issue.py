@@ -129,7 +129,8 @@ def certify(
         made = charged or made
         _check_outcomes(draws, entries, transcript, files)
     hashed = dict(_hashed(folder, files))
-    made_with = _earlier(folder, key, measured, hashed, ledger)
+    facts = DomainFacts(domain.digest, domain.identified_from, len(domain.names))
+    made_with = _earlier(folder, key, facts, measured, hashed, ledger)
     if made_with is None:
         made_with = environment()
         stored = load_model(files["model"].parent)
@@ -150,7 +151,7 @@ def certify(
         specification=specification,
         neighbours=transcript.neighbours,
         records=transcript.records,
-        domain=DomainFacts(domain.digest, domain.identified_from, len(domain.names)),
+        domain=facts,
         source_restriction=source_restriction,
         asked=asked,
         noise=transcript.noise,
@@ -183,6 +184,7 @@ def certify(
 def _earlier(
     folder: Path | UPath,
     key: ReleaseKey,
+    domain: DomainFacts,
     measured: str,
     files: Mapping[str, FileHash],
     ledger: Ledger | None,
@@ -197,7 +199,9 @@ def _earlier(
         return None
     model = {name: one for name, one in files.items() if name not in FILES_BESIDE_MODEL}
     kept = {name: one for name, one in earlier.files.items() if name not in FILES_BESIDE_MODEL}
-    same = earlier.key == key and earlier.sampling.measurements == measured and model == kept
+    of_release = earlier.key == key and earlier.domain == domain
+    same = of_release and earlier.sampling.measurements == measured and model == kept
+    # The ledger has none over a domain from private data, and does not tell such ones apart.
     known = same and (ledger is None or certified(earlier, ledger) is not False)
     return earlier.made_with if known else None
 
