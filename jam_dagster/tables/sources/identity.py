@@ -18,6 +18,8 @@ from urllib.parse import parse_qsl, unquote, unquote_plus, urlencode
 from jam_dagster.errors import SourceError
 from jam_dagster.tables.sources.reading import expand_variables
 
+# As pandas tells addresses from names of files.
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:::[A-Za-z0-9+.-]+)*://")
 # Protocols of fsspec that keep a copy of what another one reads.
 _CACHES = ("simplecache", "filecache", "blockcache", "cached")
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasbs": "wasb", "ssh": "sftp"}
@@ -165,6 +167,11 @@ def opened(path: str) -> str:
     return _file_name(text) or text
 
 
+def is_address(path: str) -> bool:
+    """Return whether readers take a path for an fsspec URL, not for the name of a local file."""
+    return _ADDRESS.match(path) is not None
+
+
 def login_of(path: str) -> dict[str, str]:
     """Return the user of a URL as ``{"user": NAME}``; empty where none changes what is read."""
     _, last = _chain(expand_variables(path))
@@ -188,7 +195,7 @@ def _file_name(text: str) -> str | None:
     """Return the name of the file that a path or a ``file:`` URL opens; None for other URLs."""
     found = re.match(r"\s*(?:file:(?://([^/]*))?|(local)://)", text, re.I)
     if found is None:
-        return None if "://" in text else text
+        return None if is_address(text) else text
     name = text[found.end() :]
     if found[2]:
         return os.path.abspath(os.path.expanduser(name))

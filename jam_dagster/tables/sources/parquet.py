@@ -25,7 +25,7 @@ from jam_dagster.tables.sources.columns import (
     without_index,
 )
 from jam_dagster.tables.sources.counted import check_limit
-from jam_dagster.tables.sources.identity import canonical, login_of, opened, place_of
+from jam_dagster.tables.sources.identity import canonical, is_address, login_of, opened, place_of
 from jam_dagster.tables.sources.reading import reading
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _found(path: str, folders: pa.Schema | None = None) -> pq.ParquetDataset:
 
     filesystem: Any
     hive = "hive" if folders is None else pa.dataset.partitioning(folders, flavor="hive")
-    if "://" not in path:
+    if not is_address(path):
         return pq.ParquetDataset(
             os.path.expanduser(path), filesystem=fs.LocalFileSystem(), partitioning=hive
         )

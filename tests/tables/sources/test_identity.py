@@ -60,6 +60,26 @@ def test_every_spelling_of_a_path_is_one_text(people: Path, tmp_path: Path, spel
         assert json.loads(identity({kind: path}))[kind] == str(people)
 
 
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        *((kind, path) for kind in ("csv", "parquet") for path in ("a/b://c", " s3://c", "_s3://c")),
+        # Arrow takes the name for a URL and opens nothing.
+        ("csv", "simplecache:://c"),
+    ],
+)
+def test_a_path_that_looks_like_a_url_is_the_file_that_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, path: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / path).parent.mkdir(parents=True)
+    table = pd.DataFrame({"x": [1]})
+    (table.to_csv if kind == "csv" else table.to_parquet)(tmp_path / path)
+    source = source_from_config({kind: path})
+    assert len(source.read(private=True)) == 1
+    assert json.loads(source.identity())[kind] == str(tmp_path / path)
+
+
 @pytest.mark.parametrize("name", ["p.csv", "p%2Ecsv", "p.csv#1", "p%23.csv", "~p.csv", "p?.csv"])
 @pytest.mark.parametrize("form", ["{}", "file://{}", "file:{}", "local://{}", "file://localhost{}"])
 def test_what_is_opened_is_what_the_text_says(tmp_path: Path, name: str, form: str) -> None:
