@@ -318,7 +318,7 @@ def database_of(url: str) -> dict[str, Any]:
     who |= {f"{name}={value}" for name, value in given.items() if _TRUST.fullmatch(name)}
     who |= {parsed.username} if parsed.username else set()
     if kind in _FILE_DATABASES:
-        name = _database_file(name, kind, given.get("uri", ""))
+        name = _database_file(name, kind, options.get("uri", ""))
     elif kind == "postgresql":
         host, port = host or _libpq("PGHOST").lower(), port or _libpq("PGPORT")
         who = who or {_libpq("PGUSER") or _login()}
@@ -355,9 +355,15 @@ def _login() -> str:
 def _database_file(name: str, kind: str, uri: str) -> str:
     if name in ("", ":memory:"):
         return ":memory:"
-    if kind == "sqlite" and uri.strip().lower() not in _TRUE:
-        # Without `uri=true`, SQLite opens a file of exactly this name.
+    if kind == "sqlite" and not uri:
+        # SQLite opens a file of exactly this name.
         return os.path.realpath(name)
+    if kind == "sqlite" and not (uri.lower() in _TRUE and name.startswith("file:")):
+        # SQLAlchemy and SQLite differ in what they make of anything else.
+        raise SourceError(
+            "a source's sql has the parameter uri: write it once, as uri=true, after"
+            " sqlite:///file:PATH, or leave it out"
+        )
     file = _file_name(re.split(r"[?#]", name, maxsplit=1)[0])
     return name if file is None else _real(file)
 

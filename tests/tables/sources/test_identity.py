@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -306,6 +307,38 @@ def test_the_file_of_a_database_is_resolved(people: Path, tmp_path: Path) -> Non
     assert identity({"sql": "sqlite:///a.db", "query": "q"}) != identity(
         {"sql": "sqlite:///p.db", "query": "q"}
     )
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite:///p.db?mode=ro",
+        "sqlite:///file:p.db",
+        "sqlite:///file:p.db?URI=true",
+        "sqlite:///file:p%252Edb?uri=true",
+        "sqlite:///p.db?uri=true&mode=ro",
+        "sqlite:///file:p.db?uri=true&uri=true",
+    ],
+)
+def test_the_database_that_is_opened_is_what_the_text_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    """Whichever of several files of similar names a URL means, or it is refused."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("p.db", "file:p.db", "p.db?mode=ro"):
+        with sqlite3.connect(tmp_path / name) as connection:
+            connection.execute("create table t (x)")
+            connection.execute("insert into t values (?)", (name,))
+        connection.close()
+    source = source_from_config({"sql": url, "query": "select x from t"})
+    try:
+        place = json.loads(source.identity())["sql"]["name"]
+    except SourceError:
+        return
+    assert source.read(private=True)["x"].tolist() == [Path(place).name]
+    if "uri=true" in url:
+        Path("file:p.db").unlink()
+        assert source.count_records(None) == 1
 
 
 def of_query(query: str) -> str:
