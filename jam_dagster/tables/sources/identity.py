@@ -96,20 +96,19 @@ def place_in(identity: str) -> str:
 
 
 def is_one_file(identity: str) -> bool:
-    """Return whether an identity names one file or object, which tells partitions apart.
+    """Return whether an identity names one file of this machine, which tells partitions apart.
 
-    A folder can hold the file of another partition, a web server may answer to two addresses
-    alike, and what a query or an asset has is seen only when it is read. The demonstration counts
-    as a file: nobody is in it.
+    A folder can hold the file of another partition, a store elsewhere may have two addresses of one
+    file, and what a query or an asset has is seen only when it is read. The demonstration counts as
+    a file: nobody is in it.
     """
     parts = _parts(identity)
     if isinstance(whole := parts.get("split"), str):
         return is_one_file(whole)
     place = parts.get("csv", parts.get("parquet"))
-    if place is None or "://" not in place:
-        return "demo" in parts or (place is not None and not os.path.isdir(place))
-    # Elsewhere than on this machine, Parquet's path may be that of a folder.
-    return "csv" in parts and "::" not in place and place.partition("://")[0] not in _WEB
+    if place is None:
+        return "demo" in parts
+    return "://" not in place and not os.path.isdir(place)
 
 
 def _parts(identity: str) -> dict[str, Any]:

@@ -392,7 +392,9 @@ def test_the_place_is_one_for_all_who_read_it(tmp_path: Path) -> None:
 def test_what_tells_partitions_apart_is_one_file(tmp_path: Path) -> None:
     for config, expected in (
         ({"csv": str(tmp_path / "a.csv")}, True),
-        ({"csv": "s3://bucket/a.csv"}, True),
+        # Its access points are further addresses, and a server has links.
+        ({"csv": "s3://bucket/a.csv"}, False),
+        ({"csv": "sftp://server/a.csv"}, False),
         ({"demo": "census"}, True),
         ({"parquet": str(tmp_path)}, False),
         ({"parquet": "s3://bucket/people"}, False),
