@@ -280,6 +280,7 @@ CONTENTS: dict[str, dict[str, str]] = {
     "model": {"model": "model.json"},
     "report": {"report": ""},
     "checks": {"checks": ""},
+    "validations": {"validations": ""},
     "errors": {"errors": ""},
 }
 """The files of a release by their roles, with their names in a folder.
@@ -296,7 +297,8 @@ def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
     **places
         ``table``: the published CSV; ``domain``: the domain file; ``transcript``, ``model``:
         folders of `Transcript.save` and `Model.save`; ``report``, ``checks``: the pages;
-        ``errors``: the file of errors measured with noise, never of exact ones. None is left out.
+        ``validations``: what Great Expectations reports; ``errors``: the file of errors measured
+        with noise, never of exact ones. None is left out.
     """
     found = {
         name: place / inside if inside else place
@@ -312,7 +314,7 @@ def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
 FILES_BESIDE_MODEL = frozenset(CONTENTS["transcript"]) | set(CONTENTS) - {"model"}
 """The files that are no part of the model."""
 
-OPTIONAL = frozenset({"report", "checks", "errors"})
+OPTIONAL = frozenset({"report", "checks", "validations", "errors"})
 """The files that not every release has."""
 
 
