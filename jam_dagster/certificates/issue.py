@@ -285,7 +285,7 @@ CONTENTS: dict[str, dict[str, str]] = {
 }
 """The files of a release by their roles, with their names in a folder.
 
-The role of any further file in the model's folder is its name without the suffix.
+The role of any further file in the model's folder is its name, without the suffix of arrays.
 """
 
 
@@ -307,7 +307,7 @@ def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
         for name, inside in CONTENTS[what].items()
     }
     if (model := places.get("model")) is not None:
-        found |= {path.stem: path for path in arrays_in(model)}
+        found |= arrays_in(model)
     return found
 
 
@@ -318,12 +318,13 @@ OPTIONAL = frozenset({"report", "checks", "validations", "errors"})
 """The files that not every release has."""
 
 
-def arrays_in(model: Path | UPath) -> list[Path | UPath]:
-    """Return the files beside ``model.json`` in a model's folder, in order."""
+def arrays_in(model: Path | UPath) -> dict[str, Path | UPath]:
+    """Return the files beside ``model.json`` in a model's folder by their roles, in order."""
     if not model.is_dir():
-        return []
+        return {}
     inside = (path for path in model.iterdir() if path.is_file() and path.name != "model.json")
-    return sorted(inside, key=lambda path: path.name)
+    listed = sorted(inside, key=lambda path: path.name)
+    return {path.name.removesuffix(".npz"): path for path in listed}
 
 
 def environment() -> dict[str, str]:
