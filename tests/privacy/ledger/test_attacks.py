@@ -252,8 +252,8 @@ def test_the_role_of_releases_writes_now_and_where_the_ledger_is(
             old.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             old.execute("SELECT FROM jam_ledger.events")
             ledger.move(postgres.create_database(), reason="another server")
+            later = {"seq": 99, "previous": "e" * 64, "at": instant(datetime.now(UTC))}
             with pytest.raises(psycopg.errors.InsufficientPrivilege, match="READ COMMITTED"):
-                later = {"seq": 99, "previous": "e" * 64, "at": instant(datetime.now(UTC))}
                 insert_by(old, kind="closed", release="x", **later)
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="has moved"):
             insert(role, kind="closed", release="x", at=instant(datetime.now(UTC)))

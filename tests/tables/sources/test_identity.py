@@ -64,7 +64,11 @@ def test_every_spelling_of_a_path_is_one_text(people: Path, tmp_path: Path, spel
 @pytest.mark.parametrize(
     ("kind", "path"),
     [
-        *((kind, path) for kind in ("csv", "parquet") for path in ("a/b://c", " s3://c", "_s3://c")),
+        *(
+            (kind, path)
+            for kind in ("csv", "parquet")
+            for path in ("a/b://c", " s3://c", "_s3://c")
+        ),
         # Arrow takes the name for a URL and opens nothing.
         ("csv", "simplecache:://c"),
     ],
