@@ -60,6 +60,11 @@ BEGIN
     ) THEN
         RETURN NEW;
     END IF;
+    -- A transaction that keeps what it once saw would not see that the ledger has moved.
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'an event is written by a transaction of the level READ COMMITTED'
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
     SELECT kind INTO moved FROM jam_ledger.events
     WHERE kind IN ('moved', 'arrived') ORDER BY seq DESC LIMIT 1;
     IF moved = 'moved' THEN

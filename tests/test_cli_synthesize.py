@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from jam_dagster.certificates import Certificate, verify
 from jam_dagster.cli import options
 from jam_dagster.cli.plan import plan
 from jam_dagster.cli.synthesize import synthesize as command
@@ -226,6 +227,13 @@ def test_a_release_is_checked(run: Run) -> None:
     assert "expectations are met" in Path(found[3]).read_text()
     # One suite more where a marginal was measured on the private table.
     assert len(json.loads(Path("out/checks.json").read_text())) in (2, 3)
+    certified = Certificate.load(Path("out"))
+    Path("out/checks.json").write_text("[]")
+    failed = [one.name for one in verify(Path("out")) if not one.passed]
+    assert failed == ["file: validations"]
+    # What is made again is the same to the byte.
+    run(*synthesize(*RELEASE, "--report", "--checks"))
+    assert Certificate.load(Path("out")).files == certified.files
     page = Path("out/report.html").read_text()
     assert "No checks were run" not in page
     assert "200 rows, 200 expected" in page

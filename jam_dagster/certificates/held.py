@@ -67,7 +67,7 @@ class Held:
     @cached_property
     def _arrays(self) -> list[str]:
         try:
-            return [path.stem for path in arrays_in(self.path("model").parent)]
+            return list(arrays_in(self.path("model").parent))
         except (JamError, *UNREADABLE):
             # The check of the model's file reports this.
             return []
@@ -78,7 +78,8 @@ class Held:
             return self._files[name]
         if name not in self.certificate.files:
             raise InputError(f"the certificate names no {name}")
-        path = self._folder
+        # The working directory has no parent by its name ".".
+        path = self._folder.absolute()
         # Stores that are no file systems do not resolve "..".
         for part in self.certificate.files[name].path.split("/"):
             path = path.parent if part == ".." else path / part

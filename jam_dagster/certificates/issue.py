@@ -129,7 +129,8 @@ def certify(
         made = charged or made
         _check_outcomes(draws, entries, transcript, files)
     hashed = dict(_hashed(folder, files))
-    made_with = _earlier(folder, key, measured, hashed, ledger)
+    facts = DomainFacts(domain.digest, domain.identified_from, len(domain.names))
+    made_with = _earlier(folder, key, facts, measured, hashed, ledger)
     if made_with is None:
         made_with = environment()
         stored = load_model(files["model"].parent)
@@ -150,7 +151,7 @@ def certify(
         specification=specification,
         neighbours=transcript.neighbours,
         records=transcript.records,
-        domain=DomainFacts(domain.digest, domain.identified_from, len(domain.names)),
+        domain=facts,
         source_restriction=source_restriction,
         asked=asked,
         noise=transcript.noise,
@@ -183,6 +184,7 @@ def certify(
 def _earlier(
     folder: Path | UPath,
     key: ReleaseKey,
+    domain: DomainFacts,
     measured: str,
     files: Mapping[str, FileHash],
     ledger: Ledger | None,
@@ -197,7 +199,9 @@ def _earlier(
         return None
     model = {name: one for name, one in files.items() if name not in FILES_BESIDE_MODEL}
     kept = {name: one for name, one in earlier.files.items() if name not in FILES_BESIDE_MODEL}
-    same = earlier.key == key and earlier.sampling.measurements == measured and model == kept
+    of_release = earlier.key == key and earlier.domain == domain
+    same = of_release and earlier.sampling.measurements == measured and model == kept
+    # The ledger has none over a domain from private data, and does not tell such ones apart.
     known = same and (ledger is None or certified(earlier, ledger) is not False)
     return earlier.made_with if known else None
 
@@ -276,11 +280,12 @@ CONTENTS: dict[str, dict[str, str]] = {
     "model": {"model": "model.json"},
     "report": {"report": ""},
     "checks": {"checks": ""},
+    "validations": {"validations": ""},
     "errors": {"errors": ""},
 }
 """The files of a release by their roles, with their names in a folder.
 
-The role of any further file in the model's folder is its name without the suffix.
+The role of any further file in the model's folder is its name, without the suffix of arrays.
 """
 
 
@@ -292,7 +297,8 @@ def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
     **places
         ``table``: the published CSV; ``domain``: the domain file; ``transcript``, ``model``:
         folders of `Transcript.save` and `Model.save`; ``report``, ``checks``: the pages;
-        ``errors``: the file of errors measured with noise, never of exact ones. None is left out.
+        ``validations``: what Great Expectations reports; ``errors``: the file of errors measured
+        with noise, never of exact ones. None is left out.
     """
     found = {
         name: place / inside if inside else place
@@ -301,23 +307,24 @@ def released_files(**places: Path | UPath | None) -> dict[str, Path | UPath]:
         for name, inside in CONTENTS[what].items()
     }
     if (model := places.get("model")) is not None:
-        found |= {path.stem: path for path in arrays_in(model)}
+        found |= arrays_in(model)
     return found
 
 
 FILES_BESIDE_MODEL = frozenset(CONTENTS["transcript"]) | set(CONTENTS) - {"model"}
 """The files that are no part of the model."""
 
-OPTIONAL = frozenset({"report", "checks", "errors"})
+OPTIONAL = frozenset({"report", "checks", "validations", "errors"})
 """The files that not every release has."""
 
 
-def arrays_in(model: Path | UPath) -> list[Path | UPath]:
-    """Return the files beside ``model.json`` in a model's folder, in order."""
+def arrays_in(model: Path | UPath) -> dict[str, Path | UPath]:
+    """Return the files beside ``model.json`` in a model's folder by their roles, in order."""
     if not model.is_dir():
-        return []
+        return {}
     inside = (path for path in model.iterdir() if path.is_file() and path.name != "model.json")
-    return sorted(inside, key=lambda path: path.name)
+    listed = sorted(inside, key=lambda path: path.name)
+    return {path.name.removesuffix(".npz"): path for path in listed}
 
 
 def environment() -> dict[str, str]:

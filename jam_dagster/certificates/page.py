@@ -26,6 +26,7 @@ _FILES = {
     "potentials": "the model's parameters",
     "report": "the report",
     "checks": "the checks of the table",
+    "validations": "the same, as Great Expectations reports them",
     "errors": "the workload errors, as they were measured with noise",
 }
 

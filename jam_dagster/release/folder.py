@@ -79,6 +79,7 @@ class ReleaseFolder:
         self.transcript = UPath(self.path / "transcript")
         self.model = UPath(self.path / "model")
         self.checks = self.path / "checks.html"
+        self.validations = self.path / "checks.json"
         self.report = self.path / "report.html"
         self.errors = self.path / "errors.json"
         self.certificate = self.path / "certificate.json"
@@ -178,7 +179,7 @@ class ReleaseFolder:
         """Write the checks: the page, and what Great Expectations reports in JSON."""
         remove_data_docs(self.path / "data_docs")
         self._write(self.checks, page, restricted)
-        self._write(self.checks.with_suffix(".json"), validations, restricted)
+        self._write(self.validations, validations, restricted)
 
     def write_report(self, page: str, *, restricted: bool) -> None:
         """Write the report, or its edition with exact errors."""
@@ -209,7 +210,7 @@ class ReleaseFolder:
         report
             Whether the report was written.
         checks
-            Whether the page of the checks was written.
+            Whether the checks were written.
         """
         noisy = errors.synthetic is not None and not errors.restricted
         return released_files(
@@ -220,6 +221,7 @@ class ReleaseFolder:
             errors=self.errors if noisy else None,
             report=self.report if report else None,
             checks=self.checks if checks else None,
+            validations=self.validations if checks else None,
         )
 
     @staticmethod

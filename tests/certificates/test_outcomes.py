@@ -41,7 +41,7 @@ from jam_dagster.mechanisms import (
 )
 from jam_dagster.mechanisms.loops.base import step_of
 from jam_dagster.mechanisms.loops.transcript import NOTHING_HELPS, measurements_hash
-from jam_dagster.privacy import Draws, Event, Kind, UnledgeredAccount
+from jam_dagster.privacy import Draws, Event, Kind, Ledger, UnledgeredAccount
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload, decode
 from tests.certificates.conftest import Released, released
 from tests.certificates.test_verification import ISSUED
@@ -374,6 +374,18 @@ def test_a_model_that_is_almost_the_transcripts_is_not_certified(
     with pytest.raises(LedgerIntegrityError, match="stored model is not the one"):
         certified_again(made)
     assert made.ledger.events() == before
+
+
+def test_a_planted_certificate_over_a_domain_from_private_data_is_not_known(
+    made: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger keeps no certificate of such a domain, so it cannot tell one from another."""
+    bend(made, 0.04)
+    made.forge(lambda it: replace(it, domain=replace(it.domain, identified_from="private")))
+    events = [one for one in made.ledger.events() if one.kind != Kind.CERTIFIED]
+    monkeypatch.setattr(Ledger, "events", lambda *_: events)
+    with pytest.raises(LedgerIntegrityError, match="stored model is not the one"):
+        certified_again(made)
 
 
 def test_a_model_that_was_fitted_here_is_certified_without_another_fit(

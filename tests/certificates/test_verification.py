@@ -19,6 +19,7 @@ from jam_dagster.certificates import (
     Finding,
     PaidDraw,
     refitting,
+    released_files,
     verification,
     verify,
 )
@@ -243,6 +244,28 @@ def test_what_is_vouched_for_is_what_is_refitted(made: Released, name: str) -> N
     rest = {other: file for other, file in certificate.files.items() if other != name}
     made.put(replace(certificate, files=rest))
     assert f"file: {name}" in made.failed(ledger=False)
+
+
+def test_a_file_beside_the_arrays_of_the_model_hides_none_of_them(made: Released) -> None:
+    """Each is certified under its own name, and one that no certificate names is a fault."""
+    (made.folder / "model" / "potentials.zip").write_bytes(b"something else")
+    files = released_files(model=made.folder / "model")
+    assert {path.name for path in files.values()} == {
+        *("model.json", "potentials.npz", "potentials.zip")
+    }
+    assert "file: potentials.zip" in made.failed()
+
+
+def test_files_above_the_working_directory_are_found(
+    made: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        name: replace(file, path=f"../{file.path}") for name, file in made.certificate.files.items()
+    }
+    replace(made.certificate, files=files).save(made.folder / "release_certificate")
+    monkeypatch.chdir(made.folder / "release_certificate")
+    found = verify(Path("."))
+    assert all(one.passed for one in found if one.name.startswith("file: "))
 
 
 def test_a_file_that_lies_elsewhere_can_be_shown(made: Released, tmp_path: Path) -> None:

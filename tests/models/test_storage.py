@@ -127,7 +127,7 @@ def packed(path: Path, content: bytes, method: int = zipfile.ZIP_DEFLATED) -> Pa
 
 
 def refused(path: Path, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(np.lib.format, "read_array", pytest.fail)
+    monkeypatch.setattr(np.lib.format, "read_array", lambda *_, **__: pytest.fail("it was read"))
     with pytest.raises(InputError, match=rf"{path.name}.*{why}") as error:
         read_arrays(path)
     assert not isinstance(error.value.__cause__, MemoryError)
@@ -172,6 +172,17 @@ def test_an_array_of_another_length_than_it_says_is_not_made(
 ) -> None:
     content = npy(np.zeros(6), shape)
     refused(packed(tmp_path / "potentials.npz", content, method), "damaged", monkeypatch)
+
+
+@pytest.mark.parametrize("kind", ["|S0", "<U0", "|V0"])
+def test_values_that_take_no_bytes_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """An archive holds any number of them, and as numbers each would take eight bytes."""
+    header = {"descr": kind, "fortran_order": False, "shape": (10**11,)}
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, header)
+    refused(packed(tmp_path / "potentials.npz", buffer.getvalue()), "damaged", monkeypatch)
 
 
 def test_python_objects_are_not_read(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ must not depend on all its rows.
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from fractions import Fraction
 
 import dagster as dg
 import numpy as np
@@ -317,6 +318,16 @@ anything = st.one_of(
 def test_any_cell_of_a_column_of_objects(tmp_path_factory, output, records, place, new):
     assert_one_changes(read_frame, records, place, new)
     assert_one_changes(read_stored(tmp_path_factory.getbasetemp(), output), records, place, new)
+
+
+@pytest.mark.parametrize("cell", [Fraction(10**400), np.timedelta64(1, "D")])
+def test_a_cell_without_a_text_is_not_missing(tmp_path, output, cell):
+    stored = read_stored(tmp_path, output)([cell, "a"])
+    listed = CategoricalAttribute("a", ("a", "rest"), nullable=True, other="rest")
+    for table in (read_frame([cell, "a"]), stored):
+        assert encode(table, Domain((listed,))).columns[0].tolist() == [1, 0]
+    gap, held = (FrameSource(frame([one]), "people").contents(["a"]) for one in (None, cell))
+    assert gap != held
 
 
 @pytest.mark.slow

@@ -6,6 +6,8 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import sqlalchemy
 from hypothesis import given
@@ -273,6 +275,25 @@ def test_reading_parquet(tmp_path):
     with pytest.raises(JamError) as caught:
         ParquetSource(str(path)).read(private=True)
     assert_nothing_leaks(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [(pa.date32(), 10**7), (pa.time32("s"), 10**6), (pa.string(), b"\xff")]
+)
+def test_one_value_of_a_parquet_file_that_python_has_not(tmp_path, kind, value):
+    """It may not show by another error than a value outside the domain does."""
+    path = str(tmp_path / "a.parquet")
+    texts = kind == pa.string()
+    cells = pa.array([b"a", value] if texts else [0, value], pa.binary() if texts else pa.int32())
+    pq.write_table(pa.table({"a": cells.view(kind)}), path)
+    domain = Domain((CategoricalAttribute("a", ("a", "rest"), other="rest"),))
+    for read in (
+        lambda source: encode(source.read(private=True), domain),
+        lambda source: source.counted(domain, None, None),
+    ):
+        with pytest.raises(PrivateValuesError) as caught:
+            read(ParquetSource(path))
+        assert_nothing_leaks(caught.value)
 
 
 def test_reading_sql(tmp_path):

@@ -318,7 +318,7 @@ def _check_vouched(location: str, balance: Balance, key: ReleaseKey, source: str
     words += ["--ground", policy.ground, "--sources"]
     words += [",".join(filter(None, (balance.sources, template)))]
     raise SourceBindingError(
-        f"{key} of dataset {key.dataset!r} reads a query, an asset, a folder or a web address, and "
+        f"{key} of dataset {key.dataset!r} reads a query, an asset, a folder or a URL, and "
         f"the officer granted partitions as disjoint ({policy.ground}): only who reads it can tell "
         f"that no person is in two of them. Its digest is {template}. Give each partition a file "
         "of its own, or let the officer look at the definition and grant it: "

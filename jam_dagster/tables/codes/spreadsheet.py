@@ -2,7 +2,8 @@
 
 A spreadsheet runs a text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a return, quoted or
 not, and some run one that begins with the full-width form of such a sign. Where a language
-separates fields by semicolons, or a program by tabs, a part of a text can become a cell. An escaped
+separates fields by semicolons, or a program by tabs, a part of a text can become a cell, without
+the quotes that it begins with. A byte order mark at the start of a file is dropped. An escaped
 text would be a value outside the domain, and every reader of the file would have to undo the
 escape; so a domain with a formula is refused instead.
 """
@@ -18,6 +19,7 @@ from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.values import exact_number
 
 _SIGNS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+_DROPPED = '"\ufeff'
 _SEPARATORS = re.compile(r"[;\t\r\n]")
 
 
@@ -32,9 +34,9 @@ def is_formula(cell: object) -> bool:
         return False
     if cell.startswith(("\t", "\r")) and len(cell) > 1:
         return True
+    parts = (part.lstrip(_DROPPED) for part in _SEPARATORS.split(cell))
     return any(
-        part.startswith(_SIGNS) and len(part) > 1 and exact_number(part) is None
-        for part in _SEPARATORS.split(cell)
+        part.startswith(_SIGNS) and len(part) > 1 and exact_number(part) is None for part in parts
     )
 
 

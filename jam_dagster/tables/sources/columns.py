@@ -117,8 +117,12 @@ def missing_in(column: pd.Series[Any]) -> npt.NDArray[np.bool_]:
     return column.isna().to_numpy(dtype=bool)
 
 
-def cell_text(value: object) -> str | None:
-    """Return a text that encodes as the cell does, or None where the cell has none.
+NO_TEXT = "\ufffd"
+"""Stands for a cell without a text, which is not missing: it fits where any unlisted value does."""
+
+
+def cell_text(value: object) -> str:
+    """Return a text that encodes as the cell does.
 
     A text that cannot be stored has its lone surrogates escaped.
     """
@@ -126,7 +130,7 @@ def cell_text(value: object) -> str | None:
         number = None if isinstance(value, str) else exact_number(value)
         text = str(number) if isinstance(number, int) else text_of(value)
     except Exception:  # A cell of an object column may be anything.
-        return None
+        return NO_TEXT
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

@@ -50,8 +50,8 @@ class CsvSource(ReadWhole):
     r"""A CSV file with a header line.
 
     Columns without a name in the header (such as the row numbers that pandas writes) are left out.
-    Blank lines are skipped, except in a file of one column: there each is a missing value, unless
-    only blank lines follow.
+    Blank lines are skipped, except in a file of one column: there each is a missing value, in a
+    public file unless only blank lines follow.
 
     A private file is checked line by line before it is parsed (see
     `jam_dagster.tables.sources.csv_records`): each line is a record with as many fields as the

@@ -18,6 +18,8 @@ from urllib.parse import parse_qsl, unquote, unquote_plus, urlencode
 from jam_dagster.errors import SourceError
 from jam_dagster.tables.sources.reading import expand_variables
 
+# As pandas tells addresses from names of files.
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:::[A-Za-z0-9+.-]+)*://")
 # Protocols of fsspec that keep a copy of what another one reads.
 _CACHES = ("simplecache", "filecache", "blockcache", "cached")
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasbs": "wasb", "ssh": "sftp"}
@@ -94,20 +96,19 @@ def place_in(identity: str) -> str:
 
 
 def is_one_file(identity: str) -> bool:
-    """Return whether an identity names one file or object, which tells partitions apart.
+    """Return whether an identity names one file of this machine, which tells partitions apart.
 
-    A folder can hold the file of another partition, a web server may answer to two addresses
-    alike, and what a query or an asset has is seen only when it is read. The demonstration counts
-    as a file: nobody is in it.
+    A folder can hold the file of another partition, a store elsewhere may have two addresses of one
+    file, and what a query or an asset has is seen only when it is read. The demonstration counts as
+    a file: nobody is in it.
     """
     parts = _parts(identity)
     if isinstance(whole := parts.get("split"), str):
         return is_one_file(whole)
     place = parts.get("csv", parts.get("parquet"))
-    if place is None or "://" not in place:
-        return "demo" in parts or (place is not None and not os.path.isdir(place))
-    # Elsewhere than on this machine, Parquet's path may be that of a folder.
-    return "csv" in parts and "::" not in place and place.partition("://")[0] not in _WEB
+    if place is None:
+        return "demo" in parts
+    return "://" not in place and not os.path.isdir(place)
 
 
 def _parts(identity: str) -> dict[str, Any]:
@@ -165,6 +166,11 @@ def opened(path: str) -> str:
     return _file_name(text) or text
 
 
+def is_address(path: str) -> bool:
+    """Return whether readers take a path for an fsspec URL, not for the name of a local file."""
+    return _ADDRESS.match(path) is not None
+
+
 def login_of(path: str) -> dict[str, str]:
     """Return the user of a URL as ``{"user": NAME}``; empty where none changes what is read."""
     _, last = _chain(expand_variables(path))
@@ -188,7 +194,7 @@ def _file_name(text: str) -> str | None:
     """Return the name of the file that a path or a ``file:`` URL opens; None for other URLs."""
     found = re.match(r"\s*(?:file:(?://([^/]*))?|(local)://)", text, re.I)
     if found is None:
-        return None if "://" in text else text
+        return None if is_address(text) else text
     name = text[found.end() :]
     if found[2]:
         return os.path.abspath(os.path.expanduser(name))
@@ -311,7 +317,7 @@ def database_of(url: str) -> dict[str, Any]:
     who |= {f"{name}={value}" for name, value in given.items() if _TRUST.fullmatch(name)}
     who |= {parsed.username} if parsed.username else set()
     if kind in _FILE_DATABASES:
-        name = _database_file(name, kind, given.get("uri", ""))
+        name = _database_file(name, kind, options.get("uri", ""))
     elif kind == "postgresql":
         host, port = host or _libpq("PGHOST").lower(), port or _libpq("PGPORT")
         who = who or {_libpq("PGUSER") or _login()}
@@ -348,9 +354,15 @@ def _login() -> str:
 def _database_file(name: str, kind: str, uri: str) -> str:
     if name in ("", ":memory:"):
         return ":memory:"
-    if kind == "sqlite" and uri.strip().lower() not in _TRUE:
-        # Without `uri=true`, SQLite opens a file of exactly this name.
+    if kind == "sqlite" and not uri:
+        # SQLite opens a file of exactly this name.
         return os.path.realpath(name)
+    if kind == "sqlite" and not (uri.lower() in _TRUE and name.startswith("file:")):
+        # SQLAlchemy and SQLite differ in what they make of anything else.
+        raise SourceError(
+            "a source's sql has the parameter uri: write it once, as uri=true, after"
+            " sqlite:///file:PATH, or leave it out"
+        )
     file = _file_name(re.split(r"[?#]", name, maxsplit=1)[0])
     return name if file is None else _real(file)
 

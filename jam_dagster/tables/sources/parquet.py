@@ -25,8 +25,8 @@ from jam_dagster.tables.sources.columns import (
     without_index,
 )
 from jam_dagster.tables.sources.counted import check_limit
-from jam_dagster.tables.sources.identity import canonical, login_of, opened, place_of
-from jam_dagster.tables.sources.reading import reading
+from jam_dagster.tables.sources.identity import canonical, is_address, login_of, opened, place_of
+from jam_dagster.tables.sources.reading import reading, reading_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +63,12 @@ class ParquetSource:
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the file (see `Source.read`); a named index becomes columns."""
         path = opened(self.path)
-        table = reading(self.describe(), private, lambda: _read_parquet(path, private))
+        dataset = reading(
+            self.describe(),
+            private,
+            lambda: _downloaded(path) if is_url(path) else _dataset(path, private),
+        )
+        table = reading_values(self.describe(), private, lambda: _read_parquet(dataset))
         table = table if private else exact_columns(table)
         self._check_unique(list(table.columns))
         return table
@@ -124,7 +129,7 @@ class ParquetSource:
         fields = [field for field in dataset.schema if missing or field.name in columns]
         frames = _frames(dataset, fields)
         while True:
-            frame = reading(self.describe(), private, lambda: next(frames, None))
+            frame = reading_values(self.describe(), private, lambda: next(frames, None))
             if frame is None:
                 return
             yield frame if private else exact_columns(frame)
@@ -163,10 +168,8 @@ class ParquetSource:
         return {"parquet": self.path}
 
 
-def _read_parquet(path: str, private: bool) -> pd.DataFrame:
+def _read_parquet(dataset: pq.ParquetDataset) -> pd.DataFrame:
     # Not by `pandas.read_parquet`: before pandas 3 it turns integers with a gap into floats.
-    dataset = _downloaded(path) if is_url(path) else _dataset(path, private)
-
     def columns(names: list[str]) -> pd.DataFrame:
         stored: pd.DataFrame = dataset.read(names).to_pandas(**ARROW_GAPS, ignore_metadata=True)
         return stored
@@ -215,7 +218,7 @@ def _found(path: str, folders: pa.Schema | None = None) -> pq.ParquetDataset:
 
     filesystem: Any
     hive = "hive" if folders is None else pa.dataset.partitioning(folders, flavor="hive")
-    if "://" not in path:
+    if not is_address(path):
         return pq.ParquetDataset(
             os.path.expanduser(path), filesystem=fs.LocalFileSystem(), partitioning=hive
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,7 +92,7 @@ class SqlSource(ReadWhole):
             connection = reading(
                 self.describe(),
                 private,
-                lambda: until_read.enter_context(_connected(url)),
+                lambda: until_read.enter_context(_connected(url, database_of(self.url))),
                 secrets,
                 place=self.url,
             )
@@ -126,14 +126,13 @@ class SqlSource(ReadWhole):
 
 
 @contextmanager
-def _connected(url: str) -> Iterator[Connection]:
+def _connected(url: str, database: Mapping[str, Any]) -> Iterator[Connection]:
     from sqlalchemy import create_engine
 
     engine = create_engine(url)
-    database = engine.url.database
-    if engine.url.get_backend_name() == "sqlite" and database and database != ":memory:":
+    if database["kind"] == "sqlite" and database["name"] != ":memory:":
         # SQLite would create a missing file.
-        Path(database).stat()
+        Path(database["name"]).stat()
     try:
         with engine.connect() as connection:
             yield connection

@@ -65,16 +65,21 @@ def inserter(ledger: Ledger, postgres: PostgresServer, database: str, mallory: s
 def insert(url: str, **changes: object) -> None:
     """Insert a copy of the last event, changed, by hand."""
     with psycopg.connect(url) as raw:
-        cursor = raw.execute("SELECT * FROM jam_ledger.events ORDER BY seq DESC LIMIT 1")
-        names = [column.name for column in cursor.description or ()]
-        row = dict(zip(names, cursor.fetchone() or (), strict=True))
-        row |= {"seq": row["seq"] + 1, "previous": row["hash"], "hash": "f" * 64, **changes}
-        names_in_order = ", ".join(f'"{name}"' for name in row)
-        raw.execute(
-            f"INSERT INTO jam_ledger.events ({names_in_order}) VALUES "
-            f"({', '.join(['%s'] * len(row))})".encode(),
-            list(row.values()),
-        )
+        insert_by(raw, **changes)
+
+
+def insert_by(raw: psycopg.Connection, **changes: object) -> None:
+    """Insert a copy of the last event that a transaction sees, changed, by hand."""
+    cursor = raw.execute("SELECT * FROM jam_ledger.events ORDER BY seq DESC LIMIT 1")
+    names = [column.name for column in cursor.description or ()]
+    row = dict(zip(names, cursor.fetchone() or (), strict=True))
+    row |= {"seq": row["seq"] + 1, "previous": row["hash"], "hash": "f" * 64, **changes}
+    names_in_order = ", ".join(f'"{name}"' for name in row)
+    raw.execute(
+        f"INSERT INTO jam_ledger.events ({names_in_order}) VALUES "
+        f"({', '.join(['%s'] * len(row))})".encode(),
+        list(row.values()),
+    )
 
 
 # --- a role that may insert
@@ -242,7 +247,14 @@ def test_the_role_of_releases_writes_now_and_where_the_ledger_is(
         opened.account("mechanism").charge("a", 0.0005)
         ledger.grant("people", epsilon=1.0, delta=1e-9, reason="the clock ran ahead")
         opened.account("mechanism").charge("b", 0.0001)
-        ledger.move(postgres.create_database(), reason="another server")
+        with psycopg.connect(role) as old:
+            # Its transaction goes on seeing the ledger before the move.
+            old.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            old.execute("SELECT FROM jam_ledger.events")
+            ledger.move(postgres.create_database(), reason="another server")
+            later = {"seq": 99, "previous": "e" * 64, "at": instant(datetime.now(UTC))}
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="READ COMMITTED"):
+                insert_by(old, kind="closed", release="x", **later)
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="has moved"):
             insert(role, kind="closed", release="x", at=instant(datetime.now(UTC)))
         # Whoever could write all the same would not open it again.

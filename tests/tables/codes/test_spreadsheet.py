@@ -15,6 +15,8 @@ from jam_dagster.tables.codes.spreadsheet import check_cells, is_formula
         *("=1+1", "=cmd|' /C calc'!A0", "+49 30", "-x", "-1 to 0", "@SUM(A1)", "\tx", "\r=1", "=="),
         # As importers see it that split at semicolons, tabs or lines, or take wide signs.
         *("a;=1+1", "a\t@x", "a\n-x", "a\r\n+x", "\uff1d1+1", "a;\uff20x"),
+        # Within quotes that are doubled, these close at once; a mark of the byte order is dropped.
+        *('a;"=1+1;b', "\ufeff=1+1"),
     ],
 )
 def test_formulas(cell: str) -> None:

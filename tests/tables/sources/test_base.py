@@ -201,7 +201,7 @@ def test_sql_that_is_refused(database, tmp_path):
     with pytest.raises(SourceError, match="no such file"):
         SqlSource(f"sqlite:///{tmp_path}/none.db", "select 1").read(private=True)
     assert not (tmp_path / "none.db").exists()
-    with pytest.raises(SourceError, match="cannot read SQL query"):
+    with pytest.raises(SourceError, match="not a SQLAlchemy URL"):
         SqlSource("nonsense", "select 1").read(private=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,30 @@ def test_every_spelling_of_a_path_is_one_text(people: Path, tmp_path: Path, spel
     for kind in ("csv", "parquet"):
         assert identity({kind: path}) == identity({kind: str(people)})
         assert json.loads(identity({kind: path}))[kind] == str(people)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        *(
+            (kind, path)
+            for kind in ("csv", "parquet")
+            for path in ("a/b://c", " s3://c", "_s3://c")
+        ),
+        # Arrow takes the name for a URL and opens nothing.
+        ("csv", "simplecache:://c"),
+    ],
+)
+def test_a_path_that_looks_like_a_url_is_the_file_that_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, path: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / path).parent.mkdir(parents=True)
+    table = pd.DataFrame({"x": [1]})
+    (table.to_csv if kind == "csv" else table.to_parquet)(tmp_path / path)
+    source = source_from_config({kind: path})
+    assert len(source.read(private=True)) == 1
+    assert json.loads(source.identity())[kind] == str(tmp_path / path)
 
 
 @pytest.mark.parametrize("name", ["p.csv", "p%2Ecsv", "p.csv#1", "p%23.csv", "~p.csv", "p?.csv"])
@@ -288,6 +313,38 @@ def test_the_file_of_a_database_is_resolved(people: Path, tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite:///p.db?mode=ro",
+        "sqlite:///file:p.db",
+        "sqlite:///file:p.db?URI=true",
+        "sqlite:///file:p%252Edb?uri=true",
+        "sqlite:///p.db?uri=true&mode=ro",
+        "sqlite:///file:p.db?uri=true&uri=true",
+    ],
+)
+def test_the_database_that_is_opened_is_what_the_text_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    """Whichever of several files of similar names a URL means, or it is refused."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("p.db", "file:p.db", "p.db?mode=ro"):
+        with sqlite3.connect(tmp_path / name) as connection:
+            connection.execute("create table t (x)")
+            connection.execute("insert into t values (?)", (name,))
+        connection.close()
+    source = source_from_config({"sql": url, "query": "select x from t"})
+    try:
+        place = json.loads(source.identity())["sql"]["name"]
+    except SourceError:
+        return
+    assert source.read(private=True)["x"].tolist() == [Path(place).name]
+    if "uri=true" in url:
+        Path("file:p.db").unlink()
+        assert source.count_records(None) == 1
+
+
 def of_query(query: str) -> str:
     return identity({"sql": "sqlite:///p.db", "query": query})
 
@@ -339,7 +396,9 @@ def test_the_place_is_one_for_all_who_read_it(tmp_path: Path) -> None:
 def test_what_tells_partitions_apart_is_one_file(tmp_path: Path) -> None:
     for config, expected in (
         ({"csv": str(tmp_path / "a.csv")}, True),
-        ({"csv": "s3://bucket/a.csv"}, True),
+        # Its access points are further addresses, and a server has links.
+        ({"csv": "s3://bucket/a.csv"}, False),
+        ({"csv": "sftp://server/a.csv"}, False),
         ({"demo": "census"}, True),
         ({"parquet": str(tmp_path)}, False),
         ({"parquet": "s3://bucket/people"}, False),
