@@ -59,17 +59,25 @@ def plan(
         typer.Option(
             metavar="LIST",
             rich_help_panel=TRIAL,
-            help="What to try, separated by commas.",
-            show_default="a quarter, half, once, twice and four times the one asked for",
+            help="What to try besides, separated by commas.",
+            show_default="none",
         ),
     ] = None,
+    curve: Annotated[
+        bool,
+        typer.Option(
+            "--curve",
+            rich_help_panel=TRIAL,
+            help="Try a quarter, half, twice and four times the epsilon asked for, too.",
+        ),
+    ] = False,
     seeds: Annotated[
         int,
         typer.Option(
             rich_help_panel=TRIAL,
             help="How often each epsilon is tried, with another split and other noise each time.",
         ),
-    ] = 3,
+    ] = 1,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -111,6 +119,7 @@ def plan(
             ledger=ledger,
             partition=partition,
             epsilons=None if epsilons is None else _numbers(epsilons),
+            curve=curve,
             seeds=seeds,
             **release_options(options),
         )
@@ -143,8 +152,10 @@ def _check_plot(path: Path) -> None:
 
 def _run(request: PlanRequest) -> Plan:
     from jam_dagster.planning import make_plan
+    from jam_dagster.planning.planner import COMPARED
 
-    trials = len(request.tried) * request.seeds
+    others = [name for name in COMPARED if name != request.spec.mechanism.name]
+    trials = len(request.tried) * request.seeds + len(others)
     with progress_of_trials(trials, stderr()) as (stage, start, one_round, trial):
         return make_plan(
             request, on_stage=stage, on_start=start, on_round=one_round, on_trial=trial
@@ -281,7 +292,34 @@ def _print_curve(made: Plan, console: Console) -> None:
             "asked for" if point.epsilon == made.epsilon else "",
         )
     console.print(table)
-    console.print(f"The line to beat, the public half's own error: {_told(made.public_error)}.")
+    _print_mechanisms(made, console)
+    console.print(made.break_even, soft_wrap=True)
+
+
+def _print_mechanisms(made: Plan, console: Console) -> None:
+    from rich.table import Table
+
+    from jam_dagster.mechanisms.registry import RECOMMENDED, title_of
+
+    table = Table(title=f"Mechanisms at epsilon {made.epsilon:g}, one trial each")
+    for name in ("mechanism", "error", "measured", "noise a cell", "rho returned", "seconds"):
+        table.add_column(name, justify="left" if name == "mechanism" else "right")
+    table.add_column("")
+    share = made.shares["mechanism"]
+    for name, one in made.mechanisms.items():
+        sigma = one.typical_sigma
+        table.add_row(
+            title_of(name),
+            f"{one.error:.4f}",
+            str(len(one.sigmas)),
+            "" if sigma is None else f"{sigma:,.1f}",
+            f"{max(share - one.rho_spent, 0.0):.3g}",
+            f"{one.seconds['mechanism']:.1f}",
+            "asked for" if name == made.mechanism else "",
+        )
+    console.print(table)
+    for name, where in RECOMMENDED.items():
+        console.print(f"Recommended {where}, by measurements on published tables: {title_of(name)}.")
 
 
 def _told(estimate: Estimate, sign: str = "") -> str:

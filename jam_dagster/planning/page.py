@@ -34,6 +34,7 @@ def render_plan(plan: Plan, summary: Mapping[str, str]) -> str:
     """
     from jam_dagster import __version__
     from jam_dagster.common.html_pages import environment, figures
+    from jam_dagster.mechanisms.registry import RECOMMENDED, title_of
     from jam_dagster.reports.live_charts import live_chart, page_script
 
     points = "; ".join(
@@ -53,5 +54,7 @@ def render_plan(plan: Plan, summary: Mapping[str, str]) -> str:
             chart=live_chart(plan_chart(plan), alternative),
             script=page_script(),
             version=__version__,
+            title_of=title_of,
+            recommended=RECOMMENDED,
         )
     )

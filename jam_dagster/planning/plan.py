@@ -9,7 +9,7 @@ from jam_dagster.reports.mechanism_text import chooses_source
 
 if TYPE_CHECKING:
     from jam_dagster.planning.ledger_outlook import LedgerOutlook
-    from jam_dagster.planning.simulation import CurvePoint, Estimate
+    from jam_dagster.planning.simulation import CurvePoint, Estimate, Trial
 
 NOT_SHOWN = (
     "Both halves come from one table, so they differ by chance alone. The real public table "
@@ -137,6 +137,9 @@ class Plan:
         See the classes; no ledger where none was named.
     curve
         By epsilon, ascending.
+    mechanisms
+        A trial of the mechanism asked for and of others that could make the release, by name, on
+        one pair of halves with one seed.
     warnings, notes
         What deserves a second look, and what was assumed.
     """
@@ -154,6 +157,7 @@ class Plan:
     noise: Noise
     ledger: LedgerOutlook | None
     curve: tuple[CurvePoint, ...]
+    mechanisms: dict[str, Trial]
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -161,6 +165,15 @@ class Plan:
     def asked(self) -> CurvePoint:
         """The curve at the epsilon that the release asks for."""
         return next(point for point in self.curve if point.epsilon == self.epsilon)
+
+    @property
+    def break_even(self) -> str:
+        """How far apart the two tables must be for the release to pay, in a sentence."""
+        return (
+            f"Two random halves of the public table are {self.public_error.mean:.3f} apart, by "
+            f"chance alone. The release pays where the private table is further than about "
+            f"{self.asked.error.mean:.3f} from the public one."
+        )
 
     @property
     def chooses_source(self) -> bool:
@@ -193,6 +206,16 @@ class Plan:
             "simulation": {
                 "curve": [point.to_dict() for point in self.curve],
                 "seeds": len(self.asked.trials),
+                "mechanisms": {
+                    name: {
+                        "error": one.error,
+                        "sigma": one.typical_sigma,
+                        "measured": len(one.sigmas),
+                        "rho_spent": one.rho_spent,
+                        "seconds": one.seconds["mechanism"],
+                    }
+                    for name, one in self.mechanisms.items()
+                },
                 "not_shown": NOT_SHOWN,
             },
             "warnings": list(self.warnings),

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from jam_dagster.errors import EmptyCandidateSetError, InputError
+from jam_dagster.mechanisms.registry import known_classes
 from jam_dagster.planning.ledger_outlook import ledger_outlook
 from jam_dagster.planning.plan import Cost, Noise, Plan, Size
 from jam_dagster.planning.simulation import (
@@ -23,6 +24,7 @@ from jam_dagster.planning.simulation import (
 )
 from jam_dagster.privacy import gaussian_sigma
 from jam_dagster.privacy.warnings import configuration_warnings
+from jam_dagster.release.sections import MechanismSpec
 from jam_dagster.tables import Clique, EncodedTable, PublicSources, Workload, draft_domain, encode
 from jam_dagster.tables.sources.public import lacking
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 
     from jam_dagster.mechanisms import Round
     from jam_dagster.planning.request import PlanRequest
+
+COMPARED = ("tilt", "jam_pgm", "aim", "public_prior")
+"""The mechanisms that are tried once each, whichever is asked for."""
 
 MOST_COUNTED = 200_000
 """Records that are counted at most to measure what counting takes."""
@@ -108,10 +113,12 @@ def make_plan(
         )
     outlook = ledger_outlook(request, domain, notes)
     curve, left_out = _simulate(request, public, workload, records, on_stage, on_round, on_trial)
+    others = _others(request, public, workload, records, on_stage, on_trial)
     if left_out:
         listed = ", ".join(f"{epsilon:g}" for epsilon in left_out)
         notes.append(f"Too small to leave every round a budget, and not tried: epsilon {listed}.")
     asked = next(point for point in curve if point.epsilon == spec.privacy.epsilon)
+    mechanisms = {mechanism.name: asked.trials[0], **others}
     return Plan(
         mechanism=mechanism.name,
         specification=request.key(domain).specification,
@@ -134,6 +141,7 @@ def make_plan(
         noise=_noise(request, public, workload, records, asked.trials),
         ledger=outlook,
         curve=curve,
+        mechanisms={name: mechanisms[name] for name in known_classes() if name in mechanisms},
         warnings=configuration_warnings(spec.privacy.epsilon, spec.privacy.delta, records),
         notes=tuple(notes),
     )
@@ -212,6 +220,31 @@ def _simulate(
             number += 1
         points.append(CurvePoint(epsilon, tuple(trials)))
     return tuple(sorted(points, key=lambda point: point.epsilon)), left_out
+
+
+def _others(
+    request: PlanRequest,
+    public: EncodedTable,
+    workload: Workload,
+    records: int,
+    on_stage: Callable[[str], None],
+    on_trial: Callable[[int, Trial], None],
+) -> dict[str, Trial]:
+    """Try the other mechanisms once, on the first pair of halves; those that can start."""
+    found: dict[str, Trial] = {}
+    for name in COMPARED:
+        if name == request.spec.mechanism.name:
+            continue
+        other = request.spec.changed(mechanism=MechanismSpec(name))
+        on_stage(other.mechanism.build().title)
+        try:
+            other.mechanism.build().check(public.domain, workload, other.shares["mechanism"])
+        except (InputError, EmptyCandidateSetError):
+            continue
+        halves = Halves.of(public, records, 0)
+        found[name] = run_trial(other, halves, workload, 0, lambda outcome: None)
+        on_trial(len(request.tried) * request.seeds + len(found) - 1, found[name])
+    return found
 
 
 def _size(

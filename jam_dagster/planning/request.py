@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jam_dagster.tables import Domain, MarginalSource, PrivacyUnit, Source, Workload
 
 AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""The epsilons that are tried unless others are named, as multiples of the one asked for."""
+"""The epsilons of a curve, as multiples of the one asked for."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,8 @@ class PlanRequest:
         n, the number of private records; None assumes as many as there are public ones.
     epsilons
         The epsilons to try; the one of `spec` is always tried.
+    curve
+        Whether to try those `AROUND` it, where none are named.
     seeds
         How often each epsilon is tried.
     """
@@ -87,7 +89,8 @@ class PlanRequest:
     ledger: str | None = None
     records: int | None = None
     epsilons: tuple[float, ...] = ()
-    seeds: int = 3
+    curve: bool = False
+    seeds: int = 1
 
     @classmethod
     def of(
@@ -98,7 +101,8 @@ class PlanRequest:
         ledger: str | None = None,
         records: int | None = None,
         epsilons: tuple[float, ...] | None = None,
-        seeds: int = 3,
+        curve: bool = False,
+        seeds: int = 1,
         **options: Any,
     ) -> Self:
         """Gather a request from a release's file and options, which override the file.
@@ -107,7 +111,7 @@ class PlanRequest:
         ----------
         definition
             A release's ``defs.yaml``, or its folder; None: the options describe it all.
-        partition, ledger, records, epsilons, seeds
+        partition, ledger, records, epsilons, curve, seeds
             As for the class.
         **options
             See `jam_dagster.release.options.release_spec`.
@@ -131,6 +135,7 @@ class PlanRequest:
             ledger=ledger,
             records=records,
             epsilons=epsilons or (),
+            curve=curve,
             seeds=seeds,
         )
         made.validate()
@@ -154,7 +159,8 @@ class PlanRequest:
     def tried(self) -> tuple[float, ...]:
         """The epsilons to try, ascending; the one asked for is always among them."""
         asked = self.spec.privacy.epsilon
-        others = self.epsilons or tuple(asked * factor for factor in AROUND)
+        around = AROUND if self.curve else ()
+        others = self.epsilons or tuple(asked * factor for factor in around)
         return tuple(sorted({*others, asked}))
 
     def at(self, epsilon: float) -> ReleaseSpec:

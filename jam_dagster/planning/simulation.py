@@ -199,6 +199,11 @@ class Trial:
     rho_spent: float
     peak_memory_mb: float
 
+    @property
+    def typical_sigma(self) -> float | None:
+        """Median noise of the private measurements; None without one."""
+        return statistics.median(self.sigmas) if self.sigmas else None
+
 
 @dataclass(frozen=True)
 class CurvePoint:

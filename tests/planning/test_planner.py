@@ -56,6 +56,12 @@ def plan() -> Plan:
     return make_plan(request(epsilons=(0.5, 2.0)))
 
 
+@pytest.fixture(autouse=True)
+def _no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other mechanisms take time; they are in `plan`."""
+    monkeypatch.setattr(planning, "COMPARED", ())
+
+
 # --- the two halves
 
 
@@ -159,8 +165,19 @@ def test_much_budget_brings_less_error_than_hardly_any() -> None:
     assert made.curve[-1].error.mean < 0.8 * made.curve[0].error.mean
 
 
-def test_epsilons_around_the_asked_one_are_tried_by_default() -> None:
-    assert request(epsilon=2.0).tried == tuple(2.0 * factor for factor in AROUND)
+def test_a_curve_tries_epsilons_around_the_asked_one() -> None:
+    assert request(epsilon=2.0).tried == (2.0,)
+    assert request(epsilon=2.0, curve=True).tried == tuple(2.0 * factor for factor in AROUND)
+
+
+def test_other_mechanisms_are_tried_once(plan: Plan) -> None:
+    assert set(plan.mechanisms) == {"tilt", "jam_pgm", "aim", "public_prior"}
+    assert plan.mechanisms["jam_pgm"] is plan.asked.trials[0]
+    prior = plan.mechanisms["public_prior"]
+    assert (prior.sigmas, prior.typical_sigma, prior.rho_spent) == ((), None, 0.0)
+    # On the same halves.
+    assert len({one.public_error for one in plan.mechanisms.values()}) == 1
+    assert f"further than about {plan.asked.error.mean:.3f}" in plan.break_even
 
 
 @pytest.mark.slow
