@@ -52,9 +52,7 @@ def test_a_check_that_was_not_made_is_told(run: Run) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SYNTHESIZING)
-def test_every_mechanism_is_planned(
-    run: Run, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_mechanism_is_planned(run: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "COMPARED", ())
     asked = ("plan", *TABLES, *chosen(name), "--epsilon", "1")
     answer = json.loads(run(*asked, "--json").stdout)

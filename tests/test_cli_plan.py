@@ -113,7 +113,7 @@ def test_a_plan_prints_what_is_to_be_known(run: Run) -> None:
         "people in ",
         "Simulated error (2 seeds",
         "Mechanisms at epsilon 1",
-        "Recommended where there is a public table",
+        "TILT where there is a public table",
         "The release pays where",
         "What this cannot show",
     ):
@@ -121,7 +121,7 @@ def test_a_plan_prints_what_is_to_be_known(run: Run) -> None:
     in_the_curve, in_the_table = (line for line in output.splitlines() if "asked for" in line)
     assert " 1 " in in_the_curve
     assert "JAM-PGM" in in_the_table
-    assert lines(result)[0].startswith("trial 1/7: epsilon 1, seed 0")
+    assert lines(result)[0].startswith("trial 1/7: JAM-PGM, epsilon 1, seed 0")
 
 
 def test_json_is_one_object_on_standard_output(run: Run) -> None:

@@ -127,6 +127,7 @@ def test_where_nobody_knows_how_many_rounds_there_will_be_none_is_promised() -> 
 
 def a_trial(epsilon: float) -> Trial:
     return Trial(
+        mechanism="JAM-PGM",
         epsilon=epsilon,
         seed=0,
         error=0.25,

@@ -302,24 +302,25 @@ def _print_mechanisms(made: Plan, console: Console) -> None:
     from jam_dagster.mechanisms.registry import RECOMMENDED, title_of
 
     table = Table(title=f"Mechanisms at epsilon {made.epsilon:g}, one trial each")
-    for name in ("mechanism", "error", "measured", "noise a cell", "rho returned", "seconds"):
-        table.add_column(name, justify="left" if name == "mechanism" else "right")
+    table.add_column("mechanism", no_wrap=True)
+    for name in ("error", "measured", "noise a cell", "seconds"):
+        table.add_column(name, justify="right")
     table.add_column("")
-    share = made.shares["mechanism"]
     for name, one in made.mechanisms.items():
         sigma = one.typical_sigma
         table.add_row(
-            title_of(name),
+            one.mechanism,
             f"{one.error:.4f}",
             str(len(one.sigmas)),
             "" if sigma is None else f"{sigma:,.1f}",
-            f"{max(share - one.rho_spent, 0.0):.3g}",
             f"{one.seconds['mechanism']:.1f}",
             "asked for" if name == made.mechanism else "",
         )
     console.print(table)
-    for name, where in RECOMMENDED.items():
-        console.print(f"Recommended {where}, by measurements on published tables: {title_of(name)}.")
+    recommended = ", ".join(f"{title_of(name)} {where}" for name, where in RECOMMENDED.items())
+    console.print(
+        f"Recommended, by measurements on published tables: {recommended}.", soft_wrap=True
+    )
 
 
 def _told(estimate: Estimate, sign: str = "") -> str:

@@ -151,8 +151,8 @@ def progress_of_trials(
 
         def say(number: int, trial: Trial) -> None:
             console.print(
-                f"trial {number + 1}/{trials}: epsilon {trial.epsilon:g}, seed {trial.seed}: "
-                f"error {trial.error:.4f}, {trial.seconds['mechanism']:.1f} s",
+                f"trial {number + 1}/{trials}: {trial.mechanism}, epsilon {trial.epsilon:g}, "
+                f"seed {trial.seed}: error {trial.error:.4f}, {trial.seconds['mechanism']:.1f} s",
                 soft_wrap=True,
             )
 

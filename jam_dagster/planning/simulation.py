@@ -157,6 +157,8 @@ class Trial:
 
     Parameters
     ----------
+    mechanism
+        Its title.
     epsilon, seed
         Of the run; the seed splits the table, too.
     error, public_error
@@ -182,6 +184,7 @@ class Trial:
         The most memory that the process had held when the table was sampled, in 2^20 bytes.
     """
 
+    mechanism: str
     epsilon: float
     seed: int
     error: float
@@ -299,6 +302,7 @@ def run_trial(
     rounds = transcript.rounds
     first = next((one for one in rounds if one.rho_select > 0), None)
     return Trial(
+        mechanism=spec.mechanism.build().title,
         epsilon=spec.privacy.epsilon,
         seed=seed,
         error=errors.synthetic.mean,
