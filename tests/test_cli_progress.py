@@ -179,4 +179,4 @@ def test_trials_are_one_bar_on_a_terminal_and_a_line_each_elsewhere(terminal: bo
         assert f"{ROUNDS + 5}/{2 * ROUNDS}" in output
         assert "left" in output
     else:
-        assert output == "trial 1/2: epsilon 1, seed 0: error 0.2500, 2.0 s\n"
+        assert output == "trial 1/2: JAM-PGM, epsilon 1, seed 0: error 0.2500, 2.0 s\n"
