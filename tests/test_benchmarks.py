@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import error_study, tilt_splits
+from benchmarks import error_study, tilt_ratio, tilt_splits
 from benchmarks.error_study import compare
 from jam_dagster.benchmark import load_grid
 from jam_dagster.benchmark.results import to_parquet
@@ -18,6 +18,7 @@ from jam_dagster.errors import InputError
 from tests.benchmark.rows import row
 
 ROOT = Path(__file__).parents[1]
+TILT = ("tilt.yaml", "tilt_wrong.yaml", "tilt_held_out.yaml", "tilt_held_out_peers.yaml")
 
 
 def runs(
@@ -161,7 +162,7 @@ def test_the_study_that_is_published_is_the_one_that_its_grid_makes() -> None:
     assert titanic["second"] == pytest.approx(0.3805, abs=5e-5)
 
 
-@pytest.mark.parametrize("name", ["errors.yaml", "readme.yaml", "tilt.yaml", "tilt_wrong.yaml"])
+@pytest.mark.parametrize("name", ["errors.yaml", "readme.yaml", *TILT])
 def test_the_grids_of_the_documentation_can_be_read(name: str) -> None:
     assert load_grid(ROOT / "benchmarks" / name).runs()
 
@@ -180,3 +181,16 @@ def test_a_draw_leaves_the_other_rows_to_be_private() -> None:
     private, public = tilt_splits.drawn(table, np.array([1.0] * 4 + [0.0] * 5), 3, 0)
     assert set(public["a"]) < set(range(4))
     assert sorted([*private["a"], *public["a"]]) == [*range(9)]
+
+
+def test_a_ratio_is_to_the_least_of_all_others() -> None:
+    def of(mechanism: str, epsilon: float, *errors: float) -> list[dict[str, Any]]:
+        known = {"split": "small", "mechanism": mechanism, "epsilon": epsilon}
+        return [row(0, **known, searched_error_mean=error) for error in errors]
+
+    public = row(0, split="small", mechanism="public_table", kind="baseline", error_mean=0.3)
+    made = [*of("tilt", 1.0, 0.1, 0.3), *of("aim", 1.0, 0.25), *of("jam_pgm", 1.0, 0.4)]
+    made += [*of("tilt", 0.1, 0.4), *of("aim", 0.1, 0.8), public]
+    low, high = tilt_ratio.ratios(pd.DataFrame(made)).to_dict("records")
+    assert (low["other"], low["ratio"]) == ("public_table", pytest.approx(0.4 / 0.3))
+    assert (high["other"], high["ratio"]) == ("AIM", pytest.approx(0.8))
