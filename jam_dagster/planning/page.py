@@ -51,7 +51,7 @@ def render_plan(plan: Plan, summary: Mapping[str, str]) -> str:
             plan=plan,
             summary=summary,
             not_shown=NOT_SHOWN,
-            chart=live_chart(plan_chart(plan), alternative),
+            chart=live_chart(plan_chart(plan), alternative) if len(plan.curve) > 1 else "",
             script=page_script(),
             version=__version__,
             title_of=title_of,

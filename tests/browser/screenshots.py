@@ -45,7 +45,7 @@ def main() -> None:
 
 def of_dagster(browser: Browser, address: str, out: Path) -> None:
     """Picture the asset graph, and the page of the mechanism."""
-    page = _opened(browser, width=2600, height=1180)
+    page = _opened(browser, width=2500, height=1230)
     page.goto(f"{address}/locations/__repository__@jam_dagster/asset-groups/{GROUP}")
     expect(page.get_by_text("Materialized", exact=True)).to_have_count(12)
     _settle(page)
