@@ -89,7 +89,7 @@ def test_with_a_public_table_its_domain_is_drafted(project: Path, loaded: Loaded
     assert given["privacy"]["epsilon"] == 2.0
     assert yaml.safe_load((path / "domain.yaml").read_text())["identified_from"] == "public"
     made, definitions = loaded(path)
-    assert (made.release, made.dataset, made.mechanism) == ("mine", "mine", MechanismSpec())
+    assert (made.release, made.dataset, made.mechanism) == ("mine", "mine", MechanismSpec("tilt"))
     assert definitions.resolve_job_def("mine_release")
 
 
@@ -120,7 +120,7 @@ def test_every_key_is_there_and_explained(project: Path) -> None:
         name: field.default for name, field in EvaluationSpec.model_fields.items()
     }
     assert given["sampling"] == {"search": SamplingSpec().search}
-    assert MechanismSpec.of(given["mechanism"]) == MechanismSpec()
+    assert MechanismSpec.of(given["mechanism"]) == MechanismSpec("tilt")
     privacy = {name: field.default for name, field in PrivacySpec.model_fields.items()}
     assert all(
         given["privacy"][name] == privacy[name] for name in set(given["privacy"]) - {"epsilon"}
