@@ -327,6 +327,7 @@ def test_failed_runs_are_told_and_drawn_nowhere(tmp_path: Path) -> None:
         assert begin.startswith(b"<svg") if one.suffix == ".svg" else begin == b"\x89PNG\r\n\x1a\n"
 
 
+@pytest.mark.slow
 def test_errors_are_those_after_the_search_where_every_table_was_searched(tmp_path: Path) -> None:
     about = {"split": "s", "mechanism": "aim", "label": "AIM", "epsilon": 1.0}
     errors = {"error_mean": 0.4, "error_max": 0.8, "model_error_mean": 0.2, "model_error_max": 0.3}

@@ -240,7 +240,8 @@ def test_a_file_that_is_cut_off_in_its_last_row_group(tmp_path):
     footer = int.from_bytes(content[-8:-4], "little")
     content[-footer - 200 : -footer - 8] = SENTINEL.encode().ljust(192, b"\xff")
     path.write_bytes(content)
-    with pytest.raises(SourceError, match="cannot read Parquet file") as caught:
+    # Whether a row group can be read may hang on a value.
+    with pytest.raises(PrivateValuesError) as caught:
         encode_parquet(source, AB, limit=0)
     assert SENTINEL not in str(caught.value)
 
