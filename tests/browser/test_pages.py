@@ -41,7 +41,7 @@ def test_the_plan_shows_its_curve_with_numbers(visit: Open, pages: Pages) -> Non
     expect(page.get_by_role("heading", level=1)).to_have_text("Plan of a release")
     live = page.locator(".live svg")
     expect(live).to_be_visible()
-    rows = page.locator("#error tbody tr")
+    rows = page.locator("#error tbody").first.locator("tr")
     expect(rows).to_have_count(2)
     error = rows.nth(1).get_by_role("cell").first.inner_text()
     point = live.locator("path[fill='#0072b2']").last
