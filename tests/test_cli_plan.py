@@ -114,7 +114,7 @@ def test_a_plan_prints_what_is_to_be_known(run: Run) -> None:
         "Simulated error (2 seeds",
         "Mechanisms at epsilon 1",
         "TILT where there is a public table",
-        "The release pays where",
+        "The release pays at the earliest",
         "What this cannot show",
     ):
         assert part in output

@@ -168,11 +168,14 @@ class Plan:
 
     @property
     def break_even(self) -> str:
-        """How far apart the two tables must be for the release to pay, in a sentence."""
+        """How far apart the two tables must be at least for the release to pay, in a sentence.
+
+        A mechanism that learns from the public table errs more, the further it is away.
+        """
         return (
             f"Two random halves of the public table are {self.public_error.mean:.3f} apart, by "
-            f"chance alone. The release pays where the private table is further than about "
-            f"{self.asked.error.mean:.3f} from the public one."
+            f"chance alone. The release pays at the earliest where the private table is further "
+            f"than about {self.asked.error.mean:.3f} from the public one."
         )
 
     @property

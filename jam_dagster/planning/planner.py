@@ -232,16 +232,17 @@ def _others(
 ) -> dict[str, Trial]:
     """Try the other mechanisms once, on the first pair of halves; those that can start."""
     found: dict[str, Trial] = {}
+    halves = Halves.of(public, records, 0)
     for name in COMPARED:
         if name == request.spec.mechanism.name:
             continue
         other = request.spec.changed(mechanism=MechanismSpec(name))
-        on_stage(other.mechanism.build().title)
+        mechanism = other.mechanism.build()
+        on_stage(mechanism.title)
         try:
-            other.mechanism.build().check(public.domain, workload, other.shares["mechanism"])
+            mechanism.check(public.domain, workload, other.shares["mechanism"])
         except (InputError, EmptyCandidateSetError):
             continue
-        halves = Halves.of(public, records, 0)
         found[name] = run_trial(other, halves, workload, 0, lambda outcome: None)
         on_trial(len(request.tried) * request.seeds + len(found) - 1, found[name])
     return found

@@ -100,7 +100,7 @@ def is_one_file(identity: str) -> bool:
 
     A folder can hold the file of another partition, a store elsewhere may have two addresses of one
     file, and what a query or an asset has is seen only when it is read. The demonstration counts as
-    a file: nobody is in it.
+    a file, since its people are simulated.
     """
     parts = _parts(identity)
     if isinstance(whole := parts.get("split"), str):
