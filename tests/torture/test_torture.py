@@ -38,6 +38,7 @@ def verdicts() -> dict[str, str]:
 
 
 @pytest.mark.gate
+@pytest.mark.xdist_group("faults")
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_noticed(name: str, verdicts: dict[str, str]) -> None:
     if FAULTS[name].verdict:
@@ -53,6 +54,7 @@ def failures() -> dict[str, str]:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("lost draws")
 @pytest.mark.parametrize("name", [case.__name__ for case in CASES])
 def test_a_lost_draw(name: str, failures: dict[str, str]) -> None:
     assert not failures[name], failures[name]
