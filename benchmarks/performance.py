@@ -93,13 +93,15 @@ def run_once(
         "noise": setting.noise,
         # A release's noise has no seed.
         **({"seed": seed} if setting.noise == "numpy" else {}),
+        "degree": arguments.degree,
+        "evaluate": "exact",
+    }
+    settings = {
         "rounds": arguments.rounds,
         "size_limit_mb": arguments.size_limit_mb,
-        "degree": arguments.degree,
         "estimator": arguments.estimator,
         "tolerance": arguments.tolerance,
         "iterations": arguments.iterations,
-        "evaluate": "exact",
     }
     split = folder / setting.split
     measured, made = synthesize(
@@ -107,6 +109,7 @@ def run_once(
         public=split / "pub.csv",
         domain=split / "domain.json",
         options=options,
+        settings=settings,
     )
     errors = made["workload_error"]
     return {

@@ -128,6 +128,7 @@ def synthesize(
     public: Path,
     domain: Path,
     options: Mapping[str, object],
+    settings: Mapping[str, object],
     run: Callable[[Sequence[str]], Measured] = measure,
 ) -> tuple[Measured, dict[str, Any]]:
     """Run ``jam-dagster synthesize --json`` in a process of its own and in a folder that vanishes.
@@ -141,6 +142,8 @@ def synthesize(
         The files.
     options
         Names of further options, without dashes, and their values; None leaves one out.
+    settings
+        The mechanism's settings; None leaves one out.
     run
         Measures the command.
 
@@ -164,6 +167,9 @@ def synthesize(
         for name, value in given.items():
             if value is not None:
                 command += [f"--{name.replace('_', '-')}", str(value)]
+        for name, value in settings.items():
+            if value is not None:
+                command += ["--setting", f"{name}={value}"]
         measured = run(command)
     made: dict[str, Any] = json.loads(measured.output)
     return measured, made

@@ -149,13 +149,15 @@ def run_once(folder: Path, point: Point, arguments: argparse.Namespace) -> dict[
         "epsilon": arguments.epsilon,
         "noise": "numpy",
         "seed": arguments.seed,
+        "degree": 3,
+        "evaluate": "exact",
+    }
+    settings = {
         "rounds": point.rounds,
         "size_limit_mb": point.size_limit_mb,
-        "degree": 3,
         "estimator": arguments.estimator,
         "tolerance": arguments.tolerance,
         "iterations": arguments.iterations,
-        "evaluate": "exact",
     }
     try:
         measured, made = synthesize(
@@ -163,6 +165,7 @@ def run_once(folder: Path, point: Point, arguments: argparse.Namespace) -> dict[
             public=folder / "pub.parquet",
             domain=folder / "domain.json",
             options=options,
+            settings=settings,
             run=partial(
                 measure,
                 timeout=arguments.timeout,

@@ -26,6 +26,7 @@ from jam_dagster.mechanisms import (
     refit,
 )
 from jam_dagster.models.graphical.tractability import TractabilityFilter
+from jam_dagster.privacy import REPLACE_ONE
 from jam_dagster.tables import Clique, Domain, EncodedTable, Workload
 
 ROWS, ATTRIBUTES, LIMIT_MB = 100_000, 15, 80.0
@@ -151,6 +152,9 @@ def test_fitting_round_by_round(benchmark: Benchmark, case: Case) -> None:
         ended="all rounds",
         noise="numpy",
         releasable=False,
+        neighbours=REPLACE_ONE,
+        calls=(),
+        workload_digest="",
     )
 
     model = benchmark.pedantic(refit, args=(transcript, case.domain), rounds=1)

@@ -580,7 +580,7 @@ def _modes(folder: Path) -> dict[str, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("before", ["nothing", "what an earlier version left"])
+@pytest.mark.parametrize("before", ["nothing", "files that others may read"])
 def test_what_research_makes_is_its_owners_alone(run: Run, before: str) -> None:
     """With the seed, a transcript tells exact marginals: it is as private as the table."""
     if before != "nothing":

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 
 SCHEMA = "jam_dagster certificate"
-READ_VERSIONS = (1, VERSION)
 
 FILE_NAME = "certificate.json"
 
@@ -166,14 +165,10 @@ class Certificate(ReleaseFacts):
             If it is not a certificate, or one of another version.
         """
         version = content.get("version")
-        if (
-            content.get("schema") != SCHEMA
-            or type(version) is not int
-            or (version not in READ_VERSIONS)
-        ):
+        if content.get("schema") != SCHEMA or type(version) is not int or version != VERSION:
             raise InputError(
-                f"This is not a certificate of version {VERSION} or before: give the {FILE_NAME} "
-                "of a release, or verify it with the version of jam-dagster that made it."
+                f"This is not a certificate of version {VERSION}: give the {FILE_NAME} of a "
+                "release, or verify it with the version of jam-dagster that made it."
             )
         try:
             certificate = cls._parsed(content)

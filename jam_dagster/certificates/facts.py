@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jam_dagster.privacy import Event
 
 VERSION = 2
-"""The version of written documents; those of version 1, without digests of outcomes, are read."""
+"""The version of the document; none of another version is read."""
 
 MECHANISM_SHARE, EVALUATION_SHARE = "mechanism", "evaluation"
 
@@ -161,8 +161,7 @@ class Sampling:
     search: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the facts as a certificate holds them."""
-        # Certificates of earlier versions, which come out the same again, have no search.
+        """Return the facts as a certificate holds them: a search only where there is one."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 

@@ -158,13 +158,11 @@ class Held:
     def foreign(self) -> tuple[str, ...]:
         """The recorded software versions that differ in this process."""
         here = environment()
-        deciding = ["jam_dagster", "machine", "numpy", "kernels"]
+        deciding = ["jam_dagster", "machine", "numpy", "kernels", "blas", "simd"]
         by_mbi = self.transcript.parameters.get("estimator") == "mbi"
         if by_mbi or isinstance(self.model, ProductMixture):
             deciding.append("jax")
         made = self.certificate.made_with
-        # Certificates of version 1 do not record the processor of their linear algebra.
-        deciding += [name for name in ("blas", "simd") if name in made]
         return tuple(name for name in deciding if made.get(name) != here[name])
 
     @property

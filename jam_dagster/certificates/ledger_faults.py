@@ -74,26 +74,19 @@ def ledger_faults(certificate: Certificate, ledger: Ledger) -> Iterator[str]:
 
 
 def certified(certificate: Certificate, ledger: Ledger) -> bool | None:
-    """Return whether the ledger has journalled a certificate; None if it cannot know.
+    """Return whether the ledger has journalled a certificate.
 
-    Earlier versions journalled neither outcomes nor certificates. A repeat of their release gets a
-    certificate of this version beside the earlier one, which stays valid. A release with a domain
-    from private data has no journalled certificate.
+    None where it has none of the release, whose domain is from private data: such are not
+    journalled.
     """
-    about = [
-        event
+    digests = {
+        event.digest
         for event in ledger.events(certificate.key.dataset)
-        if event.key == certificate.key and event.kind.value in ("stored", "certified")
-    ]
-    if any(event.digest == certificate.digest for event in about if event.kind == "certified"):
-        return True
-    journalled = any(event.kind.value == "certified" for event in about)
-    if certificate.domain.restricted and not journalled:
+        if event.key == certificate.key and event.kind.value == "certified"
+    }
+    if certificate.domain.restricted and not digests:
         return None
-    outcomes = any(event.kind.value == "stored" for event in about)
-    if not outcomes and (certificate.version == 1 or not about):
-        return None
-    return False
+    return certificate.digest in digests
 
 
 def key_faults(certificate: Certificate, public: str, ledger: Ledger) -> Iterator[str]:

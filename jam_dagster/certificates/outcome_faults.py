@@ -39,15 +39,12 @@ class Outcomes:
         The faults, in sentences.
     compared
         Number of outcomes that match their digest.
-    unknown
-        Number of outcomes without a digest in the ledger, from an earlier version.
     unused
         Number of choices that no result depends on: what they chose was never measured.
     """
 
     faults: tuple[str, ...]
     compared: int
-    unknown: int
     unused: int
 
 
@@ -74,10 +71,8 @@ def compare_outcomes(
         The file of the workload errors, if they were measured with noise and the file exists.
     """
     digests = {(one.share, one.step): one for one in entries if one.kind == STORED}
-    charged = {(one.share, one.step): one.seq for one in entries if one.kind == "charged"}
-    began = min((one.seq for one in digests.values()), default=None)
     faults = list(_round_faults(transcript, [one.call for one in draws if not one.call.lost]))
-    unknown, unused, compared = 0, 0, 0
+    unused, compared = 0, 0
     for draw in draws:
         call, place = draw.call, (draw.share, draw.call.step)
         entry = digests.pop(place, None)
@@ -86,10 +81,7 @@ def compare_outcomes(
                 faults.append(f"{call.step} is listed as lost, but its outcome was stored")
             continue
         if entry is None:
-            # Earlier versions journalled no outcomes: only those before the first may lack one.
-            if began is not None and charged.get(place, began) > began:
-                faults.append(f"the ledger has no digest of the outcome of {call.step}")
-            unknown += 1
+            faults.append(f"the ledger has no digest of the outcome of {call.step}")
             continue
         wanted = _digest_of(call, transcript, errors)
         if wanted is None:
@@ -102,7 +94,7 @@ def compare_outcomes(
         else:
             compared += 1
     faults += [f"the ledger has an outcome of {step}, which is no draw" for _, step in digests]
-    return Outcomes(tuple(faults), compared, unknown, unused)
+    return Outcomes(tuple(faults), compared, unused)
 
 
 def _round_faults(transcript: Transcript, kept: Sequence[NoiseCall]) -> Iterator[str]:

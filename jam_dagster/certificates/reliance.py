@@ -58,8 +58,7 @@ def reliance_faults(
     str
         Its withdrawal with the reason; its absence from the ledger; the outcome that does not
         match its digest; the public measurement that the public table does not have; or that the
-        model does not follow from them. Releases of version 0.1.0 have no journalled outcomes to
-        compare.
+        model does not follow from them.
     """
     withdrawn = withdrawal_in(ledger, key)
     if withdrawn is not None:

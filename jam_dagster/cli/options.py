@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
-from jam_dagster.cli.console import public_source, stderr
+from jam_dagster.cli.console import public_source
 from jam_dagster.errors import InputError
 
 TABLES, BUDGET, MECHANISM, EVALUATION, OUTPUT = (
@@ -27,16 +27,6 @@ DEFAULT_MECHANISM = "jam_pgm"
 def _option(flag: str, panel: str, text: str, **more: Any) -> Any:
     return typer.Option(flag, rich_help_panel=panel, help=text, **more)
 
-
-SETTINGS = {
-    "rounds": int,
-    "alpha": float,
-    "size_limit_mb": float,
-    "estimator": str,
-    "iterations": int,
-    "tolerance": float,
-}
-"""Settings of mechanisms that had options of their own; `--setting` takes them all."""
 
 # Each option of a release, by the names of `jam_dagster.release.options.OPTIONS`. Their texts stand
 # here because the sections of a specification take long to import; a test compares both.
@@ -251,10 +241,6 @@ _RELEASE: dict[str, tuple[Any, Any]] = {
             show_default="until somebody removes it",
         ),
     ),
-    **{
-        name: (kind | None, _option(f"--{name.replace('_', '-')}", MECHANISM, "", hidden=True))
-        for name, kind in SETTINGS.items()
-    },
 }
 
 PRIVATE_STORE = typer.Option(
@@ -316,11 +302,7 @@ def release_options(given: Mapping[str, Any]) -> dict[str, Any]:
         If a table, a setting or a marginal is not well formed.
     """
     options = dict(given)
-    old = {name: options.pop(name) for name in SETTINGS}
-    for name in (name for name, value in old.items() if value is not None):
-        flag = f"--{name.replace('_', '-')}"
-        stderr().print(f"{flag} is deprecated: give --setting {name}={old[name]}", soft_wrap=True)
-    settings = settings_given(options.pop("setting"), **old)
+    settings = _settings(options.pop("setting"))
     public, cliques, weights = (options.pop(name) for name in ("public", "clique", "weight"))
     domain, trusted = options.pop("domain"), options.pop("trust_mechanism")
     return options | {
@@ -333,22 +315,9 @@ def release_options(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def settings_given(texts: Sequence[str] | None, **options: Any) -> dict[str, Any]:
-    """Return the settings of a mechanism that a command was given.
-
-    Parameters
-    ----------
-    texts
-        Each ``KEY=VALUE``.
-    **options
-        By the names of the settings; None: not given.
-
-    Raises
-    ------
-    InputError
-        If a text is none.
-    """
-    given = {name: value for name, value in options.items() if value is not None}
+def _settings(texts: Sequence[str] | None) -> dict[str, Any]:
+    """Return the settings of a mechanism, each ``KEY=VALUE``."""
+    given = {}
     for text in texts or ():
         key, is_one, value = text.partition("=")
         key = key.strip().replace("-", "_")

@@ -258,8 +258,7 @@ def _copy(path: Path | UPath, name: str) -> PrivateCopy:
         size,
         written,
         dataset=str(fields.get("dataset", "")),
-        # Tables of earlier versions name only edition and partition: the folder names the release.
-        release=str(fields.get("release", "") or name.split("/")[0]),
+        release=str(fields.get("release", "")),
         partition=str(fields.get("partition", "")),
         edition=str(fields.get("edition", "")),
         retention_days=days if isinstance(days, int) else None,

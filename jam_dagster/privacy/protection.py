@@ -82,8 +82,7 @@ class Protection:
     def to_dict(self) -> dict[str, Any]:
         """Return the settings that differ from the default, for the digest of a specification.
 
-        Empty where single records are protected: such a release keeps the digest, and with it the
-        draws, of versions without these settings.
+        Empty where single records are protected.
         """
         found: dict[str, Any] = {}
         if self.relation != "replace_one":

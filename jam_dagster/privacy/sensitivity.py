@@ -236,7 +236,7 @@ class Neighbours:
 
     @property
     def code(self) -> str:
-        """The relation in ledger entries: empty for `REPLACE_ONE`, as in entries of version 0.1."""
+        """The relation in ledger entries: empty for `REPLACE_ONE`."""
         return "" if self == REPLACE_ONE else f"{self.relation} {self.max_rows}"
 
     def to_dict(self) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from upath import UPath
 from jam_dagster.certificates import released_files, render_certificate
 from jam_dagster.common.files import check_folder
 from jam_dagster.errors import InputError
-from jam_dagster.reports.checks_page import remove_data_docs
 
 if TYPE_CHECKING:
     from jam_dagster.certificates import Certificate
@@ -61,7 +60,6 @@ class ReleaseFolder:
         "errors.json",
         "checks.html",
         "checks.json",
-        "data_docs",  # of earlier versions
         "report.html",
         "certificate.json",
         "certificate.html",
@@ -177,7 +175,6 @@ class ReleaseFolder:
 
     def write_checks(self, page: str, validations: str, *, restricted: bool) -> None:
         """Write the checks: the page, and what Great Expectations reports in JSON."""
-        remove_data_docs(self.path / "data_docs")
         self._write(self.checks, page, restricted)
         self._write(self.validations, validations, restricted)
 

@@ -279,8 +279,6 @@ class FolderPlace:
             return
         path = self._kept(RECORDS_FOLDER)
         before = json.loads(path.read_text()) if path.exists() else None
-        # Earlier versions wrote it beside the rest.
-        before = self.folder.described()["records"] if before is None else before
         if before is not None and before != records:
             raise InputError(
                 f"The release's folder {self.folder.path} (--out) holds draws on another private "

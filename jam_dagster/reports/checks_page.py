@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.evaluation.expectation_specs import ExpectationResult, ExpectationSpec, Kind
@@ -26,8 +24,6 @@ _KINDS: dict[Kind, str] = {
     "marginal": "Distributions against their measurements",
 }
 _WHOLE_TABLE = "whole table"
-# Files of Great Expectations from earlier versions; none of them is the user's.
-_DATA_DOCS = ("expectations", "validations", "static", "index.html")
 
 
 @dataclass(frozen=True)
@@ -88,26 +84,6 @@ def render_checks(
             script=script_text("sorting.js"),
         )
     )
-
-
-def remove_data_docs(folder: Path) -> None:
-    """Remove the Data Docs of an earlier version from a folder, and the folder if it is then empty.
-
-    They contained names and values without escaping, and loaded scripts and styles from elsewhere.
-
-    Parameters
-    ----------
-    folder
-        The folder, which need not exist; other files in it stay.
-    """
-    for name in _DATA_DOCS:
-        path = folder / name
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
 
 
 def _column(spec: ExpectationSpec, domain: Domain) -> str:

@@ -58,7 +58,7 @@ def test_the_recorded_processor_comes_first(monkeypatch: pytest.MonkeyPatch) -> 
     tried = list(refitting._other_processors({"blas": "Zen", "simd": "X86_V3"}))
     assert tried[0] == ("Zen", {"OPENBLAS_CORETYPE": "Zen", "NPY_DISABLE_CPU_FEATURES": "X86_V4"})
     assert [name for name, _ in tried] == ["Zen", *(one for one in PROCESSORS if one != "Zen")]
-    # Certificates of earlier versions say nothing of it.
+    # What fitted a model that was never certified is unknown.
     tried = list(refitting._other_processors({}))
     assert [name for name, _ in tried] == [one for one in PROCESSORS if one != "SkylakeX"]
     assert all(list(variables) == ["OPENBLAS_CORETYPE"] for _, variables in tried)

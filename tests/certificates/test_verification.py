@@ -149,8 +149,8 @@ def test_a_page_that_was_changed(made: Released) -> None:
 
     change()
     assert made.failed() == {"page: certificate.html"}
-    # The page of an earlier version looks different.
-    older = {**made.certificate.made_with, "jam_dagster": "0.1.0"}
+    # The page of another version looks different.
+    older = {**made.certificate.made_with, "jam_dagster": "0.0.1"}
     made.forge(lambda it: replace(it, made_with=older))
     change()
     found = {one.name: one for one in verify(made.folder)}["page: certificate.html"]

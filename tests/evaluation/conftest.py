@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from jam_dagster.mechanisms import FittedModel, Measurement, Round, Transcript
+from jam_dagster.privacy import REPLACE_ONE
 from jam_dagster.tables import (
     CategoricalAttribute,
     Clique,
@@ -108,6 +109,9 @@ def transcript_of(domain: Domain, rounds: list[Round], *, releasable: bool = Tru
         ended="all rounds",
         noise="exact" if releasable else "numpy",
         releasable=releasable,
+        neighbours=REPLACE_ONE,
+        calls=(),
+        workload_digest="",
     )
 
 

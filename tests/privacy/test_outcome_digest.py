@@ -61,21 +61,6 @@ def test_an_outcome_of_what_was_never_charged(account: LedgerAccount) -> None:
         evaluation.confirm("s", A)
 
 
-def test_what_ended_before_there_were_digests_stays_without(
-    ledger: Ledger, account: LedgerAccount
-) -> None:
-    account.charge("s", 0.001)
-    account.close()
-    account.confirm("s", A)
-    assert stored(ledger) == []
-    # What is drawn from then on has one.
-    evaluation = account.release.account("evaluation")
-    evaluation.charge("means", 0.0005)
-    evaluation.confirm("means", B)
-    assert stored(ledger) == [("evaluation", "means", B)]
-    account.confirm("s", A)
-
-
 def test_what_was_closed_before_its_outcome_was_journalled_is_not_used(
     ledger: Ledger, account: LedgerAccount
 ) -> None:
@@ -92,7 +77,7 @@ def test_what_was_closed_before_its_outcome_was_journalled_is_not_used(
 def test_a_stored_outcome_that_was_not_journalled_is_when_the_run_goes_on(
     ledger: Ledger, account: LedgerAccount
 ) -> None:
-    """Killed between the two, or drawn by an earlier version."""
+    """Killed between the two."""
     store = MemoryStore()
     account.charge("s", 0.001)
     store.put("s", {"values": np.array([3.0, 1.0]), "sigma": 2.0, "rho": 0.001})

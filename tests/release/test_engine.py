@@ -172,7 +172,6 @@ def test_rows_are_searched_where_the_specification_asks_for_it() -> None:
     workload = engine.spec.workload.build(DOMAIN).cliques
     distances = [sampling_distance(runs[0].model, one, workload).mean for one in tables]
     assert distances[0] < distances[1]
-    # As earlier versions made it.
     rng = sampling_generator(runs[1].transcript)
     again = runs[1].model.sample(runs[1].transcript.records, rng)
     assert again.to_frame().equals(alone.to_frame())

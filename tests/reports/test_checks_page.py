@@ -6,14 +6,13 @@ import base64
 import hashlib
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from jam_dagster.evaluation.expectations import TableChecks, validate
-from jam_dagster.reports.checks_page import remove_data_docs, render_checks
+from jam_dagster.reports.checks_page import render_checks
 from jam_dagster.tables import CategoricalAttribute, Domain
 from jam_dagster.tables.domain.text_dtype import TEXT
 from tests.evaluation.conftest import RECORDS, SmallRelease, measured_round, transcript_of
@@ -168,20 +167,3 @@ def test_nasty_names_stay_text() -> None:
     assert "such as <b onmouseover=alert(9)>" in page.words()
     failed = {one.name for one in checks.results if not one.passed}
     assert failed == {"script_alert_1_script__values"}
-
-
-def test_data_docs_of_earlier_versions_go_and_nothing_else(tmp_path: Path) -> None:
-    folder = tmp_path / "data_docs"
-    for name in ("expectations", "validations/deep", "static", "2026-01/static"):
-        (folder / name).mkdir(parents=True)
-    (folder / "index.html").write_text("<script>")
-    (folder / "notes.txt").write_text("the user's")
-    (tmp_path / "elsewhere").mkdir()
-    remove_data_docs(folder)
-    assert sorted(path.name for path in folder.iterdir()) == ["2026-01", "notes.txt"]
-    (folder / "static").symlink_to(tmp_path / "elsewhere")
-    remove_data_docs(folder / "2026-01")
-    (folder / "notes.txt").unlink()
-    remove_data_docs(folder)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere"]
-    remove_data_docs(folder)

@@ -129,7 +129,7 @@ def error_bounds(
             f"(digest {transcript.domain_digest[:12]}, given {domain.digest[:12]}); "
             "give the domain that was stored with it."
         )
-    if transcript.workload_digest not in ("", workload.digest):
+    if transcript.workload_digest != workload.digest:
         raise InputError(
             "This transcript belongs to a run of another workload "
             f"(digest {transcript.workload_digest[:12]}, given {workload.digest[:12]}) with other "

@@ -200,8 +200,8 @@ def estimator_of(transcript: Transcript, domain: Domain) -> Estimator:
     missing = [name for name in ("estimator", "iterations", "tolerance") if name not in settings]
     if missing:
         raise InputError(
-            f"This transcript does not record the {missing[0]} of its model's fit: it comes "
-            "from an earlier version. Load the model that was stored beside it instead."
+            f"This transcript does not record the {missing[0]} of its model's fit: load the model "
+            "that was stored beside it instead."
         )
     return make_estimator(
         settings["estimator"],

@@ -8,7 +8,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from jam_dagster.models.measurement import Measurement, Origin
 from jam_dagster.models.storage import read_arrays
 from jam_dagster.privacy.ledger.key import canonical_json
 from jam_dagster.privacy.noise.calls import NoiseCall
-from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
+from jam_dagster.privacy.sensitivity import Neighbours
 from jam_dagster.tables import Clique
 
 if TYPE_CHECKING:
@@ -132,11 +132,10 @@ class Transcript:
     calls
         Every paid draw of the run, in order, lost ones included.
     workload_digest
-        Digest of the run's workload, including its weights; empty in transcripts of earlier
-        versions.
+        Digest of the run's workload, including its weights.
     search
         The settings of the search for rows, with its workload, by which the table of a release is
-        made; None: rows are sampled alone, as those of earlier versions were.
+        made; None: rows are sampled alone.
     """
 
     mechanism: str
@@ -149,9 +148,9 @@ class Transcript:
     ended: str
     noise: str
     releasable: bool
-    neighbours: Neighbours = REPLACE_ONE
-    calls: tuple[NoiseCall, ...] = ()
-    workload_digest: str = ""
+    neighbours: Neighbours
+    calls: tuple[NoiseCall, ...]
+    workload_digest: str
     search: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
@@ -278,6 +277,12 @@ class Transcript:
             raise
         except ValueError as damaged:
             raise InputError(f"{path} is damaged ({damaged}): restore it") from None
+        missing = {one.name for one in fields(cls)} - {"search"} - description.keys()
+        if missing:
+            raise InputError(
+                f"{path} lacks {', '.join(sorted(missing))}: restore it, or read it with the "
+                "version of jam-dagster that made it."
+            )
         listed = description.pop("rounds")
         if len(listed) > MOST_ROUNDS:
             raise InputError(
@@ -303,8 +308,8 @@ class Transcript:
                 described["l1_residual"] = described["loss"] = math.nan
             described["seconds"] = math.nan
             rounds.append(Round(clique=clique, measurement=measurement, **described))
-        neighbours = Neighbours(**description.pop("neighbours", {}))
-        calls = tuple(NoiseCall(**call) for call in description.pop("calls", ()))
+        neighbours = Neighbours(**description.pop("neighbours"))
+        calls = tuple(NoiseCall(**call) for call in description.pop("calls"))
         return cls(rounds=tuple(rounds), neighbours=neighbours, calls=calls, **description)
 
 

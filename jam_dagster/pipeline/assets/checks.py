@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -143,7 +142,7 @@ def _validated(
 ) -> "tuple[list[ExpectationResult], UPath]":
     """Validate the table, write the page and the results beside it, and return both."""
     # It takes seconds to import, and a code location should load in less.
-    from jam_dagster.reports.checks_page import remove_data_docs, render_checks
+    from jam_dagster.reports.checks_page import render_checks
 
     validated = checks_of(run, table)
     page = render_checks(
@@ -156,10 +155,6 @@ def _validated(
     path = store.beside(graph.key("synthetic_records"), partition, ".checks.html")
     store.write(path, page.encode())
     store.write(path.with_suffix(".json"), validated.to_json().encode())
-    if store.is_local:
-        former = Path((store.root / graph.spec.release / "data_docs").path)
-        remove_data_docs(former / partition)
-        remove_data_docs(former)
     return validated.results, path
 
 

@@ -41,11 +41,9 @@ class Ingestion:
     limit
         The rows of one person that were kept, in words; empty where every record is a person.
     dataset, release, noise, retention_days
-        Whose copy it is and how long it is kept, for `private_copies`; a table that says nothing
-        of them is as good.
+        Whose copy it is and how long it is kept, for `private_copies`.
     source
-        What it was read from, as a keyed digest (see `source_binding`); empty in tables that
-        earlier versions stored, and in research.
+        What it was read from, as a keyed digest (see `source_binding`); empty in research.
     fits
         Whether its values are such as the release allows. Where they are not, the table is stored
         without rows: that it fits is an answer as well, so only the mechanism's run, which pays
@@ -177,10 +175,9 @@ def check_bound(graph: ReleaseGraph, found: Ingestion) -> None:
     Raises
     ------
     InputError
-        If it was read for research, which binds no source. Tables of the first version, which say
-        nothing of their release, pass.
+        If it was read for research, which binds no source.
     """
-    if graph.spec.privacy.noise == "exact" and found.dataset and not found.source:
+    if graph.spec.privacy.noise == "exact" and not found.source:
         raise InputError(
             f"The private table of release {graph.spec.release} was read for research, with seeded"
             " noise. Materialize private_records and private_discretized for exact noise. Nothing"

@@ -168,13 +168,10 @@ class StorePlace:
 
     def _check_unchanged(self, data: Fingerprint, now: dict[str, Any]) -> None:
         before = json.loads(self._fingerprint.read_text())
-        # Earlier versions kept the number beside the rest; a private store can be lost.
+        # A private store can be lost.
         kept = self._read_kept()
-        rows = before["private_rows"]
-        rows = kept[RECORDS_FOLDER] if rows is None else rows
+        rows = kept[RECORDS_FOLDER]
         before["private_rows"] = now["private_rows"] if rows is None else rows
-        if before["public_table"] == _first_digest(data.public):
-            before["public_table"] = now["public_table"]
         changed = [_MEANINGS[name] for name in now if now[name] != before[name]]
         contents = self._private_facts(data)[CONTENTS_FOLDER]
         if kept[CONTENTS_FOLDER] not in (None, contents):
@@ -284,20 +281,6 @@ class ResearchPlace(MemoryPlace):
         release, days = self._spec.release, self._spec.privacy.retention_days
         header = failure_of({"release": release}, days, research=True)
         self._private.keep_failure(release, header, attempt, text)
-
-
-def _first_digest(tables: dict[str, EncodedTable]) -> str | None:
-    """Return the digest of public tables that version 0.1 kept."""
-    if not tables:
-        return None
-    hashed = hashlib.sha256()
-    for called, table in tables.items():
-        hashed.update(called.encode())
-        for name in table.domain.names:
-            column = table.column(name)
-            hashed.update(f"{name} {column.dtype} {column.size}\n".encode())
-            hashed.update(column.tobytes())
-    return hashed.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def source_binding(secret: bytes, identity: str) -> str:
     -------
     str
         ``KEYID:DIGEST``, or ``KEYID:DIGEST:PLACE`` where two identities can be of one place (see
-        `place_in`); `with_template` adds another digest. Earlier versions wrote the first two.
+        `place_in`); `with_template` adds another digest.
     """
     name = hashlib.sha256(b"jam source key\0" + secret).hexdigest()[:16]
     texts = dict.fromkeys((identity, place_in(identity)))
@@ -79,20 +79,13 @@ def template_in(source: str) -> str:
 
 
 def same_source(bound: str, source: str) -> bool:
-    """Return whether a release that is bound to a source reads the same one.
-
-    An earlier version's binding is that of the identity alone.
-    """
-    earlier = bound.count(":") == 1 and source.startswith(f"{bound}:")
-    return bound == source or earlier or bound.startswith(f"{source}:")
+    """Return whether a release that is bound to a source reads the same one."""
+    return bound == source or bound.startswith(f"{source}:")
 
 
 def same_place(one: str, other: str) -> bool:
     """Return whether two bindings are of one place, whoever reads it and however."""
-    ours, theirs = one.split(":")[1:3], other.split(":")[1:3]
-    if len(ours) == len(theirs):
-        return ours[-1:] == theirs[-1:]
-    return not set(ours).isdisjoint(theirs)
+    return one.split(":")[1:3][-1:] == other.split(":")[1:3][-1:]
 
 
 def is_vouched(source: str, sources: str) -> bool:
@@ -188,7 +181,7 @@ def check_binding(
             )
         return False
     if _ended_charged(connection, key):
-        # It is older than bindings, and repeats from its own source.
+        # It was bound once: whoever dropped that says that the source is the same.
         return True
     if one_source(neighbours.code, balance.sources):
         counted = _live_or_charged(connection, key.dataset, key.partition) - {key, *superseded}

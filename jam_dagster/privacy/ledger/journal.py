@@ -98,7 +98,7 @@ class Event:
     run_id, by, reason : str
         Which run, who, and why.
     period, partitions, ground : str
-        The policy of a grant; empty in grants that are older than policies.
+        The policy of a grant.
     counts_in : str
         The period in which a reservation and its later events count; empty for a lifetime.
     opening : str

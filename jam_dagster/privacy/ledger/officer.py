@@ -56,7 +56,7 @@ class OfficerEntries(LedgerReader):
         """Grant a protected dataset its whole budget, or replace the budget it has.
 
         An unchanged grant writes nothing, unless the last entry's time lies in the future: then a
-        grant with a reason corrects the ledger's time. A ledger of an earlier version is upgraded.
+        grant with a reason corrects the ledger's time. A ledger of an earlier revision is upgraded.
 
         Parameters
         ----------

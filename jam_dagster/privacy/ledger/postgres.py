@@ -19,7 +19,7 @@ from jam_dagster.privacy.ledger.backend import (
     no_ledger,
     wait_for,
 )
-from jam_dagster.privacy.ledger.migrations import REVISION, upgrade, version_fault
+from jam_dagster.privacy.ledger.migrations import BASELINE, REVISION, upgrade, version_fault
 
 SCHEMA = "jam_ledger"
 """The schema that holds the journal; a database holds one ledger."""
@@ -196,7 +196,7 @@ class LedgerServer:
         with self._transaction(write=True) as connection:
             if not _has_journal(connection):
                 raise BudgetError(no_ledger(self.location))
-            if _revision(connection) < REVISION:
+            if BASELINE <= _revision(connection) < REVISION:
                 upgrade(connection)
 
     @cached_property

@@ -205,9 +205,6 @@ class LedgerAccount:
     def confirm(self, step: str, digest: str) -> None:
         """Journal the digest of a stored outcome; see `Account.confirm`. Durable on return.
 
-        A draw of a closed share keeps no digest if its release has no digest in the journal:
-        earlier versions journalled none.
-
         Raises
         ------
         LedgerIntegrityError, ReleaseClosedError, BudgetError
@@ -237,13 +234,11 @@ class LedgerAccount:
         """Return the share's state if the digest must be written, else None."""
         key = self.release.key
         journal = read(connection, of_release(key))
-        stored = [event for event in journal if event.kind == Kind.STORED]
-        paid = None
+        paid = False
         for event in journal:
             if (event.share, event.step) != (self.share, step):
                 continue
-            if event.kind == Kind.CHARGED:
-                paid = event
+            paid |= event.kind == Kind.CHARGED
             if event.kind == Kind.STORED:
                 if event.digest == digest:
                     return None
@@ -252,20 +247,18 @@ class LedgerAccount:
                     "ledger: it was changed after it was drawn. Restore the stored outcomes "
                     "from a copy; nothing was charged"
                 )
-        if paid is None:
+        if not paid:
             raise LedgerIntegrityError(
                 f"the outcome of {step} of {key} is stored and was never charged; give the "
                 "ledger that charged it"
             )
         state = states_of([event for event in journal if event.moves_amount])[self.share]
-        if not state.closed:
-            return state
-        if any(event.seq < paid.seq for event in stored):
+        if state.closed:
             raise ReleaseClosedError(
                 f"share {self.share!r} of {key} was closed before the outcome of {step} was "
                 "journalled; it counts as spent, and cannot be used"
             )
-        return None
+        return state
 
     def close(self, reason: str = "") -> float:
         """Close the account and return its unspent rho to the dataset; idempotent.

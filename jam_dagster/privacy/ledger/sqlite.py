@@ -26,7 +26,7 @@ from jam_dagster.privacy.ledger.backend import (
     wait_for,
 )
 from jam_dagster.privacy.ledger.file_locks import FileId, file_id, in_use, lockable
-from jam_dagster.privacy.ledger.migrations import REVISION, upgrade, version_fault
+from jam_dagster.privacy.ledger.migrations import BASELINE, REVISION, upgrade, version_fault
 
 APPLICATION_ID = 0x4A414D4C
 """The mark of a ledger in the header of a SQLite file: "JAML"."""
@@ -204,7 +204,7 @@ class LedgerFile:
             self._alone(),
             self._transaction("BEGIN IMMEDIATE", any_version=True) as connection,
         ):
-            if _revision(connection) < REVISION:
+            if BASELINE <= _revision(connection) < REVISION:
                 upgrade(connection)
 
     @contextmanager

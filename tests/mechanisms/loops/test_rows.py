@@ -1,4 +1,4 @@
-"""The rows of a run: sampled as earlier versions did, and searched where its transcript says so."""
+"""The rows of a run: sampled, and searched where its transcript says so."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_search_is_stored_with_the_transcript_and_made_again(made, tmp_path):
     assert distances[0] < distances[1]
 
 
-def test_a_transcript_without_a_search_is_written_as_it_was(made, tmp_path):
+def test_a_transcript_without_a_search_does_not_name_it(made, tmp_path):
     made.transcript.save(tmp_path)
     assert '"search"' not in (tmp_path / "transcript.json").read_text()
     assert Transcript.load(tmp_path).search is None

@@ -50,7 +50,7 @@ def test_records_are_copied_where_somebody_asks(bench: Bench) -> None:
 
 
 def test_a_copy_that_is_there_is_used_as_before(bench: Bench) -> None:
-    """A store of an earlier version has the records, and its codes are made of them."""
+    """It was kept by a setting that is gone."""
     keeping = PrivacySpec(epsilon=2.0, keep_records=True)
     tables = ["public_records", "domain", "privacy_budget", "private_records"]
     assert bench.run(tables, privacy=keeping, evaluation=OFF).success

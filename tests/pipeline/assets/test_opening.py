@@ -13,13 +13,11 @@ from typing import Any
 
 import dagster as dg
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import DatasetBudget, EvaluationSpec, PrivacySpec
 from jam_dagster.pipeline.storage.formats import CodesFormat, TableFormat
-from jam_dagster.pipeline.storage.identity import INGESTION_ATTRIBUTE
 from jam_dagster.pipeline.yaml.resources import BudgetSpec
 from jam_dagster.privacy import ReleaseKey
 from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
@@ -266,25 +264,6 @@ def test_a_stored_table_of_another_source_is_refused(
     result = bench.run(UP_TO_SYNTHETIC, private=whole, **settings)
     assert result.success, failure(result)
     bench.ledger.verify()
-
-
-@pytest.mark.slow
-def test_tables_that_earlier_versions_stored_are_accepted(bench: Bench) -> None:
-    keeping = PrivacySpec(epsilon=2.0, keep_records=True)
-    assert bench.run(UP_TO_SYNTHETIC[:6], privacy=keeping, evaluation=OFF).success
-    for name in ("private_records.parquet", "private_discretized.codes.parquet"):
-        path = bench.closed / "people" / name
-        table = pq.read_table(path)
-        stored = json.loads(table.schema.metadata[b"pandas"])
-        said = stored["attributes"][INGESTION_ATTRIBUTE]
-        assert re.fullmatch(r"[0-9a-f]{16}(:[0-9a-f]{64}){1,3}", said["source"])
-        stored["attributes"][INGESTION_ATTRIBUTE] = {
-            name: said[name] for name in ("edition", "partition", "limit")
-        }
-        metadata = {**table.schema.metadata, b"pandas": json.dumps(stored).encode()}
-        pq.write_table(table.replace_schema_metadata(metadata), path)
-    result = bench.run(["private_discretized", "jam_pgm", "synthetic_records"], evaluation=OFF)
-    assert result.success, failure(result)
 
 
 @pytest.mark.slow

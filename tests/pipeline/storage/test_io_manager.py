@@ -15,7 +15,7 @@ from jam_dagster.mechanisms import FittedModel, Measurement, Round, Transcript
 from jam_dagster.pipeline.storage.formats import FORMATS, RunFormat
 from jam_dagster.pipeline.storage.identity import IngestedTable, Ingestion
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore, ReleaseStoreResource, check_stores
-from jam_dagster.privacy import NoiseCall, ReleaseKey
+from jam_dagster.privacy import REPLACE_ONE, NoiseCall, ReleaseKey
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.tables import (
     CategoricalAttribute,
@@ -63,9 +63,8 @@ def a_run() -> ReleaseRun:
         seconds=0.1,
         measurement=measured,
     )
-    transcript = Transcript(
-        "jam_pgm", {"rounds": 1}, DOMAIN.digest, 3, 0.5, 0.3, (done,), "all rounds", "exact", True
-    )
+    told = ("all rounds", "exact", True, REPLACE_ONE, (), "")
+    transcript = Transcript("jam_pgm", {"rounds": 1}, DOMAIN.digest, 3, 0.5, 0.3, (done,), *told)
     model = FittedModel(DOMAIN, 3.0, {("sex", "age"): np.log(values + 1)})
     key = ReleaseKey("people", "yearly", "3f9a", "2026-01", "2")
     return ReleaseRun(model, transcript, ReleaseIdentity(key, 1.0, 1e-9, {"mechanism": 0.5}))

@@ -69,10 +69,6 @@ def query_of(user: str) -> str:
     return of({"sql": f"postgresql://{user}:hunter2@db/p", "query": "select * from people"})
 
 
-EARLIER = of({"sql": "postgresql://db/p", "query": "select * from people"})
-"""What a version that knew no users bound to `query_of`."""
-
-
 def test_another_user_is_another_source(ledger: Ledger, key: ReleaseKey) -> None:
     """The search path and the security of rows give two users two tables."""
     charge(ledger, key, query_of("ann"))
@@ -85,36 +81,10 @@ def test_another_user_is_another_source(ledger: Ledger, key: ReleaseKey) -> None
     ledger.verify()
 
 
-def test_bindings_of_earlier_versions_match_or_say_to_rebind(
-    ledger: Ledger, key: ReleaseKey
-) -> None:
-    file = of({"csv": "/data/people.csv"})
-    earlier = file.rpartition(":")[0]
-    charge(ledger, key, earlier)
-    charge(ledger, edition(key, "2"), file)
-    ledger.open_release(key, SHARES, source=file)
-    with pytest.raises(SourceBindingError):
-        ledger.open_release(key, SHARES, source=of({"csv": "/data/others.csv"}))
-    ledger.verify()
-    march = edition(key, "1", partition="2026-03")
-    charge(ledger, march, EARLIER)
-    # Nothing tells whose table an earlier version read.
-    with pytest.raises(SourceBindingError, match=r"or has another user, rebind: `jam-dagster"):
-        ledger.open_release(march, SHARES, source=query_of("ann"))
-    ledger.rebind("people", partition="2026-03", reason="as before")
-    ledger.open_release(march, SHARES, source=query_of("ann"))
-    ledger.verify()
-
-
 SAME_PEOPLE = {
     "two users": (query_of("ann"), query_of("bob")),
-    "two users, one of an earlier version": (EARLIER, query_of("bob")),
     "two ways of reading": (
         of({"csv": "/data/p.csv", "encoding": "ascii"}),
-        of({"csv": "/data/p.csv"}),
-    ),
-    "an earlier version": (
-        of({"csv": "/data/p.csv"}).rpartition(":")[0],
         of({"csv": "/data/p.csv"}),
     ),
 }

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-REVISION = "0003"
+BASELINE = "0003"
+"""The revision of version 0.2.0; what came before was never published."""
+
+REVISION = BASELINE
 """The revision that this version of the package reads and writes."""
 
 
-def upgrade(connection: sa.Connection, revision: str = "head") -> None:
-    """Bring a ledger to a revision, in the transaction of the connection.
+def upgrade(connection: sa.Connection) -> None:
+    """Bring a ledger to `REVISION`, in the transaction of the connection.
 
-    An empty database becomes a ledger. A ledger without a revision number is at the first one.
+    An empty database becomes a ledger.
 
     Parameters
     ----------
     connection : sqlalchemy.Connection
         In a transaction that no other writer can interleave with.
-    revision : str
-        The target revision.
     """
     # Alembic is slow to import, and is needed only to create or upgrade a ledger.
     from alembic import command
@@ -32,10 +33,7 @@ def upgrade(connection: sa.Connection, revision: str = "head") -> None:
     config.set_main_option("script_location", "jam_dagster.privacy.ledger:migrations")
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
-    tables = sa.inspect(connection).get_table_names()
-    if "events" in tables and "alembic_version" not in tables:
-        command.stamp(config, "0001")
-    command.upgrade(config, revision)
+    command.upgrade(config, "head")
 
 
 def version_fault(location: str, revision: str) -> str:
@@ -46,6 +44,8 @@ def version_fault(location: str, revision: str) -> str:
         f"the ledger {location} has version {int(revision)}, this package reads version "
         f"{int(REVISION)}"
     )
+    if revision < BASELINE:
+        return f"{versions}; only the unpublished jam-dagster that made it, before 0.2.0, reads it"
     if revision < REVISION:
         return f"{versions}; run `jam-dagster ledger upgrade --ledger {location}`"
     return f"{versions}; install the version of jam-dagster that wrote it"
