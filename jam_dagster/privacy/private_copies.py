@@ -372,16 +372,10 @@ def _judge(
     if not copy.research and copy.kind != "failure":
         if ends is None:
             return Judged(copy, None, None, "only its ledger knows whether it is still needed")
-        found = [
-            end
-            for (dataset, *which), end in ends.items()
-            if which == [copy.release, copy.partition, copy.edition]
-            and copy.dataset in ("", dataset)
-        ]
-        if not found:
+        which = (copy.dataset, copy.release, copy.partition, copy.edition)
+        if which not in ends:
             return Judged(copy, None, None, "the ledger knows no such release")
-        known = [end for end in found if end is not None]
-        ended = max(known) if len(known) == len(found) else None
+        ended = ends[which]
     if ended is None:
         return Judged(copy, None, None, "its release has not ended, and needs it to resume")
     due: datetime | None = None

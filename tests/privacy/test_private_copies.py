@@ -25,8 +25,8 @@ from jam_dagster.privacy.private_copies import (
 
 NOW = datetime.now(UTC)
 SHARES = {"mechanism": 0.001, "evaluation": 0.0001}
-OLD = {"edition": "1", "partition": "", "limit": ""}
-NEW = {**OLD, "dataset": "people", "release": "yearly", "noise": "exact", "retention_days": 30}
+SAID = {"edition": "1", "partition": "", "limit": "", "dataset": "people", "release": "yearly"}
+SAID |= {"noise": "exact", "retention_days": 30}
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -64,7 +64,7 @@ LATER = NOW + timedelta(days=31)
 def test_a_copy_is_needed_until_its_release_has_ended_and_is_due_when_it_said(
     root, ledger, release
 ):
-    path = table(root, "yearly/private_records.parquet", NEW)
+    path = table(root, "yearly/private_records.parquet", SAID)
     (one,) = look(root, ledger, LATER).values()
     assert (one.copy.kind, one.copy.dataset, one.copy.release) == ("table", "people", "yearly")
     assert "has not ended" in one.kept_because
@@ -90,7 +90,7 @@ def test_a_copy_is_needed_until_its_release_has_ended_and_is_due_when_it_said(
 
 
 def test_without_its_ledger_a_copy_stays(root, ledger, tmp_path):
-    table(root, "yearly/private_records.parquet", NEW)
+    table(root, "yearly/private_records.parquet", SAID)
     (one,) = look(root, None, LATER).values()
     assert "only its ledger knows" in one.kept_because
     (one,) = look(root, ledger, LATER).values()
@@ -109,33 +109,21 @@ def test_without_its_ledger_a_copy_stays(root, ledger, tmp_path):
 )
 def test_the_end_of_another_release_is_not_its_own(root, ledger, release, other):
     release.close()
-    table(root, "yearly/private_records.parquet", {**NEW, **other})
+    table(root, "yearly/private_records.parquet", {**SAID, **other})
     (one,) = look(root, ledger, LATER).values()
     assert "knows no such release" in one.kept_because
 
 
 def test_another_specification_of_the_same_release_may_still_need_it(root, ledger, release):
     release.close()
-    table(root, "yearly/private_records.parquet", NEW)
+    table(root, "yearly/private_records.parquet", SAID)
     ledger.open_release(ReleaseKey("people", "yearly", "y"), SHARES)
     (one,) = look(root, ledger, LATER).values()
     assert "has not ended" in one.kept_because
 
 
-def test_a_table_of_an_earlier_version_is_known_by_its_folder(root, ledger, release):
-    """It says its edition and partition only, and states no time."""
-    table(root, "yearly/private_records.parquet", OLD)
-    (one,) = look(root, ledger, LATER).values()
-    assert "has not ended" in one.kept_because
-    release.close()
-    (one,) = look(root, ledger, LATER).values()
-    assert (one.kept_because, one.due) == ("", None)
-    assert not one.is_due(LATER)
-    assert remove(one)
-
-
 def test_research_needs_no_ledger(root):
-    table(root, "yearly/private_records.parquet", {**NEW, "noise": "numpy"})
+    table(root, "yearly/private_records.parquet", {**SAID, "noise": "numpy"})
     (one,) = look(root, None, LATER).values()
     assert one.is_due(LATER)
     assert not one.is_due(NOW)
@@ -177,7 +165,7 @@ def test_what_a_killed_writer_left_goes_after_a_day(root, ledger):
 
 def test_a_copy_that_is_written_meanwhile_stays(root, ledger, release):
     release.close()
-    path = table(root, "yearly/private_records.parquet", NEW)
+    path = table(root, "yearly/private_records.parquet", SAID)
     (one,) = look(root, ledger, LATER).values()
     path.write_bytes(path.read_bytes() + b"more")
     assert not remove(one)
@@ -186,7 +174,7 @@ def test_a_copy_that_is_written_meanwhile_stays(root, ledger, release):
 
 def test_links_are_not_followed(tmp_path, ledger, release):
     release.close()
-    elsewhere = table(tmp_path / "elsewhere", "yearly/private_records.parquet", NEW)
+    elsewhere = table(tmp_path / "elsewhere", "yearly/private_records.parquet", SAID)
     root = tmp_path / "private"
     (root / "yearly").mkdir(parents=True)
     (root / "yearly" / "private_records.parquet").symlink_to(elsewhere)
@@ -200,8 +188,8 @@ def test_links_are_not_followed(tmp_path, ledger, release):
 def test_partitions_and_sizes(root, ledger):
     key = ReleaseKey("people", "yearly", "x", "2026-01")
     ledger.open_release(key, SHARES).close()
-    path = table(root, "yearly/private_records/2026-01.parquet", {**NEW, "partition": "2026-01"})
-    table(root, "yearly/private_records/2026-02.parquet", {**NEW, "partition": "2026-02"})
+    path = table(root, "yearly/private_records/2026-01.parquet", {**SAID, "partition": "2026-01"})
+    table(root, "yearly/private_records/2026-02.parquet", {**SAID, "partition": "2026-02"})
     found = look(root, ledger, LATER)
     assert [bool(one.kept_because) for one in found.values()] == [False, True]
     first = found["yearly/private_records/2026-01.parquet"]
@@ -254,7 +242,7 @@ def test_a_root_that_is_not_there(tmp_path):
 
 
 def test_times_are_in_utc(tmp_path):
-    path = table(tmp_path / "private", "yearly/private_records.parquet", NEW)
+    path = table(tmp_path / "private", "yearly/private_records.parquet", SAID)
     os.utime(path, (0, 0))
     (one,) = copies_in_store(tmp_path / "private")
     assert one.written == datetime(1970, 1, 1, tzinfo=UTC)

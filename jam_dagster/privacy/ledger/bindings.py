@@ -181,7 +181,7 @@ def check_binding(
             )
         return False
     if _ended_charged(connection, key):
-        # It was bound once: whoever dropped that says that the source is the same.
+        # It draws no more, and repeats from its own source.
         return True
     if one_source(neighbours.code, balance.sources):
         counted = _live_or_charged(connection, key.dataset, key.partition) - {key, *superseded}

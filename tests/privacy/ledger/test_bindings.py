@@ -184,7 +184,9 @@ def test_a_secret_of_another_store_is_told_as_such(ledger: Ledger, key: ReleaseK
         ledger.open_release(edition(key, "2"), SHARES, source=ELSEWHERE)
 
 
-def test_an_old_reservation_is_bound_when_it_goes_on(ledger: Ledger, key: ReleaseKey) -> None:
+def test_a_reservation_without_a_source_is_bound_when_it_goes_on(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
     charge(ledger, key)
     charged = ledger.release(key)
     assert charged is not None
@@ -200,7 +202,7 @@ def test_an_old_reservation_is_bound_when_it_goes_on(ledger: Ledger, key: Releas
     ledger.verify()
 
 
-def test_an_old_release_that_has_ended_is_bound_when_it_is_repeated(
+def test_an_ended_release_without_a_source_is_bound_when_it_is_repeated(
     ledger: Ledger, key: ReleaseKey
 ) -> None:
     """A repeat draws nothing and reads the table again, and what it tells is of its own source."""
@@ -211,7 +213,7 @@ def test_an_old_release_that_has_ended_is_bound_when_it_is_repeated(
         released.close("ended")
     ledger.open_release(edition(key, "1"), SHARES, source=WHOLE)
     assert sources(ledger)[-1] == ("bound", WHOLE)
-    # Another that ended before there were bindings repeats for nothing, from its own source.
+    # Another that ended without one repeats for nothing, from its own source.
     ledger.open_release(edition(key, "2"), SHARES, source=SLICE)
     before = ledger.events()
     for name, source in (("1", SLICE), ("2", WHOLE)):
@@ -391,7 +393,7 @@ def test_a_reservation_that_has_read_its_number_of_records_is_not_superseded(
     ledger.verify()
 
 
-def test_old_reservations_without_a_source_are_compared_with_nothing(
+def test_reservations_without_a_source_are_compared_with_nothing(
     ledger: Ledger, key: ReleaseKey
 ) -> None:
     charge(ledger, key)
