@@ -149,7 +149,8 @@ def ran(splits: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]
     given: list[dict[str, object]] = []
 
     def synthesize(**arguments: Any) -> tuple[Measured, dict[str, Any]]:
-        given.append({**arguments["options"], "split": arguments["private"].parent.name})
+        asked = {**arguments["options"], **arguments["settings"]}
+        given.append({**asked, "split": arguments["private"].parent.name})
         return Measured(2.5, 2.0, 5 * 10**8, ""), MADE
 
     monkeypatch.setattr(performance, "synthesize", synthesize)

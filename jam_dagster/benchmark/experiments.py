@@ -8,8 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from jam_dagster.benchmark.runs import run_key
-
 _SIZES = ("records", "public_records", "attributes")
 _TABLES = ("split", *_SIZES, "fingerprint")
 
@@ -53,7 +51,6 @@ def apart(frame: pd.DataFrame, *, machines: bool = False) -> pd.DataFrame:
         ``tables``, a number for each pair of tables and workload. ``label`` is unchanged.
     """
     rows = frame.copy()
-    rows["fingerprint"] = _fingerprints(rows)
     question = [*_TABLES, "degree"]
     rows["tables"] = rows.groupby(question, sort=False, dropna=False).ngroup()
     runs = rows["kind"] == "mechanism"
@@ -119,33 +116,3 @@ def _setting_differences(given: Sequence[str]) -> list[str]:
     names = dict.fromkeys(name for one in held for name in one)
     differing = [name for name in names if len({json.dumps(one.get(name)) for one in held}) > 1]
     return [", ".join(f"{name} {one[name]}" for name in differing if name in one) for one in held]
-
-
-def _fingerprints(rows: pd.DataFrame) -> pd.Series[Any]:
-    """Return the fingerprint of each row's tables; a missing one is found by the row's key.
-
-    Files of the first version lack fingerprints.
-    """
-    held = rows["fingerprint"].astype(object).where(rows["fingerprint"].notna(), None)
-    known = {
-        split: list(dict.fromkeys(group))
-        for split, group in held[held.notna()].groupby(rows["split"])
-    }
-    for place in held.index[held.isna() & rows["split"].isin(list(known))]:
-        row = rows.loc[place]
-        fitting = (one for one in known.get(row["split"], []) if _key(row, one) == row["key"])
-        held[place] = next(fitting, None)
-    return held
-
-
-def _key(row: pd.Series[Any], fingerprint: str) -> str:
-    return run_key(
-        split=str(row["split"]),
-        mechanism=str(row["mechanism"]),
-        parameters=json.loads(row["parameters"]),
-        epsilon=None if pd.isna(row["epsilon"]) else float(row["epsilon"]),
-        seed=None if pd.isna(row["seed"]) else int(row["seed"]),
-        delta=float(row["delta"]),
-        degree=int(row["degree"]),
-        fingerprint=fingerprint,
-    )

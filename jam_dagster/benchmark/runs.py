@@ -107,16 +107,17 @@ class Run:
 
         Explicit default settings do not change the key.
         """
-        return run_key(
-            split=self.split,
-            mechanism=self.mechanism,
-            parameters=self.parameters(),
-            epsilon=self.epsilon,
-            seed=self.seed,
-            delta=self.delta,
-            degree=self.degree,
-            fingerprint=fingerprint,
-        )
+        identity = {
+            "split": self.split,
+            "mechanism": self.mechanism,
+            "settings": self.parameters(),
+            "epsilon": self.epsilon,
+            "seed": self.seed,
+            "delta": self.delta,
+            "degree": self.degree,
+            "fingerprint": fingerprint,
+        }
+        return canonical_digest(identity)[:16]
 
     @property
     def name(self) -> str:
@@ -147,31 +148,6 @@ class Run:
     def from_dict(cls, content: Mapping[str, Any]) -> Run:
         """Return the run of a `to_dict`."""
         return cls(**{**content, "settings": tuple(sorted(content["settings"].items()))})
-
-
-def run_key(
-    *,
-    split: str,
-    mechanism: str,
-    parameters: Mapping[str, Any],
-    epsilon: float | None,
-    seed: int | None,
-    delta: float,
-    degree: int,
-    fingerprint: str,
-) -> str:
-    """Return a run's key from everything that determines it; see `Run.key`."""
-    identity = {
-        "split": split,
-        "mechanism": mechanism,
-        "settings": dict(parameters),
-        "epsilon": epsilon,
-        "seed": seed,
-        "delta": delta,
-        "degree": degree,
-        "fingerprint": fingerprint,
-    }
-    return canonical_digest(identity)[:16]
 
 
 def _number(value: float) -> str:

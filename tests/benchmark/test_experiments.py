@@ -11,7 +11,6 @@ import pytest
 
 from jam_dagster.benchmark.measures import levels, main_runs, means, sweep
 from jam_dagster.benchmark.page import summarize
-from jam_dagster.benchmark.runs import Run
 from tests.benchmark.rows import row
 
 
@@ -133,29 +132,3 @@ def test_baselines_hold_whatever_delta() -> None:
         ("s, delta 1e-09", 0.2),
         ("s, delta 1e-06", 0.2),
     }
-
-
-def test_rows_without_fingerprint_join_the_tables_that_their_key_was_made_with() -> None:
-    run = Run("s", "independent", epsilon=1.0, seed=0)
-    about = {
-        "split": "s",
-        "mechanism": "independent",
-        "label": "Independent",
-        "parameters": json.dumps(run.parameters()),
-        "epsilon": 1.0,
-        "error_mean": 0.1,
-    }
-    old = row(0, seed=0, **about) | {"key": run.key("a" * 64)}
-    other = row(0, seed=0, **about) | {"key": run.key("c" * 64)}
-    new = [row(0, seed=1, fingerprint=one * 64, **about) for one in "ab"]
-
-    splits = main_runs(pd.DataFrame([old, *new, other]))["split"].tolist()
-
-    assert splits == [
-        "s, tables aaaaaa",
-        "s, tables aaaaaa",
-        "s, tables bbbbbb",
-        "s, tables unknown",
-    ]
-    # Without any there is nothing to tell.
-    assert set(main_runs(pd.DataFrame([old, other]))["split"]) == {"s"}
