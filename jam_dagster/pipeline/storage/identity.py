@@ -148,8 +148,8 @@ def check_ingestion(graph: ReleaseGraph, private: EncodedTable, partition: str) 
         and noise for k rows a person hides no more than k.
     """
     found = private.ingestion if isinstance(private, IngestedTable) else Ingestion()
-    check_bound(graph, found)
     check_wanted(graph, found, partition)
+    check_bound(graph, found)
 
 
 def check_wanted(graph: ReleaseGraph, found: Ingestion, partition: str) -> None:
