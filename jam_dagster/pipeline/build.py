@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import dagster as dg
 
+from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline.assets.assessment import assessment_assets
 from jam_dagster.pipeline.assets.asset_options import previous_asset
 from jam_dagster.pipeline.assets.budget import budget_assets
@@ -35,6 +36,8 @@ from jam_dagster.tables import Domain, PreviousRelease, PublicSources, Source
 if TYPE_CHECKING:
     from jam_dagster.pipeline.dagster_internals import UnresolvedAssetJobDefinition
 
+Executor: TypeAlias = Literal["in_process", "code_location"]
+
 
 def build_synthetic_release(
     release: str,
@@ -52,6 +55,7 @@ def build_synthetic_release(
     partitions: PartitionsSpec | str | Mapping[str, Sequence[str]] | None = None,
     start: str | None = None,
     schedule: str | None = None,
+    executor: Executor = "in_process",
     group: str | None = None,
     owners: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
@@ -96,6 +100,10 @@ def build_synthetic_release(
     schedule
         ``monthly`` and so on, as the partitions are, or a cron expression that is due once for
         each of them; the schedule is stopped until somebody starts it.
+    executor
+        "in_process": the job runs its steps one after another in the process of the run.
+        "code_location": by the executor of the code location, which may give each step a process
+        or a container of its own.
     group
         The asset group; the release's name by default.
     owners, tags
@@ -149,7 +157,13 @@ def build_synthetic_release(
         partitions=PartitionsSpec.of(partitions, start),
     )
     return release_definitions(
-        spec, schedule=schedule, group=group, owners=owners, tags=tags, translate=translate
+        spec,
+        schedule=schedule,
+        executor=executor,
+        group=group,
+        owners=owners,
+        tags=tags,
+        translate=translate,
     )
 
 
@@ -157,6 +171,7 @@ def release_definitions(
     spec: ReleaseSpec,
     *,
     schedule: str | None = None,
+    executor: Executor = "in_process",
     group: str | None = None,
     owners: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
@@ -166,7 +181,7 @@ def release_definitions(
     assets = build_release_assets(
         spec, group=group, owners=owners, tags=tags, schedule=schedule, translate=translate
     )
-    job = build_release_job(spec, assets)
+    job = build_release_job(spec, assets, executor=executor)
     schedules = []
     if schedule is not None:
         schedules.append(build_release_schedule(job, spec.partitions, schedule))
@@ -265,7 +280,10 @@ def build_release_checks(
 
 
 def build_release_job(
-    spec: ReleaseSpec, assets: Sequence[dg.AssetsDefinition | dg.AssetSpec]
+    spec: ReleaseSpec,
+    assets: Sequence[dg.AssetsDefinition | dg.AssetSpec],
+    *,
+    executor: Executor = "in_process",
 ) -> UnresolvedAssetJobDefinition:
     """Build the job ``<release>_release``, which makes the assets of a release and checks them.
 
@@ -275,7 +293,18 @@ def build_release_job(
         The release.
     assets
         What `build_release_assets` returned.
+    executor
+        As for `build_synthetic_release`.
+
+    Raises
+    ------
+    SpecificationError
+        If `executor` is unknown.
     """
+    if executor not in get_args(Executor):
+        raise SpecificationError(
+            f"executor must be one of {', '.join(get_args(Executor))}, got {executor!r}."
+        )
     description = f"Makes and checks the synthetic release {spec.release}."
     if spec.partitions is not None:
         description += f" {ReleaseGraph(spec).price_of_partitions}"
@@ -285,6 +314,9 @@ def build_release_job(
             *(one for one in assets if isinstance(one, dg.AssetsDefinition))
         ),
         description=description,
+        # A step in a process of its own spends seconds on imports, and the steps wait for each
+        # other anyway.
+        executor_def=dg.in_process_executor if executor == "in_process" else None,
     )
 
 

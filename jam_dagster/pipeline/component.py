@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import dagster as dg
 from dagster.components.scaffold.scaffold import scaffold_with
 
-from jam_dagster.pipeline.build import release_definitions
+from jam_dagster.pipeline.build import Executor, release_definitions
 from jam_dagster.pipeline.yaml.catalogue import catalogue_entry
 from jam_dagster.pipeline.yaml.configuration import (
     Configured,
@@ -138,6 +138,14 @@ class SyntheticRelease(dg.Component, Configured):
             "0 6 3 * *",
         ),
     ] = None
+    executor: Annotated[
+        Executor,
+        described(
+            "in_process: the job's steps run in one process; code_location: by the executor of the"
+            " code location, which may give each a process or a container of its own",
+            "code_location",
+        ),
+    ] = "in_process"
     group: Annotated[str | None, described("asset group; the release's name by default")] = None
     owners: Annotated[list[str], described("owners of every asset", ["team:statistics"])] = field(
         default_factory=list
@@ -169,6 +177,7 @@ class SyntheticRelease(dg.Component, Configured):
             return release_definitions(
                 ReleaseSpec.from_config(attributes, folder),
                 schedule=self.schedule,
+                executor=self.executor,
                 group=self.group,
                 owners=self.owners,
                 tags=self.tags,

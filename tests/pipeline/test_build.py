@@ -563,3 +563,16 @@ def test_workload_may_be_a_list(bench: Bench) -> None:
     (archive,) = (bench.releases / "people" / "archive").iterdir()
     picked = Transcript.load(archive / "run" / "transcript").rounds
     assert all(set(one.clique) <= {"job", "town"} or one.clique == ("age",) for one in picked)
+
+
+def test_the_job_runs_in_one_process_unless_the_code_location_is_to_run_it(bench: Bench) -> None:
+    location = dg.Definitions(executor=dg.multiprocess_executor)
+
+    def executor_of(**given: Any) -> dg.ExecutorDefinition:
+        made = dg.Definitions.merge(bench.definitions(**given), location)
+        return made.resolve_job_def("people_release").executor_def
+
+    assert executor_of() is dg.in_process_executor
+    assert executor_of(executor="code_location") is dg.multiprocess_executor
+    with pytest.raises(SpecificationError, match="executor must be one of in_process, code_loc"):
+        executor_of(executor="celery")

@@ -67,6 +67,7 @@ def test_package_exports_the_component() -> None:
         jam_dagster.SyntheticReleas  # type: ignore[attr-defined]  # noqa: B018
 
 
+@pytest.mark.slow
 def test_release_from_yaml_runs(bench: Bench) -> None:
     with loaded(bench, ATTRIBUTES) as (component, definitions):
         assert component.privacy.delta == 1e-9

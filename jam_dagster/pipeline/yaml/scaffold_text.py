@@ -65,6 +65,7 @@ attributes:
   # start: "2026-01-01"  # the first day, where partitions come with time
   # schedule: monthly  # or a cron expression due once for each, such as 0 6 3 * *
 
+  # executor: in_process  # or code_location, by whose executor the steps of the job then run
   # group: <release>  # the asset group
   # owners: ["team:statistics"]
   # tags: {domain: census}
