@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -34,7 +37,7 @@ from jam_dagster.pipeline.budget.labels import LABEL_TAG
 from jam_dagster.pipeline.storage.formats import CodesFormat, RunFormat
 from jam_dagster.pipeline.storage.identity import mark
 from jam_dagster.tables import Domain, EncodedTable, PreviousRelease, decode, source_from_config
-from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
+from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure, write_tables
 from tests.pipeline.test_component import ATTRIBUTES, loaded
 from tests.pipeline.test_partitions import FEBRUARY, JANUARY, MARCH, Months, metadata_of
 from tests.small_runs import small
@@ -50,11 +53,55 @@ WAVES = {"partitions": {"static": [JANUARY, FEBRUARY, MARCH]}, "start": None}
 NUMPY = PrivacySpec(epsilon=2.0, noise="numpy")
 
 
-@pytest.fixture
-def months(bench: Bench) -> Months:
+def chain(bench: Bench) -> Months:
     made = Months(bench)
     made.changes["public"] = PreviousRelease(source_from_config(str(bench.public)))
     return made
+
+
+@pytest.fixture
+def months(bench: Bench) -> Months:
+    return chain(bench)
+
+
+@pytest.fixture(scope="session")
+def drawn_homes(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A place, and what lay there after January's release, and after February's besides."""
+    place, *after = (tmp_path_factory.mktemp("chain") / name for name in ("place", "one", "two"))
+    place.mkdir()
+    write_tables(place)
+    with dg.DagsterInstance.ephemeral() as instance:
+        made = chain(Bench(place, instance))
+        for month, home in zip((JANUARY, FEBRUARY), after, strict=True):
+            result = made.run(month, UP_TO_SYNTHETIC)
+            assert result.success, failure(result)
+            shutil.copytree(place, home)
+    return [place, *after]
+
+
+@pytest.fixture
+def january(drawn_homes: list[Path]) -> Iterator[Months]:
+    """January's release, drawn up to its synthetic table."""
+    place, one, _ = drawn_homes
+    with as_it_was(one, place) as made:
+        yield made
+
+
+@pytest.fixture
+def february(drawn_homes: list[Path]) -> Iterator[Months]:
+    """January's release, and February's drawn on it."""
+    place, _, two = drawn_homes
+    with as_it_was(two, place) as made:
+        yield made
+
+
+@contextmanager
+def as_it_was(home: Path, place: Path) -> Iterator[Months]:
+    # A release is bound to the place of its tables.
+    shutil.rmtree(place)
+    shutil.copytree(home, place)
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield chain(Bench(place, instance))
 
 
 def public_of(months: Months, month: str) -> pd.DataFrame:
@@ -95,18 +142,17 @@ def test_each_release_is_drawn_on_the_one_before(months: Months, changes: dict[s
 
 
 @pytest.mark.slow
-def test_the_release_before_may_be_another_mechanisms(months: Months) -> None:
-    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
+def test_the_release_before_may_be_another_mechanisms(january: Months) -> None:
     aim = MechanismSpec("aim", **small("aim"))
-    result = months.run(FEBRUARY, mechanism=aim)
+    result = january.run(FEBRUARY, mechanism=aim)
     assert result.success, failure(result)
     pd.testing.assert_series_equal(
-        public_of(months, FEBRUARY)["sex"].map({0: "F", 1: "M"}),
-        months.synthetic(JANUARY)["sex"],
+        public_of(january, FEBRUARY)["sex"].map({0: "F", 1: "M"}),
+        january.synthetic(JANUARY)["sex"],
         check_dtype=False,
     )
     # And is in the history of the report.
-    folder = months.bench.releases / "people"
+    folder = january.bench.releases / "people"
     report = (folder / "release_report" / f"{FEBRUARY}.html").read_text()
     assert f'<th scope="row" class="name">{JANUARY}</th>' in report
     assert f"the mechanism ({title_of('aim')})" in report
@@ -131,32 +177,27 @@ def test_a_partition_out_of_order_is_refused_before_anything_is_charged_or_opene
 
 
 @pytest.mark.slow
-def test_a_release_keeps_what_it_was_drawn_on(months: Months) -> None:
-    for month in (JANUARY, FEBRUARY):
-        assert months.run(month, UP_TO_SYNTHETIC).success
-    drawn_on, synthetic = public_of(months, FEBRUARY), months.synthetic(FEBRUARY)
+def test_a_release_keeps_what_it_was_drawn_on(february: Months) -> None:
+    drawn_on, synthetic = public_of(february, FEBRUARY), february.synthetic(FEBRUARY)
     second = PrivacySpec(epsilon=2.0, edition="2")
-    again = months.run(JANUARY, UP_TO_SYNTHETIC, privacy=second)
+    again = february.run(JANUARY, UP_TO_SYNTHETIC, privacy=second)
     assert again.success, failure(again)
-    events = months.bench.events()
+    events = february.bench.events()
 
     # Made again, even with all files but the draws gone, it is the same, for nothing.
     for name in ("public_discretized", "synthetic_records", "jam_pgm"):
-        for path in (months.bench.releases / "people" / name).glob(f"{FEBRUARY}*"):
+        for path in (february.bench.releases / "people" / name).glob(f"{FEBRUARY}*"):
             path.rename(path.with_name(f"old-{path.name}"))
-    result = months.run(FEBRUARY)
+    result = february.run(FEBRUARY, UP_TO_SYNTHETIC)
     assert result.success, failure(result)
     assert (
         metadata_of(result, "public_discretized")["public_source"] == "as this edition was drawn on"
     )
-    pd.testing.assert_frame_equal(public_of(months, FEBRUARY), drawn_on)
-    pd.testing.assert_frame_equal(months.synthetic(FEBRUARY), synthetic)
-    # It had no certificate before.
-    *same, certified = months.bench.events()
-    assert same == events
-    assert certified.kind.value == "certified"
+    pd.testing.assert_frame_equal(public_of(february, FEBRUARY), drawn_on)
+    pd.testing.assert_frame_equal(february.synthetic(FEBRUARY), synthetic)
+    assert february.bench.events() == events
     # A new edition is drawn on the new release.
-    result = months.run(FEBRUARY, privacy=second)
+    result = february.run(FEBRUARY, UP_TO_SYNTHETIC, privacy=second)
     assert result.success, failure(result)
     assert metadata_of(result, "public_discretized")["previous_edition"] == "2"
 
@@ -167,13 +208,11 @@ def test_partitions_drawn_before_the_setting_stay_on_the_given_table(months: Mon
     for month in (JANUARY, FEBRUARY):
         assert months.run(month, UP_TO_SYNTHETIC, public=given).success
     events = months.bench.events()
-    for month in (JANUARY, FEBRUARY):
-        result = months.run(month, UP_TO_SYNTHETIC)
-        assert result.success, failure(result)
-    assert months.bench.events() == events
-    # Its report says what it was drawn on, not what it would be.
     result = months.run(FEBRUARY)
     assert result.success, failure(result)
+    *same, certified = months.bench.events()
+    assert (same, certified.kind.value) == (events, "certified")
+    # Its report says what it was drawn on, not what it would be.
     report = months.bench.releases / "people" / "release_report" / f"{FEBRUARY}.html"
     assert f"synthetic table of partition {JANUARY}" not in report.read_text()
     assert str(months.bench.public) in report.read_text()
@@ -183,16 +222,16 @@ def test_partitions_drawn_before_the_setting_stay_on_the_given_table(months: Mon
 
 @pytest.mark.slow
 def test_a_release_that_may_not_leave_is_no_public_table_of_one_that_may(months: Months) -> None:
-    assert months.run(JANUARY, privacy=NUMPY).success
-    assert months.run(FEBRUARY, privacy=NUMPY).success
+    assert months.run(JANUARY, UP_TO_SYNTHETIC, privacy=NUMPY).success
+    assert months.run(FEBRUARY, UP_TO_SYNTHETIC, privacy=NUMPY).success
     closed, open_ = months.bench.closed / "people", months.bench.releases / "people"
     assert (closed / "public_discretized" / f"{FEBRUARY}.codes.parquet").exists()
     assert not (open_ / "public_discretized").exists()
-    assert "needs the release of" in failure(months.run(FEBRUARY))
+    assert "needs the release of" in failure(months.run(FEBRUARY, UP_TO_SYNTHETIC))
     # Not even if somebody carries it over.
     for name in ("jam_pgm", "synthetic_records"):
         (closed / name).rename(open_ / name)
-    refused = failure(months.run(FEBRUARY))
+    refused = failure(months.run(FEBRUARY, UP_TO_SYNTHETIC))
     assert "made with seeded noise and may not leave" in refused
     assert months.bench.kinds() == []
 
@@ -215,10 +254,9 @@ def test_a_release_over_a_domain_from_private_data_is_no_public_table(months: Mo
 
 
 @pytest.mark.slow
-def test_a_release_of_another_dataset_is_no_release_before(months: Months) -> None:
-    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
+def test_a_release_of_another_dataset_is_no_release_before(january: Months) -> None:
     wanted = ["public_records", "domain", "public_discretized"]
-    refused = failure(months.run(FEBRUARY, wanted, dataset="others"))
+    refused = failure(january.run(FEBRUARY, wanted, dataset="others"))
     assert f"what lies there of {JANUARY} is of release people of dataset people" in refused
 
 
@@ -236,46 +274,34 @@ def test_labels_follow_what_the_public_table_is(months: Months) -> None:
 
 
 @pytest.mark.slow
-def test_a_table_of_another_run_is_no_release(months: Months) -> None:
-    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
-    table = months.bench.releases / "people" / "synthetic_records" / f"{JANUARY}.parquet"
+def test_a_table_of_another_run_is_no_release(january: Months) -> None:
+    table = january.bench.releases / "people" / "synthetic_records" / f"{JANUARY}.parquet"
     frame = pd.read_parquet(table)
     frame.attrs = {}
     frame.to_parquet(table)
-    assert "not of its last run" in failure(months.run(FEBRUARY, UP_TO_SYNTHETIC))
+    assert "not of its last run" in failure(january.run(FEBRUARY, UP_TO_SYNTHETIC))
 
 
 @pytest.mark.slow
-def test_values_that_were_put_into_a_release_do_not_become_public(months: Months) -> None:
-    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
-    table = months.bench.releases / "people" / "synthetic_records" / f"{JANUARY}.parquet"
+def test_values_that_were_put_into_a_release_do_not_become_public(january: Months) -> None:
+    table = january.bench.releases / "people" / "synthetic_records" / f"{JANUARY}.parquet"
     frame = pd.read_parquet(table)
     marked = frame.attrs
     for changed in (frame.assign(sex="M"), frame.iloc[1:], frame.assign(town="SENTINEL")):
         changed.attrs = marked
         changed.to_parquet(table)
-        refused = failure(months.run(FEBRUARY, UP_TO_SYNTHETIC))
+        refused = failure(january.run(FEBRUARY, UP_TO_SYNTHETIC))
         assert "are not what its run made" in refused
         assert "SENTINEL" not in refused
-    spent = months.bench.events()
-    assert months.run(JANUARY, ["synthetic_records"]).success
-    assert months.bench.events() == spent
-    result = months.run(FEBRUARY, UP_TO_SYNTHETIC)
+    spent = january.bench.events()
+    assert january.run(JANUARY, ["synthetic_records"]).success
+    assert january.bench.events() == spent
+    result = january.run(FEBRUARY, UP_TO_SYNTHETIC)
     assert result.success, failure(result)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("whole", "named"),
-    [
-        (True, "is not the one that was drawn and stored"),
-        (False, "its model is not the one that its transcript gives"),
-    ],
-    ids=["outcomes", "model"],
-)
-def test_invented_outcomes_of_the_release_before_are_refused(
-    months: Months, whole: bool, named: str
-) -> None:
+def test_invented_outcomes_of_the_release_before_are_refused(months: Months) -> None:
     """Other counts in place of the noisy ones, and all that follows from them made to fit.
 
     Or the model alone is made of them, beside the genuine transcript.
@@ -291,85 +317,84 @@ def test_invented_outcomes_of_the_release_before_are_refused(
         for one in made.transcript.rounds
         if one.measurement is not None
     )
-    forged = replace(made, transcript=replace(made.transcript, rounds=rounds))
-    model = refit(forged.transcript, DOMAIN)
-    forged = replace(forged if whole else made, model=model)
-    RunFormat().write(forged, UPath(path))
-    rng = sampling_generator(forged.transcript)
-    table = decode(sample_rows(model, forged.transcript, rng), rng)
-    mark(forged, table)
-    table.to_parquet(folder / "synthetic_records" / f"{JANUARY}.parquet")
+    invented = replace(made.transcript, rounds=rounds)
+    model = refit(invented, DOMAIN)
     before = months.bench.events()
-    for assets in (up_to_synthetic, ["domain", "private_records"]):
-        refused = failure(months.run(FEBRUARY, assets))
-        assert named in refused
+    for forged, named in (
+        (
+            replace(made, transcript=invented, model=model),
+            "is not the one that was drawn and stored",
+        ),
+        (replace(made, model=model), "its model is not the one that its transcript gives"),
+    ):
+        RunFormat().write(forged, UPath(path))
+        rng = sampling_generator(forged.transcript)
+        table = decode(sample_rows(model, forged.transcript, rng), rng)
+        mark(forged, table)
+        table.to_parquet(folder / "synthetic_records" / f"{JANUARY}.parquet")
+        for assets in (up_to_synthetic, ["domain", "private_records"]):
+            assert named in failure(months.run(FEBRUARY, assets))
     assert months.bench.events() == before
 
 
 @pytest.mark.slow
-def test_nothing_is_drawn_on_a_release_that_was_withdrawn(months: Months) -> None:
-    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
-    assert months.run(FEBRUARY, UP_TO_SYNTHETIC).success
-    ledger = months.bench.ledger
+def test_nothing_is_drawn_on_a_release_that_was_withdrawn(february: Months) -> None:
+    ledger = february.bench.ledger
     for release in ledger.releases():
         ledger.withdraw(release.key, "0" * 64, reason="the public table was not public")
-    before = months.bench.events()
-    refused = failure(months.run(MARCH, UP_TO_SYNTHETIC))
+    before = february.bench.events()
+    refused = failure(february.run(MARCH, UP_TO_SYNTHETIC))
     assert "not to be relied on: it was withdrawn on" in refused
     assert "the public table was not public" in refused
-    assert months.bench.events() == before
+    assert february.bench.events() == before
     # What was drawn on it before is made again for nothing.
-    again = months.run(FEBRUARY, UP_TO_SYNTHETIC)
+    again = february.run(FEBRUARY, UP_TO_SYNTHETIC)
     assert again.success, failure(again)
-    assert months.bench.events() == before
+    assert february.bench.events() == before
 
 
 @pytest.mark.slow
-def test_the_step_that_draws_looks_at_the_release_before_by_itself(months: Months) -> None:
+def test_the_step_that_draws_looks_at_the_release_before_by_itself(january: Months) -> None:
     """A run may leave the steps before out, as a re-execution from a failure does."""
     *before, mechanism, _ = UP_TO_SYNTHETIC
-    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
-    assert months.run(FEBRUARY, before).success
-    path = months.bench.releases / "people" / "public_discretized" / f"{FEBRUARY}.codes.parquet"
+    assert january.run(FEBRUARY, before).success
+    path = january.bench.releases / "people" / "public_discretized" / f"{FEBRUARY}.codes.parquet"
     codes = CodesFormat().read(UPath(path))
-    events = months.bench.events()
+    events = january.bench.events()
     # Other codes lie where those of January's release were.
     others = EncodedTable(codes.domain, tuple(column[::-1] for column in codes.columns))
     CodesFormat().write(others, UPath(path))
-    refused = failure(months.run(FEBRUARY, [mechanism]))
+    refused = failure(january.run(FEBRUARY, [mechanism]))
     assert f"public_discretized of partition {FEBRUARY} of release people is not" in refused
     CodesFormat().write(codes, UPath(path))
-    (january,) = (one for one in months.bench.ledger.releases() if one.key.partition == JANUARY)
-    months.bench.ledger.withdraw(january.key, "0" * 64, reason="the public table was not public")
-    assert "it was withdrawn on" in failure(months.run(FEBRUARY, [mechanism]))
-    assert [one.kind.value for one in months.bench.events()[len(events) :]] == ["withdrawn"]
+    (release,) = (one for one in january.bench.ledger.releases() if one.key.partition == JANUARY)
+    january.bench.ledger.withdraw(release.key, "0" * 64, reason="the public table was not public")
+    assert "it was withdrawn on" in failure(january.run(FEBRUARY, [mechanism]))
+    assert [one.kind.value for one in january.bench.events()[len(events) :]] == ["withdrawn"]
     # January is made again, and February's codes are of the edition that was withdrawn.
     second = PrivacySpec(epsilon=2.0, edition="2")
-    assert months.run(JANUARY, UP_TO_SYNTHETIC, privacy=second).success
-    assert "is not made of its public table" in failure(months.run(FEBRUARY, [mechanism]))
-    assert months.run(FEBRUARY, ["public_discretized", mechanism]).success
+    assert january.run(JANUARY, UP_TO_SYNTHETIC, privacy=second).success
+    assert "is not made of its public table" in failure(january.run(FEBRUARY, [mechanism]))
+    assert january.run(FEBRUARY, ["public_discretized", mechanism]).success
 
 
 @pytest.mark.slow
-def test_a_release_that_another_ledger_was_charged_for_is_refused(months: Months) -> None:
-    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
-    for path in months.bench.home.glob("ledger.sqlite*"):
+def test_a_release_that_another_ledger_was_charged_for_is_refused(january: Months) -> None:
+    for path in january.bench.home.glob("ledger.sqlite*"):
         path.unlink()
-    refused = failure(months.run(FEBRUARY, UP_TO_SYNTHETIC))
+    refused = failure(january.run(FEBRUARY, UP_TO_SYNTHETIC))
     assert "ledger" in refused
-    assert not [one for one in months.bench.events() if one.key is not None]
+    assert not [one for one in january.bench.events() if one.key is not None]
 
 
 @pytest.mark.slow
-def test_a_run_of_another_partition_is_no_release(months: Months) -> None:
-    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
-    assert months.run(FEBRUARY, UP_TO_SYNTHETIC).success
-    folder = months.bench.releases / "people"
+def test_a_run_of_another_partition_is_no_release(february: Months) -> None:
+    folder = february.bench.releases / "people"
     shutil.rmtree(folder / "jam_pgm" / f"{FEBRUARY}.run")
     shutil.copytree(folder / "jam_pgm" / f"{JANUARY}.run", folder / "jam_pgm" / f"{FEBRUARY}.run")
     tables = folder / "synthetic_records"
     shutil.copy(tables / f"{JANUARY}.parquet", tables / f"{FEBRUARY}.parquet")
-    assert "not of its last run" in failure(months.run(MARCH, UP_TO_SYNTHETIC))
+    assert "not of its last run" in failure(february.run(MARCH, UP_TO_SYNTHETIC))
 
 
 @pytest.mark.slow
@@ -393,11 +418,10 @@ def test_what_was_drawn_with_seeded_noise_is_not_told(months: Months) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_is_waited_for(months: Months, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert months.run(JANUARY, UP_TO_SYNTHETIC).success
+def test_a_run_that_is_waited_for(january: Months, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = ["domain", "public_records", "public_discretized"]
     tags = {"dagster/partition": JANUARY}
-    instance, job = months.bench.instance, "people_release"
+    instance, job = january.bench.instance, "people_release"
     # One that never begins, for this one has overtaken it and holds its place, is not waited for.
     monkeypatch.setattr(previous, "LOOK_AGAIN_AFTER", 0.01)
     monkeypatch.setattr(previous, "QUEUED_FOR", 0.05)
@@ -410,7 +434,7 @@ def test_a_run_that_is_waited_for(months: Months, monkeypatch: pytest.MonkeyPatc
         remote_job_origin=RemoteJobOrigin(place, job),
     )
     assert f"run {queued.run_id} that will make it is still queued" in failure(
-        months.run(FEBRUARY, wanted)
+        january.run(FEBRUARY, wanted)
     )
     instance.report_run_canceled(queued)
     # One that works is, as long as it does or until somebody says that it does not.
@@ -425,7 +449,7 @@ def test_a_run_that_is_waited_for(months: Months, monkeypatch: pytest.MonkeyPatc
             instance.report_run_canceled(working)
 
     monkeypatch.setattr(previous.time, "sleep", look)
-    result = months.run(FEBRUARY, wanted)
+    result = january.run(FEBRUARY, wanted)
     assert result.success, failure(result)
     assert len(looks) == 20
 
