@@ -181,8 +181,8 @@ def test_the_search_finds_exact_errors_that_are_rounded() -> None:
     assert not any(needle in b"0.1234569 12.34569" for needle in forms(error))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", ["identified", *gate("exact")])
+@pytest.mark.gate
+@pytest.mark.parametrize("case", ["identified", "exact"])
 def test_success_leaks_nothing_in_other_modes(tmp_path: Path, case: str) -> None:
     plant(tmp_path)
     done = run(tmp_path, case)
@@ -206,7 +206,7 @@ def test_failure_leaks_nothing(tmp_path: Path, fatal: dict[str, object]) -> None
     assert_no_leak(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.gate
 def test_unreadable_table_leaks_nothing(tmp_path: Path) -> None:
     plant(tmp_path)
     with (tmp_path / "private.csv").open("a") as file:
@@ -238,7 +238,7 @@ def test_a_killed_run_and_the_one_that_resumes_it_leak_nothing(tmp_path: Path) -
     assert_exact_errors_are_nowhere(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.gate
 def test_snapshots_that_follow_each_other_leak_nothing(tmp_path: Path) -> None:
     """Tables of the project, each release drawn on the one before, until the budget runs out."""
     plant(tmp_path)
@@ -257,7 +257,7 @@ def test_snapshots_that_follow_each_other_leak_nothing(tmp_path: Path) -> None:
     assert_no_leak(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.gate
 def test_what_an_io_manager_says_when_it_fails_leaks_nothing(tmp_path: Path) -> None:
     plant(tmp_path)
     table = pd.read_csv(tmp_path / "private.csv").assign(fatal=TEXT)
@@ -288,7 +288,7 @@ def tick(home: Path) -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.gate
 def test_retries_leak_nothing(tmp_path: Path) -> None:
     """A step that fails is tried again by itself, and by hand until attempts are used up."""
     plant(tmp_path)

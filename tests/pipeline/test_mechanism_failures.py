@@ -14,6 +14,7 @@ from jam_dagster.privacy.noise.exact import ExactNoise
 from jam_dagster.reports.budget_over_rounds import Spending
 from jam_dagster.tables import EncodedTable
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
+from tests.tiers import gate
 
 SENTINEL = "SENTINEL-55e1"
 
@@ -35,7 +36,13 @@ PLACES: dict[str, tuple[type, str, int, Callable[[], BaseException], bool]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "place",
+    [
+        *gate("counting", "drawing a selection", "fitting"),
+        *("drawing a measurement", "storing an outcome", "being interrupted"),
+    ],
+)
 def test_a_run_that_fails_in_the_middle_tells_nothing_and_goes_on(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], place: str
 ) -> None:

@@ -29,7 +29,7 @@ from jam_dagster.privacy import Budget
 from jam_dagster.privacy.protection import LARGEST_RECORDS_SIGMA
 from jam_dagster.tables import SplitSource, source_from_config
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure, people
-from tests.tiers import slow
+from tests.tiers import gate, slow
 
 PERSONS, ROWS = 250, 600
 RELATIONS = pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_split_table_protects_records_only() -> None:
 @pytest.mark.slow
 @RELATIONS
 def test_a_release_of_persons(unit_bench: Bench, neighbours: str) -> None:
-    result = unit_bench.run(**protects(2, neighbours, keep_records=True))
+    result = unit_bench.run(UP_TO_SYNTHETIC, **protects(2, neighbours, keep_records=True))
     assert result.success, failure(result)
     kept = kept_of(many_rows(), 2)
     records = pd.read_parquet(unit_bench.closed / "people" / "private_records.parquet")
@@ -372,7 +372,7 @@ def assert_released_alike(
 
 
 @pytest.mark.slow
-@RELATIONS
+@pytest.mark.parametrize("neighbours", [*gate("replace_one"), "add_remove"])
 def test_nothing_that_leaves_depends_on_how_many_rows_there_are(
     unit_bench: Bench, monkeypatch: pytest.MonkeyPatch, neighbours: str
 ) -> None:
@@ -380,7 +380,7 @@ def test_nothing_that_leaves_depends_on_how_many_rows_there_are(
     assert_released_alike(unit_bench, monkeypatch, neighbour(neighbours), **given)
 
 
-@pytest.mark.slow
+@pytest.mark.gate
 def test_nothing_that_leaves_depends_on_whether_there_is_anybody(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

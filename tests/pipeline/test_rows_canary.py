@@ -70,7 +70,7 @@ def test_snapshots_do_not_tell_how_many_rows_there_are(tmp_path: Path, case: str
     assert_told_nowhere(home)
 
 
-@pytest.mark.slow
+@pytest.mark.gate
 def test_failure_does_not_tell_how_many_rows_there_are(tmp_path: Path) -> None:
     plant(tmp_path, fatal=True)
     done = run(tmp_path, "persons")
@@ -79,7 +79,7 @@ def test_failure_does_not_tell_how_many_rows_there_are(tmp_path: Path) -> None:
     assert_told_nowhere(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.gate
 def test_the_search_finds_a_number_that_is_public(tmp_path: Path) -> None:
     """Where single records are protected, n is told, and the search finds it."""
     plant(tmp_path)

@@ -109,7 +109,9 @@ def test_renamed_assets_are_released(bench: Bench) -> None:
     assert bench.kinds().count("reserved") == 2  # a share each
     spent = bench.events()
     again = definitions.resolve_job_def("people_release").execute_in_process(
-        instance=bench.instance, raise_on_error=False
+        instance=bench.instance,
+        raise_on_error=False,
+        asset_selection=[key("jam_pgm"), key("synthetic")],
     )
     assert again.success, failure(again)
     assert bench.events() == spent
