@@ -43,6 +43,11 @@ def gate(*values: Any) -> list[Any]:
     return [pytest.param(value, marks=pytest.mark.gate) for value in values]
 
 
+def gate_rows(*rows: tuple[Any, ...]) -> list[Any]:
+    """Return rows of parameters as ones of the gate."""
+    return [pytest.param(*row, marks=pytest.mark.gate) for row in rows]
+
+
 def first_quick(values: Iterable[Any]) -> list[Any]:
     """Return parameters of a test, all but the first as slow ones."""
     first, *others = values

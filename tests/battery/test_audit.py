@@ -40,6 +40,9 @@ RUNS, MORE_RUNS = 120, 2_000
 # A fault that doubles what is told shows in few runs.
 RUNS_OF_A_FAULT = 60
 
+# The mechanisms whose choices and measurements are both audited always; of others one of the two.
+BOTH = ("jam_pgm", "tilt", "aim")
+
 AUDITED = [case for case in CASES if case.audits]
 
 audits = pytest.mark.parametrize(
@@ -147,7 +150,19 @@ def _epsilon(true: int, false: int, runs: int) -> float:
 
 
 @pytest.mark.slow
-@audits
+@pytest.mark.parametrize(
+    ("case", "audit"),
+    [
+        pytest.param(
+            case,
+            audit,
+            id=f"{case.name}-{audit.name}",
+            marks=() if case.name in BOTH or audit is case.audits[0] else pytest.mark.gate,
+        )
+        for case in CASES
+        for audit in case.audits
+    ],
+)
 def test_a_few_runs(case: Case, audit: Audit) -> None:
     found = bounds(case, audit, RUNS)
     assert 0.1 * audit.tight < found.rho <= audit.rho

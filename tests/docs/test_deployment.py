@@ -226,7 +226,7 @@ def test_roles_do_what_they_are_for_and_no_more(owner: str, postgres: PostgresSe
             connection.rollback()
 
 
-@pytest.mark.slow
+@pytest.mark.gate
 def test_a_release_runs_in_the_services_of_the_composition(
     project: Path, owner: str, postgres: PostgresServer
 ) -> None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
-import pandas as pd
 import pytest
 from dagster._core.execution.backfill import PartitionBackfill
 from dagster._core.test_utils import create_test_daemon_workspace_context, instance_for_test
@@ -124,12 +123,3 @@ def test_a_backfill_spends_once_a_partition_in_their_order(backfills: Backfills)
     for rho in (PRICE, 0.5 * PRICE):
         assert f"{rho:.6g}"[:6] in refused
     assert backfills.reserved() == [first]
-
-    # Once more, it spends nothing and makes the same.
-    events = backfills.events()
-    table = backfills.home / "releases" / "people" / "synthetic_records" / f"{first}.parquet"
-    before = pd.read_parquet(table)
-    again = backfills.launch("again", (first,))
-    assert again[first].is_success
-    assert backfills.events() == events
-    pd.testing.assert_frame_equal(pd.read_parquet(table), before)

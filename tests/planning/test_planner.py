@@ -180,7 +180,7 @@ def test_other_mechanisms_are_tried_once(plan: Plan) -> None:
     assert f"than about {plan.asked.error.mean:.3f}" in plan.break_even
 
 
-@pytest.mark.slow
+@pytest.mark.gate
 def test_the_same_plan_comes_out_again(plan: Plan) -> None:
     again = make_plan(request(epsilons=(0.5, 2.0)))
     assert [point.to_dict() for point in again.curve] == [point.to_dict() for point in plan.curve]
