@@ -114,7 +114,7 @@ def distance(again: Model, model: Model, domain: Domain) -> float:
     apart = _farthest(again, model)
     if isinstance(again, TiltedModel) and isinstance(model, TiltedModel):
         shares = abs(again.share - model.share)
-        network = distance(again.network, model.network, domain)
+        network = distance(again.network, model.network, again.network.domain)
         apart = max(apart, shares, network, again.share * _rows_apart(again.rows, model.rows))
     return apart
 

@@ -375,7 +375,7 @@ class _Run(MechanismRun):
         self.mechanism = mechanism
         self.candidates = candidates
         self.network = list(prior.potentials)
-        self.filter = TractabilityFilter(self.domain, self.closure)
+        self.filter = TractabilityFilter(prior.network_domain, self.closure)
         self.fitted = TiltFit(prior, self.records, iterations=mechanism.iterations)
         masks = [mask_of(self.domain.positions[name] for name in q) for q in self.closure]
         self._mask_of = dict(zip(self.closure, masks, strict=True))

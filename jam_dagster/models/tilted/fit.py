@@ -240,7 +240,7 @@ class TiltFit:
         return self._calibrated.tree.cells
 
     def _mask(self, clique: Clique) -> int:
-        return mask_of(self.prior.domain.positions[name] for name in clique)
+        return mask_of(self.prior.network_domain.positions[name] for name in clique)
 
     def marginals(self, masks: Iterable[int]) -> Iterator[tuple[int, Table]]:
         """Yield marginals by mask as fractions, attributes ascending, in an order of its own."""
@@ -341,7 +341,7 @@ class TiltFit:
         """Return beliefs on a tree that holds every measured clique, those of the last fit."""
         if not new and self._beliefs is not None:
             return self._beliefs
-        factors, domain = [self._mask(q) for q in self.measured], self.prior.domain
+        factors, domain = [self._mask(q) for q in self.measured], self.prior.network_domain
         tree = JunctionTree.build(domain.shape, [*self._always, *factors])
         old = self._calibrated
         kept = dict(zip(old.tree.masks, old.beliefs, strict=True))
@@ -361,7 +361,7 @@ class TiltFit:
     @cached_property
     def model(self) -> TiltedModel:
         """The model of all measurements so far."""
-        domain = self.prior.domain
+        domain = self.prior.network_domain
         potentials = dict(self.prior.potentials)
         cliques = []
         if self._beliefs is not None:
@@ -372,10 +372,10 @@ class TiltFit:
                 cliques.append(clique)
         network = FittedModel.with_beliefs(domain, self.total, potentials, self._calibrated)
         if self.prior.support is None:
-            return TiltedModel(network, None, 0.0, tuple(cliques))
+            return TiltedModel(network, None, 0.0, tuple(cliques), self.prior.populations)
         logs = self.prior.log_weights + self._potentials[self._codes].sum(axis=0)
         rows = WeightedTable(self.prior.support, self.total, logs)
-        return TiltedModel(network, rows, self._share, tuple(cliques))
+        return TiltedModel(network, rows, self._share, tuple(cliques), self.prior.populations)
 
     @property
     def released(self) -> TiltedModel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -40,6 +41,9 @@ class TiltedModel:
         b, the probability of the records.
     cliques
         The marginals that the model was fitted to.
+    populations
+        Of how many public tables. The last attribute of the network says which, if there are
+        several; the model's own domain is without.
 
     Raises
     ------
@@ -51,6 +55,7 @@ class TiltedModel:
     rows: WeightedTable | None
     share: float
     cliques: tuple[Clique, ...] = field(default=())
+    populations: int = 1
 
     kind: ClassVar[str] = "tilted"
 
@@ -60,6 +65,12 @@ class TiltedModel:
                 f"The share of the public records must be from 0 to 1, and 0 without records, got "
                 f"{self.share!r}."
             )
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The attributes and their values."""
+        whole = self.network.domain
+        return whole if self.populations == 1 else whole.project(whole.names[:-1])
 
     def __repr__(self) -> str:
         return f"TiltedModel({len(self.cliques)} measured cliques over {self.domain!r})"
@@ -77,11 +88,6 @@ class TiltedModel:
         label = "restricted: domain from private data" if self.domain.restricted else ""
         columns = ("measured clique", "cells")
         return card("Tilted model", facts, label=label, columns=columns, rows=rows)
-
-    @property
-    def domain(self) -> Domain:
-        """The attributes and their values."""
-        return self.network.domain
 
     @property
     def total(self) -> float:
@@ -139,15 +145,19 @@ class TiltedModel:
             )
         of_records = int(rows * self.share + rng.random())
         if self.rows is None or not of_records:
-            return self.network.sample(rows, rng)
+            return self._sample_network(rows, rng)
         ours = self.rows.sample(of_records, rng)
         if of_records == rows:
             return ours
-        theirs = self.network.sample(rows - of_records, rng)
+        theirs = self._sample_network(rows - of_records, rng)
         order = rng.permutation(rows)
         columns = zip(ours.columns, theirs.columns, strict=True)
         both = EncodedTable(self.domain, tuple(np.concatenate(pair) for pair in columns))
         return both.take(order)
+
+    def _sample_network(self, rows: int, rng: np.random.Generator) -> EncodedTable:
+        columns = self.network.sample(rows, rng).columns
+        return EncodedTable(self.domain, columns[: len(self.domain.names)])
 
     def save(self, directory: Path | UPath) -> None:
         """Write the model to a folder: ``model.json`` and ``potentials.npz``."""
@@ -156,7 +166,8 @@ class TiltedModel:
             "kind": self.kind,
             "total": self.total,
             "share": self.share,
-            "domain": self.domain.to_dict(),
+            "domain": self.network.domain.to_dict(),
+            "populations": self.populations,
             "cliques": [list(clique) for clique in self.cliques],
             "potentials": [list(clique) for clique in potentials],
             "records": self.rows is not None,
@@ -179,19 +190,23 @@ class TiltedModel:
         """
         with stored_model(directory, ARRAYS) as (description, stored):
             domain = Domain.from_dict(description["domain"])
-            total = float(description["total"])
+            total, populations = float(description["total"]), int(description["populations"])
             potentials = {
                 tuple(clique): stored[f"potential_{place}"]
                 for place, clique in enumerate(description["potentials"])
             }
+            network = FittedModel(domain, total, potentials)
+            made = cls(network, None, 0.0, populations=populations)
             rows = None
             if description["records"]:
-                places = range(len(domain.names))
-                table = EncodedTable(domain, tuple(stored[f"column_{place}"] for place in places))
-                rows = WeightedTable(Support(table), total, stored["log_weights"])
+                places = range(len(made.domain.names))
+                columns = tuple(stored[f"column_{place}"] for place in places)
+                support = Support(EncodedTable(made.domain, columns))
+                rows = WeightedTable(support, total, stored["log_weights"])
             return cls(
-                FittedModel(domain, total, potentials),
+                network,
                 rows,
                 float(description["share"]),
                 tuple(domain.canonical(clique) for clique in description["cliques"]),
+                populations,
             )

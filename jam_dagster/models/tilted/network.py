@@ -7,6 +7,10 @@ backs off from more parents to fewer, down to the uniform distribution:
 
 Parents, their order and the strengths a_j are those of the largest leave-one-out likelihood: that
 of each record under the conditionals of all others.
+
+The records of several tables are of as many populations. Which table it is is one more attribute,
+and the last parent of each family that differs from table to table. A tilt of the attributes then
+makes the population likelier that they are typical of.
 """
 
 from __future__ import annotations
@@ -18,12 +22,22 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.tables import Clique, Domain, PublicTables, marginal_blocks
+from jam_dagster.tables import (
+    CategoricalAttribute,
+    Clique,
+    Domain,
+    PublicTables,
+    marginal_blocks,
+)
 
 Floats = npt.NDArray[np.float64]
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 """The strengths of the back-off, in records."""
+
+DIFFERENT = 30.0
+"""How much likelier, in nats, a family that knows the table must be to depend on it. A further
+level of back-off makes some likelier by half as much though their tables are alike."""
 
 LARGEST_FAMILY_CELLS = 200_000
 """Cells of the largest family of an attribute and its parents."""
@@ -50,6 +64,22 @@ class Family:
     likelihood: float
 
 
+def network_domain(domain: Domain, populations: int) -> Domain:
+    """Return the attributes of the network: the domain's, and last which of several tables."""
+    if populations < 2:
+        return domain
+    table = CategoricalAttribute(_table_of(domain), tuple(range(populations)))
+    return Domain((*domain.attributes, table), domain.impossible, domain.identified_from)
+
+
+def _table_of(domain: Domain) -> str:
+    """Return a name for the attribute that says the table: none of the domain's."""
+    name = "table"
+    while name in domain.positions:
+        name += "_"
+    return name
+
+
 def learn_network(domain: Domain, public: PublicTables) -> dict[Clique, Floats]:
     """Learn the network of public tables.
 
@@ -58,14 +88,15 @@ def learn_network(domain: Domain, public: PublicTables) -> dict[Clique, Floats]:
     domain
         The attributes.
     public
-        The tables, each with all attributes or some. The counts of all that have the attributes of
-        a family are added up.
+        The tables, each with all attributes or some. A family backs off to the counts of all that
+        have its attributes together.
 
     Returns
     -------
     dict
-        The logarithm of each conditional distribution, by the attributes of its family in domain
-        order. Attributes that no table has are in no family: they are independent and uniform.
+        The logarithm of each conditional distribution, by the attributes of its family in the order
+        of `network_domain`, whose last is in no family where tables are alike. Attributes that no
+        table has are in no family either: they are independent and uniform.
 
     Notes
     -----
@@ -77,7 +108,7 @@ def learn_network(domain: Domain, public: PublicTables) -> dict[Clique, Floats]:
     names = [name for name in domain.names if public.answering((name,))]
     if not names:
         return {}
-    alone = {name: _fitted(counts, name, ()) for name in names}
+    alone = {name: _by_population(counts, name, ()) for name in names}
     singles = list(itertools.combinations(names, 2))
     counts.load(singles)
     chosen = [_root(counts, alone, singles)]
@@ -91,7 +122,7 @@ def learn_network(domain: Domain, public: PublicTables) -> dict[Clique, Floats]:
             for parents in fresh:
                 for order in itertools.permutations(parents):
                     if counts.has((name, *parents)):
-                        found = _fitted(counts, name, order)
+                        found = _by_population(counts, name, order)
                         if found.likelihood > best[name].likelihood:
                             best[name] = found
         gains = {name: found.likelihood - alone[name].likelihood for name, found in best.items()}
@@ -99,42 +130,63 @@ def learn_network(domain: Domain, public: PublicTables) -> dict[Clique, Floats]:
         family = best.pop(name)
         chosen.append(family)
         counts.forget()
-        fresh = [(name,), *(domain.canonical((name, parent)) for parent in family.parents)]
-    return {
-        domain.canonical((one.child, *one.parents)): _potential(domain, counts, one)
-        for one in chosen
+        kept = [one for one in family.parents if one not in counts.populations]
+        fresh = [(name,), *(domain.canonical((name, parent)) for parent in kept)]
+    whole = network_domain(domain, len(public.tables))
+    learnt = {
+        whole.canonical((one.child, *one.parents)): _potential(whole, counts, one) for one in chosen
     }
+    if any(set(counts.populations) & set(clique) for clique in learnt):
+        records = np.array([float(table.records) for table in public.tables.values()])
+        learnt[counts.populations] = np.log(records / records.sum())
+    return learnt
 
 
 class _Counts:
-    """The counts of public tables, each marginal summed over the tables that have it."""
+    """The counts of public tables, zero in those that lack an attribute.
+
+    Attributes
+    ----------
+    populations
+        The attribute that says the table, if there are several.
+    """
 
     def __init__(self, domain: Domain, public: PublicTables) -> None:
         self._domain = domain
         self._public = public
+        # The last axis is the table.
         self._held: dict[Clique, Floats] = {}
+        self.populations: Clique = (_table_of(domain),) if len(public.tables) > 1 else ()
 
     def load(self, cliques: Iterable[Clique]) -> None:
         """Count marginals that can be counted, all in one pass over each table."""
         wanted = [c for c in dict.fromkeys(cliques) if c not in self._held and self.has(c)]
-        for name, table in self._public.tables.items():
+        tables = self._public.tables
+        for clique in wanted:
+            self._held[clique] = np.zeros((*(self._domain.sizes[q] for q in clique), len(tables)))
+        for number, (name, table) in enumerate(tables.items()):
             here = [clique for clique in wanted if name in self._public.answering(clique)]
             for block in marginal_blocks(table, here):
                 for clique, values in block.items():
-                    before = self._held.get(clique, np.zeros(()))
-                    self._held[clique] = before + np.asarray(values, dtype=np.float64)
+                    self._held[clique][..., number] = values
 
     def has(self, clique: Clique) -> bool:
         """Return whether a table has the attributes, and the marginal is small enough."""
-        small = self._domain.size(clique) <= LARGEST_FAMILY_CELLS
+        small = self._domain.size(clique) * len(self._public.tables) <= LARGEST_FAMILY_CELLS
         return small and bool(self._public.answering(clique))
 
-    def of(self, clique: Clique) -> Floats:
+    def of(self, names: Clique) -> Floats:
         """Return the counts over attributes, in the order given."""
-        canonical = self._domain.canonical(clique)
+        asked = [name for name in names if name not in self.populations]
+        canonical = self._domain.canonical(asked)
         if canonical not in self._held:
             self.load([canonical])
-        return self._held[canonical].transpose([canonical.index(name) for name in clique])
+        held = self._held[canonical]
+        if len(asked) == len(names):
+            summed: Floats = held.sum(axis=-1)
+            return summed.transpose([canonical.index(name) for name in names])
+        order = (*canonical, *self.populations)
+        return held.transpose([order.index(name) for name in names])
 
     def forget(self) -> None:
         """Drop the counts of triples, which most rounds of the search need once."""
@@ -151,6 +203,16 @@ def _root(counts: _Counts, alone: Mapping[str, Family], pairs: Iterable[Clique])
             if gain > best:
                 best, root = gain, alone[first]
     return root
+
+
+def _by_population(counts: _Counts, child: str, parents: Clique) -> Family:
+    """Return a family, with the table as a parent where tables differ."""
+    found = _fitted(counts, child, parents)
+    if counts.populations:
+        apart = _fitted(counts, child, (*parents, *counts.populations))
+        if apart.likelihood > found.likelihood + DIFFERENT:
+            return apart
+    return found
 
 
 def _fitted(counts: _Counts, child: str, parents: Clique) -> Family:

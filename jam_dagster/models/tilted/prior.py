@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.tilted.model import TiltedModel
-from jam_dagster.models.tilted.network import learn_network
+from jam_dagster.models.tilted.network import learn_network, network_domain
 from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.models.weighted.support import Support, log_frequencies
 from jam_dagster.tables import Clique, Domain, EncodedTable, MarginalSource, PublicTables
@@ -30,6 +31,8 @@ class PublicPrior:
     ----------
     domain
         The attributes.
+    populations
+        The number of public tables; 1 where they are alike.
     potentials
         The logarithm of each conditional distribution of the network, by the attributes of its
         family; see `learn_network`.
@@ -43,6 +46,7 @@ class PublicPrior:
     """
 
     domain: Domain
+    populations: int
     potentials: Mapping[Clique, Floats]
     support: Support | None
     log_weights: Floats
@@ -64,22 +68,31 @@ class PublicPrior:
             if isinstance(table, EncodedTable) and table.domain.digest == domain.digest
         ]
         potentials = learn_network(domain, tables)
+        alike = all(name in domain.positions for clique in potentials for name in clique)
+        populations = 1 if alike else len(tables.tables)
         if not whole:
-            return cls(domain, potentials, None, np.empty(0), 0.0)
+            return cls(domain, populations, potentials, None, np.empty(0), 0.0)
         columns = zip(*(table.columns for table in whole), strict=True)
         together = EncodedTable(domain, tuple(np.concatenate(parts) for parts in columns))
         support, counts = Support.of_records(together)
-        return cls(domain, potentials, support, log_frequencies(counts), LARGEST_SHARE)
+        weights = log_frequencies(counts)
+        return cls(domain, populations, potentials, support, weights, LARGEST_SHARE)
+
+    @cached_property
+    def network_domain(self) -> Domain:
+        """The attributes of the network; see `network_domain`."""
+        return network_domain(self.domain, self.populations)
 
     def model(self, total: float) -> TiltedModel:
         """Return the prior as a model with `total` records."""
         records = None
         if self.support is not None:
             records = WeightedTable(self.support, total, self.log_weights)
-        return TiltedModel(FittedModel(self.domain, total, self.potentials), records, self.share)
+        network = FittedModel(self.network_domain, total, self.potentials)
+        return TiltedModel(network, records, self.share, populations=self.populations)
 
     @property
     def size_mb(self) -> float:
         """Size of the network's junction tree in megabytes."""
-        tree = FittedModel(self.domain, 1.0, self.potentials).tree
+        tree = FittedModel(self.network_domain, 1.0, self.potentials).tree
         return tree.cells * BYTES_PER_CELL / MEGABYTE

@@ -57,7 +57,7 @@ def test_the_fit_is_the_optimum_over_all_tables(domain, records, monkeypatch):
         table = possible()
     prior = PublicPrior.of(domain, table)
     if not records:
-        prior = PublicPrior(domain, prior.potentials, None, np.empty(0), 0.0)
+        prior = PublicPrior(domain, 1, prior.potentials, None, np.empty(0), 0.0)
     fit = TiltFit(prior, N, iterations=500)
     for seed, clique in enumerate([("a",), ("b", "c"), ("a", "c"), ("b", "c")]):
         fit.add(measured(clique, seed, 20.0))

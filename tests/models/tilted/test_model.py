@@ -101,3 +101,26 @@ def test_impossible_combinations_have_no_records():
     nothing = EncodedTable(barred, (np.zeros(3, int), np.zeros(3, int), np.zeros(3, int)))
     with pytest.raises(DomainError, match="impossible"):
         PublicPrior.of(barred, nothing)
+
+
+def test_a_model_of_populations_answers_without_them(tmp_path):
+    rng = np.random.default_rng(5)
+    one, other = (
+        EncodedTable(
+            DOMAIN, tuple(np.minimum(rng.integers(0, size, 900), most) for size in DOMAIN.shape)
+        )
+        for most in (0, 9)
+    )
+    made = PublicPrior.of(DOMAIN, PublicTables(DOMAIN, {"one": one, "other": other})).model(60.0)
+    assert made.populations == 2
+    assert made.domain.digest == DOMAIN.digest
+    both = one.marginal(("a", "b")) + other.marginal(("a", "b"))
+    np.testing.assert_allclose(made.marginal(("a", "b")) / 60, both / 1800, atol=0.02)
+    assert made.sample(50, rng).domain.digest == DOMAIN.digest
+    with pytest.raises(InputError, match="no attribute 'table'"):
+        made.marginal(("table",))
+    made.save(tmp_path)
+    read = load_model(tmp_path)
+    assert isinstance(read, TiltedModel)
+    assert read.populations == 2
+    np.testing.assert_array_equal(read.marginal(("a", "c")), made.marginal(("a", "c")))

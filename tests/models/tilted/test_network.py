@@ -7,8 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from jam_dagster.mechanisms import FittedModel
 from jam_dagster.models.tilted import network
-from jam_dagster.models.tilted.network import STRENGTHS, learn_network
+from jam_dagster.models.tilted.network import STRENGTHS, learn_network, network_domain
+from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.tables import Domain, EncodedTable, PublicTables
 
 DOMAIN = Domain.from_sizes({"a": 3, "b": 2, "c": 4, "d": 2})
@@ -104,7 +106,7 @@ def test_tables_with_different_attributes_make_one_network():
     assert not any("a" in clique and {"c", "d"} & set(clique) for clique in learnt)
 
 
-def test_counts_of_tables_add_up():
+def test_tables_that_are_alike_are_one():
     one, other = rows(6, 50), rows(7, 70)
     both = EncodedTable(
         DOMAIN,
@@ -114,6 +116,35 @@ def test_counts_of_tables_add_up():
     assert together.keys() == apart.keys()
     for clique, logs in together.items():
         np.testing.assert_array_equal(logs, apart[clique])
+    assert PublicPrior.of(DOMAIN, of(one, other)).populations == 1
+
+
+def test_tables_that_differ_are_populations():
+    one, other = rows(6, 3000), rows(7, 9000)
+    flipped = EncodedTable(DOMAIN, ((other.columns[0] + 1) % 3, *other.columns[1:]))
+    learnt = learn_network(DOMAIN, of(one, flipped))
+    np.testing.assert_allclose(np.exp(learnt[("table",)]), [0.25, 0.75])
+    model = FittedModel(network_domain(DOMAIN, 2), 1.0, learnt)
+    for number, table in enumerate((one, flipped)):
+        share = model.marginal(("a", "b", "table"))[..., number] * (4.0, 4 / 3)[number]
+        np.testing.assert_allclose(share, table.marginal(("a", "b")) / table.records, atol=0.02)
+    # What does not differ is learnt from both.
+    assert not any({"c", "d", "table"} <= set(clique) for clique in learnt)
+
+
+def test_a_table_that_lacks_an_attribute_borrows_what_others_say_of_it():
+    whole = rows(5, 2000)
+    flipped = ((whole.columns[0] + 1) % 3, whole.columns[1])
+    part = EncodedTable(DOMAIN.project(("a", "b")), flipped)
+    model = FittedModel(network_domain(DOMAIN, 2), 1.0, learn_network(DOMAIN, of(part, whole)))
+    of_part, of_whole = model.marginal(("table", "b", "c"))
+    np.testing.assert_allclose(of_part, of_whole, atol=0.02)
+
+
+def test_the_attribute_of_tables_has_a_name_of_its_own():
+    taken = Domain.from_sizes({"table": 2, "b": 2})
+    assert network_domain(taken, 3).names == ("table", "b", "table_")
+    assert network_domain(taken, 1) is taken
 
 
 def test_families_that_are_too_large_are_not_counted(monkeypatch):
