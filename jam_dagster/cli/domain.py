@@ -38,6 +38,12 @@ def draft(
             "not leave.",
         ),
     ] = False,
+    columns: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Only these columns of the public table.")
+    ] = None,
+    exclude: Annotated[
+        str, typer.Option(metavar="A,B", help="Not these columns of the public table.")
+    ] = "",
     bins: Annotated[int, typer.Option(help="Equal-width bins of a numeric attribute.")] = 32,
     other: Annotated[
         str,
@@ -57,9 +63,11 @@ def draft(
     ```
 
     Categories are the values observed, numbers are cut into bins between the least and the
-    largest observed. What the private table may hold beyond them goes to `other`, or is moved to
-    the bounds. Declare what you know better, from a code book and never from the private table,
-    and combinations that cannot be:
+    largest observed. What the private table may hold beyond them goes to `other`, is moved to
+    the bounds, or is missing where it cannot be read. Columns that cannot be modelled, such as
+    names, free text and dates, are left out; a comment in the file says why. Declare what you
+    know better, from a code book and never from the private table, and combinations that cannot
+    be:
 
     ```
     attributes:
@@ -76,7 +84,8 @@ def draft(
     ```
     """
     from jam_dagster.common.redaction import redacted
-    from jam_dagster.tables import draft_domain, wide_attributes
+    from jam_dagster.tables import DraftedDomain, draft_domain, draft_table, wide_attributes
+    from jam_dagster.tables.domain.draft import chosen_columns, names_in
 
     if private is not None and not research:
         raise InputError(
@@ -92,25 +101,28 @@ def draft(
     if not out.parent.is_dir():
         raise InputError(f"--out {out}: the folder {out.parent} does not exist.")
     public_records = source(public).read(private=False)
-    private_records = None
-    if private is not None:
+    chosen = chosen_columns(public_records.columns, names_in(columns), names_in(exclude) or ())
+    if private is None:
+        draft = draft_table(
+            public_records, columns=chosen, bins=bins, other=None if no_other else other
+        )
+    else:
         with redacted("reading the private table"):
             private_records = source(private).read(private=True)
-    with redacted("drafting the domain"):
-        domain = draft_domain(
-            public_records,
-            private=private_records,
-            bins=bins,
-            other=None if no_other else other,
-        )
-    domain.save(out)
+        with redacted("drafting the domain"):
+            domain = draft_domain(
+                public_records, private=private_records, columns=chosen, bins=bins
+            )
+        draft = DraftedDomain(domain, ())
+    draft.save(out)
+    domain = draft.domain
     console = stderr()
     count = len(domain.names)
     console.print(
         f"{count} attribute{'s' if count != 1 else ''}, {domain.cells_text} cells: {out}",
         soft_wrap=True,
     )
-    if remark := wide_attributes(domain):
+    for remark in filter(None, (draft.remark, wide_attributes(domain))):
         console.print(remark, soft_wrap=True, markup=False)
     if domain.restricted:
         console.print(

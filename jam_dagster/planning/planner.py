@@ -25,7 +25,7 @@ from jam_dagster.planning.simulation import (
 from jam_dagster.privacy import gaussian_sigma
 from jam_dagster.privacy.warnings import configuration_warnings
 from jam_dagster.release.sections import MechanismSpec
-from jam_dagster.tables import Clique, EncodedTable, PublicSources, Workload, draft_domain, encode
+from jam_dagster.tables import Clique, EncodedTable, PublicSources, Workload, encode
 from jam_dagster.tables.sources.public import lacking
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
 
@@ -84,9 +84,12 @@ def make_plan(
     on_stage("read")
     frame, read = _tried_table(request, notes)
     declared = spec.domain.declared
-    domain = draft_domain(frame, bins=spec.domain.bins) if declared is None else declared
     if declared is None:
-        notes.append("The domain was drafted from the public table.")
+        draft = spec.domain.drafted({"": frame})
+        domain = draft.domain
+        notes.append(f"The domain was drafted from the public table. {draft.remark}".rstrip())
+    else:
+        domain = declared
     if spec.domain.identify == "both":
         notes.append(
             "The release would identify its domain from the private table as well, which a plan "

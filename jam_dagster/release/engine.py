@@ -37,7 +37,7 @@ from jam_dagster.tables import (
     seeded_key,
 )
 from jam_dagster.tables.codes.spreadsheet import check_cells
-from jam_dagster.tables.sources.public import draft_public, encode_public, read_public
+from jam_dagster.tables.sources.public import encode_public, read_public
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
 
 if TYPE_CHECKING:
@@ -77,16 +77,33 @@ def public_records(spec: ReleaseSpec) -> dict[str, pd.DataFrame]:
     return frames
 
 
-def domain_of(spec: ReleaseSpec, public: Mapping[str, pd.DataFrame]) -> Domain:
+def domain_of(
+    spec: ReleaseSpec,
+    public: Mapping[str, pd.DataFrame],
+    notify: Callable[[str], None] = lambda sentence: None,
+) -> Domain:
     """Return the domain of a release: the declared one, or one drafted from the public tables.
+
+    Parameters
+    ----------
+    spec
+        The release.
+    public
+        Its public tables by name.
+    notify
+        Called with what a drafted domain leaves out.
 
     Raises
     ------
     DomainError
         If none can be drafted, or the privacy unit is one of its attributes.
     """
-    declared = spec.domain.declared
-    domain = draft_public(public, bins=spec.domain.bins) if declared is None else declared
+    domain = spec.domain.declared
+    if domain is None:
+        draft = spec.domain.drafted(public)
+        if draft.left_out:
+            notify(draft.remark)
+        domain = draft.domain
     unit = spec.privacy.protection.unit
     if unit is not None:
         unit.check(domain)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+import pandas as pd
 from pydantic import BeforeValidator, Field, SkipValidation, model_validator
 
 from jam_dagster.common.validation import check_keys
@@ -17,7 +18,8 @@ from jam_dagster.mechanisms.configuration import KEY, configured_mechanism, read
 from jam_dagster.privacy import EVALUATION_SHARE, RECORDS_SHARE, Budget, NoiseName, Protection
 from jam_dagster.privacy.sensitivity import Relation
 from jam_dagster.release.section import Count, Number, Positive, Section, Whole
-from jam_dagster.tables import Domain, PrivacyUnit, Workload
+from jam_dagster.tables import Domain, DraftedDomain, PrivacyUnit, Workload
+from jam_dagster.tables.sources.public import draft_public
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -299,6 +301,8 @@ class DomainSpec(Section):
         papers do; that reads private values, so the release is restricted.
     bins
         Bins of a numeric attribute when the domain is identified.
+    columns
+        The columns of the public table to identify attributes of; None: all that allow it.
     """
 
     path: ClassVar[str] = "domain"
@@ -306,6 +310,7 @@ class DomainSpec(Section):
     declared: SkipValidation[Domain] | None = None
     identify: Literal["public", "both"] | None = None
     bins: Whole = Field(default=32, ge=2)
+    columns: list[str] | None = Field(default=None, min_length=1)
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
@@ -314,6 +319,16 @@ class DomainSpec(Section):
                 "domain must be declared (a file or inline attributes) or {identify: public|both}."
             )
         return self
+
+    def drafted(self, public: Mapping[str, pd.DataFrame]) -> DraftedDomain:
+        """Draft the domain from the public tables by name; one alone has none.
+
+        Raises
+        ------
+        InputError, DomainError
+            As for `draft_table`.
+        """
+        return draft_public(public, columns=self.columns, bins=self.bins)
 
     @property
     def restricted(self) -> bool:
@@ -328,7 +343,7 @@ class DomainSpec(Section):
         ----------
         config
             The path of a domain file, the content of one, a `Domain`, or
-            ``{identify: public|both, bins: 32}``.
+            ``{identify: public|both, bins: 32, columns: [age, sex]}``.
         folder
             The folder that a relative path starts from.
 
@@ -348,6 +363,6 @@ class DomainSpec(Section):
         if not isinstance(config, Mapping):
             raise SpecificationError("domain must be a file, its content, or {identify: public}.")
         if "identify" in config:
-            check_keys("domain", config, ("identify", "bins"))
+            check_keys("domain", config, ("identify", "bins", "columns"))
             return cls(**config)
         return cls(declared=Domain.from_dict(config))

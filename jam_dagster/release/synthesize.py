@@ -271,7 +271,7 @@ class _Whole:
         """Return the domain and the encoded public table, the raw one of which is let go."""
         with self.watch.stage("read"):
             records = public_records(self.spec)
-            domain = domain_of(self.spec, records)
+            domain = domain_of(self.spec, records, self.progress.notify)
         with self.watch.stage("encode"):
             return domain, public_codes(self.spec, records, domain)
 

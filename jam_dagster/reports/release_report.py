@@ -319,13 +319,16 @@ def _described(attribute: Attribute) -> dict[str, Any]:
         kind = "integer" if attribute.integer else "number"
         values = f"{attribute.edges[0]:.10g} to {attribute.edges[-1]:.10g} in {attribute.bins} bins"
         outside = "moved to the bounds" if attribute.clip else "an error"
+        if attribute.unreadable == "missing":
+            outside += ", other texts to null"
     else:
         kind = "category"
         labels = attribute.labels[: len(attribute.values)]
         values = ", ".join(labels[:_VALUES_SHOWN])
         if len(labels) > _VALUES_SHOWN:
             values += f" and {len(labels) - _VALUES_SHOWN} more"
-        outside = "an error" if attribute.other is None else f"counted as {attribute.other}"
+        null = "an error" if attribute.unreadable == "error" else "counted as null"
+        outside = null if attribute.other is None else f"counted as {attribute.other}"
     return {
         "name": attribute.name,
         "kind": kind,

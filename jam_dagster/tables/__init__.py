@@ -16,7 +16,13 @@ from jam_dagster.tables.codes.workload import Workload
 from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from jam_dagster.tables.domain.census_demo import census_domain, simulate_census, simulate_period
 from jam_dagster.tables.domain.domain import Clique, Domain
-from jam_dagster.tables.domain.draft import draft_domain, wide_attributes
+from jam_dagster.tables.domain.draft import (
+    DraftedDomain,
+    LeftOut,
+    draft_domain,
+    draft_table,
+    wide_attributes,
+)
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.values import Value
 from jam_dagster.tables.sources.base import (
@@ -48,9 +54,11 @@ __all__ = [
     "CsvSource",
     "DemoSource",
     "Domain",
+    "DraftedDomain",
     "EncodedTable",
     "FrameSource",
     "ImpossibleCombination",
+    "LeftOut",
     "LimitedParquet",
     "MarginalSource",
     "NumericAttribute",
@@ -72,6 +80,7 @@ __all__ = [
     "check_partition",
     "decode",
     "draft_domain",
+    "draft_table",
     "encode",
     "encode_chunks",
     "encode_parquet",

@@ -153,7 +153,8 @@ def code_version(graph: ReleaseGraph, name: str) -> str:
         parts.append(spec.privacy.unit.build().to_dict())
     if name == "domain":
         declared = spec.domain.declared
-        parts.append(declared.digest if declared else [spec.domain.identify, spec.domain.bins])
+        drafted = [spec.domain.identify, spec.domain.bins, spec.domain.columns]
+        parts.append(declared.digest if declared else drafted)
     if name == "public_discretized" and spec.previous is not None:
         parts.append(spec.previous.to_dict())
     if name in ("privacy_budget", MECHANISM_RUN):

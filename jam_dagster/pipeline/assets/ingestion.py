@@ -53,7 +53,7 @@ from jam_dagster.tables import (
     encode,
     private_values,
 )
-from jam_dagster.tables.sources.public import draft_public, encode_public
+from jam_dagster.tables.sources.public import encode_public
 from jam_dagster.tables.sources.public_apart import check_no_people
 
 
@@ -128,7 +128,11 @@ def _domain_asset(graph: ReleaseGraph) -> tuple[dg.AssetsDefinition, dict[str, d
         def domain_from_public(
             context: dg.AssetExecutionContext, **records: pd.DataFrame
         ) -> Domain:
-            return describe(context, draft_public(_tables(graph, records), bins=spec.bins))
+            draft = spec.drafted(_tables(graph, records))
+            if draft.left_out:
+                listed = "\n".join(f"- {literal(str(one))}" for one in draft.left_out)
+                context.add_output_metadata({"left_out": dg.MetadataValue.md(listed)})
+            return describe(context, draft.domain)
 
         return domain_from_public, graph.ins("domain")
 
@@ -148,7 +152,9 @@ def _domain_asset(graph: ReleaseGraph) -> tuple[dg.AssetsDefinition, dict[str, d
         with engine.opened("identifying the domain from both tables"):
             private_records = stored_records(graph, context, rows=True)
             check_fits(private_records)
-            drafted = draft_domain(public_records, private=private_records, bins=spec.bins)
+            drafted = draft_domain(
+                public_records, private=private_records, columns=spec.columns, bins=spec.bins
+            )
         return describe(context, drafted)
 
     return domain_from_both, {}

@@ -15,10 +15,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from jam_dagster.errors import InputError, JamError, SpecificationError
 from jam_dagster.pipeline.yaml import scaffold_text as templates
 from jam_dagster.release.sections import PLAIN_NAME
-from jam_dagster.tables import draft_domain, source_from_config, wide_attributes
+from jam_dagster.tables import draft_table, source_from_config, wide_attributes
+from jam_dagster.tables.domain.draft import names_in
 
 if TYPE_CHECKING:
-    from jam_dagster.tables import Domain
+    from jam_dagster.tables import DraftedDomain
 
 RESOURCES = "release_resources"
 
@@ -39,6 +40,12 @@ class ReleaseParams(BaseModel):
     )
     private: str | None = Field(
         default=None, description="The table to protect, .csv or .parquet; it is not opened."
+    )
+    columns: str | None = Field(
+        default=None, description="Only these columns of the public table, such as age,sex."
+    )
+    exclude: str | None = Field(
+        default=None, description="Not these columns of the public table, such as name,id."
     )
     dataset: str | None = Field(default=None, description="The protected dataset that pays.")
     epsilon: float = Field(default=1.0, gt=0, description="epsilon of the release.")
@@ -93,9 +100,10 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
             else:
                 target = request.target_path if request.append else folder / "defs.yaml"
                 _write(target, templates.RELEASE_YAML, values, append=request.append)
-            if draft.domain is not None:
-                draft.domain.save(folder / "domain.yaml")
-                if remark := wide_attributes(draft.domain):
+            if draft.drafted is not None:
+                draft.drafted.save(folder / "domain.yaml")
+                remarks = draft.drafted.remark, wide_attributes(draft.drafted.domain)
+                for remark in filter(None, remarks):
                     click.echo(f"Read the domain over. {remark}")
             _give_resources(folder, request.project_root, dataset, request.params.epsilon)
 
@@ -134,7 +142,7 @@ class _Draft:
     name: str
     private: str | dict[str, str]
     public: str | dict[str, str]
-    domain: "Domain | None"
+    drafted: "DraftedDomain | None"
     note: str
 
     @classmethod
@@ -158,15 +166,17 @@ class _Draft:
             )
         place = params.public
         table = source_from_config(place).read(private=False)
-        return cls(name, private, _from(place, folder, root), draft_domain(table), note)
+        columns, exclude = names_in(params.columns), names_in(params.exclude) or ()
+        drafted = draft_table(table, columns=columns, exclude=exclude)
+        return cls(name, private, _from(place, folder, root), drafted, note)
 
     @property
     def domain_config(self) -> str | dict[str, str]:
-        return {"identify": "public"} if self.domain is None else "domain.yaml"
+        return {"identify": "public"} if self.drafted is None else "domain.yaml"
 
     @property
     def degree(self) -> int:
-        return 3 if self.domain is None else min(3, len(self.domain.names))
+        return 3 if self.drafted is None else min(3, len(self.drafted.domain.names))
 
 
 def _from(place: str, folder: Path, root: Path | None) -> str:

@@ -159,9 +159,10 @@ DOMAIN: Schema = {
         "type": "object",
         "if": {"required": ["identify"]},
         "then": _mapping(
-            ["identify", "bins"],
+            ["identify", "bins", "columns"],
             identify={"enum": ["public", "both"]},
             bins={"type": "integer", "minimum": 2},
+            columns={"type": "array", "items": {"type": "string"}, "minItems": 1},
         ),
     },
 }

@@ -66,9 +66,9 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
     DomainError
         A column is missing, occurs twice or has a type that the attribute cannot hold.
     OutsideDomainError
-        In a public table: a value that is not in the domain (and the attribute has no `other`, or
-        does not `clip`), a missing value where the attribute is not nullable, or an impossible
-        combination.
+        In a public table: a value that is not in the domain (and the attribute has no `other`,
+        does not `clip`, and does not count what is `unreadable` as missing), a missing value where
+        the attribute is not nullable, or an impossible combination.
     PrivateValuesError
         In a private table: any of these, or any other fault of a value.
     """
@@ -227,6 +227,8 @@ def _category_codes(
         return -1 if code is None else code
 
     codes = each_value(column, code_of, -1, np.intp)
+    if attribute.unreadable == "missing":
+        null |= codes < 0
     outside = (codes < 0) & ~null
     if outside.any():
         remedy = (
@@ -286,6 +288,8 @@ def _is_number(column: pd.Series[Any]) -> bool:
 def _numbers(column: pd.Series[Any], attribute: NumericAttribute) -> npt.NDArray[np.float64]:
     if _is_text(column):
         numbers = numbers_of(column)
+        if attribute.unreadable == "missing":
+            return numbers
         wrong = np.isnan(numbers) & ~missing_in(column)
         if wrong.any():
             raise OutsideDomainError(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from numbers import Real
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,9 @@ NULL_LABEL = "(null)"
 
 LISTED_VALUES = 10
 
+Unreadable = Literal["error", "missing"]
+"""What becomes of a value that an attribute cannot hold."""
+
 
 @dataclass(frozen=True)
 class CategoricalAttribute:
@@ -49,11 +53,14 @@ class CategoricalAttribute:
         The listed value that encodes every unlisted one. None: an unlisted value is an error.
     dtype
         The pandas dtype to decode to; None: inferred from the values.
+    unreadable
+        "missing": without an `other`, an unlisted value is encoded as a missing one.
 
     Raises
     ------
     DomainError
-        No values, two values alike, `other` not among them, or a dtype that cannot hold them.
+        No values, two values alike, `other` not among them, a dtype that cannot hold them, or
+        `unreadable` is "missing" and the attribute is not nullable.
     """
 
     name: str
@@ -61,9 +68,11 @@ class CategoricalAttribute:
     nullable: bool = False
     other: Value | None = None
     dtype: str | None = None
+    unreadable: Unreadable = "error"
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        _check_unreadable(self.name, self.unreadable, self.nullable)
         values = tuple(plain_value(self.name, value) for value in self.values)
         object.__setattr__(self, "values", values)
         if not values:
@@ -181,12 +190,15 @@ class NumericAttribute:
     dtype
         The pandas dtype to decode to; None: "int64" or "float64", or "Int64" for integers with
         nulls.
+    unreadable
+        "missing": a value that is not a number is encoded as a missing one. "error": it is an
+        error.
 
     Raises
     ------
     DomainError
-        Edges that do not increase or are not finite, a bin without an allowed value, or a dtype
-        that cannot hold the values.
+        Edges that do not increase or are not finite, a bin without an allowed value, a dtype
+        that cannot hold the values, or `unreadable` is "missing" and the attribute is not nullable.
     """
 
     name: str
@@ -196,9 +208,11 @@ class NumericAttribute:
     clip: bool = False
     decimals: int | None = None
     dtype: str | None = None
+    unreadable: Unreadable = "error"
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        _check_unreadable(self.name, self.unreadable, self.nullable)
         # Adding 0.0 turns -0.0 into 0.0: equal attributes have equal digests.
         edges = tuple(_plain_edge(self.name, edge) + 0.0 for edge in self.edges)
         object.__setattr__(self, "edges", edges)
@@ -366,6 +380,18 @@ def _distinct_texts(edges: Sequence[float]) -> list[str]:
         if len(set(texts)) == len(texts):
             return texts
     return [repr(edge) for edge in edges]
+
+
+def _check_unreadable(name: str, unreadable: object, nullable: bool) -> None:
+    if unreadable not in get_args(Unreadable):
+        raise DomainError(
+            f"attribute {name!r}: unreadable must be 'error' or 'missing', got {unreadable!r}"
+        )
+    if unreadable == "missing" and not nullable:
+        raise DomainError(
+            f"attribute {name!r} has no missing values to which unreadable ones could be counted:"
+            " declare `nullable: true` beside `unreadable: missing`"
+        )
 
 
 def _plain_edge(name: str, edge: object) -> float:

@@ -289,9 +289,18 @@ class Domain:
         """
         return load_domain(path, cls)
 
-    def save(self, path: str | Path) -> None:
-        """Write a domain file, YAML or JSON by its suffix."""
-        save_domain(self, path)
+    def save(self, path: str | Path, comments: Iterable[tuple[int, str]] = ()) -> None:
+        """Write a domain file, YAML or JSON by its suffix.
+
+        Parameters
+        ----------
+        path
+            The file.
+        comments
+            Lines between the attributes of a YAML file, each with its place among attributes and
+            comments, in increasing order.
+        """
+        save_domain(self, path, comments)
 
     @classmethod
     def from_sizes(cls, sizes: Mapping[str, int]) -> Domain:
@@ -309,20 +318,19 @@ class Domain:
 
 
 def _canonical_form(attribute: Attribute) -> dict[str, Any]:
-    if isinstance(attribute, CategoricalAttribute):
-        return {
-            "name": attribute.name,
-            "values": list(attribute.values),
-            "nullable": attribute.nullable,
-            "other": attribute.other,
-            "dtype": attribute.dtype,
-        }
-    return {
+    form: dict[str, Any] = {
         "name": attribute.name,
+        "nullable": attribute.nullable,
+        "dtype": attribute.dtype,
+    }
+    if attribute.unreadable != "error":
+        # Domains without it keep the digest that they had before there was one.
+        form["unreadable"] = attribute.unreadable
+    if isinstance(attribute, CategoricalAttribute):
+        return form | {"values": list(attribute.values), "other": attribute.other}
+    return form | {
         "edges": list(attribute.edges),
         "integer": attribute.integer,
-        "nullable": attribute.nullable,
         "clip": attribute.clip,
         "decimals": attribute.decimals,
-        "dtype": attribute.dtype,
     }

@@ -5,6 +5,7 @@
     identified_from: declared            # declared, public or private
     attributes:
       age: {bounds: [17, 90], bins: 32, integer: true, outside: clip}
+      hours: {bounds: [0, 60], bins: 12, nullable: true, unreadable: missing}
       income: {edges: [0, 10000, 25000, 100000], decimals: 2, nullable: true}
       workclass: {values: [Private, State-gov, other], other: other, nullable: true}
     impossible:                          # each entry: what cannot occur together
@@ -14,7 +15,8 @@
 The last numeric bin is closed; the others contain only their lower edge. ``bounds`` with ``bins``
 means edges of equal width; integers without ``bins`` get a bin a value. In ``impossible`` a
 condition is a value, ``null``, for numbers ``{from: x, below: y}`` (either may be left out; both
-must be edges of bins) or ``{bins: [0, 1]}``, or a list of these.
+must be edges of bins) or ``{bins: [0, 1]}``, or a list of these. ``unreadable: missing`` counts
+what is not a number, or not among the values of an attribute without ``other``, as missing.
 
 The papers' form, ``{"age": 32, "sex": 2}``, means integer codes 0 to size - 1.
 """
@@ -57,7 +59,7 @@ from jam_dagster.tables.domain.impossible import (
 from jam_dagster.tables.domain.values import inferred_dtype, kind_of, short_number
 
 _DOMAIN_KEYS = ("attributes", "impossible", "identified_from")
-_CATEGORICAL_KEYS = ("values", "other", "nullable", "dtype")
+_CATEGORICAL_KEYS = ("values", "other", "nullable", "unreadable", "dtype")
 _NUMERIC_KEYS = (
     "edges",
     "bounds",
@@ -66,6 +68,7 @@ _NUMERIC_KEYS = (
     "decimals",
     "outside",
     "nullable",
+    "unreadable",
     "dtype",
 )
 _MAX_BINS = 1_000_000
@@ -198,21 +201,33 @@ def load_domain(path: str | Path, domain_class: type[D]) -> D:
     return domain_from_dict(content, domain_class)
 
 
-def save_domain(domain: FiledDomain, path: str | Path) -> None:
+def save_domain(
+    domain: FiledDomain, path: str | Path, comments: Iterable[tuple[int, str]] = ()
+) -> None:
     """Write a domain file; ``.json`` is JSON, ``.yaml`` and ``.yml`` are YAML.
 
-    A file with values of a private table is readable by its owner only.
+    Comments are for YAML, each with its place among attributes and comments. A file with values of
+    a private table is readable by its owner only.
     """
     path = Path(path)
     content = domain_to_dict(domain)
     if _is_json(path):
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     else:
-        text = write_yaml(content)
+        text = _yaml(content, comments)
     if domain.restricted:
         write_whole(path, text.encode(), mode=OWNER_ONLY)
     else:
         path.write_text(text, encoding="utf-8")
+
+
+def _yaml(content: dict[str, Any], comments: Iterable[tuple[int, str]]) -> str:
+    attributes = content["attributes"]
+    entries = [write_yaml({"": {name: attributes[name]}}).split("\n", 1)[1] for name in attributes]
+    for place, comment in comments:
+        entries.insert(place, f"  # {comment}\n")
+    head, _, rest = write_yaml(content | {"attributes": {}}).partition("attributes: {}\n")
+    return f"{head}attributes:\n{''.join(entries)}{rest}"
 
 
 def _is_json(path: Path) -> bool:
@@ -238,6 +253,7 @@ def _attribute(name: str, entry: object) -> Attribute:
             nullable=as_boolean(what, "nullable", entry.get("nullable", False)),
             other=entry.get("other"),
             dtype=_dtype(what, entry),
+            unreadable=entry.get("unreadable", "error"),
         )
     check_keys(what, entry, _NUMERIC_KEYS)
     outside = entry.get("outside", "error")
@@ -254,6 +270,7 @@ def _attribute(name: str, entry: object) -> Attribute:
         clip=outside == "clip",
         decimals=decimals,
         dtype=_dtype(what, entry),
+        unreadable=entry.get("unreadable", "error"),
     )
 
 
@@ -295,6 +312,8 @@ def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
         default = inferred_dtype(kind, attribute.nullable)
     if attribute.nullable:
         entry["nullable"] = True
+    if attribute.unreadable != "error":
+        entry["unreadable"] = attribute.unreadable
     if attribute.dtype != default:
         entry["dtype"] = attribute.dtype
     return entry

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from contextlib import nullcontext
+import difflib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +21,7 @@ from jam_dagster.tables.domain.attributes import (
     Attribute,
     CategoricalAttribute,
     NumericAttribute,
+    Unreadable,
     equal_width_edges,
 )
 from jam_dagster.tables.domain.domain import Domain
@@ -32,8 +36,10 @@ from jam_dagster.tables.domain.values import (
 from jam_dagster.tables.sources.columns import each_value, exact_column
 
 _MAX_CATEGORIES = 1000
-# From this many rows on, a text column without repetitions counts as names or keys.
+# Beyond this many different values, a column that hardly repeats any counts as names or keys.
 _MAX_DISTINCT_TEXTS = 100
+_SHOWN_CHARACTERS = 60
+_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}|$)", re.ASCII)
 # Larger numbers of categories get a remark.
 _MANY_VALUES = 100
 _MAX_DECIMALS = 6
@@ -41,15 +47,66 @@ _OWN_BIN_SHARE = 0.1
 _OWN_BIN_ROWS = 20
 
 
-def draft_domain(
+@dataclass(frozen=True)
+class LeftOut:
+    """A column of the public table that a drafted domain leaves out.
+
+    Parameters
+    ----------
+    name
+        The column's name.
+    place
+        Its place among the table's columns, from 0.
+    reason
+        What it holds, such as "is 2013 in every row".
+    """
+
+    name: str
+    place: int
+    reason: str
+
+    def __str__(self) -> str:
+        """Return name and reason in one line that a terminal or a comment can hold."""
+        text = f"{self.name}: {self.reason}"
+        return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+@dataclass(frozen=True)
+class DraftedDomain:
+    """A domain that was drafted from a public table, and what it leaves out of it.
+
+    Parameters
+    ----------
+    domain
+        The attributes that could be drafted.
+    left_out
+        The other columns, in the table's order.
+    """
+
+    domain: Domain
+    left_out: tuple[LeftOut, ...]
+
+    @property
+    def remark(self) -> str:
+        """A line for each column that is left out, below a line that says so, or ""."""
+        if not self.left_out:
+            return ""
+        return "\n  ".join(["Columns that are left out:", *map(str, self.left_out)])
+
+    def save(self, path: str | Path) -> None:
+        """Write a domain file; in YAML, comments say what is left out, and why."""
+        self.domain.save(path, [(one.place, f"left out: {one}") for one in self.left_out])
+
+
+def draft_table(
     public: pd.DataFrame,
     *,
-    private: pd.DataFrame | None = None,
+    columns: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
     bins: int = 32,
     other: str | None = "other",
-    nullable: Literal["observed", "all"] = "observed",
-) -> Domain:
-    """Draft a domain for a person to review.
+) -> DraftedDomain:
+    """Draft a domain for a person to review, and say which columns it leaves out, and why.
 
     Text becomes a categorical attribute of the observed values plus `other`; numbers become bins
     of equal width from the smallest to the largest observed value, and values outside are clipped.
@@ -58,22 +115,65 @@ def draft_domain(
     than `bins` get a bin a value, and so do numbers with few decimals. Floats that are all
     integers are read as integers (pandas reads integers with gaps as floats).
 
+    An attribute takes any cell of another table, unless `other` is None: what cannot be read as
+    its kind is encoded as a missing value. Constants, keys, free text, dates and nested values
+    are left out.
+
     Parameters
     ----------
     public
         The public table. Its columns, their order and their dtypes become the domain's.
-    private
-        The private table, to draft from both tables as the papers do: the observed categories
-        without `other`, and bins of equal width. For research: the domain holds private values, is
-        marked ``identified_from="private"``, and no result of it may be released.
+    columns
+        The columns to draft, in any order; None: all.
+    exclude
+        Columns not to draft.
     bins
         Number of bins of a numeric attribute.
     other
         Name of the category for unobserved values, in the case of an existing category of that
         name; None: an unobserved value is an error.
-    nullable
-        "observed": an attribute is nullable if a missing value was observed. "all": every attribute
-        is nullable, for tables that are known to have missing values anywhere.
+
+    Returns
+    -------
+    DraftedDomain
+        Its domain's ``identified_from`` is "public".
+
+    Raises
+    ------
+    SpecificationError
+        `bins` is not a positive integer.
+    InputError
+        The public table is empty, or a column of `columns` or `exclude` is not in it.
+    DomainError
+        Two columns have the same name, a name is no text, or no column can be drafted.
+    """
+    _check_bins(bins)
+    _check_columns(public, None)
+    chosen = chosen_columns(public.columns, columns, exclude)
+    attributes, left_out = draft_attributes(public[chosen], bins=bins, other=other)
+    return drafted(attributes, left_out)
+
+
+def draft_domain(
+    public: pd.DataFrame,
+    *,
+    private: pd.DataFrame | None = None,
+    columns: Sequence[str] | None = None,
+    bins: int = 32,
+    other: str | None = "other",
+) -> Domain:
+    """Draft a domain from a public table (see `draft_table`), or the papers' way from both.
+
+    Parameters
+    ----------
+    public
+        As for `draft_table`.
+    private
+        The private table, to draft from both tables as the papers do: the observed categories
+        without `other`, and bins of equal width. For research: the domain holds private values, is
+        marked ``identified_from="private"``, and no result of it may be released.
+    columns, bins, other
+        As for `draft_table`.
 
     Returns
     -------
@@ -82,31 +182,79 @@ def draft_domain(
 
     Raises
     ------
-    SpecificationError
-        `bins` is not a positive integer, or `nullable` is unknown.
-    InputError
-        The public table is empty. An empty private table is accepted: that may be private itself.
-    DomainError
-        A column is all missing, holds dates, or text that looks like names or keys; or the
-        tables do not fit together.
+    SpecificationError, InputError, DomainError
+        As for `draft_table`. An empty private table is accepted: that may be private itself.
     PrivateValuesError
-        In place of a `DomainError` that depends on values of a private table.
+        A column cannot be drafted from both tables.
     """
+    if private is None:
+        return draft_table(public, columns=columns, bins=bins, other=other).domain
+    _check_bins(bins)
+    chosen = chosen_columns(public.columns, columns)
+    _check_columns(public[chosen], private)
+    attributes = []
+    with private_values():
+        for name in chosen:
+            both = [public[name], _read_like(public[name], private[name])]
+            attributes.append(_draft(name, both, bins, other))
+    return Domain(tuple(attributes), identified_from="private")
+
+
+def draft_attributes(
+    public: pd.DataFrame, *, bins: int, other: str | None = "other"
+) -> tuple[list[Attribute], list[LeftOut]]:
+    """Return what `draft_table` makes of the columns of a table, which may be nothing."""
+    attributes: list[Attribute] = []
+    left_out: list[LeftOut] = []
+    for place, name in enumerate(public.columns):
+        try:
+            attributes.append(_draft(name, [public[name]], bins, other))
+        except DomainError as error:
+            left_out.append(LeftOut(name, place, str(error)))
+    return attributes, left_out
+
+
+def drafted(attributes: Sequence[Attribute], left_out: Sequence[LeftOut]) -> DraftedDomain:
+    """Return a domain of drafted attributes, or raise DomainError where there are none."""
+    if not attributes:
+        reasons = "; ".join(map(str, left_out))
+        raise DomainError(
+            f"no column of the public table can be drafted ({reasons}): declare the domain, or"
+            " change the table"
+        )
+    return DraftedDomain(Domain(tuple(attributes), identified_from="public"), tuple(left_out))
+
+
+def chosen_columns(
+    names: Iterable[str], columns: Sequence[str] | None, exclude: Sequence[str] = ()
+) -> list[str]:
+    """Return the names of a table's columns that are to be drafted, in their order.
+
+    Raises
+    ------
+    InputError
+        A column that is asked for or excluded is not among them, or none is left.
+    """
+    names = list(names)
+    for name in (*(columns or ()), *exclude):
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=3)
+            hint = f"did you mean {', '.join(near)}?" if near else f"it has {', '.join(names)}"
+            raise InputError(f"the public table has no column {name!r}: {hint}")
+    wanted = set(names if columns is None else columns) - set(exclude)
+    if not wanted:
+        raise InputError("no column is left to draft: name more, or exclude fewer")
+    return [name for name in names if name in wanted]
+
+
+def names_in(text: str | None) -> list[str] | None:
+    """Return the names in a text such as ``"age, sex"``; None for no text."""
+    return [name.strip() for name in text.split(",") if name.strip()] if text else None
+
+
+def _check_bins(bins: object) -> None:
     if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
         raise SpecificationError(f"bins must be a positive integer, got {bins!r}")
-    if nullable not in ("observed", "all"):
-        raise SpecificationError(f"nullable must be 'observed' or 'all', got {nullable!r}")
-    if not len(public):
-        raise InputError("a domain cannot be drafted from a table without rows: check the source")
-    _check_columns(public, private)
-    attributes = []
-    for name in public.columns:
-        with nullcontext() if private is None else private_values():
-            columns = [public[name]]
-            if private is not None:
-                columns.append(_read_like(public[name], private[name]))
-            attributes.append(_draft(name, columns, bins, other, nullable == "all"))
-    return Domain(tuple(attributes), identified_from="public" if private is None else "private")
 
 
 def wide_attributes(domain: Domain) -> str:
@@ -131,6 +279,8 @@ def wide_attributes(domain: Domain) -> str:
 
 
 def _check_columns(public: pd.DataFrame, private: pd.DataFrame | None) -> None:
+    if not len(public):
+        raise InputError("a domain cannot be drafted from a table without rows: check the source")
     if not len(public.columns):
         raise InputError("the public table has no columns: check the source")
     for name in public.columns:
@@ -166,28 +316,24 @@ def _read_like(public: pd.Series[Any], private: pd.Series[Any]) -> pd.Series[Any
     return exact_column(pd.Series(each_value(private, value_of, None)))
 
 
-def _draft(
-    name: str, columns: list[pd.Series[Any]], bins: int, other: str | None, nullable: bool
-) -> Attribute:
-    private = len(columns) > 1
-    nullable = nullable or any(bool(column.isna().any()) for column in columns)
+def _draft(name: str, columns: list[pd.Series[Any]], bins: int, other: str | None) -> Attribute:
+    """Draft an attribute from a public column, or the papers' way from a public and a private one.
+
+    A `DomainError` says what the column holds; its name stands before that.
+    """
+    gaps = any(bool(column.isna().any()) for column in columns)
     observed = [column.dropna() for column in columns]
-    kinds = {_kind(name, column) for column in observed if len(column)}
+    kinds = {_kind(column) for column in observed if len(column)}
     if not kinds:
-        raise DomainError(
-            f"column {name!r} is missing in every row: leave it out, or declare the attribute"
-        )
+        raise DomainError("is missing in every row")
     if kinds == {"number"}:
-        return _draft_numeric(name, columns[0].dtype, observed, bins, nullable)
+        return _draft_numeric(name, columns[0].dtype, observed, bins, gaps)
     if "number" in kinds and len(kinds) > 1:
-        raise DomainError(
-            f"column {name!r} holds numbers in only one table: give both tables the same"
-            " type, or declare the attribute"
-        )
-    return _draft_categorical(name, columns[0].dtype, observed, nullable, other, private)
+        raise DomainError("holds numbers in only one table")
+    return _draft_categorical(name, columns[0].dtype, observed, other, gaps)
 
 
-def _kind(name: str, column: pd.Series[Any]) -> str:
+def _kind(column: pd.Series[Any]) -> str:
     """Return "number", "boolean", "text" or "mixed" for a column without missing values."""
     dtype: Any = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
@@ -200,48 +346,45 @@ def _kind(name: str, column: pd.Series[Any]) -> str:
     if not is_object and pd.api.types.is_string_dtype(dtype):
         return "text"
     if not is_object or any(isinstance(value, date | timedelta) for value in column):
-        raise DomainError(
-            f"column {name!r} holds dates or another type (dtype {dtype}) that has no categories"
-            " and no bins: turn it into a number in the source (a year, say), or leave it out"
-        )
+        raise DomainError(f"holds dates or another type ({dtype}) that has no values and no bins")
+    if any(isinstance(value, list | tuple | dict | set | np.ndarray) for value in column):
+        raise DomainError("holds nested values")
     if all(isinstance(value, bool | np.bool_) for value in column):
         return "boolean"
     if any(isinstance(value, bool | np.bool_ | str) for value in column):
         return "text" if all(isinstance(value, str) for value in column) else "mixed"
     if pd.to_numeric(column, errors="coerce").notna().all():
         return "number"
-    raise DomainError(
-        f"column {name!r} holds objects that are neither text nor numbers: turn them into one of"
-        " these in the source, or leave the column out"
-    )
+    raise DomainError("holds objects that are neither texts nor numbers")
 
 
 def _draft_categorical(
-    name: str,
-    dtype: Any,
-    observed: list[pd.Series[Any]],
-    nullable: bool,
-    other: str | None,
-    private: bool,
+    name: str, dtype: Any, observed: list[pd.Series[Any]], other: str | None, gaps: bool
 ) -> CategoricalAttribute:
     by_text: dict[str, Value] = {}
     for column in observed:
         for value in column if pd.api.types.is_object_dtype(column.dtype) else column.unique():
             by_text.setdefault(text_of(value), value)
-    rows = sum(map(len, observed))
-    if len(by_text) > _MAX_CATEGORIES or (
-        len(by_text) > _MAX_DISTINCT_TEXTS and len(by_text) == rows
-    ):
-        count = "" if private else f" ({len(by_text):,} in {rows:,} rows)"
+    rows, private = sum(map(len, observed)), len(observed) > 1
+    if not private and len(by_text) == 1 and not gaps:
+        raise _constant(next(iter(by_text)))
+    if not private and all(map(_ISO_DATE.match, by_text)):
+        raise DomainError("holds dates: give their year, month or weekday in the source")
+    if len(by_text) > _MAX_DISTINCT_TEXTS and 2 * len(by_text) > rows:
         raise DomainError(
-            f"column {name!r} holds too many different values for an attribute{count}; names, keys"
-            " and free text identify persons: leave the column out, group its values, or"
-            " declare the attribute"
+            f"holds {len(by_text):,} different texts in {rows:,} rows, such as names, keys or"
+            " remarks, which identify persons"
+        )
+    if len(by_text) > _MAX_CATEGORIES:
+        raise DomainError(
+            f"holds {len(by_text):,} different values in {rows:,} rows: group them in the source"
         )
     values = [by_text[text] for text in sorted(by_text)]
+    nullable = gaps or not private
     if all(isinstance(value, bool | np.bool_) for value in values):
-        # Both values are listed whatever the table shows, so that no value lies outside.
-        return CategoricalAttribute(name, (False, True), nullable)
+        # Both values are listed whatever the table shows.
+        unreadable: Unreadable = "error" if private or other is None else "missing"
+        return CategoricalAttribute(name, (False, True), nullable, unreadable=unreadable)
     if private:
         other = None
     if other is not None:
@@ -257,22 +400,29 @@ def _draft_categorical(
     return attribute
 
 
+def _constant(text: str) -> DomainError:
+    shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+    return DomainError(f"is {shown} in every row")
+
+
 def _draft_numeric(
-    name: str, dtype: Any, observed: list[pd.Series[Any]], bins: int, nullable: bool
+    name: str, dtype: Any, observed: list[pd.Series[Any]], bins: int, gaps: bool
 ) -> NumericAttribute:
     arrays = [_finite(column) for column in observed]
     values = np.concatenate([array.astype(np.float64) for array in arrays])
+    private = len(observed) > 1
     if not len(values):
-        raise DomainError(
-            f"column {name!r} holds no finite number: leave it out, or declare the attribute"
-        )
+        raise DomainError("holds no finite number")
     low, high = float(values.min()), float(values.max())
+    if not private and low == high and not gaps and len(values) == len(observed[0]):
+        raise _constant(text_of(low))
     exact = max(abs(low), abs(high)) <= LARGEST_INTEGER
     integer = exact and bool((values == np.floor(values)).all())
     if pd.api.types.is_integer_dtype(dtype) and not integer:
+        raise DomainError("holds integers too large to be counted in bins, such as keys")
+    if integer and not private and _are_keys(values):
         raise DomainError(
-            f"column {name!r} holds integers too large to be counted in bins, such as keys: leave"
-            " it out, or declare the attribute"
+            f"holds another integer in each of {len(values):,} rows, such as keys or row numbers"
         )
     decimals = None if integer else _decimals(arrays)
     count = float("inf")
@@ -283,13 +433,22 @@ def _draft_numeric(
         name,
         equal_width_edges(low, high, int(width)),
         integer=integer,
-        nullable=nullable,
+        nullable=gaps or not private,
         clip=True,
         decimals=decimals,
-        dtype=_numeric_dtype(dtype, integer, nullable),
+        dtype=_numeric_dtype(dtype, integer, gaps, gaps or not private),
+        unreadable="error" if private else "missing",
     )
     # A private table gives only bounds, as in the papers.
-    return draft if len(observed) > 1 else _with_own_bins(draft, values)
+    return draft if private else _with_own_bins(draft, values)
+
+
+def _are_keys(values: npt.NDArray[np.float64]) -> bool:
+    """Return whether integers number the rows: no two alike, and dense or in increasing order."""
+    if len(values) <= _MAX_DISTINCT_TEXTS or len(np.unique(values)) < len(values):
+        return False
+    dense = values.max() - values.min() < 2 * len(values)
+    return dense or bool((np.diff(values) > 0).all())
 
 
 def _with_own_bins(draft: NumericAttribute, values: npt.NDArray[np.float64]) -> NumericAttribute:
@@ -334,7 +493,7 @@ def _decimals(arrays: list[npt.NDArray[Any]]) -> int | None:
     return None
 
 
-def _numeric_dtype(dtype: Any, integer: bool, nullable: bool) -> str | None:
+def _numeric_dtype(dtype: Any, integer: bool, gaps: bool, nullable: bool) -> str | None:
     """Return the table's dtype if it can hold the decoded values, else None."""
     name = str(dtype)
     if not integer:
@@ -344,4 +503,4 @@ def _numeric_dtype(dtype: Any, integer: bool, nullable: bool) -> str | None:
             return name.replace("uint", "UInt").replace("int", "Int")
         return None if "[" in name else name
     # A float column with gaps is how pandas reads integers with gaps.
-    return None if nullable or name not in ("float32", "float64", "Float64") else name
+    return None if gaps or name not in ("float32", "float64", "Float64") else name

@@ -155,14 +155,14 @@ def numbers_of(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
     return each_value(column, _float, np.nan, np.float64)
 
 
-def _float(value: object) -> float:
-    number = exact_number(value)
-    if number is None:
-        return np.nan
+def _float(value: Any) -> float:
     try:
-        return float(number)
+        number = exact_number(value)
+        return np.nan if number is None else float(number)
     except OverflowError:
-        return np.inf if number > 0 else -np.inf
+        return np.inf if value > 0 else -np.inf
+    except Exception:  # A cell of an object column may be anything.
+        return np.nan
 
 
 def with_types(table: pd.DataFrame, keep: Collection[str]) -> pd.DataFrame:

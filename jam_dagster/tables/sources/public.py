@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,14 @@ from jam_dagster.tables.codes.public import PublicTables
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.domain import Domain
-from jam_dagster.tables.domain.draft import draft_domain
+from jam_dagster.tables.domain.draft import (
+    DraftedDomain,
+    LeftOut,
+    chosen_columns,
+    draft_attributes,
+    draft_table,
+    drafted,
+)
 from jam_dagster.tables.sources.base import Source, source_from_config
 
 if TYPE_CHECKING:
@@ -194,31 +201,37 @@ def encoded_tables(public: MarginalSource) -> dict[str, EncodedTable]:
     return found
 
 
-def draft_public(frames: Mapping[str, pd.DataFrame], *, bins: int = 32) -> Domain:
-    """Draft a domain of all tables' attributes, each from the first table that has it.
+def draft_public(
+    frames: Mapping[str, pd.DataFrame], *, columns: Sequence[str] | None = None, bins: int = 32
+) -> DraftedDomain:
+    """Draft a domain of all tables' attributes, each from the first table that allows it.
 
     Parameters
     ----------
     frames
         Result of `read_public`, in order of preference.
+    columns
+        The columns to draft; None: all.
     bins
         Number of bins of a numeric attribute.
 
     Raises
     ------
     InputError, DomainError
-        As for `draft_domain`; the message names the table.
+        As for `draft_table`.
     """
     if list(frames) == [""]:
-        return draft_domain(frames[""], bins=bins)
+        return draft_table(frames[""], columns=columns, bins=bins)
+    union = list(dict.fromkeys(name for frame in frames.values() for name in frame.columns))
+    wanted = chosen_columns(union, columns)
     attributes: dict[str, Attribute] = {}
-    for name, frame in frames.items():
-        new = [column for column in frame.columns if column not in attributes]
-        if not new:
-            continue
-        try:
-            drafted = draft_domain(frame[new], bins=bins)
-        except InputError as error:
-            raise type(error)(f"Public table {name!r}: {error}") from error
-        attributes.update(zip(drafted.names, drafted.attributes, strict=True))
-    return Domain(tuple(attributes.values()), identified_from="public")
+    left_out: dict[str, LeftOut] = {}
+    for frame in frames.values():
+        new = [name for name in frame.columns if name in wanted and name not in attributes]
+        found, rest = draft_attributes(frame[new], bins=bins)
+        attributes.update((one.name, one) for one in found)
+        left_out = {one.name: one for one in rest} | left_out
+    return drafted(
+        list(attributes.values()),
+        [left_out[name] for name in wanted if name in left_out and name not in attributes],
+    )
