@@ -4,6 +4,7 @@ All sensitivities rest on this, so it is tested from the file on: what a reader 
 must not depend on all its rows.
 """
 
+import math
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -129,6 +130,8 @@ def attributes(values):
         for kind in kinds
     )
     yield NumericAttribute("a", (0, 1, 2, 100), nullable=True, clip=True)
+    yield NumericAttribute("a", (0, 1, 2, 100), nullable=True, clip=True, unreadable="missing")
+    yield CategoricalAttribute("a", (True, False), nullable=True, unreadable="missing")
     yield NumericAttribute("a", (0, 1, 2, 100), integer=True, nullable=True, clip=True)
 
 
@@ -442,3 +445,77 @@ def test_a_drafted_domain_knows_the_public_records_read_as_private_ones(
     typed = encode(read_csv(path, records, private=False), domain, private=False)
     texts = encode(read_csv(path, records), domain)
     assert changed(typed, texts) == 0
+
+
+PUBLIC = pd.DataFrame(
+    {
+        "text": ["x", "y", "x"],
+        "code": ["1", "x", "3"],
+        "truth": [True, False, True],
+        "count": [1, 2, 3],
+        "size": [0.5, 1.25, 2.0],
+        "flag": pd.Series([1, "a", True], dtype=object),
+    }
+)
+DRAFTED = draft_domain(PUBLIC)
+ANY = (
+    st.none()
+    | cells
+    | st.text(max_size=3)
+    | st.integers()
+    | st.floats()
+    | st.booleans()
+    | st.decimals()
+    | st.fractions()
+    | st.complex_numbers()
+    | st.binary(max_size=2)
+    | st.dates()
+    | st.datetimes()
+    | st.timedeltas()
+    | st.uuids()
+    | st.lists(st.integers(), max_size=2)
+    | st.just({"a": 1})
+)
+
+
+@examples(100)
+@given(ANY, ANY, st.sampled_from(DRAFTED.names))
+def test_a_drafted_attribute_takes_any_cell_and_reads_it_by_itself(cell, beside, name):
+    domain = DRAFTED.project([name])
+
+    def code(*column):
+        table = pd.DataFrame({name: pd.Series([*column], dtype=object)})
+        return encode(FrameSource(table, "people").read(private=True), domain).columns[0]
+
+    alone = code(cell)
+    assert code(beside, cell)[1] == alone[0]
+    number = isinstance(cell, int | float) and not isinstance(cell, bool) and cell == cell
+    if name in ("count", "size") and not number and not isinstance(cell, str | Decimal | Fraction):
+        assert alone[0] == domain.attributes[0].null_code
+    if name == "count" and number:
+        assert alone[0] == min(max(math.floor(max(min(cell, 9), -9)), 1), 3) - 1
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "sql"])
+def test_a_drafted_attribute_takes_any_cell_of_a_source(tmp_path, kind):
+    written = ["x", "2", "", "TRUE", "1e400", "-7", "2024-01-31", "[1]"]
+    table = pd.DataFrame(dict.fromkeys(DRAFTED.names, written), dtype="str")
+    if kind == "csv":
+        table.to_csv(tmp_path / "table.csv", index=False)
+        source = CsvSource(str(tmp_path / "table.csv"))
+    elif kind == "parquet":
+        table.to_parquet(tmp_path / "table.parquet")
+        source = ParquetSource(str(tmp_path / "table.parquet"))
+    else:
+        source = SqlSource(f"sqlite:///{tmp_path}/table.db", "select * from t")
+        table.to_sql("t", source.url, index=False)
+    encoded = source.counted(DRAFTED, None, None)
+    shown = {
+        one.name: [(*one.labels,)[code] for code in encoded.column(one.name)]
+        for one in DRAFTED.attributes
+    }
+    missing = "(null)" if kind == "csv" else "other"
+    assert shown["text"] == ["x", "other", missing, *["other"] * 5]
+    null = "(null)"
+    assert shown["truth"] == [null, null, null, "True", *[null] * 4]
+    assert shown["count"] == [null, "2", null, null, "3", "1", null, null]

@@ -228,7 +228,7 @@ def _category_codes(
 
     codes = each_value(column, code_of, -1, np.intp)
     if attribute.unreadable == "missing":
-        null |= codes < 0
+        null = null | (codes < 0)
     outside = (codes < 0) & ~null
     if outside.any():
         remedy = (

@@ -1,3 +1,5 @@
+import uuid
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +16,7 @@ from jam_dagster.tables import (
     Domain,
     decode,
     draft_domain,
+    draft_table,
     encode,
     simulate_census,
     wide_attributes,
@@ -26,7 +29,7 @@ def draft(column, **options):
 
 
 def test_text_becomes_the_values_observed_and_other():
-    attribute = draft(["b", "a", None, "b"])
+    attribute = draft(["b", "a", "b"])
     assert attribute.values == ("a", "b", "other")
     assert attribute.other == "other"
     assert attribute.nullable
@@ -42,26 +45,30 @@ def test_an_other_in_the_table_is_used(name):
 
 
 def test_categories_that_are_too_many_to_be_counted_well_are_remarked_on():
-    days = [f"2024-{month:02}-{day:02}" for month in range(1, 6) for day in range(1, 29)]
-    table = pd.DataFrame({"day": days * 2, "sex": ["F", "M"] * len(days)})
+    places = [f"place {number}" for number in range(140)]
+    table = pd.DataFrame({"place": places * 2, "sex": ["F", "M"] * len(places)})
     drafted = draft_domain(table)
     remark = wide_attributes(drafted)
-    assert "day (141 values)" in remark
+    assert "place (142 values)" in remark
     assert "sex" not in remark
     assert wide_attributes(drafted.project(["sex"])) == ""
     assert wide_attributes(draft_domain(table, private=table)) == ""
 
 
 def test_booleans_need_no_other():
-    assert draft([True, True]).values == (False, True)
+    attribute = draft([True, None])
+    assert attribute.values == (False, True)
+    assert (attribute.other, attribute.unreadable) == (None, "missing")
     assert draft(pd.Series([True, None], dtype=object)).dtype == "boolean"
 
 
 def test_integers_get_a_bin_a_value_where_these_are_few():
     attribute = draft([3, 5, 34])
-    assert attribute.labels == tuple(map(str, range(3, 35)))
+    assert attribute.labels == (*map(str, range(3, 35)), "(null)")
     assert attribute.integer
     assert attribute.clip
+    assert attribute.nullable
+    assert attribute.unreadable == "missing"
     wide = draft([3, 5, 35])
     assert wide.bins == 32
     assert wide.edges[0] == 3
@@ -80,7 +87,7 @@ def test_integers_with_gaps_are_integers_again():
 def test_decimals_are_those_of_the_table():
     attribute = draft([0.1, 0.4, 0.2])
     assert attribute.decimals == 1
-    assert attribute.labels == ("0.1", "0.2", "0.3", "0.4")
+    assert attribute.labels == ("0.1", "0.2", "0.3", "0.4", "(null)")
     assert draft([0.25, 100.5]).decimals == 2
     assert draft([0.1, np.pi]).decimals is None
     assert draft(pd.Series([0.1, 7.3], dtype="float32")).decimals == 1
@@ -92,15 +99,15 @@ def test_decimals_are_those_of_the_table():
 def test_every_bin_of_a_draft_holds_a_value(bins, decimals, count):
     # A range as wide as the bins is where rounding could leave one without.
     values = (np.arange(count) + 7) / 10**decimals
-    attribute = draft(values, bins=bins)
+    attribute = draft([*values, *values], bins=bins)
     assert attribute.bins == min(bins, count)
     low, high = attribute.bin_limits
     assert (low <= high).all()
 
 
 @pytest.mark.parametrize("value", [5, 5.0, 0.1, np.pi, -3, 1e300])
-def test_a_constant_gets_one_bin_of_its_own(value):
-    attribute = draft([value, value])
+def test_one_value_with_gaps_gets_one_bin_of_its_own(value):
+    attribute = draft([value, None])
     assert attribute.bins == 1
     assert attribute.bin_limits[0].tolist() == [value]
     table = encode(pd.DataFrame({"a": [value]}), Domain((attribute,)))
@@ -115,7 +122,7 @@ def test_a_common_value_gets_a_bin_of_its_own():
     attribute = draft(values + [40] * 30)
     assert {"0", "40"} <= set(attribute.labels)
     assert attribute.labels[0] == "0"
-    assert attribute.labels[-1].endswith("to 299")
+    assert attribute.labels[-2].endswith("to 299")
     # Few bins more than asked, and still every value in one.
     assert attribute.bins <= 32 + 4
     domain = Domain((attribute,))
@@ -154,8 +161,7 @@ def test_infinity_is_left_to_clipping():
     st.integers(1, 40),
 )
 def test_a_drafted_domain_holds_its_table(values, bins):
-    if all(value is None for value in values):
-        values = [*values, 1]
+    values = [*values, None, 1, 2]
     table = pd.DataFrame({"a": pd.Series(values, dtype="float64")})
     domain = draft_domain(table, bins=bins)
     encoded = encode(table, domain, private=False)
@@ -164,7 +170,7 @@ def test_a_drafted_domain_holds_its_table(values, bins):
     assert Domain.from_dict(domain.to_dict()).digest == domain.digest
 
 
-def test_dtypes_and_order_are_the_public_tables():
+def test_dtypes_and_order_are_the_public_tables_with_room_for_gaps():
     public = pd.DataFrame(
         {
             "z": pd.Series([1, 2], dtype="int8"),
@@ -175,14 +181,24 @@ def test_dtypes_and_order_are_the_public_tables():
             "u": pd.Series([1, None], dtype="UInt16"),
             "t": pd.Series([0.5, None], dtype="Float64"),
             "s": pd.Series([300, 7], dtype="int64[pyarrow]"),
+            "r": pd.Series([3.0, 7.0]),
         }
     )
     domain = draft_domain(public)
     assert domain.names == tuple(public.columns)
     table = decode(encode(public, domain), np.random.default_rng(0))
-    expected = public.dtypes.astype(str).tolist()[:-1]
-    # The attribute has one more value than the table, "other".
-    assert table.dtypes.astype(str).tolist() == [*expected, "int64"]
+    dtypes = [
+        "Int8",
+        "float32",
+        "category",
+        "string",
+        "boolean",
+        "UInt16",
+        "Float64",
+        "Int64",
+        "float64",
+    ]
+    assert table.dtypes.astype(str).tolist() == dtypes
 
 
 def test_drafts_from_both_tables_are_the_papers_and_marked():
@@ -206,25 +222,77 @@ def test_drafts_of_the_census_hold_both_parts():
     assert encode(public, domain).records == 500
 
 
-@pytest.mark.parametrize(
-    ("column", "message"),
-    [
-        ([f"person {number}" for number in range(101)], "names, keys"),
-        ([f"person {number % 1001}" for number in range(3000)], r"1,001 in 3,000 rows"),
-        ([None, None], "missing in every row"),
-        ([np.nan, np.nan], "missing in every row"),
-        ([np.inf, np.inf], "no finite number"),
-        ([pd.Timestamp("2024-01-31")], "dates"),
-        ([pd.Timestamp("2024-01-31").date()], "dates"),
-        ([pd.Timedelta(1)], "dates"),
-        ([1j], "complex"),
-        ([{"a": 1}], "neither text nor numbers"),
-        ([2**60, 5], "too large"),
-    ],
-)
-def test_columns_that_are_refused(column, message):
-    with pytest.raises(DomainError, match=f"'a' .*{message}"):
-        draft(column)
+LEFT_OUT = [
+    ([f"person {number}" for number in range(101)], "holds 101 different texts in 101 rows, such"),
+    ([f"person {number % 60}" for number in range(101)] + [*map(str, range(99))], "holds 159"),
+    ([f"person {number % 1001}" for number in range(3000)], "holds 1,001 different values in 3,0"),
+    (range(7, 108), "holds another integer in each of 101 rows"),
+    ([number**3 for number in range(101)], "holds another integer in each of 101 rows"),
+    ([None, None], "is missing in every row"),
+    ([np.nan, np.nan], "is missing in every row"),
+    ([np.inf, np.inf], "holds no finite number"),
+    ([7, 7], "is 7 in every row"),
+    ([True, True], "is True in every row"),
+    (["x\ny", "x\ny"], r"is x\ny in every row"),
+    ([pd.Timestamp("2024-01-31")], "holds dates"),
+    ([pd.Timestamp("2024-01-31").date()], "holds dates"),
+    (["2024-01-31", "2024-02-01"], "holds dates"),
+    (["2024-01-31T10:00:00Z", "2024-01-31 11:00"], "holds dates"),
+    ([pd.Timedelta(1)], "holds dates"),
+    ([1j], "holds dates or another type (complex128)"),
+    ([{"a": 1}], "holds nested values"),
+    ([[1], None], "holds nested values"),
+    (["a", [1]], "holds nested values"),
+    ([b"a", b"b"], "holds objects that are neither"),
+    ([uuid.UUID(int=1), uuid.UUID(int=2)], "holds objects that are neither"),
+    ([2**60, 5], "holds integers too large"),
+    (pd.Series(["\ud800", "a"], dtype=object), "attribute 'a' lists '"),
+]
+
+
+def test_all_that_cannot_be_modelled_is_left_out_at_once():
+    for column, reason in LEFT_OUT:
+        column = pd.Series(column)
+        table = pd.DataFrame({"id": column.index % 2, "a": column, "b": column.index % 3 == 0})
+        if len(table) == 1:
+            table = pd.concat([table, table.assign(id=1, b=False)])
+        draft = draft_table(table)
+        assert draft.domain.names == ("id", "b")
+        (left_out,) = draft.left_out
+        assert (left_out.name, left_out.place) == ("a", 1)
+        assert str(left_out).startswith(f"a: {reason}")
+    with pytest.raises(DomainError, match=r"no column .* \(a: is 1 in every row; b: is missing"):
+        draft_table(pd.DataFrame({"a": [1, 1], "b": None}))
+
+
+def test_a_file_says_in_the_tables_order_what_is_left_out(tmp_path):
+    table = pd.DataFrame({"year\n  x: 1": 2013, "a": [1, 2], "n": None, "b": ["x", "y"], "z": 0})
+    draft = draft_table(table)
+    draft.save(tmp_path / "domain.yaml")
+    lines = (tmp_path / "domain.yaml").read_text().splitlines()
+    assert [line for line in lines if line.lstrip()[0] == "#" or line[-1] == ":"] == [
+        "attributes:",
+        r"  # left out: year\n  x: 1: is 2013 in every row",
+        "  a:",
+        "  # left out: n: is missing in every row",
+        "  b:",
+        "  # left out: z: is 0 in every row",
+    ]
+    assert Domain.load(tmp_path / "domain.yaml") == draft.domain
+    draft.save(tmp_path / "domain.json")
+    assert Domain.load(tmp_path / "domain.json") == draft.domain
+
+
+def test_columns_are_chosen_by_name():
+    table = pd.DataFrame({"age": [1, 2], "sex": ["f", "m"], "year": 2013})
+    assert draft_table(table, columns=["sex", "age"]).domain.names == ("age", "sex")
+    assert draft_table(table, columns=["sex", "age"]).left_out == ()
+    assert draft_table(table, exclude=["age", "year"]).domain.names == ("sex",)
+    for options in ({"columns": ["agee"]}, {"exclude": ["agee"]}):
+        with pytest.raises(InputError, match=r"no column 'agee': did you mean age\?"):
+            draft_table(table, **options)
+    with pytest.raises(InputError, match="no column is left"):
+        draft_table(table, columns=["age"], exclude=["age"])
 
 
 def test_a_hundred_names_are_still_categories():
@@ -263,18 +331,6 @@ def test_whether_a_private_table_has_rows_is_not_told():
     found = draft_domain(public, private=public.iloc[:0].astype("str"))
     assert found.names == ("a", "b", "c", "d")
     assert found.restricted
-
-
-def test_every_attribute_may_be_declared_nullable():
-    public = pd.DataFrame({"t": ["x", "y"], "n": [1, 2], "b": [True, False]})
-    domain = draft_domain(public, nullable="all")
-    assert [attribute.nullable for attribute in domain.attributes] == [True] * 3
-    private = pd.DataFrame({"t": ["x", None], "n": [1, None], "b": [True, None]})
-    decoded = decode(encode(private, domain), np.random.default_rng(0))
-    assert decoded.isna().iloc[1].all()
-    assert decoded.dtypes.astype(str).tolist() == ["str", "Int64", "boolean"]
-    with pytest.raises(SpecificationError, match="'observed' or 'all'"):
-        draft_domain(public, nullable="some")
 
 
 def test_private_texts_are_read_like_the_public_columns():

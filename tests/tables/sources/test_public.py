@@ -9,6 +9,8 @@ import pytest
 from jam_dagster.errors import DomainError, InputError, OutsideDomainError, SpecificationError
 from jam_dagster.tables import (
     CsvSource,
+    Domain,
+    NumericAttribute,
     ParquetSource,
     PublicSources,
     PublicTables,
@@ -72,7 +74,7 @@ def test_bad_configuration_is_named(config: dict[str, Any], expected: str) -> No
 
 def test_each_is_encoded_over_what_it_has() -> None:
     frames = {"census": CENSUS, "survey": SURVEY}
-    domain = draft_public(frames)
+    domain = draft_public(frames).domain
     assert domain.names == ("sex", "age", "job")
     assert domain.identified_from == "public"
     assert lacking(SURVEY, domain) == ["age"]
@@ -93,7 +95,7 @@ class _File:
 
 
 def test_a_table_that_lacks_attributes_can_be_given_by_name_where_that_helps() -> None:
-    domain = draft_public({"": CENSUS})
+    domain = draft_public({"": CENSUS}).domain
     part, other = CENSUS[["sex"]], SURVEY[["job"]]
     with pytest.raises(DomainError, match=r"no column 'age'.*; or .*--public NAME=TABLE"):
         encode_public({"": part}, domain, may_be_named=True)
@@ -103,11 +105,20 @@ def test_a_table_that_lacks_attributes_can_be_given_by_name_where_that_helps() -
 
 
 def test_what_does_not_fit_names_the_table() -> None:
-    domain = draft_public({"census": CENSUS})
+    domain = draft_public({"census": CENSUS}).domain
     with pytest.raises(DomainError, match=r"Public table 'survey'.*no column of the domain"):
         encode_public({"census": CENSUS, "survey": SURVEY[["job"]]}, domain)
     strange = pd.DataFrame({"age": ["old"]})
+    declared = Domain((NumericAttribute("age", (0, 100)),))
     with pytest.raises((DomainError, OutsideDomainError), match="Public table 'survey'"):
-        encode_public({"survey": strange}, domain)
-    with pytest.raises(InputError, match="Public table 'empty'"):
-        draft_public({"empty": CENSUS[:0]})
+        encode_public({"survey": strange}, declared)
+
+
+def test_a_column_is_drafted_from_the_first_table_that_allows_it() -> None:
+    frames = {"one": CENSUS.assign(year=2013, id=None), "two": SURVEY.assign(year=[1, 2])}
+    draft = draft_public(frames)
+    assert draft.domain.names == ("sex", "age", "job", "year")
+    assert [str(one) for one in draft.left_out] == ["id: is missing in every row"]
+    assert draft_public(frames, columns=["job", "age"]).domain.names == ("age", "job")
+    with pytest.raises(InputError, match=r"'agee': did you mean age\?"):
+        draft_public(frames, columns=["agee"])
