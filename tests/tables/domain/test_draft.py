@@ -187,18 +187,8 @@ def test_dtypes_and_order_are_the_public_tables_with_room_for_gaps():
     domain = draft_domain(public)
     assert domain.names == tuple(public.columns)
     table = decode(encode(public, domain), np.random.default_rng(0))
-    dtypes = [
-        "Int8",
-        "float32",
-        "category",
-        "string",
-        "boolean",
-        "UInt16",
-        "Float64",
-        "Int64",
-        "float64",
-    ]
-    assert table.dtypes.astype(str).tolist() == dtypes
+    dtypes = ["Int8", "float32", "category", "string", "boolean", "UInt16", "Float64", "Int64"]
+    assert table.dtypes.astype(str).tolist() == [*dtypes, "float64"]
 
 
 def test_drafts_from_both_tables_are_the_papers_and_marked():
