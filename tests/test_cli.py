@@ -418,6 +418,20 @@ def test_a_domain_is_drafted_from_the_public_table(run: Run) -> None:
     assert drafted["attributes"]["job"]["other"] == "other"
 
 
+def test_a_draft_says_at_once_what_it_leaves_out(run: Run) -> None:
+    Path("odd.csv").write_text("year,age,note,job\n2013,3,,x\n2013,4,,y\n")
+    draft = ("domain", "draft", "--public", "odd.csv", "--out", "d.yaml")
+
+    result = run(*draft, "--exclude", "job")
+    assert "year: is 2013 in every row\n  note: is missing in every row\n" in result.stderr
+    assert list(yaml.safe_load(Path("d.yaml").read_text())["attributes"]) == ["age"]
+    assert "  # left out: year: is 2013 in every row\n  age:" in Path("d.yaml").read_text()
+
+    result = run(*draft, "--columns", "age, job")
+    assert "left out" not in result.stderr
+    assert "did you mean age?" in run(*draft, "--columns", "aged").stderr
+
+
 @pytest.mark.slow
 def test_a_domain_without_other(run: Run) -> None:
     run("domain", "draft", "--public", "raw-pub.csv", "--out", "d.yaml", "--no-other")

@@ -199,6 +199,8 @@ def test_digest_stays_where_no_draw_changes() -> None:
 def test_digest_of_a_restricted_domain_holds_nothing_of_it() -> None:
     identified = spec(domain=DomainSpec(identify="both"))
     assert identified.digest(DOMAIN) == identified.digest(None)
+    few = spec(domain=DomainSpec(identify="both", columns=["a"]))
+    assert few.digest(None) != identified.digest(None)
     with pytest.raises(SpecificationError, match="materialize it first"):
         spec(domain=DomainSpec(identify="public")).digest(None)
 

@@ -44,6 +44,8 @@ def categorical_attributes(draw, name: str) -> CategoricalAttribute:
 @st.composite
 def numeric_attributes(draw, name: str) -> NumericAttribute:
     flags = {"nullable": draw(st.booleans()), "clip": draw(st.booleans())}
+    if flags["nullable"]:
+        flags["unreadable"] = draw(st.sampled_from(["error", "missing"]))
     kind = draw(st.sampled_from(["integer", "decimals", "float64", "float32"]))
     if kind == "integer":
         edges = draw(st.lists(st.integers(-1000, 1000), min_size=2, max_size=8, unique=True))

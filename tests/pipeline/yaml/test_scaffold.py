@@ -87,7 +87,11 @@ def test_with_a_public_table_its_domain_is_drafted(project: Path, loaded: Loaded
     given = attributes(path)
     assert (given["private"], given["public"]) == ("../../people.csv", "../../survey.csv")
     assert given["privacy"]["epsilon"] == 2.0
-    assert yaml.safe_load((path / "domain.yaml").read_text())["identified_from"] == "public"
+    drafted = yaml.safe_load((path / "domain.yaml").read_text())
+    assert drafted["identified_from"] == "public"
+    names = list(drafted["attributes"])
+    chosen = scaffold(project, "some", public="survey.csv", columns=f"{names[1]},{names[0]}")
+    assert list(yaml.safe_load((chosen / "domain.yaml").read_text())["attributes"]) == names[:2]
     made, definitions = loaded(path)
     assert (made.release, made.dataset, made.mechanism) == ("mine", "mine", MechanismSpec("tilt"))
     assert definitions.resolve_job_def("mine_release")

@@ -112,8 +112,12 @@ def test_digest_is_of_what_is_declared_and_not_of_where_it_comes_from():
         Domain((*SMALL.attributes[:2], CategoricalAttribute("c", (1, 0), nullable=True))),
         Domain((*SMALL.attributes[:2], CategoricalAttribute("c", (True, False)))),
         Domain(SMALL.attributes, (ImpossibleCombination(("a",), ((0,),)),)),
+        *(
+            Domain((NumericAttribute("a", (0, 1), nullable=True, unreadable=unreadable),))
+            for unreadable in ("error", "missing")
+        ),
     ]
-    assert len({one.digest for one in [SMALL, *changed]}) == 6
+    assert len({one.digest for one in [SMALL, *changed]}) == 8
 
 
 @pytest.mark.slow

@@ -93,6 +93,8 @@ def test_the_papers_form(tmp_path):
         ({"values": "x"}, "values must be a list"),
         ({"values": ["x"], "nullable": "yes"}, "nullable must be true or false"),
         ({"values": ["x"], "dtype": 3}, "dtype must be a text"),
+        ({"values": ["x"], "nullable": True, "unreadable": "null"}, "'error' or 'missing'"),
+        ({"edges": [0, 1], "unreadable": "missing"}, "declare `nullable: true` beside"),
         ({"edges": [0, 1], "outside": "drop"}, "'error' or 'clip'"),
         ({"edges": [0, 1], "bins": 1}, "bins belong to 'bounds'"),
         ({"edges": [0, 1], "decimals": 1.5}, "decimals must be an integer"),
@@ -105,7 +107,7 @@ def test_the_papers_form(tmp_path):
     ],
 )
 def test_attributes_that_are_refused(attribute, message):
-    with pytest.raises(SpecificationError, match=message):
+    with pytest.raises((SpecificationError, DomainError), match=message):
         Domain.from_dict({"attributes": {"a": attribute}})
 
 
