@@ -44,7 +44,14 @@ def draft(
     exclude: Annotated[
         str, typer.Option(metavar="A,B", help="Not these columns of the public table.")
     ] = "",
-    bins: Annotated[int, typer.Option(help="Equal-width bins of a numeric attribute.")] = 32,
+    bins: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Bins of equal width of a numeric attribute, as in the papers; without it, bins "
+            "follow the public table, or are 32 with --research.",
+        ),
+    ] = None,
     other: Annotated[
         str,
         typer.Option(help="The value that stands for all that the public table does not hold."),
@@ -63,11 +70,11 @@ def draft(
     ```
 
     Categories are the values observed, numbers are cut into bins between the least and the
-    largest observed. What the private table may hold beyond them goes to `other`, is moved to
-    the bounds, or is missing where it cannot be read. Columns that cannot be modelled, such as
-    names, free text and dates, are left out; a comment in the file says why. Declare what you
-    know better, from a code book and never from the private table, and combinations that cannot
-    be:
+    largest observed, with about equally many rows in each. What the private table may hold beyond
+    them goes to `other`, is moved to the bounds, or is missing where it cannot be read. Columns
+    that cannot be modelled, such as names, free text and dates, are left out; a comment in the
+    file says why. Declare what you know better, from a code book and never from the private
+    table, and combinations that cannot be:
 
     ```
     attributes:

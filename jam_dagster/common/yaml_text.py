@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import yaml
@@ -116,7 +116,18 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
+def _list(dumper: yaml.SafeDumper, values: list[Any]) -> yaml.SequenceNode:
+    # Short lists in a list would take a line each.
+    inner = all(isinstance(one, list) and not any(map(_holds, one)) for one in values)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=inner or None)
+
+
+def _holds(value: object) -> bool:
+    return isinstance(value, list | tuple | Mapping)
+
+
 _Dumper.add_representer(str, _text)
+_Dumper.add_representer(list, _list)
 
 for _tag, _pattern, _first in (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),

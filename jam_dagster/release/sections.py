@@ -300,7 +300,8 @@ class DomainSpec(Section):
         ``public``: drafted from the public table. ``both``: from the private one too, as the
         papers do; that reads private values, so the release is restricted.
     bins
-        Bins of a numeric attribute when the domain is identified.
+        Bins of equal width of a numeric attribute when the domain is identified; None: bins by the
+        public table, or 32 where it is identified from both.
     columns
         The columns of the public table to identify attributes of; None: all that allow it.
     """
@@ -309,7 +310,7 @@ class DomainSpec(Section):
 
     declared: SkipValidation[Domain] | None = None
     identify: Literal["public", "both"] | None = None
-    bins: Whole = Field(default=32, ge=2)
+    bins: Whole | None = Field(default=None, ge=2)
     columns: list[str] | None = Field(default=None, min_length=1)
 
     @model_validator(mode="after")

@@ -397,9 +397,9 @@ class ReleaseSpec(Section):
             If the domain is needed and not known.
         """
         if self.domain.restricted:
-            columns = self.domain.columns
+            columns, bins = self.domain.columns, self.domain.bins or 32
             chosen = "" if columns is None else f", columns {sorted(set(columns))}"
-            return self._specified(f"from private data, {self.domain.bins} bins{chosen}")
+            return self._specified(f"from private data, {bins} bins{chosen}")
         if domain is None:
             raise SpecificationError(
                 f"Release {self.release} needs its domain to be known: materialize it first."

@@ -154,8 +154,9 @@ def each_encoded(
 def decode(encoded: EncodedTable, rng: np.random.Generator) -> pd.DataFrame:
     """Decode codes to values; ``encode(decode(x)) == x``.
 
-    A number is drawn uniformly from its bin (among the integers, or the numbers with the
-    declared decimals, that lie in it). Columns, their order and their dtypes are the domain's.
+    A number is drawn uniformly from its bin, or from what the attribute says of it in `within`
+    (among the integers, or the numbers with the declared decimals, that lie there). Columns, their
+    order and their dtypes are the domain's.
 
     Parameters
     ----------
@@ -333,23 +334,43 @@ def _decode_column(
         null = codes == attribute.null_code
     # A number is also drawn for a missing value, so that other draws do not depend on it.
     bins = np.where(null, 0, codes).astype(np.intp)
-    low, high = attribute.bin_limits
+    low, high = _range(attribute, bins, rng)
     if attribute.scale is None:
         # Unlike low + share * (high - low), this cannot overflow.
         share = rng.random(len(bins))
-        numbers = (1.0 - share) * low[bins] + share * high[bins]
+        numbers = (1.0 - share) * low + share * high
         if dtype.lower() == "float32":
             numbers = numbers.astype(np.float32).astype(np.float64)
         # Rounding may have moved a number over the limit of its bin.
-        column: pd.Series[Any] = pd.Series(np.clip(numbers, low[bins], high[bins]))
+        column: pd.Series[Any] = pd.Series(np.clip(numbers, low, high))
     else:
-        first, last = attribute.grid_limits
-        points = rng.integers(first[bins], last[bins], endpoint=True)
+        points = rng.integers(low, high, endpoint=True)
         column = pd.Series(points if attribute.integer else attribute.from_grid(points))
     column = column.astype(dtype)
     if null.any():
         column[null] = pd.NA if dtype[0].isupper() else np.nan
     return column
+
+
+def _range(
+    attribute: NumericAttribute, bins: npt.NDArray[np.intp], rng: np.random.Generator
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return the least and the largest number to draw for each record, grid points if there are."""
+    if not attribute.within:
+        limits = attribute.bin_limits if attribute.scale is None else attribute.grid_limits
+        return limits[0][bins], limits[1][bins]
+    places, entries = attribute.entries
+    # Entries lie one after the other on a line, each as long as its weight.
+    ends = np.cumsum(entries[:, 2])
+    first = np.searchsorted(places, np.arange(attribute.bins), side="left")
+    last = np.searchsorted(places, np.arange(attribute.bins), side="right") - 1
+    starts = np.concatenate([[0.0], ends])[first]
+    drawn = starts[bins] + rng.random(len(bins)) * (ends[last] - starts)[bins]
+    chosen = np.clip(np.searchsorted(ends, drawn, side="right"), first[bins], last[bins])
+    low, high = entries[chosen, 0], entries[chosen, 1]
+    if attribute.scale is None:
+        return low, high
+    return tuple(np.rint(one * attribute.scale).astype(np.int64) for one in (low, high))
 
 
 def _count(rows: npt.NDArray[np.bool_]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from numbers import Real
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -193,12 +193,17 @@ class NumericAttribute:
     unreadable
         "missing": a value that is not a number is encoded as a missing one. "error": it is an
         error.
+    within
+        What the numbers of a bin are like, from public data: entries ``(first, last, weight)``.
+        A number is drawn uniformly from `first` to `last` of an entry of its bin, which is chosen
+        by weight; in a bin without an entry, from the whole bin.
 
     Raises
     ------
     DomainError
         Edges that do not increase or are not finite, a bin without an allowed value, a dtype
-        that cannot hold the values, or `unreadable` is "missing" and the attribute is not nullable.
+        that cannot hold the values, an entry of `within` that does not lie in one bin, or
+        `unreadable` is "missing" and the attribute is not nullable.
     """
 
     name: str
@@ -209,6 +214,7 @@ class NumericAttribute:
     decimals: int | None = None
     dtype: str | None = None
     unreadable: Unreadable = "error"
+    within: tuple[tuple[float, float, float], ...] = ()
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -231,6 +237,43 @@ class NumericAttribute:
         allowed = DTYPES_OF_KIND[kind] - {"object", "category"}
         check_dtype(self.name, str(self.dtype), allowed, self.nullable)
         self._check_bins()
+        within = tuple(_plain_entry(self.name, entry) for entry in self.within)
+        object.__setattr__(self, "within", within)
+        if not within:
+            return
+        first, last, _ = np.array(within, dtype=np.float64).T
+        low, high = self.bin_limits
+        bins = self._bins_of(first)
+        wrong = (first < low[bins]) | (last > high[bins]) | (first > last)
+        for ends in (first, last):
+            if self.scale is not None:
+                wrong |= self.from_grid(np.rint(ends * self.scale)) != ends
+            elif str(self.dtype).lower() == "float32":
+                wrong |= ends.astype(np.float32) != ends
+        if wrong.any():
+            entry = within[int(np.flatnonzero(wrong)[0])]
+            raise DomainError(
+                f"attribute {self.name!r}: the entry {list(entry)} of within must go from one value"
+                " of a bin to the same or a larger one: correct it, or leave `within` out"
+            )
+
+    def _bins_of(self, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+        bins = np.searchsorted(self.edge_array, numbers, side="right") - 1
+        return np.clip(bins, 0, self.bins - 1)
+
+    @cached_property
+    def entries(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+        """The bins and the ``(first, last, weight)`` of all entries, in the order of the bins.
+
+        A bin that `within` says nothing of has one from its smallest to its largest value.
+        """
+        given = np.array(self.within, dtype=np.float64).reshape(-1, 3)
+        low, high = self.bin_limits
+        rest = np.setdiff1d(np.arange(self.bins), self._bins_of(given[:, 0]))
+        whole = np.stack([low[rest], high[rest], np.ones(len(rest))], axis=1)
+        entries = np.concatenate([given, whole])
+        order = np.argsort(np.concatenate([self._bins_of(given[:, 0]), rest]), kind="stable")
+        return self._bins_of(entries[order, 0]), entries[order]
 
     def _check_bins(self) -> None:
         scale = self.scale
@@ -331,7 +374,7 @@ class NumericAttribute:
             last[-1] = first[-1]
         return first[:-1], last
 
-    def from_grid(self, points: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def from_grid(self, points: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Return the values of multiples of ``1 / scale``, rounded as the dtype rounds them."""
         values = points / np.float64(self.scale or 1)
         if str(self.dtype).lower() == "float32":
@@ -343,7 +386,10 @@ class NumericAttribute:
         """Label of each cell: "17", "18 to 24" for countable values, "[0, 2.5)"."""
         null = (NULL_LABEL,) if self.nullable else ()
         if self.scale is not None:
-            low, high = self.bin_limits
+            places, entries = self.entries
+            starts = np.searchsorted(places, np.arange(self.bins))
+            low = np.minimum.reduceat(entries[:, 0], starts)
+            high = np.maximum.reduceat(entries[:, 1], starts)
             digits = 0 if self.integer else int(self.decimals or 0)
             pairs = [
                 (f"{first:.{digits}f}", f"{last:.{digits}f}")
@@ -392,6 +438,19 @@ def _check_unreadable(name: str, unreadable: object, nullable: bool) -> None:
             f"attribute {name!r} has no missing values to which unreadable ones could be counted:"
             " declare `nullable: true` beside `unreadable: missing`"
         )
+
+
+def _plain_entry(name: str, entry: object) -> tuple[float, float, float]:
+    numbers = tuple(entry) if isinstance(entry, list | tuple) else ()
+    if len(numbers) != 3:
+        raise DomainError(
+            f"attribute {name!r}: an entry of within must be a first number, a last one and a"
+            f" weight, got {entry!r}"
+        )
+    first, last, weight = (_plain_edge(name, number) + 0.0 for number in numbers)
+    if weight <= 0:
+        raise DomainError(f"attribute {name!r}: a weight of within must be above 0, got {weight}")
+    return first, last, weight
 
 
 def _plain_edge(name: str, edge: object) -> float:

@@ -326,6 +326,8 @@ def _canonical_form(attribute: Attribute) -> dict[str, Any]:
     if attribute.unreadable != "error":
         # Domains without it keep the digest that they had before there was one.
         form["unreadable"] = attribute.unreadable
+    if isinstance(attribute, NumericAttribute) and attribute.within:
+        form["within"] = [list(entry) for entry in attribute.within]
     if isinstance(attribute, CategoricalAttribute):
         return form | {"values": list(attribute.values), "other": attribute.other}
     return form | {

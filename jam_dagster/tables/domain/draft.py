@@ -25,6 +25,7 @@ from jam_dagster.tables.domain.attributes import (
     equal_width_edges,
 )
 from jam_dagster.tables.domain.domain import Domain
+from jam_dagster.tables.domain.quantile_bins import with_quantile_bins
 from jam_dagster.tables.domain.values import (
     LARGEST_INTEGER,
     Value,
@@ -43,6 +44,7 @@ _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}|$)", re.ASCII)
 # Larger numbers of categories get a remark.
 _MANY_VALUES = 100
 _MAX_DECIMALS = 6
+_BINS = 32
 _OWN_BIN_SHARE = 0.1
 _OWN_BIN_ROWS = 20
 
@@ -103,17 +105,17 @@ def draft_table(
     *,
     columns: Sequence[str] | None = None,
     exclude: Sequence[str] = (),
-    bins: int = 32,
+    bins: int | None = None,
     other: str | None = "other",
 ) -> DraftedDomain:
     """Draft a domain for a person to review, and say which columns it leaves out, and why.
 
-    Text becomes a categorical attribute of the observed values plus `other`; numbers become bins
-    of equal width from the smallest to the largest observed value, and values outside are clipped.
-    A value in at least a tenth of the public rows, such as no capital gain or 40 hours a week,
-    gets a bin of its own, so that a synthetic table reproduces it. Integers with a range no larger
-    than `bins` get a bin a value, and so do numbers with few decimals. Floats that are all
-    integers are read as integers (pandas reads integers with gaps as floats).
+    Text becomes a categorical attribute of the observed values plus `other`. Up to 32
+    different numbers get a bin each; more get bins of about equally many rows with round edges, and
+    a value that many rows share, such as no capital gain or 40 hours a week, has a bin of its own.
+    Decoded numbers are spread `within` a bin as the public ones are, and a column of up to a
+    hundred different numbers gets no other. Values outside the bounds are clipped. Floats that are
+    all integers are read as integers (pandas reads integers with gaps as floats).
 
     An attribute takes any cell of another table, unless `other` is None: what cannot be read as
     its kind is encoded as a missing value. Constants, keys, free text, dates and nested values
@@ -128,7 +130,8 @@ def draft_table(
     exclude
         Columns not to draft.
     bins
-        Number of bins of a numeric attribute.
+        Number of bins of equal width of a numeric attribute, within which decoded numbers are
+        uniform; None: bins by the public table, as above.
     other
         Name of the category for unobserved values, in the case of an existing category of that
         name; None: an unobserved value is an error.
@@ -159,7 +162,7 @@ def draft_domain(
     *,
     private: pd.DataFrame | None = None,
     columns: Sequence[str] | None = None,
-    bins: int = 32,
+    bins: int | None = None,
     other: str | None = "other",
 ) -> Domain:
     """Draft a domain from a public table (see `draft_table`), or the papers' way from both.
@@ -170,8 +173,9 @@ def draft_domain(
         As for `draft_table`.
     private
         The private table, to draft from both tables as the papers do: the observed categories
-        without `other`, and bins of equal width. For research: the domain holds private values, is
-        marked ``identified_from="private"``, and no result of it may be released.
+        without `other`, and bins of equal width, 32 unless `bins` says otherwise. For research:
+        the domain holds private values, is marked ``identified_from="private"``, and no result of
+        it may be released.
     columns, bins, other
         As for `draft_table`.
 
@@ -196,12 +200,12 @@ def draft_domain(
     with private_values():
         for name in chosen:
             both = [public[name], _read_like(public[name], private[name])]
-            attributes.append(_draft(name, both, bins, other))
+            attributes.append(_draft(name, both, _BINS if bins is None else bins, other))
     return Domain(tuple(attributes), identified_from="private")
 
 
 def draft_attributes(
-    public: pd.DataFrame, *, bins: int, other: str | None = "other"
+    public: pd.DataFrame, *, bins: int | None, other: str | None = "other"
 ) -> tuple[list[Attribute], list[LeftOut]]:
     """Return what `draft_table` makes of the columns of a table, which may be nothing."""
     attributes: list[Attribute] = []
@@ -253,7 +257,7 @@ def names_in(text: str | None) -> list[str] | None:
 
 
 def _check_bins(bins: object) -> None:
-    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
+    if bins is not None and (isinstance(bins, bool) or not isinstance(bins, int) or bins < 1):
         raise SpecificationError(f"bins must be a positive integer, got {bins!r}")
 
 
@@ -316,7 +320,9 @@ def _read_like(public: pd.Series[Any], private: pd.Series[Any]) -> pd.Series[Any
     return exact_column(pd.Series(each_value(private, value_of, None)))
 
 
-def _draft(name: str, columns: list[pd.Series[Any]], bins: int, other: str | None) -> Attribute:
+def _draft(
+    name: str, columns: list[pd.Series[Any]], bins: int | None, other: str | None
+) -> Attribute:
     """Draft an attribute from a public column, or the papers' way from a public and a private one.
 
     A `DomainError` says what the column holds; its name stands before that.
@@ -406,7 +412,7 @@ def _constant(text: str) -> DomainError:
 
 
 def _draft_numeric(
-    name: str, dtype: Any, observed: list[pd.Series[Any]], bins: int, gaps: bool
+    name: str, dtype: Any, observed: list[pd.Series[Any]], bins: int | None, gaps: bool
 ) -> NumericAttribute:
     arrays = [_finite(column) for column in observed]
     values = np.concatenate([array.astype(np.float64) for array in arrays])
@@ -425,20 +431,24 @@ def _draft_numeric(
             f"holds another integer in each of {len(values):,} rows, such as keys or row numbers"
         )
     decimals = None if integer else _decimals(arrays)
-    count = float("inf")
-    if integer or decimals is not None:
-        count = round((high - low) * 10 ** (decimals or 0)) + 1
-    width = min(bins, count) if high > low else 1
+    kept = _numeric_dtype(dtype, integer, gaps, gaps or not private)
     draft = NumericAttribute(
         name,
-        equal_width_edges(low, high, int(width)),
+        (low, high) if low < high else equal_width_edges(low, high, 1),
         integer=integer,
         nullable=gaps or not private,
         clip=True,
         decimals=decimals,
-        dtype=_numeric_dtype(dtype, integer, gaps, gaps or not private),
+        dtype=kept,
         unreadable="error" if private else "missing",
     )
+    if bins is None:
+        return with_quantile_bins(draft, values)
+    count = float("inf")
+    if draft.scale is not None:
+        count = round((high - low) * draft.scale) + 1
+    width = min(bins, count) if high > low else 1
+    draft = dataclasses.replace(draft, edges=equal_width_edges(low, high, int(width)))
     # A private table gives only bounds, as in the papers.
     return draft if private else _with_own_bins(draft, values)
 

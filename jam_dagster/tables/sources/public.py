@@ -202,7 +202,10 @@ def encoded_tables(public: MarginalSource) -> dict[str, EncodedTable]:
 
 
 def draft_public(
-    frames: Mapping[str, pd.DataFrame], *, columns: Sequence[str] | None = None, bins: int = 32
+    frames: Mapping[str, pd.DataFrame],
+    *,
+    columns: Sequence[str] | None = None,
+    bins: int | None = None,
 ) -> DraftedDomain:
     """Draft a domain of all tables' attributes, each from the first table that allows it.
 
@@ -213,7 +216,7 @@ def draft_public(
     columns
         The columns to draft; None: all.
     bins
-        Number of bins of a numeric attribute.
+        As for `draft_table`.
 
     Raises
     ------

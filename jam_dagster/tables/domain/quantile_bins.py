@@ -1,0 +1,173 @@
+"""Bins of a public column's numbers: about equally many rows in each, and what lies within them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from jam_dagster.tables.domain.attributes import NumericAttribute, equal_width_edges
+
+Numbers = npt.NDArray[np.float64]
+
+_BINS = 32
+"""Up to so many different numbers get a bin each."""
+
+_KEPT_VALUES = 100
+"""Up to so many different numbers are the only ones to be decoded."""
+
+# A number in so many rows has a bin of its own, or an entry of its own within one.
+_SPIKE_ROWS = 20
+_SPIKE_BINS = 2
+_HEAP_ROWS = 5
+_HEAP_SHARE = 0.1
+# The other numbers of a bin are spread evenly in parts of at least so many rows.
+_PARTS = 4
+_PART_ROWS = 20
+_EVEN = 0.05
+
+
+def with_quantile_bins(draft: NumericAttribute, values: Numbers) -> NumericAttribute:
+    """Return an attribute whose bins, and what lies within them, follow a public column.
+
+    Parameters
+    ----------
+    draft
+        The attribute, with the least and the largest of the values as its bounds.
+    values
+        Finite numbers, shape (rows,).
+    """
+    distinct, rows = np.unique(values, return_counts=True)
+    if len(distinct) == 1:
+        return draft
+    if len(distinct) <= _BINS:
+        edges = {_between(draft, low, high) for low, high in pairwise(distinct.tolist())}
+        low, high = draft.edges
+        if draft.scale is not None and round((high - low) * draft.scale) + 1 == len(distinct):
+            edges = set(equal_width_edges(low, high, len(distinct)))
+    else:
+        edges = _quantile_edges(draft, distinct, rows)
+    binned = dataclasses.replace(draft, edges=_occupied(draft, edges, distinct))
+    least, largest = binned.bin_limits
+    entries: list[tuple[float, float, float]] = []
+    for place, (first, end) in enumerate(pairwise(_places(binned, distinct))):
+        held, times = distinct[first:end], rows[first:end]
+        if least[place] == largest[place]:
+            continue
+        if len(distinct) <= _KEPT_VALUES:
+            entries += zip(held.tolist(), held.tolist(), times.tolist(), strict=True)
+        else:
+            entries += _entries(binned, (least[place], largest[place]), held, times)
+    return dataclasses.replace(binned, within=tuple(entries))
+
+
+def _between(draft: NumericAttribute, low: float, high: float) -> float:
+    """Return an edge between two values that parts them halfway, on the grid if there is one."""
+    middle = low + (high - low) / 2
+    if draft.scale is None:
+        return middle if low < middle else high
+    point = math.floor(round(low * draft.scale) + round((high - low) * draft.scale + 1) / 2)
+    edge = float(point / draft.scale)
+    return edge if edge < draft.edges[-1] else low + (high - low) / 2
+
+
+def _quantile_edges(
+    draft: NumericAttribute, distinct: Numbers, rows: npt.NDArray[np.intp]
+) -> set[float]:
+    total = int(rows.sum())
+    spikes = np.flatnonzero(rows >= max(_SPIKE_BINS * total / _BINS, _SPIKE_ROWS))
+    edges: set[float] = set()
+    for spike in spikes.tolist():
+        edges.add(float(distinct[spike]))
+        if spike + 1 < len(distinct):
+            edges.add(_next(draft, float(distinct[spike])))
+    rest = np.delete(rows, spikes)
+    others = np.delete(distinct, spikes)
+    below = np.cumsum(rest) / max(rest.sum(), 1)
+    number = max(round(_BINS * rest.sum() / total), 1)
+    for place in range(1, number):
+        around = np.searchsorted(below, [(place - 0.3) / number, (place + 0.3) / number])
+        low, high = others[np.minimum(around, len(others) - 1)].tolist()
+        edges.add(_roundest(low, high))
+    if spikes.size and spikes[-1] == len(distinct) - 1:
+        # The last bin is closed: it ends at the spike, and begins just below.
+        top = float(distinct[-1])
+        edges = edges - {top} | {_between(draft, _before(draft, top), top)}
+    return edges
+
+
+def _next(draft: NumericAttribute, value: float) -> float:
+    if draft.scale is None:
+        return float(np.nextafter(np.asarray(value, dtype=str(draft.dtype).lower()), np.inf))
+    return float((round(value * draft.scale) + 1) / draft.scale)
+
+
+def _roundest(low: float, high: float) -> float:
+    """Return the number from `low` to `high` that is a multiple of the largest 1, 2 or 5 x 10^n."""
+    if low == high:
+        return low
+    power = math.floor(math.log10(max(abs(low), abs(high)))) + 1
+    while True:
+        for factor in (10, 5, 2):
+            step = factor * 10.0 ** (power - 1)
+            number = float(f"{math.ceil(low / step) * step:.15g}")
+            if low <= number <= high:
+                return number
+        power -= 1
+        if power < -300:
+            return low
+
+
+def _occupied(draft: NumericAttribute, edges: set[float], distinct: Numbers) -> tuple[float, ...]:
+    """Return increasing edges from the least to the largest value, with values in each bin."""
+    low, high = draft.edges
+    kept = [low]
+    for edge in sorted(edge for edge in edges if low < edge < high):
+        if np.diff(np.searchsorted(distinct, [kept[-1], edge]))[0]:
+            kept.append(edge)
+    return (*kept, high)
+
+
+def _places(attribute: NumericAttribute, distinct: Numbers) -> list[int]:
+    """Return the place of the first value in each bin, and at last the number of values."""
+    return [*np.searchsorted(distinct, attribute.edge_array[:-1]).tolist(), len(distinct)]
+
+
+def _entries(
+    attribute: NumericAttribute,
+    limits: tuple[float, float],
+    values: Numbers,
+    rows: npt.NDArray[np.intp],
+) -> list[tuple[float, float, float]]:
+    """Return what the numbers of one bin are like, nothing where they lie evenly."""
+    total = int(rows.sum())
+    low, high = map(float, limits)
+    heap = rows >= max(_HEAP_ROWS, _HEAP_SHARE * total)
+    if attribute.scale is not None:
+        # Where a bin has few values, each of them has many rows.
+        heap &= rows >= 2 * total / (round((high - low) * attribute.scale) + 1)
+    heaps = list(zip(*[values[heap].tolist()] * 2, rows[heap].tolist(), strict=True))
+    values, rows = values[~heap], rows[~heap]
+    rest = int(rows.sum())
+    if not rest:
+        return heaps
+    middle = low + (high - low) / 2
+    if abs(np.average(values, weights=rows) - middle) <= _EVEN * (high - low):
+        return [*heaps, (low, high, rest)] if heaps else []
+    # Fewer rows are spread more evenly.
+    parts = min(max(rest // _PART_ROWS, 1), _PARTS)
+    upto = np.cumsum(rows)
+    starts = np.unique(np.searchsorted(upto, rest * np.arange(parts) / parts, side="right"))
+    ends = [*(_before(attribute, float(values[one])) for one in starts[1:]), high]
+    counts = np.add.reduceat(rows, starts)
+    firsts = [low, *values[starts[1:]].tolist()]
+    return [*heaps, *zip(firsts, ends, counts.tolist(), strict=True)]
+
+
+def _before(attribute: NumericAttribute, value: float) -> float:
+    if attribute.scale is None:
+        return float(np.nextafter(np.asarray(value, dtype=str(attribute.dtype).lower()), -np.inf))
+    return float((round(value * attribute.scale) - 1) / attribute.scale)

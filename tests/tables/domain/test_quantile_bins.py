@@ -1,0 +1,77 @@
+"""Bins by a public column: what holds them, where they end, and what decoded numbers are like."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jam_dagster.tables import Domain, decode, draft_domain, encode
+
+RNG = np.random.default_rng(0)
+COLUMNS = {
+    "ages that heap": np.r_[RNG.integers(18, 90, 3000), np.repeat(range(20, 90, 10), 150)],
+    "delays": np.round(RNG.exponential(40, 5000) ** 1.3) - 20,
+    "incomes": np.r_[np.zeros(1500), np.round(RNG.lognormal(10, 1, 3000), 2), np.full(400, 99999)],
+    "reals": RNG.standard_t(2, 3000),
+    "single": RNG.standard_t(2, 3000).astype("float32"),
+    "few": RNG.choice([0.5, 2.5, 6, 9, 13, 16.5, 23], 1000),
+    "sixty": RNG.integers(-30, 30, 2000) * 1000,
+}
+
+
+def drafted(values):
+    return draft_domain(pd.DataFrame({"a": values}))
+
+
+def there_and_back(values, domain):
+    encoded = encode(pd.DataFrame({"a": values}), domain, private=False)
+    table = decode(encoded, np.random.default_rng(1))
+    assert np.array_equal(encode(table, domain, private=False).columns[0], encoded.columns[0])
+    return encoded, table["a"].to_numpy(dtype=np.float64)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_every_bin_holds_rows_and_none_holds_many(name):
+    values = COLUMNS[name]
+    domain = drafted(values)
+    encoded, decoded = there_and_back(values, domain)
+    counts = np.bincount(encoded.columns[0])
+    assert counts.min() > 0
+    assert 6 <= len(counts) <= 40
+    alone = [
+        bool((values[encoded.columns[0] == code] == values[encoded.columns[0] == code][0]).all())
+        for code in range(len(counts))
+    ]
+    assert max(counts[~np.array(alone)], default=0) <= 4 * len(values) / 32
+    assert Domain.from_dict(domain.to_dict()) == domain
+    # Its mean and spread come out, wide bins of the tail included.
+    assert abs(decoded.mean() - values.mean()) < 0.06 * values.std()
+    assert set(decoded) <= set(values) or len(set(values)) > 100
+    if len(set(values)) <= 100:
+        shares = [np.unique(one, return_counts=True)[1] / len(values) for one in (values, decoded)]
+        assert np.abs(shares[0] - shares[1]).max() < 0.02
+
+
+def test_edges_are_round_numbers():
+    edges = drafted(COLUMNS["incomes"]).attributes[0].edges
+    assert all(edge == float(f"{edge:.2g}") for edge in edges[2:-2])
+
+
+def test_shared_values_have_a_bin_of_their_own():
+    low, high = drafted(COLUMNS["incomes"]).attributes[0].bin_limits
+    alone = low[low == high].tolist()
+    assert alone[0] == 0
+    assert 99999 in alone
+
+
+def test_heaps_within_a_bin_come_out():
+    values = COLUMNS["delays"].copy()
+    values[values > 200] = 240
+    _, decoded = there_and_back(values, drafted(values))
+    assert abs((decoded == 240).mean() - (values == 240).mean()) < 0.01
+
+
+def test_a_domain_from_both_tables_has_no_such_weights():
+    table = pd.DataFrame({"a": COLUMNS["few"]})
+    attribute = draft_domain(table, private=table).attributes[0]
+    assert attribute.within == ()
+    assert attribute.bins == 32
