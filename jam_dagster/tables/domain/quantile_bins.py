@@ -16,6 +16,11 @@ Numbers = npt.NDArray[np.float64]
 _BINS = 32
 """Up to so many different numbers get a bin each."""
 
+_QUANTILES = 24
+# The other bins part those within which more of the variance than this would be lost.
+_LOST = 0.001
+_NEAR = 0.1
+
 _KEPT_VALUES = 100
 """Up to so many different numbers are the only ones to be decoded."""
 
@@ -44,16 +49,19 @@ def with_quantile_bins(draft: NumericAttribute, values: Numbers) -> NumericAttri
     if len(distinct) == 1:
         return draft
     if len(distinct) <= _BINS:
-        edges = {_between(draft, low, high) for low, high in pairwise(distinct.tolist())}
+        chosen = {_between(draft, low, high) for low, high in pairwise(distinct.tolist())}
         low, high = draft.edges
         if draft.scale is not None and round((high - low) * draft.scale) + 1 == len(distinct):
-            edges = set(equal_width_edges(low, high, len(distinct)))
+            chosen = set(equal_width_edges(low, high, len(distinct)))
     else:
-        edges = _quantile_edges(draft, distinct, rows)
-    binned = dataclasses.replace(draft, edges=_occupied(draft, edges, distinct))
+        chosen = _quantile_edges(draft, distinct, rows)
+    edges = _occupied(draft, chosen, distinct)
+    while len(edges) <= _BINS and (split := _split(edges, distinct, rows)) not in (None, *edges):
+        edges = tuple(sorted({*edges, split}))
+    binned = dataclasses.replace(draft, edges=edges)
     least, largest = binned.bin_limits
     entries: list[tuple[float, float, float]] = []
-    for place, (first, end) in enumerate(pairwise(_places(binned, distinct))):
+    for place, (first, end) in enumerate(pairwise(_places(edges, distinct))):
         held, times = distinct[first:end], rows[first:end]
         if least[place] == largest[place]:
             continue
@@ -78,7 +86,7 @@ def _quantile_edges(
     draft: NumericAttribute, distinct: Numbers, rows: npt.NDArray[np.intp]
 ) -> set[float]:
     total = int(rows.sum())
-    spikes = np.flatnonzero(rows >= max(_SPIKE_BINS * total / _BINS, _SPIKE_ROWS))
+    spikes = np.flatnonzero(rows >= max(_SPIKE_BINS * total / _QUANTILES, _SPIKE_ROWS))
     edges: set[float] = set()
     for spike in spikes.tolist():
         edges.add(float(distinct[spike]))
@@ -87,7 +95,7 @@ def _quantile_edges(
     rest = np.delete(rows, spikes)
     others = np.delete(distinct, spikes)
     below = np.cumsum(rest) / max(rest.sum(), 1)
-    number = max(round(_BINS * rest.sum() / total), 1)
+    number = max(round(_QUANTILES * rest.sum() / total), 1)
     for place in range(1, number):
         around = np.searchsorted(below, [(place - 0.3) / number, (place + 0.3) / number])
         low, high = others[np.minimum(around, len(others) - 1)].tolist()
@@ -131,9 +139,33 @@ def _occupied(draft: NumericAttribute, edges: set[float], distinct: Numbers) -> 
     return (*kept, high)
 
 
-def _places(attribute: NumericAttribute, distinct: Numbers) -> list[int]:
+def _places(edges: tuple[float, ...], distinct: Numbers) -> list[int]:
     """Return the place of the first value in each bin, and at last the number of values."""
-    return [*np.searchsorted(distinct, attribute.edge_array[:-1]).tolist(), len(distinct)]
+    return [*np.searchsorted(distinct, edges[:-1]).tolist(), len(distinct)]
+
+
+def _split(edges: tuple[float, ...], distinct: Numbers, rows: npt.NDArray[np.intp]) -> float | None:
+    """Return an edge in the bin that loses most of the column's variance, unless that is little.
+
+    Bins of equally many rows are wide where numbers are rare, and numbers are drawn within their
+    bins independently of other columns: two columns of delays would hardly hang together.
+    """
+    center = np.average(distinct, weights=rows)
+    least = _LOST * float(rows @ (distinct - center) ** 2)
+    found = None
+    for first, end in pairwise(_places(edges, distinct)):
+        values, times = distinct[first:end], rows[first:end]
+        middle = float(np.average(values, weights=times))
+        lost = float(times @ (values - middle) ** 2)
+        if len(values) > 1 and lost > least:
+            least = lost
+            near = _NEAR * float(values[-1] - values[0])
+            # Both parts hold a value: the first one lies below the edge, the last one does not.
+            low = min(max(middle - near, float(values[1])), float(values[-1]))
+            found = _roundest(low, min(max(middle + near, low), float(values[-1])))
+            if found == edges[-1]:
+                found = float(np.mean(values[-2:]))
+    return found
 
 
 def _entries(
