@@ -56,7 +56,10 @@ def with_quantile_bins(draft: NumericAttribute, values: Numbers) -> NumericAttri
     else:
         chosen = _quantile_edges(draft, distinct, rows)
     edges = _occupied(draft, chosen, distinct)
-    while len(edges) <= _BINS and (split := _split(edges, distinct, rows)) not in (None, *edges):
+    while len(edges) <= _BINS:
+        split = _split(edges, distinct, rows)
+        if split is None or split in edges:
+            break
         edges = tuple(sorted({*edges, split}))
     binned = dataclasses.replace(draft, edges=edges)
     least, largest = binned.bin_limits
@@ -74,12 +77,12 @@ def with_quantile_bins(draft: NumericAttribute, values: Numbers) -> NumericAttri
 
 def _between(draft: NumericAttribute, low: float, high: float) -> float:
     """Return an edge between two values that parts them halfway, on the grid if there is one."""
-    middle = low + (high - low) / 2
+    middle = low / 2 + high / 2
     if draft.scale is None:
         return middle if low < middle else high
     point = math.floor(round(low * draft.scale) + round((high - low) * draft.scale + 1) / 2)
     edge = float(point / draft.scale)
-    return edge if edge < draft.edges[-1] else low + (high - low) / 2
+    return edge if edge < draft.edges[-1] else middle
 
 
 def _quantile_edges(
@@ -150,21 +153,24 @@ def _split(edges: tuple[float, ...], distinct: Numbers, rows: npt.NDArray[np.int
     Bins of equally many rows are wide where numbers are rare, and numbers are drawn within their
     bins independently of other columns: two columns of delays would hardly hang together.
     """
-    center = np.average(distinct, weights=rows)
-    least = _LOST * float(rows @ (distinct - center) ** 2)
+    # The squares of the largest floats are infinite.
+    unit = float(np.abs(distinct).max())
+    center = np.average(distinct / unit, weights=rows)
+    least = _LOST * float(rows @ (distinct / unit - center) ** 2)
     found = None
     for first, end in pairwise(_places(edges, distinct)):
         values, times = distinct[first:end], rows[first:end]
-        middle = float(np.average(values, weights=times))
-        lost = float(times @ (values - middle) ** 2)
+        middle = float(np.average(values / unit, weights=times))
+        lost = float(times @ (values / unit - middle) ** 2)
         if len(values) > 1 and lost > least:
             least = lost
-            near = _NEAR * float(values[-1] - values[0])
+            middle *= unit
+            near = _NEAR * (float(values[-1]) - float(values[0]))
             # Both parts hold a value: the first one lies below the edge, the last one does not.
             low = min(max(middle - near, float(values[1])), float(values[-1]))
             found = _roundest(low, min(max(middle + near, low), float(values[-1])))
             if found == edges[-1]:
-                found = float(np.mean(values[-2:]))
+                found = float(values[-2] / 2 + values[-1] / 2)
     return found
 
 
