@@ -510,8 +510,12 @@ def test_research_repeats_itself_charges_nothing_and_may_not_leave(
 
 @pytest.mark.slow
 def test_domain_identified_from_public_data(bench: Bench) -> None:
+    public = pd.read_csv(bench.home / "public.csv").assign(year=2013)
+    public.to_csv(bench.home / "public.csv", index=False)
     result = bench.run(domain=DomainSpec(identify="public", bins=4), evaluation=OFF)
     assert result.success, failure(result)
+    (made,) = result.asset_materializations_for_node("people__domain")
+    assert made.metadata["left_out"].value == "- year: is 2013 in every row"
     names = {one.check_name for one in result.get_asset_check_evaluations()}
     assert names == {
         *("columns", "row_count", "dtypes", "values", "bounds", "nulls", "impossible"),

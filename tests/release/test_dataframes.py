@@ -436,7 +436,8 @@ def test_mistakes_are_named_and_cost_nothing(
 
 def test_types_that_are_mixed_tell_nothing() -> None:
     with pytest.raises(PrivateValuesError) as caught:
-        jam.synthesize(PRIVATE.assign(job=[TOWN, *range(199)]), PUBLIC, **RESEARCH)
+        mixed = PRIVATE.assign(job=[TOWN, *range(199)])
+        jam.synthesize(mixed, PUBLIC, domain=DOMAIN, **RESEARCH)
     assert TOWN not in str(caught.value)
     assert caught.value.__notes__ == [
         "The folder was temporary: give folder='...' to keep details."

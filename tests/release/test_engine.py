@@ -316,6 +316,19 @@ def test_evaluation_waits_for_the_run(ledger: Ledger) -> None:
         engine.funding.check_drawn()
 
 
+def test_a_domain_that_is_drafted_says_what_it_leaves_out() -> None:
+    spec = specification(domain={"identify": "public"})
+    records = {"": table(50, 2).assign(year=2013, note=None)}
+    said: list[str] = []
+    domain = domain_of(spec, records, said.append)
+    assert domain.names == tuple(table(50, 2).columns)
+    assert said == [
+        "Columns that are left out:\n  year: is 2013 in every row\n  note: is missing in every row"
+    ]
+    chosen = specification(domain={"identify": "public", "columns": [domain.names[1]]})
+    assert domain_of(chosen, records).names == domain.names[1:2]
+
+
 def test_a_domain_that_holds_the_person_is_refused() -> None:
     spec = specification(
         domain=None, public=FrameSource(table(50, 2).assign(who="x"), "survey"), privacy_unit="town"
