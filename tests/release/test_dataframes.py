@@ -435,8 +435,8 @@ def test_mistakes_are_named_and_cost_nothing(
 
 
 def test_types_that_are_mixed_tell_nothing() -> None:
+    mixed = PRIVATE.assign(job=[TOWN, *range(199)])
     with pytest.raises(PrivateValuesError) as caught:
-        mixed = PRIVATE.assign(job=[TOWN, *range(199)])
         jam.synthesize(mixed, PUBLIC, domain=DOMAIN, **RESEARCH)
     assert TOWN not in str(caught.value)
     assert caught.value.__notes__ == [
