@@ -103,8 +103,8 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
             if draft.drafted is not None:
                 draft.drafted.save(folder / "domain.yaml")
                 remarks = draft.drafted.remark, wide_attributes(draft.drafted.domain)
-                for remark in filter(None, remarks):
-                    click.echo(f"Read the domain over. {remark}")
+                if any(remarks):
+                    click.echo("\n".join(["Read the domain over.", *filter(None, remarks)]))
             _give_resources(folder, request.project_root, dataset, request.params.epsilon)
 
 

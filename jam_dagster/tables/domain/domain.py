@@ -289,18 +289,9 @@ class Domain:
         """
         return load_domain(path, cls)
 
-    def save(self, path: str | Path, comments: Iterable[tuple[int, str]] = ()) -> None:
-        """Write a domain file, YAML or JSON by its suffix.
-
-        Parameters
-        ----------
-        path
-            The file.
-        comments
-            Lines between the attributes of a YAML file, each with its place among attributes and
-            comments, in increasing order.
-        """
-        save_domain(self, path, comments)
+    def save(self, path: str | Path) -> None:
+        """Write a domain file, YAML or JSON by its suffix."""
+        save_domain(self, path)
 
     @classmethod
     def from_sizes(cls, sizes: Mapping[str, int]) -> Domain:

@@ -209,8 +209,8 @@ def save_domain(
 ) -> None:
     """Write a domain file; ``.json`` is JSON, ``.yaml`` and ``.yml`` are YAML.
 
-    Comments are for YAML, each with its place among attributes and comments. A file with values of
-    a private table is readable by its owner only.
+    Comments are for YAML, each with its place among attributes and comments, in increasing order.
+    A file with values of a private table is readable by its owner only.
     """
     path = Path(path)
     content = domain_to_dict(domain)

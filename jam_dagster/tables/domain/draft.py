@@ -25,6 +25,7 @@ from jam_dagster.tables.domain.attributes import (
     equal_width_edges,
 )
 from jam_dagster.tables.domain.domain import Domain
+from jam_dagster.tables.domain.domain_file import save_domain
 from jam_dagster.tables.domain.quantile_bins import with_quantile_bins
 from jam_dagster.tables.domain.values import (
     LARGEST_INTEGER,
@@ -97,7 +98,8 @@ class DraftedDomain:
 
     def save(self, path: str | Path) -> None:
         """Write a domain file; in YAML, comments say what is left out, and why."""
-        self.domain.save(path, [(one.place, f"left out: {one}") for one in self.left_out])
+        comments = [(one.place, f"left out: {one}") for one in self.left_out]
+        save_domain(self.domain, path, comments)
 
 
 def draft_table(
