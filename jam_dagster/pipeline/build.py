@@ -15,8 +15,8 @@ from jam_dagster.pipeline.assets.asset_options import previous_asset
 from jam_dagster.pipeline.assets.budget import budget_assets
 from jam_dagster.pipeline.assets.certification import certification_assets, certification_checks
 from jam_dagster.pipeline.assets.checks import release_checks
-from jam_dagster.pipeline.assets.ingestion import ingestion_assets
-from jam_dagster.pipeline.assets.mechanism_run import synthesis_assets
+from jam_dagster.pipeline.assets.private_side import private_assets
+from jam_dagster.pipeline.assets.public_side import public_assets
 from jam_dagster.pipeline.budget.automation import check_automation
 from jam_dagster.pipeline.budget.labels import check_privacy_labels, check_translated
 from jam_dagster.pipeline.graph import ReleaseGraph, Translate
@@ -233,7 +233,7 @@ def build_release_assets(
     ... )
     >>> assets = build_release_assets(spec)
     >>> len(assets)
-    11
+    7
     """
     tick = None if schedule is None else tick_of(spec.partitions, schedule)
     graph = ReleaseGraph(
@@ -241,9 +241,9 @@ def build_release_assets(
     )
     with _young():
         assets = [
-            *ingestion_assets(graph),
+            *public_assets(graph),
             *budget_assets(graph),
-            *synthesis_assets(graph),
+            private_assets(graph),
             *assessment_assets(graph),
             *certification_assets(graph),
         ]

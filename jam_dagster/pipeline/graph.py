@@ -242,11 +242,6 @@ class ReleaseGraph:
         key = source_key(self.sources[name])
         return [] if key is None else [key]
 
-    @property
-    def counted_deps(self) -> list[dg.AssetKey]:
-        """The asset that the mechanism's run and the evaluation load, where nothing is copied."""
-        return [] if self.spec.reads_values else self.source_deps("private_records")
-
     def label(self, name: str) -> PrivacyLabel:
         """Return who may see an asset."""
         made = PrivacyLabel.DP if self.spec.releasable else PrivacyLabel.RESTRICTED
@@ -340,19 +335,6 @@ class ReleaseGraph:
             public = self.spec.public
             return "" if public is None else at_partition(public, partition).describe()
         return self.spec.previous.describe(before)
-
-    @property
-    def copies_records(self) -> bool:
-        """Whether the private records are copied into the private store.
-
-        An asset's value has to be, for only the step that loads it can read it; so has a table
-        that the domain is identified from. A table whose values are not looked at is not.
-        """
-        private = self.spec.private
-        if not self.spec.reads_values:
-            return False
-        asked = self.spec.privacy.keep_records or self.spec.domain.identify == "both"
-        return asked or isinstance(private, AssetSource)
 
     @property
     def budget(self) -> Budget:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import partial
@@ -137,6 +137,28 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """What a release has drawn, while its private table is open.
+
+    Parameters
+    ----------
+    run
+        The mechanism's run.
+    repeated
+        Whether it had ended before, so that nothing was drawn.
+    sample
+        The synthetic table.
+    evaluate
+        Measures the workload errors.
+    """
+
+    run: ReleaseRun
+    repeated: bool
+    sample: Sample
+    evaluate: Callable[[], ReleaseErrors]
+
+
+@dataclass(frozen=True)
 class Progress:
     """What a release reports while it is made; each does nothing unless it is given.
 
@@ -167,7 +189,7 @@ class Engine:
     spec
         The release; with `partition`, the specification of that partition (`ReleaseSpec.at`).
     domain
-        Its domain; None while it is not known, which is where it comes from the private table.
+        Its domain.
     place
         Where its draws are kept.
     funding
@@ -179,7 +201,7 @@ class Engine:
     """
 
     spec: ReleaseSpec
-    domain: Domain | None
+    domain: Domain
     place: Place
     funding: Funding
     partition: str = ""
@@ -200,7 +222,7 @@ class Engine:
 
     def check_cells(self) -> None:
         """Raise where the table of a release would hold formulas of a spreadsheet."""
-        if self.funding.ledger is not None and self.domain is not None:
+        if self.funding.ledger is not None:
             check_cells(self.domain)
 
     def reserve(self) -> None:
@@ -238,11 +260,37 @@ class Engine:
                 f" copy, or {ANOTHER_EDITION}. Nothing was charged."
             )
 
-    def read(self) -> pd.DataFrame:
-        """Read the private table, with at most as many rows of a person as the release allows."""
-        records = self.spec.private.read(private=True)
-        unit = self.spec.privacy.protection.unit
-        return records if unit is None else unit.limit(records, self.row_key())
+    @contextmanager
+    def drawn(
+        self,
+        public: MarginalSource | None,
+        stage: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext(),
+    ) -> Iterator[Drawn]:
+        """Open the private table, once, for all that the release draws from it.
+
+        What is drawn may be kept within the block before the errors are measured there. At its end
+        the unspent part of the budget returns.
+
+        Parameters
+        ----------
+        public
+            The encoded public tables, if there are any.
+        stage
+            Entered with the name of each stage.
+        """
+        with self.opened("making the release"):
+            with stage("encode"):
+                private = self.private_side(self.domain)
+            with stage("mechanism"):
+                run, repeated = self.run(private, public)
+            with stage("sample"):
+                sample = sample_of(run)
+            yield Drawn(
+                run, repeated, sample, partial(self.evaluate, run, private, sample.codes, public)
+            )
+        # Once private data are closed: a ledger that cannot be reached is no fault of theirs.
+        for share in self.spec.shares:
+            self.funding.close(share, f"{share} ended")
 
     def row_key(self) -> bytes:
         """Return the key that decides which rows of a person are kept: the release's own.
@@ -327,15 +375,6 @@ class Engine:
             self.place.keep(made)
         return found or made, found is not None
 
-    def close(self, *shares: str) -> None:
-        """Return the unspent part of shares, all unless some are named, to the dataset's budget.
-
-        It is done once private data are closed: a ledger that cannot be reached is no fault of
-        theirs.
-        """
-        for share in shares or self.spec.shares:
-            self.funding.close(share, f"{share} ended")
-
     def begin(self, private: MarginalSource, public: MarginalSource | None) -> None:
         """Claim the place for this release, once its data are those of earlier draws.
 
@@ -359,10 +398,6 @@ class Engine:
             return None
         # Of all rows: which of a person's are kept hangs on a secret that can be lost.
         return source.contents([*private.domain.names, *([] if unit is None else [unit.column])])
-
-    def sample(self, run: ReleaseRun) -> Sample:
-        """Sample the synthetic table; the same run gives the same table."""
-        return sample_of(run)
 
     def evaluate(
         self,
@@ -519,7 +554,7 @@ class Engine:
 
 
 def sample_of(run: ReleaseRun) -> Sample:
-    """Sample the synthetic table of a run, from its measurements alone."""
+    """Sample the synthetic table of a run, from its measurements alone: always the same one."""
     rng = sampling_generator(run.transcript)
     codes = sample_rows(run.model, run.transcript, rng)
     return Sample(codes, decode(codes, rng))

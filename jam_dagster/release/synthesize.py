@@ -265,7 +265,7 @@ class _Whole:
         self._tell_rounds(domain)
         engine.reserve()
         with engine.funding.exclusive():
-            return self._drawn(engine, domain, public)
+            return self._drawn(engine, public)
 
     def _public_side(self) -> tuple[Domain, Public | None]:
         """Return the domain and the encoded public table, the raw one of which is let go."""
@@ -275,29 +275,23 @@ class _Whole:
         with self.watch.stage("encode"):
             return domain, public_codes(self.spec, records, domain)
 
-    def _drawn(self, engine: Engine, domain: Domain, public: Public | None) -> Synthesis:
+    def _drawn(self, engine: Engine, public: Public | None) -> Synthesis:
         """Open the private table, and make the release of it; no other run does meanwhile."""
         stage = self.watch.stage
-        with engine.opened("making the release"):
-            with stage("encode"):
-                private = engine.private_side(domain)
-            with stage("mechanism"):
-                run, repeated = engine.run(private, public)
-                self.watch.add_parts("mechanism", run.seconds)
+        with engine.drawn(public, stage) as drawn:
+            run, sample = drawn.run, drawn.sample
+            self.watch.add_parts("mechanism", run.seconds)
             self._warn(run)
-            with stage("sample"):
-                sample = engine.sample(run)
-                write_table(sample.table, self.folder.table)
+            write_table(sample.table, self.folder.table)
             with stage("evaluate"):
-                errors = engine.evaluate(run, private, sample.codes, public)
+                errors = drawn.evaluate()
                 self.folder.write_errors(errors)
-        engine.close()
         with stage("checks"), redacted("the checks"):
             checks = self._check(run, sample.table)
         with stage("report"), redacted("the report"):
             self._report(engine, run, sample.codes, public, checks, errors)
         with stage("certificate"):
-            releasable = self._certify(engine, run, errors, public, fresh=not repeated)
+            releasable = self._certify(engine, run, errors, public, fresh=not drawn.repeated)
         return Synthesis(
             table=sample.table,
             errors=errors,

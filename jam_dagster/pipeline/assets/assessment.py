@@ -1,6 +1,5 @@
-"""The assets that judge a release: its error on the workload, and the reports."""
+"""The reports on a release, and what Dagster's UI shows of its error."""
 
-from contextlib import nullcontext
 from typing import Any
 
 import dagster as dg
@@ -10,19 +9,14 @@ from jam_dagster.evaluation import WorkloadErrors, compare_with_public
 from jam_dagster.pipeline.assets.asset_options import release_asset
 from jam_dagster.pipeline.assets.checks import UNKNOWN
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
-from jam_dagster.pipeline.assets.engine import STORES, check_places, release_engine
+from jam_dagster.pipeline.assets.engine import release_engine
 from jam_dagster.pipeline.assets.history import history_of
-from jam_dagster.pipeline.assets.metadata import pictures, tidy
-from jam_dagster.pipeline.assets.opening import (
-    ingestion_of,
-    private_marginals,
-    stored_codes,
-)
+from jam_dagster.pipeline.assets.metadata import pictures
 from jam_dagster.pipeline.assets.previous_release import drawn_on
-from jam_dagster.pipeline.graph import EVALUATION_SHARE, ReleaseGraph
-from jam_dagster.pipeline.storage.identity import check_domains, check_ingestion, check_tables
+from jam_dagster.pipeline.graph import ReleaseGraph
+from jam_dagster.pipeline.storage.identity import check_tables
 from jam_dagster.release.engine import checks_of
-from jam_dagster.release.run import ReleaseErrors, ReleaseRun
+from jam_dagster.release.run import ReleaseRun
 from jam_dagster.reports import plots
 from jam_dagster.tables import MarginalSource, encode
 
@@ -30,58 +24,16 @@ RESTRICTED = "restricted: exact statistics of private data"
 
 
 def assessment_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
-    """Build the workload error and the reports, as far as the evaluation's mode has them."""
+    """Build the reports, as far as the evaluation's mode has them."""
     build = {
-        "workload_error": _workload_error,
         "release_report": _release_report,
         "release_report_restricted": _release_report_restricted,
     }
     return [build[name](graph) for name in graph.names if name in build]
 
 
-def _workload_error(graph: ReleaseGraph) -> dg.AssetsDefinition:
-    charges = graph.charges("workload_error")
-
-    @release_asset(
-        graph,
-        "workload_error",
-        ins=graph.ins(*graph.public_codes, "synthetic_records", MECHANISM_RUN),
-        deps=[graph.key("private_discretized"), *graph.counted_deps],
-        resources={*graph.spending_resources, *STORES},
-    )
-    def error(
-        context: dg.AssetExecutionContext,
-        synthetic_records: pd.DataFrame,
-        mechanism_run: ReleaseRun,
-        **inputs: MarginalSource,
-    ) -> ReleaseErrors:
-        public = inputs.get(PUBLIC_CODES)
-        partition = graph.partition_of(context)
-        check_places(context)
-        stored = stored_codes(graph, context, rows=False)
-        domain = check_domains(graph, public, stored)
-        check_ingestion(graph, stored, partition)
-        check_tables(graph, mechanism_run, partition, synthetic=synthetic_records, public=public)
-        engine = release_engine(graph, context, domain, stored=ingestion_of(stored))
-        engine.funding.check_source()
-        if charges:
-            engine.funding.check_drawn()
-        exclusive = engine.funding.exclusive() if charges else nullcontext()
-        with exclusive, engine.opened("measuring the workload error"):
-            private = private_marginals(graph, context, engine, domain)
-            if charges:
-                engine.begin(private, public)
-            codes = encode(synthetic_records, domain, private=False)
-            measured = engine.evaluate(mechanism_run, private, codes, public)
-        if charges:
-            engine.close(EVALUATION_SHARE)
-        context.add_output_metadata(tidy(_error_metadata(graph, measured)))
-        return measured
-
-    return error
-
-
-def _error_metadata(graph: ReleaseGraph, measured: WorkloadErrors) -> dict[str, Any]:
+def error_metadata(graph: ReleaseGraph, measured: WorkloadErrors) -> dict[str, Any]:
+    """Return what the UI shows of the workload errors."""
     metadata: dict[str, Any] = {"mode": measured.mode, "rho_spent": measured.rho}
     if not graph.tells_data("workload_error"):
         return metadata | graph.withheld_note()

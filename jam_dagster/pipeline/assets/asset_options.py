@@ -9,7 +9,7 @@ import dagster as dg
 
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, describe_asset, described
 from jam_dagster.pipeline.assets.metadata import column_lineage, column_schema
-from jam_dagster.pipeline.budget.automation import freshness_of, options_of
+from jam_dagster.pipeline.budget.automation import DUE, freshness_of, pool_of
 from jam_dagster.pipeline.budget.labels import (
     BUILT_METADATA,
     CHARGES_LEDGER,
@@ -26,8 +26,17 @@ from jam_dagster.tables import Domain
 # Raise it when a step computes something else from the same inputs.
 CODE_VERSION = "1"
 
-# Each makes sure by itself that the release is reserved.
-_RESERVING = ("privacy_budget", "private_records")
+PRIVATE_STEP = (
+    "private_records",
+    "private_discretized",
+    MECHANISM_RUN,
+    "synthetic_records",
+    "workload_error",
+)
+"""The assets of the one step that opens the private table."""
+
+# Whichever of these somebody asks for, the release is reserved.
+_RESERVING = ("privacy_budget", *PRIVATE_STEP)
 
 
 def release_asset(
@@ -65,6 +74,46 @@ def release_asset(
     return decorate
 
 
+def private_step(
+    graph: ReleaseGraph,
+    deps: Mapping[str, Iterable[dg.AssetKey]],
+    *,
+    ins: Mapping[str, dg.AssetIn],
+    resources: Iterable[str],
+) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
+    """Return the decorator that makes the step of a function which opens the private table.
+
+    Parameters
+    ----------
+    graph
+        The release.
+    deps
+        The assets of the step, each with what it depends on.
+    ins
+        What the function loads.
+    resources
+        Keys of the resources that it uses.
+    """
+    specs = []
+    for name, upstream in deps.items():
+        options = _options(graph, name)
+        store = options.pop("io_manager_key")
+        spec = dg.AssetSpec(**options, deps=list(upstream))
+        specs.append(spec.with_io_manager_key(store))
+    decorate: Callable[[Callable[..., Any]], dg.AssetsDefinition] = dg.multi_asset(
+        name=f"{graph.spec.release}__release",
+        specs=specs,
+        ins=dict(ins),
+        required_resource_keys=set(resources),
+        config_schema=NO_CONFIG,
+        # A job's retry policy would run the step again, and a step that spends must decide by
+        # itself what it does again.
+        retry_policy=dg.RetryPolicy(max_retries=0),
+        pool=pool_of(graph.spec.dataset),
+    )
+    return decorate
+
+
 def _options(graph: ReleaseGraph, name: str) -> dict[str, Any]:
     asset = described(name)
     label = graph.label(name)
@@ -91,9 +140,9 @@ def _options(graph: ReleaseGraph, name: str) -> dict[str, Any]:
         # would not know theirs.
     if name != "privacy_budget":
         options["io_manager_key"] = graph.store(name)
-    options |= options_of(
-        name, asset.spends, graph.spec.dataset, freshness_of(graph.spec.partitions, graph.tick)
-    )
+    freshness = freshness_of(graph.spec.partitions, graph.tick)
+    if freshness is not None and name in DUE:
+        options["freshness_policy"] = freshness
     return options
 
 

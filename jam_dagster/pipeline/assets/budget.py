@@ -28,31 +28,26 @@ SUFFICES = "budget_suffices"
 def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     """Build the reservation of a release's budget."""
     spec = graph.spec
-    # Where the domain is identified from the private table it cannot be known before the budget is.
-    known = spec.domain.declared is not None or spec.domain.identify == "public"
-
     # Nothing is reserved before the public table is known. Research reserves nothing.
     public = [graph.key("public_discretized")] if spec.previous and spec.releasable else []
 
     @release_asset(
         graph,
         "privacy_budget",
-        ins=graph.ins("domain") if known else {},
+        ins=graph.ins("domain"),
         deps=public,
         resources={*graph.spending_resources, *STORES},
         check_specs=[_suffices(graph)],
     )
     def privacy_budget(
-        context: dg.AssetExecutionContext, **inputs: Domain
+        context: dg.AssetExecutionContext, domain: Domain
     ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
         check_places(context)
         check_public(graph, context)
         # Nothing is read here: what is wrong with it is said before anything is reserved.
         source = resolve_source(graph, "private_records", context)
-        domain = inputs.get("domain")
-        if domain is not None:
-            workload = spec.workload.build(domain)
-            spec.mechanism.build().check(domain, workload, graph.shares[MECHANISM_SHARE])
+        workload = spec.workload.build(domain)
+        spec.mechanism.build().check(domain, workload, graph.shares[MECHANISM_SHARE])
         metadata = _asked(graph, domain)
         engine = release_engine(graph, context, domain, reads=source)
         funding = ledger_funding(engine)
@@ -72,7 +67,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             raise
         outlook = BudgetOutlook.of(graph, funding)
         if outlook.low and before is None:
-            log_alert(context, outlook.alert("low", outlook.text))
+            log_alert(graph, context, outlook.alert("low", outlook.text))
         shown = {**outlook.metadata, **metadata, "already_reserved": before is not None}
         yield dg.MaterializeResult(metadata=tidy(shown))
         yield _result(
@@ -97,7 +92,7 @@ def _suffices(graph: ReleaseGraph) -> dg.AssetCheckSpec:
     )
 
 
-def _asked(graph: ReleaseGraph, domain: Domain | None) -> dict[str, Any]:
+def _asked(graph: ReleaseGraph, domain: Domain) -> dict[str, Any]:
     """Return what the UI shows of the budget that a release asks for."""
     spec = graph.spec
     return {

@@ -25,14 +25,11 @@ class Described:
         What its card in the graph shows.
     next
         Where to look from here.
-    spends
-        Whether it draws at the cost of the ledger.
     """
 
     text: str
     kinds: tuple[str, ...]
     next: str
-    spends: bool = False
 
 
 MECHANISM_RUN = "mechanism_run"
@@ -79,7 +76,6 @@ ASSETS = {
         ("numpy",),
         "`rounds` lists every choice, `choices_per_round` and `budget_over_rounds` picture them."
         " The plots show from run to run what was spent{shares}.",
-        spends=True,
     ),
     "synthetic_records": Described(
         "The synthetic table, sampled from the model: as many rows as the private one, or as were"
@@ -95,7 +91,6 @@ ASSETS = {
         " table's (average L1 error, as a fraction of the records: 0 is perfect, 2 the worst).",
         ("numpy",),
         "{finding}The plots show the errors from run to run.",
-        spends=True,
     ),
     "release_report": Described(
         "The release on one page that opens offline: budget, choices, comparisons, checks,"

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 import dagster as dg
 
-from jam_dagster.errors import SourceBindingError, SpecificationError
-from jam_dagster.pipeline.assets.source_assets import resolve_source
+from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
 from jam_dagster.pipeline.graph import (
     LEDGER,
@@ -15,11 +14,9 @@ from jam_dagster.pipeline.graph import (
     ReleaseGraph,
 )
 from jam_dagster.pipeline.launch import check_launch
-from jam_dagster.pipeline.storage.identity import Ingestion
 from jam_dagster.pipeline.storage.io_manager import check_stores
 from jam_dagster.pipeline.storage.store_place import ResearchPlace, StorePlace
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
-from jam_dagster.privacy.ledger.bindings import same_source
 from jam_dagster.release.engine import Engine, Progress
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
 from jam_dagster.tables import AssetSource, Domain, Source, at_partition
@@ -37,10 +34,9 @@ STORES = (PRIVATE_STORE, RELEASABLE_STORE)
 def release_engine(
     graph: ReleaseGraph,
     context: dg.AssetExecutionContext,
-    domain: Domain | None,
+    domain: Domain,
     *,
     reads: Source | None = None,
-    stored: Ingestion | None = None,
     on_round: "Callable[[Round], None] | None" = None,
 ) -> Engine:
     """Return the engine of a release for one step.
@@ -50,11 +46,9 @@ def release_engine(
     graph, context
         The release, and the step.
     domain
-        Its domain; None while it is not known.
+        Its domain.
     reads
         The private source, where the step reads it or reserves for it.
-    stored
-        What a stored private table was read for, where the step opens one.
     on_round
         Called after every round of the mechanism.
 
@@ -62,17 +56,11 @@ def release_engine(
     ------
     SpecificationError
         If the launch configures the ledger or a store, or the ledger is none.
-    SourceBindingError
-        If a stored reference is to another source than the one that is configured.
     BudgetError
         If the ledger has no budget for the dataset, or another one than is configured.
     """
     partition = graph.partition_of(context)
     spec = graph.spec.at(partition)
-    # What is counted is the source, whatever an earlier configuration has stored of it.
-    by_reference = stored is not None and (stored.handle or not graph.spec.reads_values)
-    if by_reference:
-        reads = resolve_source(graph, "private_records", context)
     if reads is not None:
         spec = spec.model_copy(update={"private": reads})
     progress = Progress(on_round=on_round or (lambda outcome: None), notify=context.log.warning)
@@ -102,18 +90,11 @@ def release_engine(
         place,
         run_id,
         identity="" if reads is None else _identity(graph, partition),
-        source="" if stored is None or by_reference else stored.source,
         template="" if reads is None else template_of(graph.spec.private, partition),
         linked="" if reads is None else linked_file(graph.source("private_records", partition)),
         signer=resource.signer(),
         notify=context.log.warning,
     )
-    if stored is not None and by_reference and not same_source(stored.source, funding.binding):
-        # What is opened is what is configured now, and what is bound is what was reserved for.
-        raise SourceBindingError(
-            f"The private source of release {spec.release} is another one than private_records was"
-            f" made for: materialize private_records first. {NOTHING_DONE}"
-        )
     return Engine(spec, domain, place, funding, partition, progress)
 
 

@@ -1,136 +1,35 @@
-"""The assets that spend and what comes of it: the mechanism's run and the synthetic table."""
+"""What Dagster's UI shows of a mechanism's run and of the synthetic table."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
-import pandas as pd
 
-from jam_dagster.certificates import table_csv
-from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
 from jam_dagster.evaluation import released_marginal
-from jam_dagster.mechanisms import Round
 from jam_dagster.models.graphical.sampling import sampling_distance
-from jam_dagster.pipeline.assets.asset_options import release_asset, table_metadata
-from jam_dagster.pipeline.assets.descriptions import (
-    MECHANISM_RUN,
-    PUBLIC_CODES,
-    PUBLIC_RECORDS,
-)
-from jam_dagster.pipeline.assets.engine import STORES, check_places, release_engine
+from jam_dagster.pipeline.assets.asset_options import table_metadata
+from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.assets.metadata import (
     pictures,
     preview,
     rounds_table,
     sampling_error_metadata,
-    tidy,
 )
-from jam_dagster.pipeline.assets.opening import (
-    ingestion_of,
-    private_marginals,
-    stored_codes,
-)
-from jam_dagster.pipeline.assets.previous_release import check_public_codes, report_release
-from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
-from jam_dagster.pipeline.storage.identity import (
-    check_domains,
-    check_ingestion,
-    check_tables,
-    mark,
-)
+from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.privacy import epsilon_from_rho
 from jam_dagster.privacy.warnings import configuration_warnings
-from jam_dagster.release.engine import sample_of
+from jam_dagster.release.engine import Sample
 from jam_dagster.release.run import ReleaseRun
 from jam_dagster.reports import plots
 from jam_dagster.reports.history import PartitionRelease
 from jam_dagster.reports.mechanism_text import chooses_source
-from jam_dagster.tables import Domain, EncodedTable, MarginalSource
-
-if TYPE_CHECKING:
-    from jam_dagster.pipeline.storage.io_manager import ReleaseStore
+from jam_dagster.tables import EncodedTable, MarginalSource
 
 # Pictures lie in the event log, which should stay small; the report has them all.
 PICTURED_ATTRIBUTES = 4
 
 
-def synthesis_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
-    """Build the mechanism's run and the synthetic table."""
-    return [_mechanism_run(graph), _synthetic_records(graph)]
-
-
-def _mechanism_run(graph: ReleaseGraph) -> dg.AssetsDefinition:
-    follows = graph.spec.previous is not None
-
-    @release_asset(
-        graph,
-        MECHANISM_RUN,
-        ins=graph.ins(*graph.public_codes, *(graph.public_records if follows else ())),
-        deps=[graph.key("private_discretized"), *graph.counted_deps],
-        resources={*graph.spending_resources, *STORES},
-    )
-    def mechanism_run(context: dg.AssetExecutionContext, **inputs: Any) -> ReleaseRun:
-        public: MarginalSource | None = inputs.get(PUBLIC_CODES)
-        check_places(context)
-        stored = stored_codes(graph, context, rows=False)
-        domain = check_domains(graph, public, stored)
-        check_ingestion(graph, stored, graph.partition_of(context))
-        rounds = _check_can_start(graph, domain)
-        engine = release_engine(
-            graph,
-            context,
-            domain,
-            stored=ingestion_of(stored),
-            on_round=lambda done: _log_round(graph, context, done, rounds),
-        )
-        if follows and engine.funding.ledger is not None:
-            check_public_codes(
-                graph, context, inputs[PUBLIC_CODES], inputs[PUBLIC_RECORDS], engine.funding.ledger
-            )
-        engine.reserve()
-        with engine.funding.exclusive(), engine.opened("running the mechanism"):
-            run, made_again = engine.run(private_marginals(graph, context, engine, domain), public)
-        engine.close(MECHANISM_SHARE)
-        metadata = {**_run_metadata(graph, run), "made_again": made_again}
-        context.add_output_metadata(tidy(metadata))
-        return run
-
-    return mechanism_run
-
-
-def _log_round(
-    graph: ReleaseGraph, context: dg.AssetExecutionContext, done: Round, rounds: int | None
-) -> None:
-    if graph.tells_data(MECHANISM_RUN):
-        context.log.info(done.line(rounds))
-    elif rounds is not None:
-        # Where the number of rounds is unknown before, private data had a say in it.
-        context.log.info(f"round {done.index + 1}/{rounds}")
-
-
-def _check_can_start(graph: ReleaseGraph, domain: Domain) -> int | None:
-    """Return the expected number of rounds, or raise if the mechanism cannot start.
-
-    Of a domain from private data no size is shown.
-    """
-    mechanism = graph.spec.mechanism.build()
-    workload = graph.spec.workload.build(domain)
-    try:
-        mechanism.check(domain, workload, graph.shares[MECHANISM_SHARE])
-    except (EmptyCandidateSetError, SpecificationError) as error:
-        if not domain.restricted:
-            raise
-        settings = mechanism.parameters()
-        rounds = " or mechanism.rounds" if "rounds" in settings else ""
-        size = " raise mechanism.size_limit_mb," if "size_limit_mb" in settings else ""
-        raise type(error)(
-            "The mechanism cannot start over a domain that was identified from private data; why"
-            " is withheld, because it tells sizes of the domain. Lower domain.bins, the workload's"
-            f" degree{rounds},{size} or declare the domain."
-        ) from None
-    return mechanism.expected_rounds(domain, workload)
-
-
-def _run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
+def run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
+    """Return what the UI shows of a mechanism's run."""
     transcript, delta = result.transcript, graph.spec.privacy.delta
     configured: dict[str, Any] = {
         "rho_budget": transcript.rho_budget,
@@ -181,48 +80,24 @@ def _run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
     }
 
 
-def _synthetic_records(graph: ReleaseGraph) -> dg.AssetsDefinition:
-    name = "synthetic_records"
-    store_key = graph.store(name)
-
-    @release_asset(
-        graph, name, ins=graph.ins(MECHANISM_RUN, *graph.public_codes), resources={store_key}
-    )
-    def synthetic_records(
-        context: dg.AssetExecutionContext,
-        mechanism_run: ReleaseRun,
-        **inputs: MarginalSource,
-    ) -> pd.DataFrame:
-        public = inputs.get(PUBLIC_CODES)
-        check_tables(graph, mechanism_run, graph.partition_of(context), public=public)
-        sample = sample_of(mechanism_run)
-        table, encoded = sample.table, sample.codes
-        mark(mechanism_run, table)
-        store: ReleaseStore = getattr(context.resources, store_key)
-        csv = store.beside(context.asset_key, graph.partition_of(context), ".csv")
-        store.write(csv, table_csv(table))
-        metadata: dict[str, Any] = {
-            "csv": dg.MetadataValue.path(store.shown(csv)),
-            "releasable": graph.spec.releasable,
-        }
-        if not mechanism_run.model.domain.restricted:
-            metadata |= table_metadata(graph, name, mechanism_run.model.domain)
-        if graph.tells_data(name) or graph.neighbours.records_public:
-            # Seeded noise around a private number tells it to everyone who knows the seed.
-            metadata["dagster/row_count"] = len(table)
-        if graph.tells_data(name):
-            metadata["preview"] = preview(table)
-            metadata |= sampling_error_metadata(sampling_distance(mechanism_run.model, encoded))
-            pictured = "distributions" if public is None else "compared_with_public"
-            metadata[pictured] = _comparisons(mechanism_run, encoded, public)
-        else:
-            metadata |= graph.withheld_note()
-        context.add_output_metadata(metadata)
-        if graph.spec.previous is not None:
-            report_release(graph, context, mechanism_run)
-        return table
-
-    return synthetic_records
+def sample_metadata(
+    graph: ReleaseGraph, run: ReleaseRun, sample: Sample, public: MarginalSource | None
+) -> dict[str, Any]:
+    """Return what the UI shows of a synthetic table."""
+    name, domain = "synthetic_records", run.model.domain
+    metadata: dict[str, Any] = {"releasable": graph.spec.releasable}
+    if not domain.restricted:
+        metadata |= table_metadata(graph, name, domain)
+    if graph.tells_data(name) or graph.neighbours.records_public:
+        # Seeded noise around a private number tells it to everyone who knows the seed.
+        metadata["dagster/row_count"] = len(sample.table)
+    if not graph.tells_data(name):
+        return metadata | graph.withheld_note()
+    metadata["preview"] = preview(sample.table)
+    metadata |= sampling_error_metadata(sampling_distance(run.model, sample.codes))
+    pictured = "distributions" if public is None else "compared_with_public"
+    metadata[pictured] = _comparisons(run, sample.codes, public)
+    return metadata
 
 
 def _comparisons(

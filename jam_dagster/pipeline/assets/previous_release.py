@@ -94,17 +94,17 @@ def public_table(
 def check_release_before(
     graph: ReleaseGraph,
     context: dg.AssetExecutionContext,
-    domain: Domain | None,
+    domain: Domain,
     ledger: Ledger,
 ) -> None:
-    """Raise if a partition comes too early; for steps that reserve or open something.
+    """Raise if a partition comes too early; for the step that reserves.
 
     Parameters
     ----------
     graph, context
         The release, and the step.
     domain
-        Its domain; None while that is not known.
+        Its domain.
     ledger
         The ledger that both partitions are charged to.
 
@@ -115,7 +115,7 @@ def check_release_before(
         withdrawn, or does not hold what the ledger says was drawn.
     """
     before = graph.before(graph.partition_of(context))
-    if before is None or domain is None:
+    if before is None:
         return
     archive = _archive(graph, context, domain)
     if archive is None or archive.has_drawn:

@@ -107,30 +107,3 @@ def _waits_for_a_tick(condition: dg.AutomationCondition[Any]) -> bool:
         return bool(waits) and all(waits)
     # Of SINCE the first is what triggers, the second what resets.
     return name in ("SINCE", "NEWLY_TRUE") and waits[0]
-
-
-def options_of(
-    name: str, spends: bool, dataset: str, freshness: dg.FreshnessPolicy | None
-) -> dict[str, Any]:
-    """Return the options of an asset's decorator that say when and how often it runs.
-
-    Parameters
-    ----------
-    name
-        The asset's name in its release.
-    spends
-        Whether it draws at the cost of the ledger.
-    dataset
-        The protected dataset that pays.
-    freshness
-        When the release is late.
-    """
-    options: dict[str, Any] = {}
-    if spends:
-        # A job's retry policy would run the step again, and a step that spends must decide by
-        # itself what it does again.
-        options["retry_policy"] = dg.RetryPolicy(max_retries=0)
-        options["pool"] = pool_of(dataset)
-    if freshness is not None and name in DUE:
-        options["freshness_policy"] = freshness
-    return options

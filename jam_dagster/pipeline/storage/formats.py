@@ -15,7 +15,6 @@ from jam_dagster.certificates.page import PAGE_NAME
 from jam_dagster.common.files import write_whole
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.mechanisms import Transcript, load_model
-from jam_dagster.pipeline.storage.identity import IngestedTable, Ingestion
 from jam_dagster.privacy import NoiseCall
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.tables import Domain, EncodedTable, PublicTables
@@ -63,17 +62,13 @@ class Format(ABC):
     def read(self, path: UPath) -> object:
         """Read what `write` wrote."""
 
-    def read_columns(self, path: UPath) -> object:
-        """Read a table without its rows; None for what is no table."""
-        return None
-
     def without_types(self, value: Any) -> Any:
         """Return a private value such that none of its records decides how others are stored."""
         return value
 
 
 class CodesFormat(Format):
-    """An encoded table: Parquet, with its domain, and what it was read for, in the schema."""
+    """An encoded table: Parquet, with its domain in the schema."""
 
     name = "encoded tables"
     suffix = ".codes.parquet"
@@ -87,8 +82,6 @@ class CodesFormat(Format):
         import pyarrow as pa
 
         frame = value.to_frame()
-        if isinstance(value, IngestedTable):
-            value.ingestion.mark(frame)
         table = pa.Table.from_pandas(frame, preserve_index=False)
         domain = json.dumps(value.domain.to_dict()).encode()
         table = table.replace_schema_metadata({**table.schema.metadata, _DOMAIN_KEY: domain})
@@ -98,21 +91,9 @@ class CodesFormat(Format):
         """Read codes and domain."""
         import pyarrow.parquet as pq
 
-        return self._encoded(pq.read_table(io.BytesIO(path.read_bytes())))
-
-    def read_columns(self, path: UPath) -> EncodedTable:
-        """Read the domain, and what the table was read for."""
-        return self._encoded(_columns(path))
-
-    @staticmethod
-    def _encoded(table: Any) -> EncodedTable:
+        table = pq.read_table(io.BytesIO(path.read_bytes()))
         domain = Domain.from_dict(json.loads(table.schema.metadata[_DOMAIN_KEY]))
-        frame = table.to_pandas()
-        encoded = EncodedTable.from_frame(domain, frame)
-        ingestion = Ingestion.of(frame)
-        if ingestion == Ingestion():
-            return encoded
-        return IngestedTable(encoded.domain, encoded.columns, ingestion)
+        return EncodedTable.from_frame(domain, table.to_pandas())
 
 
 class PublicTablesFormat(Format):
@@ -174,10 +155,6 @@ class TableFormat(Format):
         import pyarrow.parquet as pq
 
         return from_arrow(pq.read_table(io.BytesIO(path.read_bytes())))
-
-    def read_columns(self, path: UPath) -> pd.DataFrame:
-        """Read the columns, and what the table was read for."""
-        return from_arrow(_columns(path))
 
 
 class DomainFormat(Format):
@@ -311,14 +288,6 @@ class CertificateFormat(Format):
     def read(self, path: UPath) -> Certificate:
         """Read the document."""
         return Certificate.load(path)
-
-
-def _columns(path: UPath) -> Any:
-    """Return a Parquet file without its rows, by its schema."""
-    import pyarrow.parquet as pq
-
-    with path.open("rb") as file:
-        return pq.read_schema(file).empty_table()
 
 
 def _write_parquet(table: Any, path: UPath) -> None:

@@ -144,20 +144,6 @@ class ReleaseStore(dg.UPathIOManager):
         before = path.read_bytes() if path.exists() else header
         self.write(path, before + text.encode("utf-8", "backslashreplace"))
 
-    def columns_of(self, key: dg.AssetKey, partition: str) -> object:
-        """Return a stored table without its rows: its columns, and what it was made for.
-
-        Of a Parquet file the schema alone is read. What lies there as something else is None.
-
-        Raises
-        ------
-        SourceError
-            If the asset is not in the store.
-        """
-        found, path = self._stored(key, partition)
-        with self.guarded(f"looking at {key.to_user_string()}"):
-            return found.read_columns(path)
-
     def table(self, key: dg.AssetKey, partition: str) -> object:
         """Return a stored asset, as the step that depends on it would be given it.
 

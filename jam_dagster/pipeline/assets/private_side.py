@@ -1,0 +1,201 @@
+"""The one step that opens the private table, and the assets that it makes."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pandas as pd
+
+from jam_dagster.certificates import table_csv
+from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
+from jam_dagster.mechanisms import Round
+from jam_dagster.pipeline.assets.assessment import error_metadata
+from jam_dagster.pipeline.assets.asset_options import PRIVATE_STEP, private_step, table_metadata
+from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES, PUBLIC_RECORDS
+from jam_dagster.pipeline.assets.engine import (
+    STORES,
+    check_places,
+    check_public,
+    ledger_funding,
+    release_engine,
+)
+from jam_dagster.pipeline.assets.mechanism_run import run_metadata, sample_metadata
+from jam_dagster.pipeline.assets.metadata import tidy
+from jam_dagster.pipeline.assets.previous_release import check_public_codes, report_release
+from jam_dagster.pipeline.assets.source_assets import resolve_source
+from jam_dagster.pipeline.budget.outlook import add_outlook_to_refusal
+from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
+from jam_dagster.pipeline.storage.identity import check_domains, mark
+from jam_dagster.release.engine import Drawn, Engine
+from jam_dagster.tables import Domain, MarginalSource, Source
+
+if TYPE_CHECKING:
+    from jam_dagster.pipeline.storage.io_manager import ReleaseStore
+
+_Made = Iterator[dg.MaterializeResult[Any]]
+
+
+def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
+    """Build the step from the private table to the synthetic one and its error.
+
+    It cannot be split. A part of it that charged nothing would open the table by itself, and
+    whether it ends well would answer a question about values.
+    """
+    given = [*graph.public_codes, *([PUBLIC_RECORDS] if graph.spec.previous is not None else [])]
+    resources = {*graph.spending_resources, *STORES, *map(graph.store, _names(graph))}
+
+    @private_step(graph, _deps(graph), ins=graph.ins("domain", *given), resources=resources)
+    def private_side(context: dg.AssetExecutionContext, domain: Domain, **inputs: Any) -> _Made:
+        public: MarginalSource | None = inputs.get(PUBLIC_CODES)
+        check_places(context)
+        source = resolve_source(graph, "private_records", context)
+        check_public(graph, context)
+        check_domains(graph, domain, public)
+        rounds = _check_can_start(graph, domain)
+        engine = release_engine(
+            graph,
+            context,
+            domain,
+            reads=source,
+            on_round=lambda done: _log_round(graph, context, done, rounds),
+        )
+        _reserve(graph, context, engine, public, inputs.get(PUBLIC_RECORDS))
+        with engine.funding.exclusive(), engine.drawn(public) as drawn:
+            yield from _private_tables(graph, source, domain)
+            # What is paid for is kept before the evaluation, which may fail.
+            yield from _outcomes(graph, context, drawn, public)
+            if "workload_error" in graph.names:
+                errors = drawn.evaluate()
+                yield dg.MaterializeResult(
+                    asset_key=graph.key("workload_error"),
+                    value=errors,
+                    metadata=tidy(error_metadata(graph, errors)),
+                )
+
+    return private_side
+
+
+def _names(graph: ReleaseGraph) -> list[str]:
+    return [name for name in PRIVATE_STEP if name in graph.names]
+
+
+def _deps(graph: ReleaseGraph) -> dict[str, list[dg.AssetKey]]:
+    """Return what each asset of the step depends on, by which labels are judged."""
+    follows = graph.spec.previous is not None
+    source = graph.source_deps("private_records")
+    counted = [] if graph.spec.reads_values else source
+    names = {
+        # A declared domain is known without the asset; that saves the graph an arrow.
+        "private_records": [
+            *([] if graph.spec.domain.declared is not None else ["domain"]),
+            "privacy_budget",
+        ],
+        "private_discretized": ["domain", "private_records"],
+        MECHANISM_RUN: [
+            *graph.public_codes,
+            *(graph.public_records if follows else ()),
+            "private_discretized",
+        ],
+        "synthetic_records": [MECHANISM_RUN, *graph.public_codes],
+        "workload_error": [
+            *graph.public_codes,
+            "synthetic_records",
+            MECHANISM_RUN,
+            "private_discretized",
+        ],
+    }
+    loaded = {"private_records": source, MECHANISM_RUN: counted, "workload_error": counted}
+    return {name: [*map(graph.key, names[name]), *loaded.get(name, ())] for name in _names(graph)}
+
+
+def _reserve(
+    graph: ReleaseGraph,
+    context: dg.AssetExecutionContext,
+    engine: Engine,
+    public: MarginalSource | None,
+    given: pd.DataFrame | None,
+) -> None:
+    """Reserve the release, once more, for runs that leave ``privacy_budget`` out."""
+    funding = ledger_funding(engine)
+    if funding is None:
+        return
+    if public is not None and given is not None:
+        check_public_codes(graph, context, public, given, funding.ledger)
+    engine.check_cells()
+    with add_outlook_to_refusal(graph, context, funding):
+        engine.reserve()
+
+
+def _private_tables(graph: ReleaseGraph, source: Source, domain: Domain) -> _Made:
+    """Tell what was read, of which nothing is kept; never how many rows there are."""
+    for name, shown in (
+        ("private_records", {"source": source.describe()}),
+        ("private_discretized", {}),
+    ):
+        metadata: dict[str, Any] = dict(shown)
+        if not domain.restricted:
+            metadata |= table_metadata(graph, name, domain)
+        yield dg.MaterializeResult(asset_key=graph.key(name), metadata=metadata)
+
+
+def _outcomes(
+    graph: ReleaseGraph,
+    context: dg.AssetExecutionContext,
+    drawn: Drawn,
+    public: MarginalSource | None,
+) -> _Made:
+    """Keep the run and the synthetic table."""
+    run, sample = drawn.run, drawn.sample
+    yield dg.MaterializeResult(
+        asset_key=graph.key(MECHANISM_RUN),
+        value=run,
+        metadata=tidy({**run_metadata(graph, run), "made_again": drawn.repeated}),
+    )
+    name = "synthetic_records"
+    mark(run, sample.table)
+    store: ReleaseStore = getattr(context.resources, graph.store(name))
+    csv = store.beside(graph.key(name), graph.partition_of(context), ".csv")
+    store.write(csv, table_csv(sample.table))
+    yield dg.MaterializeResult(
+        asset_key=graph.key(name),
+        value=sample.table,
+        metadata={
+            "csv": dg.MetadataValue.path(store.shown(csv)),
+            **sample_metadata(graph, run, sample, public),
+        },
+    )
+    if graph.spec.previous is not None:
+        report_release(graph, context, run)
+
+
+def _log_round(
+    graph: ReleaseGraph, context: dg.AssetExecutionContext, done: Round, rounds: int | None
+) -> None:
+    if graph.tells_data(MECHANISM_RUN):
+        context.log.info(done.line(rounds))
+    elif rounds is not None:
+        # Where the number of rounds is unknown before, private data had a say in it.
+        context.log.info(f"round {done.index + 1}/{rounds}")
+
+
+def _check_can_start(graph: ReleaseGraph, domain: Domain) -> int | None:
+    """Return the expected number of rounds, or raise if the mechanism cannot start.
+
+    Of a domain from private data no size is shown.
+    """
+    mechanism = graph.spec.mechanism.build()
+    workload = graph.spec.workload.build(domain)
+    try:
+        mechanism.check(domain, workload, graph.shares[MECHANISM_SHARE])
+    except (EmptyCandidateSetError, SpecificationError) as error:
+        if not domain.restricted:
+            raise
+        settings = mechanism.parameters()
+        rounds = " or mechanism.rounds" if "rounds" in settings else ""
+        size = " raise mechanism.size_limit_mb," if "size_limit_mb" in settings else ""
+        raise type(error)(
+            "The mechanism cannot start over a domain that was identified from private data; why"
+            " is withheld, because it tells sizes of the domain. Lower domain.bins, the workload's"
+            f" degree{rounds},{size} or declare the domain."
+        ) from None
+    return mechanism.expected_rounds(domain, workload)

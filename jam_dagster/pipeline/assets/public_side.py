@@ -1,0 +1,188 @@
+"""The assets of the public side: tables, domain, codes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+
+from jam_dagster.errors import InputError
+from jam_dagster.pipeline.assets.asset_options import release_asset, table_metadata
+from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
+from jam_dagster.pipeline.assets.engine import STORES, check_places, check_public, unit_column
+from jam_dagster.pipeline.assets.metadata import (
+    column_lineage,
+    domain_table,
+    observed_schema,
+    preview,
+)
+from jam_dagster.pipeline.assets.previous_release import public_table
+from jam_dagster.pipeline.assets.source_assets import resolve_source
+from jam_dagster.pipeline.graph import ReleaseGraph
+from jam_dagster.pipeline.markdown import literal
+from jam_dagster.release.engine import private_step
+from jam_dagster.tables import Domain, MarginalSource, PublicTables
+from jam_dagster.tables.sources.public import encode_public
+from jam_dagster.tables.sources.public_apart import check_no_people
+
+
+def public_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
+    """Build the public tables, the domain and the encoded public tables."""
+    return [
+        *(_public_records(graph, name) for name in graph.public_records),
+        _domain_asset(graph),
+        *(_public_discretized(graph) for _ in graph.public_codes),
+    ]
+
+
+def _public_records(graph: ReleaseGraph, name: str) -> dg.AssetsDefinition:
+    deps = graph.source_deps(name)
+    called = graph.public_records[name]
+
+    @release_asset(graph, name, deps=deps, resources=STORES)
+    def public_records(context: dg.AssetExecutionContext) -> pd.DataFrame:
+        check_places(context)
+        source = resolve_source(graph, name, context)
+        check_public(graph, context)
+        table = source.read(private=False)
+        check_no_people(table.columns, unit_column(graph), called)
+        if table.empty:
+            side = f"public {called}".rstrip()
+            raise InputError(f"The {side} table has no rows. Nothing was charged.")
+        declared = graph.spec.domain.declared
+        # A public table may hold more than is asked of it, such as names.
+        wanted = table.columns if declared is None else declared.names
+        shown = [column for column in table.columns if column in wanted]
+        context.add_output_metadata(
+            {
+                "dagster/row_count": len(table),
+                "dagster/column_schema": observed_schema(table),
+                "source": source.describe(),
+                "preview": preview(table[shown]),
+            }
+            | (
+                {"dagster/column_lineage": column_lineage(map(str, table.columns), deps)}
+                if deps
+                else {}
+            )
+        )
+        return table
+
+    return public_records
+
+
+def _domain_asset(graph: ReleaseGraph) -> dg.AssetsDefinition:
+    spec = graph.spec.domain
+
+    def describe(context: dg.AssetExecutionContext, domain: Domain) -> Domain:
+        if graph.spec.privacy.unit is not None:
+            graph.spec.privacy.unit.build().check(domain)
+        context.add_output_metadata(_domain_metadata(domain))
+        return domain
+
+    if spec.declared is not None:
+        declared = spec.declared
+
+        @release_asset(graph, "domain")
+        def domain(context: dg.AssetExecutionContext) -> Domain:
+            return describe(context, declared)
+
+        return domain
+
+    @release_asset(graph, "domain", ins=graph.ins(*graph.public_records))
+    def domain_from_public(context: dg.AssetExecutionContext, **records: pd.DataFrame) -> Domain:
+        draft = spec.drafted(_tables(graph, records))
+        if draft.left_out:
+            listed = "\n".join(f"- {literal(str(one))}" for one in draft.left_out)
+            context.add_output_metadata({"left_out": dg.MetadataValue.md(listed)})
+        return describe(context, draft.domain)
+
+    return domain_from_public
+
+
+def _domain_metadata(domain: Domain) -> dict[str, Any]:
+    """Return what the UI shows of a domain: of one from private data, its origin alone."""
+    metadata: dict[str, Any] = {
+        "attributes": len(domain.names),
+        "origin": _ORIGINS[domain.identified_from],
+    }
+    if not domain.restricted:
+        metadata |= {
+            "table": domain_table(domain),
+            "cells": domain.cells_text,
+            "digest": domain.digest,
+        }
+        if domain.impossible:
+            metadata["impossible"] = dg.MetadataValue.md(
+                "\n".join(f"- {literal(one.describe(domain))}" for one in domain.impossible)
+            )
+    return metadata
+
+
+_ORIGINS = {
+    "declared": "declared",
+    "public": "identified from the public table",
+    "private": "identified from private data: restricted, for research",
+}
+
+
+def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
+    name = "public_discretized"
+    follows = graph.spec.previous is not None
+
+    @release_asset(
+        graph,
+        name,
+        ins=graph.ins(*graph.public_records, "domain"),
+        deps=graph.previous_deps() if follows else (),
+        resources={graph.store(MECHANISM_RUN), graph.archive_store} if follows else (),
+    )
+    def public_discretized(
+        context: dg.AssetExecutionContext, domain: Domain, **records: pd.DataFrame
+    ) -> MarginalSource:
+        frames = _tables(graph, records)
+        for table, frame in frames.items():
+            # The stored table may be older than the setting.
+            check_no_people(frame.columns, unit_column(graph), table)
+        if domain.restricted:
+            with private_step("encoding the public table over a restricted domain"):
+                encoded = encode_public(frames, domain, private=True)
+        else:
+            may_be_named = not follows and graph.spec.mechanism.build().takes_named_public
+            encoded = encode_public(frames, domain, may_be_named=may_be_named)
+        metadata: dict[str, Any] = {}
+        if isinstance(encoded, PublicTables):
+            metadata |= _several(graph, encoded)
+        elif follows:
+            encoded, metadata = public_table(graph, context, encoded)
+        if not follows or graph.tells_data(name) or graph.neighbours.records_public:
+            metadata.setdefault("dagster/row_count", encoded.records)
+        if not domain.restricted:
+            metadata = table_metadata(graph, name, domain) | metadata
+        context.add_output_metadata(metadata)
+        return encoded
+
+    return public_discretized
+
+
+def _tables(graph: ReleaseGraph, records: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Return the public tables by their own names, in the order of preference."""
+    return {table: records[name] for name, table in graph.public_records.items()}
+
+
+def _several(graph: ReleaseGraph, public: PublicTables) -> dict[str, Any]:
+    """Tell what several public tables know, and where each column comes from."""
+    metadata: dict[str, Any] = {
+        "dagster/row_count": sum(table.records for table in public.tables.values())
+    }
+    deps: dict[str, list[dg.TableColumnDep]] = {}
+    for name, table in graph.public_records.items():
+        known = public.tables[table].domain.names
+        lacks = [one for one in public.domain.names if one not in known]
+        if not public.domain.restricted:
+            metadata[f"{table}_lacks"] = ", ".join(lacks) or "nothing"
+        for one in known:
+            deps.setdefault(one, []).append(dg.TableColumnDep(graph.key(name), one))
+    if not public.domain.restricted:
+        metadata["dagster/column_lineage"] = dg.TableColumnLineage(deps)
+    return metadata
