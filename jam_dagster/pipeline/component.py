@@ -67,7 +67,7 @@ class SyntheticRelease(dg.Component, Configured):
         str | dict[str, Any],
         described(
             "the attributes and their values: a domain file, the same inline, or {identify:"
-            " public}; {identify: both} reads private values and makes the release restricted",
+            " public}",
             "domain.yaml",
             {"identify": "public"},
             values=DOMAIN,

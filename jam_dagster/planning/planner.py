@@ -90,11 +90,6 @@ def make_plan(
         notes.append(f"The domain was drafted from the public table. {draft.remark}".rstrip())
     else:
         domain = declared
-    if spec.domain.identify == "both":
-        notes.append(
-            "The release would identify its domain from the private table as well, which a plan "
-            "does not open: its domain may be larger."
-        )
     if spec.privacy.unit is not None:
         spec.privacy.unit.build().check(domain)
     on_stage("encode")

@@ -85,9 +85,6 @@ class PrivacySpec(Section):
     retention_days
         How many days after the release has ended its private copies are kept; None: until
         somebody removes them. ``jam-dagster private remove --due`` removes them then.
-    keep_records
-        Whether Dagster's private store keeps a copy of the private records beside their codes.
-        Without it a step that only hands the table on keeps a reference to its source.
     """
 
     path: ClassVar[str] = "privacy"
@@ -124,12 +121,6 @@ class PrivacySpec(Section):
         default=None,
         description="days after the release's end for which its private copies are kept; unless"
         " given, until somebody removes them",
-    )
-
-    keep_records: bool = Field(
-        default=False,
-        description="keep a copy of the private records in Dagster's private store, beside their"
-        " codes; else the table is read where it lies",
     )
 
     @model_validator(mode="after")
@@ -297,11 +288,10 @@ class DomainSpec(Section):
     declared
         The declared domain, or None.
     identify
-        ``public``: drafted from the public table. ``both``: from the private one too, as the
-        papers do; that reads private values, so the release is restricted.
+        ``public``: drafted from the public table.
     bins
         Bins of equal width of a numeric attribute when the domain is identified; None: bins by the
-        public table, or 32 where it is identified from both.
+        public table.
     columns
         The columns of the public table to identify attributes of; None: all that allow it.
     """
@@ -309,7 +299,7 @@ class DomainSpec(Section):
     path: ClassVar[str] = "domain"
 
     declared: SkipValidation[Domain] | None = None
-    identify: Literal["public", "both"] | None = None
+    identify: Literal["public"] | None = None
     bins: Whole | None = Field(default=None, ge=2)
     columns: list[str] | None = Field(default=None, min_length=1)
 
@@ -317,7 +307,7 @@ class DomainSpec(Section):
     def _one_form(self) -> Self:
         if (self.declared is None) == (self.identify is None):
             raise SpecificationError(
-                "domain must be declared (a file or inline attributes) or {identify: public|both}."
+                "domain must be declared (a file or inline attributes) or {identify: public}."
             )
         return self
 
@@ -334,7 +324,7 @@ class DomainSpec(Section):
     @property
     def restricted(self) -> bool:
         """Whether the domain says something exact about private values."""
-        return self.identify == "both" or (self.declared is not None and self.declared.restricted)
+        return self.declared is not None and self.declared.restricted
 
     @classmethod
     def from_config(cls, config: object, folder: Path) -> Self:
@@ -344,7 +334,7 @@ class DomainSpec(Section):
         ----------
         config
             The path of a domain file, the content of one, a `Domain`, or
-            ``{identify: public|both, bins: 32, columns: [age, sex]}``.
+            ``{identify: public, bins: 32, columns: [age, sex]}``.
         folder
             The folder that a relative path starts from.
 

@@ -122,11 +122,6 @@ class ReleaseSpec(Section):
         if self.privacy.protection != Protection() and self.privacy.noise == "exact":
             check_not_split(self.private)
         self._check_budget()
-        if self.privacy.keep_records and not self.reads_values:
-            raise SpecificationError(
-                f"privacy.keep_records: mechanism {self.mechanism.name} reads the number of private"
-                f" records alone, so nothing is kept of them: remove it."
-            )
         reason = self.private.restricted_because
         if reason is not None and self.privacy.noise == "exact":
             raise SpecificationError(
@@ -175,11 +170,6 @@ class ReleaseSpec(Section):
                 f" each would release the same records again, at a price of its own. Write"
                 f" {{partition}} where the snapshots differ, as in people_{{partition}}.parquet or"
                 f" where month = '{{partition}}'."
-            )
-        if self.domain.identify == "both" and isinstance(self.public, PublicSources):
-            raise SpecificationError(
-                f"Release {self.release} identifies its domain from the private table and several"
-                f" public ones: give one public table, or declare the domain."
             )
         check_public(self.mechanism.build(), self.public, declared=self.domain.declared is not None)
         if self.previous is not None:

@@ -158,11 +158,6 @@ class SynthesisRequest:
                     f"Partition {self.partition} is drawn on the release of {before}, which only "
                     "Dagster finds: materialize it there, or name a public table (--public)."
                 )
-        if spec.domain.identify == "both":
-            raise InputError(
-                "domain.identify both reads the private table, for research in Dagster: declare "
-                "the domain, or draft it from the public table."
-            )
         if isinstance(spec.private, AssetSource):
             raise InputError(
                 f"private is {spec.private.describe()}, which only a Dagster run can load: name "

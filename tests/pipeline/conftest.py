@@ -4,7 +4,7 @@ import shutil
 # Before Dagster is imported: no test may call out.
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -135,16 +135,22 @@ class Bench:
     def run(
         self, selection: list[str] | None = None, *, partition: str | None = None, **changes: Any
     ) -> dg.ExecuteInProcessResult:
-        job = self.definitions(**changes).resolve_job_def("people_release")
-        return job.execute_in_process(
+        """Run some assets, all unless some are named, each with those that its step makes too."""
+        definitions = self.definitions(**changes)
+        return definitions.resolve_job_def("people_release").execute_in_process(
             instance=self.instance,
             raise_on_error=False,
             partition_key=partition,
             run_config={"loggers": {"console": {"config": {"log_level": "ERROR"}}}},
-            asset_selection=[dg.AssetKey(["people", name]) for name in selection]
-            if selection
-            else None,
+            asset_selection=together(definitions, selection) if selection else None,
         )
+
+
+def together(definitions: dg.Definitions, names: Iterable[str]) -> list[dg.AssetKey]:
+    """Return the keys of some assets, and of those that their steps make too."""
+    graph = definitions.resolve_asset_graph()
+    keys = (dg.AssetKey(["people", name]) for name in names)
+    return sorted({one for key in keys for one in graph.get(key).execution_set_asset_keys})
 
 
 def failure(result: dg.ExecuteInProcessResult) -> str:

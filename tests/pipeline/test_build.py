@@ -2,6 +2,7 @@
 
 import re
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -202,13 +203,13 @@ def test_release_that_does_not_fit_is_refused_before_the_private_table_is_opened
     assert "0.0411574" in message
     assert bench.kinds() == []
     started = {event.step_key for event in result.all_events if event.is_step_start}
-    assert "people__private_records" not in started
+    assert "people__release" not in started
     assert not (bench.closed / "people").exists()
 
 
 @pytest.mark.slow
 def test_private_records_alone_look_at_the_budget_too(bench: Bench) -> None:
-    assert bench.run(["domain"]).success
+    assert bench.run(["public_records", "domain", "public_discretized"]).success
     bench.budget = DatasetBudget(epsilon=1.0, delta=1e-9)
     bench.private.unlink()
     assert "BudgetExceededError" in failure(bench.run(["private_records"]))
@@ -525,8 +526,8 @@ def test_domain_identified_from_public_data(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_domain_identified_from_private_data_is_restricted(bench: Bench) -> None:
-    changes = {"domain": DomainSpec(identify="both", bins=4), "evaluation": OFF}
+def test_a_domain_drafted_from_private_data_is_restricted(bench: Bench) -> None:
+    changes = {"domain": replace(DOMAIN, identified_from="private"), "evaluation": OFF}
     labels = {
         spec.key.path[-1]: spec.tags[LABEL_TAG]
         for spec in bench.definitions(**changes).resolve_all_asset_specs()
@@ -549,7 +550,7 @@ def test_domain_identified_from_private_data_is_restricted(bench: Bench) -> None
     assert not checks["releasable"].passed
     # A digest of what nothing paid for would tell neighbours apart.
     assert "certified" not in bench.kinds()
-    # It reads private data, so it is charged like any other.
+    # It draws on private data, so it is charged like any other.
     assert bench.kinds().count("charged") >= 3
     kept = {path.name for path in bench.releases.rglob("*") if path.is_file()}
     assert kept == {"public_records.parquet"}

@@ -74,7 +74,9 @@ def test_release_from_yaml_runs(bench: Bench) -> None:
         result = definitions.resolve_job_def("people_release").execute_in_process(
             instance=bench.instance,
             raise_on_error=False,
-            asset_selection=[dg.AssetKey(["people", name]) for name in UP_TO_SYNTHETIC],
+            asset_selection=[
+                dg.AssetKey(["people", name]) for name in (*UP_TO_SYNTHETIC, "workload_error")
+            ],
         )
         assert result.success, failure(result)
     assert (bench.releases / "people" / "synthetic_records.csv").exists()
@@ -228,9 +230,9 @@ def test_domain_is_read_from_where_it_is_given(tmp_path: Path) -> None:
     assert DomainSpec.from_config("people.yaml", tmp_path).declared == DOMAIN
     assert DomainSpec.from_config(DOMAIN.to_dict(), tmp_path).declared == DOMAIN
     assert DomainSpec.from_config({"identify": "public"}, tmp_path).identify == "public"
-    assert DomainSpec.from_config({"identify": "both", "bins": 8}, tmp_path).bins == 8
+    assert DomainSpec.from_config({"identify": "public", "bins": 8}, tmp_path).bins == 8
     with pytest.raises(SpecificationError, match=r"'bin'.*bins"):
-        DomainSpec.from_config({"identify": "both", "bin": 8}, tmp_path)
+        DomainSpec.from_config({"identify": "public", "bin": 8}, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,16 @@
 """What may not leave is not told by the event log either: everyone with the UI reads it."""
 
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 import pytest
 
-from jam_dagster.pipeline import DomainSpec, EvaluationSpec, MechanismSpec, PrivacySpec
-from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
+from jam_dagster.pipeline import EvaluationSpec, MechanismSpec, PrivacySpec
+from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 
 SEEDED: dict[str, Any] = {"privacy": PrivacySpec(epsilon=2.0, noise="numpy", seed=7)}
-IDENTIFIED: dict[str, Any] = {"domain": DomainSpec(identify="both", bins=4)}
+IDENTIFIED: dict[str, Any] = {"domain": replace(DOMAIN, identified_from="private")}
 PRIVATE: dict[str, Any] = {"evaluation": EvaluationSpec(mode="private", share=0.2)}
 
 # What the configuration says, n, and where things lie.
@@ -45,7 +46,7 @@ def log(bench: Bench, result: dg.ExecuteInProcessResult) -> str:
 def test_a_doubtful_configuration_is_warned_of(bench: Bench) -> None:
     """The private table has 600 records: a delta of a hundredth would let six be published."""
     doubtful = PrivacySpec(epsilon=2.0, delta=0.01, noise="numpy")
-    result = bench.run(UP_TO_SYNTHETIC[:-1], privacy=doubtful)
+    result = bench.run(UP_TO_SYNTHETIC, privacy=doubtful)
     assert result.success, failure(result)
     assert "delta = 0.01 is not below 1 / n" in metadata(result)["jam_pgm"]["warnings"]
 

@@ -32,7 +32,7 @@ from jam_dagster.pipeline import (
 )
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.tables import source_from_config
-from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, people, write_tables
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, people, together, write_tables
 from tests.tiers import first_but_gate
 
 pytestmark = [
@@ -213,11 +213,11 @@ def test_inputs_that_a_launch_gives_are_refused_or_not_looked_at(bench: Bench) -
 @pytest.mark.slow
 def test_the_default_io_manager_keeps_nothing_of_a_release(bench: Bench) -> None:
     other = bench.home / "other"
-    job = bench.definitions().resolve_job_def("people_release")
-    result = job.execute_in_process(
+    definitions = bench.definitions()
+    result = definitions.resolve_job_def("people_release").execute_in_process(
         instance=bench.instance,
         run_config={"resources": {"io_manager": {"config": {"base_dir": str(other)}}}} | QUIET,
-        asset_selection=[dg.AssetKey(["people", name]) for name in UP_TO_SYNTHETIC[:6]],
+        asset_selection=together(definitions, UP_TO_SYNTHETIC),
     )
     assert result.success
     assert bench.closed.exists()

@@ -26,7 +26,7 @@ from jam_dagster.pipeline import (
 )
 from jam_dagster.privacy import Budget, epsilon_from_rho
 from jam_dagster.tables import source_from_config
-from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, people
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, people, together
 from tests.pipeline.test_component import ATTRIBUTES, loaded
 
 # Dagster marks its own use of these as beta.
@@ -235,7 +235,7 @@ def test_other_assets_partitions_are_not_the_release_s(bench: Bench) -> None:
         bench.definitions(mechanism=MechanismSpec(rounds=1, iterations=20)),
         dg.Definitions(assets=[beside], jobs=[job]),
     )
-    keys = [*(dg.AssetKey(["people", name]) for name in UP_TO_SYNTHETIC), beside.key]
+    keys = [*together(definitions, UP_TO_SYNTHETIC), beside.key]
     for partition in ("a", "b"):
         result = definitions.resolve_job_def("both").execute_in_process(
             instance=bench.instance,
@@ -245,17 +245,6 @@ def test_other_assets_partitions_are_not_the_release_s(bench: Bench) -> None:
         )
         assert result.success, failure(result)
     assert bench.kinds().count("reserved") == 1
-
-
-@pytest.mark.slow
-def test_another_month_s_codes_are_refused_before_a_charge(months: Months) -> None:
-    assert months.run(JANUARY, UP_TO_SYNTHETIC[:-2]).success
-    codes = months.bench.closed / "people" / "private_discretized"
-    (codes / f"{JANUARY}.codes.parquet").rename(codes / f"{FEBRUARY}.codes.parquet")
-    assert months.run(FEBRUARY, ["public_records", "domain", "public_discretized"]).success
-    refused = failure(months.run(FEBRUARY, ["jam_pgm"]))
-    assert f"read for edition 1 of partition {JANUARY}, not for" in refused
-    assert "charged" not in months.bench.kinds()
 
 
 @pytest.mark.parametrize(
@@ -386,7 +375,7 @@ def test_partitions_from_yaml_are_released(bench: Bench) -> None:
         result = definitions.resolve_job_def("people_release").execute_in_process(
             instance=bench.instance,
             partition_key=JANUARY,
-            asset_selection=[dg.AssetKey(["people", name]) for name in UP_TO_SYNTHETIC],
+            asset_selection=together(definitions, UP_TO_SYNTHETIC),
             raise_on_error=False,
         )
         assert result.success, failure(result)

@@ -1,4 +1,4 @@
-"""Several rows a person: what ingestion keeps, what stays private, what makes another release."""
+"""Several rows a person: what is kept of them, what stays private, what is another release."""
 
 from __future__ import annotations
 
@@ -24,10 +24,17 @@ from jam_dagster.pipeline import (
 )
 from jam_dagster.pipeline.assets.asset_options import code_version
 from jam_dagster.pipeline.graph import ReleaseGraph
-from jam_dagster.pipeline.storage.formats import CodesFormat, RunFormat
+from jam_dagster.pipeline.storage.formats import RunFormat
 from jam_dagster.privacy import Budget
 from jam_dagster.privacy.protection import LARGEST_RECORDS_SIGMA
-from jam_dagster.tables import SplitSource, source_from_config
+from jam_dagster.release.engine import Engine
+from jam_dagster.tables import (
+    Domain,
+    EncodedTable,
+    MarginalSource,
+    SplitSource,
+    source_from_config,
+)
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure, people
 from tests.tiers import gate, slow
 
@@ -61,8 +68,18 @@ def protects_records(**more: Any) -> dict[str, Any]:
     return {"privacy": privacy, "evaluation": EvaluationSpec(mode="private", share=0.2)}
 
 
-def private_codes(bench: Bench) -> Any:
-    return CodesFormat().read(bench.closed / "people" / "private_discretized.codes.parquet")
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[MarginalSource]:
+    """What each run has opened of the private table, in their order."""
+    found: list[MarginalSource] = []
+    private_side = Engine.private_side
+
+    def noted(engine: Engine, domain: Domain) -> MarginalSource:
+        found.append(private_side(engine, domain))
+        return found[-1]
+
+    monkeypatch.setattr(Engine, "private_side", noted)
+    return found
 
 
 def run_of(bench: Bench) -> Any:
@@ -76,6 +93,11 @@ def metadata_of(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
         for event in result.all_events
         if event.is_step_materialization
     }
+
+
+def table_of(private: MarginalSource) -> pd.DataFrame:
+    assert isinstance(private, EncodedTable)
+    return private.to_frame()
 
 
 def kept_of(table: pd.DataFrame, k: int) -> int:
@@ -185,13 +207,13 @@ def test_a_split_table_protects_records_only() -> None:
 
 @pytest.mark.slow
 @RELATIONS
-def test_a_release_of_persons(unit_bench: Bench, neighbours: str) -> None:
-    result = unit_bench.run(UP_TO_SYNTHETIC, **protects(2, neighbours, keep_records=True))
+def test_a_release_of_persons(
+    unit_bench: Bench, opened: list[MarginalSource], neighbours: str
+) -> None:
+    result = unit_bench.run(UP_TO_SYNTHETIC, **protects(2, neighbours))
     assert result.success, failure(result)
-    kept = kept_of(many_rows(), 2)
-    records = pd.read_parquet(unit_bench.closed / "people" / "private_records.parquet")
-    assert "who" not in records.columns
-    assert len(records) == private_codes(unit_bench).records == kept < ROWS
+    assert [one.records for one in opened] == [kept_of(many_rows(), 2)]
+    assert opened[0].records < ROWS
     transcript = run_of(unit_bench).transcript
     assert transcript.neighbours.to_dict() == {"relation": neighbours, "max_rows": 2}
     assert transcript.calls[0].step == "records"
@@ -229,20 +251,23 @@ def test_one_row_of_each_person_replaced_leaves_their_number_public(unit_bench: 
 
 
 @pytest.mark.slow
-def test_records_that_come_and_go_need_no_column(bench: Bench) -> None:
+def test_records_that_come_and_go_need_no_column(
+    bench: Bench, opened: list[MarginalSource]
+) -> None:
     privacy = PrivacySpec(epsilon=2.0, neighbours="add_remove")
     result = bench.run(UP_TO_SYNTHETIC, privacy=privacy)
     assert result.success, failure(result)
-    assert private_codes(bench).records == ROWS
+    assert opened[0].records == ROWS
     assert run_of(bench).transcript.neighbours.relation == "add_remove"
 
 
 @pytest.mark.slow
-def test_seeded_noise_chooses_rows_by_its_seed(unit_bench: Bench) -> None:
+def test_seeded_noise_chooses_rows_by_its_seed(
+    unit_bench: Bench, opened: list[MarginalSource]
+) -> None:
     def kept(seed: int) -> pd.DataFrame:
-        given = protects(2, noise="numpy", seed=seed, keep_records=True)
-        assert unit_bench.run(["private_records"], **given).success
-        return pd.read_parquet(unit_bench.closed / "people" / "private_records.parquet")
+        assert unit_bench.run(UP_TO_SYNTHETIC, **protects(2, noise="numpy", seed=seed)).success
+        return table_of(opened[-1])
 
     first = kept(1)
     pd.testing.assert_frame_equal(first, kept(1))
@@ -279,20 +304,9 @@ def test_a_drafted_domain_with_the_column_is_refused_unread(unit_bench: Bench) -
     assert not unit_bench.closed.exists()
 
 
-# --- what was read for another limit
-
-
-@pytest.mark.slow
-def test_rows_kept_for_another_limit_are_refused(unit_bench: Bench) -> None:
-    assert unit_bench.run(UP_TO_SYNTHETIC[:6], **protects(3)).success
-    message = failure(unit_bench.run(["jam_pgm"], **protects(2)))
-    assert "at most 3 rows for each who, not for edition 1 with at most 2" in message
-    assert set(unit_bench.kinds()) <= {"reserved"}
-
-
 @pytest.mark.slow
 def test_a_release_that_stopped_goes_on_with_the_same_rows(
-    unit_bench: Bench, monkeypatch: pytest.MonkeyPatch
+    unit_bench: Bench, opened: list[MarginalSource], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = jam_pgm._Run.round
 
@@ -304,16 +318,14 @@ def test_a_release_that_stopped_goes_on_with_the_same_rows(
     with monkeypatch.context() as patch:
         patch.setattr(jam_pgm._Run, "round", stops)
         assert not unit_bench.run(UP_TO_SYNTHETIC, **protects(2)).success
-    before = private_codes(unit_bench)
     charged = unit_bench.kinds().count("charged")
     assert charged >= 3
 
     result = unit_bench.run(UP_TO_SYNTHETIC, **protects(2))
 
     assert result.success, failure(result)
-    after = private_codes(unit_bench)
-    for name in DOMAIN.names:
-        np.testing.assert_array_equal(after.column(name), before.column(name))
+    before, after = map(table_of, opened)
+    pd.testing.assert_frame_equal(before, after)
     steps = [call.step for call in run_of(unit_bench).transcript.calls]
     assert len(steps) == len(set(steps)) == unit_bench.kinds().count("charged")
 
@@ -333,7 +345,11 @@ def neighbour(relation: str) -> pd.DataFrame:
 
 
 def assert_released_alike(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, other: pd.DataFrame, **given: Any
+    bench: Bench,
+    opened: list[MarginalSource],
+    monkeypatch: pytest.MonkeyPatch,
+    other: pd.DataFrame,
+    **given: Any,
 ) -> None:
     """The outcomes of all draws frozen, release a neighbour with another n the same way."""
     monkeypatch.setattr(jam_pgm, "time", SimpleNamespace(monotonic=lambda: 0.0))
@@ -349,7 +365,7 @@ def assert_released_alike(
         shown = metadata_of(result)
         # The second time, the ledger knows the release.
         del shown["privacy_budget"]
-        return shown, found, private_codes(bench).records
+        return shown, found, opened[-1].records
 
     metadata, files, n = release()
     outcomes = [path for path in files if "outcomes" in path.parts]
@@ -370,48 +386,27 @@ def assert_released_alike(
 @pytest.mark.slow
 @pytest.mark.parametrize("neighbours", [*gate("replace_one"), "add_remove"])
 def test_nothing_that_leaves_depends_on_how_many_rows_there_are(
-    unit_bench: Bench, monkeypatch: pytest.MonkeyPatch, neighbours: str
+    unit_bench: Bench,
+    opened: list[MarginalSource],
+    monkeypatch: pytest.MonkeyPatch,
+    neighbours: str,
 ) -> None:
     given = protects(3, neighbours)
-    assert_released_alike(unit_bench, monkeypatch, neighbour(neighbours), **given)
+    assert_released_alike(unit_bench, opened, monkeypatch, neighbour(neighbours), **given)
 
 
 @pytest.mark.gate
 def test_nothing_that_leaves_depends_on_whether_there_is_anybody(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, opened: list[MarginalSource], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = people(1, seed=1)
     one.to_csv(bench.private, index=False)
     given = protects_records()
-    assert_released_alike(bench, monkeypatch, one.iloc[:0], **given)
-
-
-INGESTED = ["domain", "privacy_budget", "private_records", "private_discretized"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("keep_records", [False, True])
-def test_a_private_table_of_nobody_is_read_like_any_other(bench: Bench, keep_records: bool) -> None:
-    shown = []
-    given = protects_records(keep_records=keep_records)
-    for rows in (1, 0):
-        people(1, seed=1).iloc[:rows].to_csv(bench.private, index=False)
-        result = bench.run(INGESTED, **given)
-        assert result.success, failure(result)
-        assert private_codes(bench).records == rows
-        found = metadata_of(result)
-        # The second time, the ledger knows the release.
-        del found["privacy_budget"]
-        shown.append(found)
-    assert shown[0] == shown[1]
-    result = bench.run(["public_records", "public_discretized", "jam_pgm"], **given)
-    assert result.success, failure(result)
+    assert_released_alike(bench, opened, monkeypatch, one.iloc[:0], **given)
 
 
 @pytest.mark.slow
 def test_a_private_table_of_nobody_is_refused_where_their_number_is_public(bench: Bench) -> None:
     people(1, seed=1).iloc[:0].to_csv(bench.private, index=False)
-    # Whether it has rows is said by the run that would pay for going on.
-    assert bench.run(INGESTED).success
     assert "this message is always the same" in failure(bench.run(UP_TO_SYNTHETIC))
     assert bench.kinds() == ["reserved"]

@@ -103,12 +103,6 @@ def test_a_domain_is_identified_from_all_of_them(bench: Bench, several: PublicSo
     assert result.success, failure(result)
     found = result.asset_value(dg.AssetKey(["people", "domain"]))
     assert found.names == ("sex", "town", "age", "job")
-    with pytest.raises(SpecificationError, match="several public ones"):
-        bench.definitions(
-            public=several,
-            domain=DomainSpec(identify="both"),
-            privacy=PrivacySpec(epsilon=1.0, noise="numpy", seed=0),
-        )
 
 
 @pytest.mark.slow

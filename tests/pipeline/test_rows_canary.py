@@ -15,6 +15,8 @@ from tests.tiers import gate
 def plant(home: Path, *, fatal: bool = False) -> None:
     write_tables(home)
     table = telling(people(5_000, seed=3))
+    # The number that is looked for is the one that the mechanism has before it.
+    assert table["who"].value_counts().clip(upper=2).sum() == KEPT
     if fatal:
         table.loc[70_000, "sex"] = "neither"
     table.to_csv(home / "private.csv", index=False)
@@ -38,9 +40,6 @@ def test_success_does_not_tell_how_many_rows_there_are(tmp_path: Path, case: str
         plant(home)
         done = run(home, case)
         assert done.returncode == 0, done.stderr[-3000:]
-        # The number that is looked for is the one that the mechanism had before it.
-        records = pd.read_parquet(home / "closed" / "people" / "private_records.parquet")
-        assert len(records) == KEPT
         (transcript,) = home.rglob("jam_pgm.run/transcript/transcript.json")
         if json.loads(transcript.read_text())["records"] not in (KEPT, READ):
             break
@@ -58,8 +57,6 @@ def test_snapshots_do_not_tell_how_many_rows_there_are(tmp_path: Path, case: str
         for snapshot in ("first", "second"):
             done = run(home, f"snapshots of {case}", partition=snapshot)
             assert done.returncode == 0, done.stderr[-3000:]
-        records = pd.read_parquet(home / "closed" / "people" / "private_records" / "second.parquet")
-        assert len(records) == KEPT
         found = [
             json.loads(path.read_text())["records"]
             for path in home.rglob("jam_pgm/*.run/transcript/transcript.json")

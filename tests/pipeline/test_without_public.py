@@ -58,7 +58,6 @@ def test_a_whole_release(bench: Bench) -> None:
         ({"mechanism": MechanismSpec()}, "jam_pgm learns from a public table, and there is none"),
         ({"mechanism": MechanismSpec("gem_pub")}, "gem_pub learns from a public table"),
         ({"domain": DomainSpec(identify="public")}, "nothing to identify the domain from"),
-        ({"domain": DomainSpec(identify="both")}, "nothing to identify the domain from"),
     ],
 )
 def test_who_needs_one_says_so(bench: Bench, changes: dict[str, object], expected: str) -> None:

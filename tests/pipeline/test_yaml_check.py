@@ -103,7 +103,7 @@ MISTAKES: dict[str, tuple[Callable[[dict[str, Any]], Any], str, str]] = {
     ),
     "domain": (
         lambda a: a.update(domain={"identify": "private"}),
-        *("domain.identify", "'private' is not one of ['public', 'both']"),
+        *("domain.identify", "'private' is not one of ['public']"),
     ),
     "cliques": (
         lambda a: a.update(workload={"cliques": ["age"]}),

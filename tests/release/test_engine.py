@@ -28,6 +28,7 @@ from jam_dagster.release.engine import (
     domain_of,
     public_codes,
     public_records,
+    sample_of,
 )
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
 from jam_dagster.release.options import release_spec
@@ -128,14 +129,12 @@ def test_research_takes_all_steps_in_memory() -> None:
 
     engine.check(domain)
     engine.reserve()
-    with engine.funding.exclusive(), engine.opened("making the release"):
-        private = engine.encode(domain)
-        run, again = engine.run(private, public)
-        sample = engine.sample(run)
-        errors = engine.evaluate(run, private, sample.codes, public)
+    with engine.funding.exclusive(), engine.drawn(public) as drawn:
+        errors = drawn.evaluate()
+    run, sample = drawn.run, drawn.sample
     page = engine.report(run, sample.codes, public, error=errors, restricted=True)
 
-    assert not again
+    assert not drawn.repeated
     assert len(sample.table) == 200
     assert errors.run == run.digest
     assert errors.synthetic is not None
@@ -151,12 +150,12 @@ def test_the_same_seed_gives_the_same_table_whatever_the_place() -> None:
     for _ in range(2):
         engine = research(spec)
         run, _ = engine.run(engine.encode(DOMAIN), None if spec.public is None else _public(spec))
-        tables.append(engine.sample(run).table)
+        tables.append(sample_of(run).table)
 
     pd.testing.assert_frame_equal(*tables)
     other = research(specification(seed=4))
     run, _ = other.run(other.encode(DOMAIN), _public(spec))
-    assert not other.sample(run).table.equals(tables[0])
+    assert not sample_of(run).table.equals(tables[0])
 
 
 def test_rows_are_searched_where_the_specification_asks_for_it() -> None:
@@ -165,7 +164,7 @@ def test_rows_are_searched_where_the_specification_asks_for_it() -> None:
         engine = research(specification(search=search))
         run, _ = engine.run(engine.encode(DOMAIN), _public(engine.spec))
         runs.append(run)
-        tables.append(engine.sample(run).codes)
+        tables.append(sample_of(run).codes)
     searched, alone = tables
 
     assert runs[0].digest == runs[1].digest
@@ -189,7 +188,7 @@ def test_a_table_stays_as_it_was_made_whatever_the_setting_is_later(first: bool)
     again, found = later.run(private, public)
 
     assert found
-    pd.testing.assert_frame_equal(later.sample(again).table, engine.sample(run).table)
+    pd.testing.assert_frame_equal(later.sample(again).table, sample_of(run).table)
     assert "sampling.search counts for the next edition" in notified[-1]
 
 
@@ -292,7 +291,8 @@ def test_an_older_copy_of_the_ledger_pays_for_what_it_has_charged_alone(ledger: 
 
     with pytest.raises(BudgetError, match="older copy"):
         again.reserve()
-    engine.close()
+    for share in engine.spec.shares:
+        engine.funding.close(share, "ended")
     again.reserve()
 
 
@@ -306,14 +306,6 @@ def test_draws_that_are_gone_are_not_drawn_again(ledger: Ledger) -> None:
     with pytest.raises(BudgetError, match=r"already charged .* not in memory"):
         charged(spec, ledger, RememberingPlace()).reserve()
     assert ledger.balance("people").spent == spent
-
-
-def test_evaluation_waits_for_the_run(ledger: Ledger) -> None:
-    engine = charged(specification(noise="exact", epsilon=0.5), ledger, RememberingPlace())
-    engine.reserve()
-
-    with pytest.raises(BudgetError, match="was not drawn yet"):
-        engine.funding.check_drawn()
 
 
 def test_a_domain_that_is_drafted_says_what_it_leaves_out() -> None:

@@ -132,27 +132,6 @@ def test_a_plan_has_the_ledger_key_that_the_component_would_have(
     assert PlanRequest.of(path).key(domain).specification == spec.digest(domain)
 
 
-def test_a_plan_has_the_key_of_a_release_whose_domain_comes_from_private_data(
-    tmp_path: Path,
-) -> None:
-    from jam_dagster.release.sections import DomainSpec
-    from jam_dagster.release.spec import ReleaseSpec
-
-    path = written(tmp_path, domain={"identify": "both", "bins": 16}, privacy={"epsilon": 1})
-    spec = ReleaseSpec(
-        release="people",
-        dataset="people",
-        private=DemoSource(),
-        public=DemoSource(part="public"),
-        domain=DomainSpec(identify="both", bins=16),
-        privacy=PrivacySpec(epsilon=1.0),
-    )
-
-    planned = PlanRequest.of(path).key(Domain.load(CENSUS / "domain.yaml"))
-
-    assert planned.specification == spec.digest(None)
-
-
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     (tmp_path / "domain.yaml").write_text((CENSUS / "domain.yaml").read_text())
     path = written(tmp_path, domain="domain.yaml", public="pub.csv")

@@ -17,14 +17,12 @@ from jam_dagster.errors import (
     PrivateStepError,
     PrivateValuesError,
     SourceBindingError,
-    SpecificationError,
 )
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.mechanisms.registry import known_classes
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.release import ReleaseSpec, Synthesis, SynthesisRequest, synthesize
-from jam_dagster.release.engine import Engine
-from jam_dagster.release.sections import DomainSpec, PrivacySpec
+from jam_dagster.release.engine import Engine, sample_of
 from jam_dagster.tables import (
     CategoricalAttribute,
     CsvSource,
@@ -101,7 +99,7 @@ def test_values_change_nothing_that_is_released(hostile: Callable[..., pd.DataFr
     for private in (table(ROWS, 1), hostile(table(ROWS, 1))):
         engine = research(prior(private))
         run, _ = engine.run(engine.private_side(DOMAIN), public_of(engine.spec))
-        tables.append(engine.sample(run).table)
+        tables.append(sample_of(run).table)
     pd.testing.assert_frame_equal(*tables)
 
 
@@ -130,7 +128,7 @@ def test_an_evaluation_is_charged_before_it_says_whether_values_fit(
     with engine.opened("making the release"):
         counted = engine.private_side(DOMAIN)
         run, _ = engine.run(counted, public)
-    synthetic = engine.sample(run).codes
+    synthetic = sample_of(run).codes
     assert ledger.balance("people").spent == 0
 
     with pytest.raises(PrivateValuesError), engine.opened("evaluating"):
@@ -152,18 +150,9 @@ def test_an_evaluation_of_values_that_fit_is_measured(ledger: Ledger) -> None:  
     public = public_of(spec)
     counted = engine.private_side(DOMAIN)
     run, _ = engine.run(counted, public)
-    errors = engine.evaluate(run, counted, engine.sample(run).codes, public)
+    errors = engine.evaluate(run, counted, sample_of(run).codes, public)
     assert errors.synthetic is not None
     assert errors.call is not None
-
-
-def test_no_copy_of_the_records_is_kept() -> None:
-    spec = prior()
-    with pytest.raises(SpecificationError, match=r"keep_records.*number of private records alone"):
-        ReleaseSpec(**{**dict(spec), "privacy": PrivacySpec(epsilon=1.0, keep_records=True)})
-    # Values of a table that the domain is identified from are looked at, whatever is done next.
-    assert not spec.reads_values
-    assert spec.model_copy(update={"domain": DomainSpec(identify="both")}).reads_values
 
 
 # A whole release, from files.

@@ -18,6 +18,17 @@ from tests.torture.points import Points, Target, die
 
 ROOT = Path(__file__).parents[2]
 
+STEP = ",".join(
+    f"people/{name}"
+    for name in (
+        "private_records",
+        "private_discretized",
+        "jam_pgm",
+        "synthetic_records",
+        "workload_error",
+    )
+)
+
 TARGETS = (
     Target("charge: before commit", 2),
     Target("draw: tallied", step="round-002/select"),
@@ -29,7 +40,7 @@ TARGETS = (
 
 @dataclass(frozen=True, kw_only=True)
 class SteppedRelease(PipelineRelease):
-    """The mechanism's step as ``dagster asset materialize`` runs it: in a child of its run."""
+    """The step that draws as ``dagster asset materialize`` runs it: in a child of its run."""
 
     def prepare(self) -> None:
         super().prepare()
@@ -46,7 +57,7 @@ class SteppedRelease(PipelineRelease):
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "dagster", "asset", "materialize"),
-                *("-m", "tests.torture.code_location", "--select", "people/jam_pgm"),
+                *("-m", "tests.torture.code_location", "--select", STEP),
             ],
             cwd=ROOT,
             env={
@@ -67,7 +78,7 @@ class SteppedRelease(PipelineRelease):
 
 
 def torture_steps(home: Path, kills: int) -> Tormented:
-    """Kill the mechanism's step of one release again and again, and bring it to its end."""
+    """Kill the step that draws, of one release again and again, and bring it to its end."""
     victim, tormented = SteppedRelease(home=home), Tormented(releases=1)
     victim.prepare()
     # All that the step needs is made by a run that dies before its first charge.

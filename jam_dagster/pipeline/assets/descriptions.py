@@ -54,9 +54,8 @@ ASSETS = {
         " before it ends. The plots show what remained from run to run.",
     ),
     "private_records": Described(
-        "The private table, by reference: the next step reads it where it lies. A copy of its"
-        " columns is kept in the private store where the table is an asset's value, or where"
-        " `privacy.keep_records` asks for one.",
+        "The private table, read where it lies: no row of it is kept. One step opens it, once, and"
+        " makes all that follows from it up to the errors.",
         ("pandas", "parquet"),
         "Nothing of it is shown in this UI but its schema. What leaves is `synthetic_records`.",
     ),
@@ -124,7 +123,7 @@ def described(name: str) -> Described:
 _SEES = {
     PrivacyLabel.PUBLIC: "anyone. It owes nothing to the private table.",
     PrivacyLabel.PRIVATE: "the pipeline only. It holds values of the people who are"
-    " protected, and lies in the private store.",
+    " protected, in memory alone.",
     PrivacyLabel.DP: "anyone. It is differentially private, and what it says was paid for.",
     PrivacyLabel.RESTRICTED: "the owner of the private data only. It lies in the private store.",
 }
@@ -196,7 +195,8 @@ def _words_of(spec: ReleaseSpec) -> dict[str, str]:
     columns = "those of its name in the private and the public"
     if not mechanism.uses_public:
         columns = "that of its name in the private"
-    codes, draws = "The private table as integer codes over the domain.", "draws from"
+    codes = "The private table as integer codes over the domain: none of them is kept."
+    draws = "draws from"
     if not spec.reads_values:
         measures, columns = "counted", "that of its name in the public"
         codes = "The private table, by reference: no value of it is looked at."

@@ -38,7 +38,6 @@ attributes:
     neighbours: replace_one  # or add_remove: nor can anybody tell who is in the table at all
     # unit: {column: person_id, max_rows: 3}  # where a person may have several rows
     # retention_days: 30  # after its end, until `jam-dagster private remove` takes private copies
-    # keep_records: true  # a copy of the private records in the private store, beside their codes
     records_share: 0.05  # pays for measuring the number of rows, where that is private
 
   mechanism:

@@ -160,7 +160,7 @@ DOMAIN: Schema = {
         "if": {"required": ["identify"]},
         "then": _mapping(
             ["identify", "bins", "columns"],
-            identify={"enum": ["public", "both"]},
+            identify={"enum": ["public"]},
             bins={"type": "integer", "minimum": 2},
             columns={"type": "array", "items": {"type": "string"}, "minItems": 1},
         ),

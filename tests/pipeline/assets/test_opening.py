@@ -1,4 +1,4 @@
-"""How the steps of a release open private data: bound to a source, and journalled before."""
+"""How a release opens private data: once, bound to a source, and journalled before."""
 
 import json
 import os
@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +16,19 @@ import dagster as dg
 import pandas as pd
 import pytest
 
-from jam_dagster.errors import SpecificationError
+from jam_dagster.errors import BudgetError, SpecificationError
 from jam_dagster.pipeline import DatasetBudget, EvaluationSpec, PrivacySpec
-from jam_dagster.pipeline.storage.formats import CodesFormat, TableFormat
+from jam_dagster.pipeline.assets.asset_options import PRIVATE_STEP
 from jam_dagster.pipeline.yaml.resources import BudgetSpec
 from jam_dagster.privacy import ReleaseKey
-from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
-from jam_dagster.tables import Domain, SqlSource
-from tests.moved import bind_again
+from jam_dagster.privacy.ledger.reservation import LedgerAccount
+from jam_dagster.tables import Domain, SqlSource, encode_parquet, source_from_config
+from jam_dagster.tables.sources import parquet
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure, people
 
 OFF = EvaluationSpec(mode="off")
-INGESTED = UP_TO_SYNTHETIC[:5]
-DRAWN = UP_TO_SYNTHETIC[:7]
+# What the step that opens the private table takes from the store.
+GIVEN = ["public_records", "domain", "public_discretized"]
 
 
 def attempts(bench: Bench) -> tuple[int, int]:
@@ -75,7 +76,7 @@ def test_which_predicate_holds_is_not_told_and_asking_ends_soon(bench: Bench) ->
         pd.concat([pd.read_csv(bench.private), table.query("job == 'nurse'")]).to_csv(
             bench.private, index=False
         )
-        shown = said(bench.run(DRAWN, domain=asking(*first, always), evaluation=OFF))
+        shown = said(bench.run(UP_TO_SYNTHETIC, domain=asking(*first, always), evaluation=OFF))
         answers.add(re.sub(r"\(pid: \d+\)|\d+\.\d+m?s", "", shown))
         bench.private.write_text(table.to_csv(index=False))
     assert len(answers) == 1
@@ -93,44 +94,76 @@ def test_which_predicate_holds_is_not_told_and_asking_ends_soon(bench: Bench) ->
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
-    assert not bench.run(DRAWN, domain=asking(*first, always), evaluation=OFF).success
-    refused = failure(bench.run(INGESTED, evaluation=OFF))
+    assert not bench.run(UP_TO_SYNTHETIC, domain=asking(*first, always), evaluation=OFF).success
+    refused = failure(bench.run(UP_TO_SYNTHETIC, evaluation=OFF))
     assert "AttemptsError" in refused
     assert "ledger acknowledge --ledger" in refused
     assert len(failures(bench)) == 3
     assert bench.ledger.acknowledge("people", reason="the domain was wrong") == 3
-    result = bench.run(INGESTED, evaluation=OFF)
+    result = bench.run(UP_TO_SYNTHETIC, evaluation=OFF)
     assert result.success, failure(result)
 
 
 @pytest.mark.slow
-def test_a_step_that_is_not_paid_for_answers_nothing_by_ending_well(bench: Bench) -> None:
+def test_a_step_that_ends_well_has_paid_for_its_answer(bench: Bench) -> None:
     """One predicate a run: all that hold nobody would end well, for nothing, until one does not."""
     nobody = {"age": {"bins": [4]}, "sex": "F", "job": "clerk"}
     somebody = {"town": "Aix", "job": "nurse"}
     people(200, seed=2).assign(job="none").to_csv(bench.public, index=False)
     table = pd.read_csv(bench.private)
     table[(table["age"] < 60) | (table["job"] != "clerk")].to_csv(bench.private, index=False)
-    answers = {}
-    for name, one in (("nobody", nobody), ("somebody", somebody)):
-        result = bench.run(INGESTED, domain=asking(one), evaluation=OFF)
-        assert result.success, failure(result)
-        answers[name] = {
-            (event.event_type_value, event.step_key)
-            for event in result.all_events
-            if event.step_key and "private" in event.step_key
-        }
-    assert answers["nobody"] == answers["somebody"]
-    # The one who asks pays for the one answer, and the other counts.
-    assert attempts(bench) == (2, 0)
-    refused = bench.run(DRAWN, domain=asking(somebody), evaluation=OFF)
+    refused = bench.run(UP_TO_SYNTHETIC, domain=asking(somebody), evaluation=OFF)
     assert "PrivateValuesError" in failure(refused)
-    assert failed_steps(refused) == ["people__jam_pgm"]
+    assert failed_steps(refused) == ["people__release"]
+    made = {event.asset_key.path[-1] for event in refused.get_asset_materialization_events()}
+    assert made == {*GIVEN, "privacy_budget"}
     assert "charged" not in bench.kinds()
-    assert attempts(bench)[1] == 1
-    result = bench.run(DRAWN, domain=asking(nobody), evaluation=OFF)
+    assert attempts(bench) == (1, 1)
+    result = bench.run(UP_TO_SYNTHETIC, domain=asking(nobody), evaluation=OFF)
     assert result.success, failure(result)
     assert "charged" in bench.kinds()
+
+
+@pytest.mark.parametrize("part", PRIVATE_STEP)
+def test_no_part_of_the_step_runs_without_the_rest(bench: Bench, part: str) -> None:
+    """A part that charges nothing would open the table by itself, and tell whether values fit."""
+    job = bench.definitions().resolve_job_def("people_release")
+    name = "jam_pgm" if part == "mechanism_run" else part
+    with pytest.raises(dg.DagsterInvalidSubsetError, match="does not support subsetting"):
+        job.get_subset(asset_selection={dg.AssetKey(["people", name])})
+
+
+@pytest.mark.slow
+def test_no_row_or_code_of_the_private_table_is_stored(bench: Bench) -> None:
+    result = bench.run(UP_TO_SYNTHETIC, evaluation=OFF)
+    assert result.success, failure(result)
+    shown = {
+        event.asset_key.path[-1]: event.materialization.metadata
+        for event in result.get_asset_materialization_events()
+    }
+    for name in ("private_records", "private_discretized"):
+        assert "dagster/column_schema" in shown[name]
+        assert "dagster/row_count" not in shown[name]
+        assert not [*bench.releases.rglob(f"{name}*"), *bench.closed.rglob(f"{name}*")]
+    assert not [path for path in bench.closed.rglob("*") if path.suffix == ".parquet"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["off", "exact"])
+def test_a_parquet_file_beyond_memory_is_counted_in_its_place(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, mode: Any
+) -> None:
+    path = bench.private.with_suffix(".parquet")
+    pd.read_csv(bench.private).to_parquet(path, index=False)
+    monkeypatch.setattr(parquet, "encode_parquet", partial(encode_parquet, limit=0))
+    result = bench.run(
+        UP_TO_SYNTHETIC,
+        private=source_from_config(str(path)),
+        evaluation=EvaluationSpec(mode=mode),
+    )
+    assert result.success, failure(result)
+    synthetic = pd.read_parquet(bench.releases / "people" / "synthetic_records.parquet")
+    assert len(synthetic) == len(pd.read_parquet(path))
 
 
 @pytest.fixture
@@ -146,20 +179,19 @@ def test_another_where_is_refused_under_one_reservation(bench: Bench, people_db:
     """The number of rows of any slice was told under one reservation, with nothing spent."""
     whole = SqlSource(people_db, "select * from people")
     sliced = SqlSource(people_db, "select * from people where sex = 'F' and age < 30")
-    result = bench.run(INGESTED, private=whole, evaluation=OFF)
+    result = bench.run([*GIVEN, "privacy_budget"], private=whole, evaluation=OFF)
     assert result.success, failure(result)
-    before, opened = bench.events(), attempts(bench)
+    before = bench.events()
     for selection in (["privacy_budget"], ["private_records"]):
         refused = failure(bench.run(selection, private=sliced, evaluation=OFF))
         assert "was reserved for another source" in refused
         assert "sex = 'F'" not in refused
     assert bench.events() == before
-    assert attempts(bench) == opened
-    # A corrected specification, from which nothing was drawn, may read it, and tells no number.
-    result = bench.run(INGESTED, private=sliced, evaluation=OFF, privacy=PrivacySpec(epsilon=1.9))
+    assert attempts(bench) == (0, 0)
+    # A corrected specification, from which nothing was drawn, may read it.
+    corrected = PrivacySpec(epsilon=1.9)
+    result = bench.run(UP_TO_SYNTHETIC, private=sliced, evaluation=OFF, privacy=corrected)
     assert result.success, failure(result)
-    rows = len(pd.read_parquet(bench.closed / "people" / "private_discretized.codes.parquet"))
-    assert not re.search(rf"\b{rows}\b", events_of(result, bench))
 
 
 def events_of(result: dg.ExecuteInProcessResult, bench: Bench) -> str:
@@ -167,18 +199,26 @@ def events_of(result: dg.ExecuteInProcessResult, bench: Bench) -> str:
     logged = "\n".join(
         str(event.event_specific_data)
         for event in result.all_events
-        if event.step_key and "private" in event.step_key
+        if event.step_key == "people__release"
     )
     logged += "\n".join(str(entry.user_message) for entry in bench.instance.all_logs(result.run_id))
     return re.sub(r"[0-9a-f-]{36}|timestamp=[\d.]+|\d+(\.\d+)?m?s\b|pid: \d+", "", logged)
 
 
 @pytest.mark.slow
-def test_no_number_of_rows_is_shown_before_a_draw_is_paid(bench: Bench) -> None:
+def test_no_number_of_rows_is_shown_before_a_draw_is_paid(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = pd.read_csv(bench.private).head(557)
     table.to_csv(bench.private, index=False)
-    result = bench.run(INGESTED, evaluation=OFF)
-    assert result.success, failure(result)
+
+    def refuses(*_: Any, **__: Any) -> None:
+        raise BudgetError("no charge")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LedgerAccount, "charge", refuses)
+        result = bench.run(UP_TO_SYNTHETIC, evaluation=OFF)
+    assert failed_steps(result) == ["people__release"]
     assert not re.search(r"\b557\b", events_of(result, bench))
     drawn = bench.run(UP_TO_SYNTHETIC, evaluation=OFF)
     assert drawn.success, failure(drawn)
@@ -190,92 +230,45 @@ def test_no_number_of_rows_is_shown_before_a_draw_is_paid(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_each_step_that_opens_private_data_is_an_attempt_that_ends_well(bench: Bench) -> None:
+def test_a_release_opens_the_table_once_and_ends_well(bench: Bench) -> None:
     result = bench.run()
     assert result.success, failure(result)
-    # Codes, the run of the mechanism, and the errors, which are exact here; the records are named.
-    assert attempts(bench) == (3, 0)
+    # Its errors, which are exact here, are measured meanwhile.
+    assert attempts(bench) == (1, 0)
     assert bench.run().success
-    assert attempts(bench) == (6, 0)
+    assert attempts(bench) == (2, 0)
     assert failures(bench) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["private_records", "private_discretized", "jam_pgm"])
 def test_nothing_is_read_once_there_were_too_many(
-    drawn: Bench, monkeypatch: pytest.MonkeyPatch, step: str
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if step == "private_discretized":
-        bind_again(drawn.ledger, drawn.private, drawn.closed / SOURCE_KEY_FILE)
-        assert drawn.run(["private_records"]).success
+    assert bench.run([*GIVEN, "privacy_budget"]).success
     key = ReleaseKey("people", "people", "x")
     for _ in range(3):
-        with pytest.raises(ValueError, match="bad"), drawn.ledger.opening(key):
+        with pytest.raises(ValueError, match="bad"), bench.ledger.opening(key):
             raise ValueError("bad")
 
     def read(*_: Any, **__: Any) -> None:
         raise AssertionError("read")
 
-    if step == "jam_pgm":
-        # Its public codes are an input, which may be read.
-        monkeypatch.setattr("jam_dagster.release.engine.Fingerprint.of", read)
-    else:
-        monkeypatch.setattr(CodesFormat, "read", read)
-        monkeypatch.setattr(TableFormat, "read", read)
-        monkeypatch.setattr("jam_dagster.tables.CsvSource._read_records", read)
-    # Without a copy of its records the first of them opens nothing.
-    keeping = PrivacySpec(epsilon=2.0, keep_records=True)
-    message = failure(drawn.run([step], privacy=keeping))
+    monkeypatch.setattr("jam_dagster.tables.CsvSource._read_records", read)
+    message = failure(bench.run(["jam_pgm"]))
     assert "AttemptsError" in message
     assert "AssertionError" not in message
 
 
 @pytest.mark.slow
 def test_what_is_refused_before_anything_is_opened_is_no_attempt(bench: Bench) -> None:
-    assert bench.run(["domain"]).success
-    refused = bench.run(["privacy_budget", "private_records"], privacy=PrivacySpec(epsilon=9.0))
-    assert "BudgetExceededError" in failure(refused)
-    assert "not in the store" in failure(bench.run(["private_discretized"]))
     assert "not in the store" in failure(bench.run(["jam_pgm"]))
+    # The step reserves by itself, for runs that leave the budget's out.
+    dearer = PrivacySpec(epsilon=9.0)
+    refused = failure(bench.run([*GIVEN, "private_records"], privacy=dearer))
+    assert "BudgetExceededError" in refused
+    assert "dataset" in refused
     assert attempts(bench) == (0, 0)
-    assert bench.run(UP_TO_SYNTHETIC[:6]).success
-    stale = failure(bench.run(["jam_pgm"], privacy=PrivacySpec(epsilon=2.0, edition="2")))
-    assert "Materialize private_records" in stale
-    assert attempts(bench) == (1, 0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kept", [False, True], ids=["by reference", "copied"])
-def test_a_stored_table_of_another_source_is_refused(
-    bench: Bench, people_db: str, kept: bool
-) -> None:
-    settings: Any = {"privacy": PrivacySpec(epsilon=2.0, keep_records=kept), "evaluation": OFF}
-    whole = SqlSource(people_db, "select * from people")
-    sliced = SqlSource(people_db, "select * from people where sex = 'F'")
-    assert bench.run(UP_TO_SYNTHETIC[:6], private=sliced, **settings).success
-    bench.ledger.rebind("people", reason="the whole table is meant")
-    assert bench.run(["privacy_budget"], private=whole, **settings).success
-    opened = attempts(bench)
-    for step in ("private_discretized", "jam_pgm"):
-        message = failure(bench.run([step], private=whole, **settings))
-        assert "SourceBindingError" in message
-    assert attempts(bench) == opened
-    assert "charged" not in bench.kinds()
-    result = bench.run(UP_TO_SYNTHETIC, private=whole, **settings)
-    assert result.success, failure(result)
-    bench.ledger.verify()
-
-
-@pytest.mark.slow
-def test_a_table_that_was_read_for_research_pays_for_no_release(bench: Bench) -> None:
-    """Research binds no source: another `where` would come in by it."""
-    research = PrivacySpec(epsilon=1.0, noise="numpy", seed=1)
-    tables = ["domain", "private_records", "private_discretized", "public_records"]
-    assert bench.run([*tables, "public_discretized"], privacy=research, evaluation=OFF).success
-    for steps in (["private_discretized"], ["jam_pgm"]):
-        refused = bench.run(steps, evaluation=OFF)
-        assert "was read for research" in failure(refused)
-    assert not [one for one in bench.events() if one.kind.value == "reserved"]
+    assert bench.kinds() == []
 
 
 @pytest.mark.slow
@@ -292,24 +285,6 @@ def test_the_digest_of_a_source_stays_in_the_private_store_and_the_ledger(bench:
             assert not any(digest.encode() in content for digest in digests), path
     logged = "\n".join(str(event) for event in result.all_events)
     assert not any(digest in logged for digest in digests)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("keep_records", "attempted"), [(False, 2), (True, 3)])
-def test_a_value_that_cannot_be_stored_counts_too(
-    bench: Bench, people_db: str, keep_records: bool, attempted: int
-) -> None:
-    """What the store would say of a column after the step has ended would count for nothing."""
-    mixed = "select case when sex = 'F' then 1 else 'x' end as job, town, sex, age from people"
-    refused = bench.run(
-        DRAWN,
-        private=SqlSource(people_db, mixed),
-        privacy=PrivacySpec(epsilon=2.0, keep_records=keep_records),
-        evaluation=OFF,
-    )
-    assert "PrivateValuesError" in failure(refused)
-    assert failed_steps(refused) == ["people__jam_pgm"]
-    assert attempts(bench) == (attempted, 1)
 
 
 KILLED = """
@@ -333,16 +308,16 @@ def test_a_killed_step_leaves_its_attempt_open(bench: Bench) -> None:
     done = subprocess.run(command, check=False, env={**os.environ}, capture_output=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert attempts(bench) == (1, 1)
-    assert "AttemptsError" in failure(bench.run(INGESTED))
+    assert "AttemptsError" in failure(bench.run(UP_TO_SYNTHETIC))
     bench.ledger.acknowledge("people", reason="the machine was restarted")
-    assert bench.run(INGESTED).success
+    assert bench.run(UP_TO_SYNTHETIC).success
 
 
 def test_research_journals_nothing_and_names_nothing(bench: Bench) -> None:
     research = PrivacySpec(epsilon=2.0, noise="numpy", seed=1)
     table = pd.read_csv(bench.private)
     table.assign(sex="X").to_csv(bench.private, index=False)
-    message = failure(bench.run(INGESTED, privacy=research))
+    message = failure(bench.run(UP_TO_SYNTHETIC, privacy=research))
     assert "PrivateValuesError" in message
     assert "'sex'" not in message
     assert not bench.ledger.exists

@@ -25,7 +25,6 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import refit, sample_rows, sampling_generator
 from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.pipeline import (
-    DomainSpec,
     MechanismSpec,
     PartitionsSpec,
     PrivacySpec,
@@ -240,7 +239,7 @@ def test_a_release_that_may_not_leave_is_no_public_table_of_one_that_may(months:
 def test_a_release_over_a_domain_from_private_data_is_no_public_table(months: Months) -> None:
     private = {
         "public": months.changes["public"].first,
-        "domain": DomainSpec(identify="both"),
+        "domain": replace(DOMAIN, identified_from="private"),
         "workload": WorkloadSpec(degree=1),
     }
     result = months.run(JANUARY, UP_TO_SYNTHETIC, **private)
@@ -356,26 +355,26 @@ def test_nothing_is_drawn_on_a_release_that_was_withdrawn(february: Months) -> N
 @pytest.mark.slow
 def test_the_step_that_draws_looks_at_the_release_before_by_itself(january: Months) -> None:
     """A run may leave the steps before out, as a re-execution from a failure does."""
-    *before, mechanism, _ = UP_TO_SYNTHETIC
-    assert january.run(FEBRUARY, before).success
+    given = ["public_records", "domain", "public_discretized"]
+    assert january.run(FEBRUARY, given).success
     path = january.bench.releases / "people" / "public_discretized" / f"{FEBRUARY}.codes.parquet"
     codes = CodesFormat().read(UPath(path))
     events = january.bench.events()
     # Other codes lie where those of January's release were.
     others = EncodedTable(codes.domain, tuple(column[::-1] for column in codes.columns))
     CodesFormat().write(others, UPath(path))
-    refused = failure(january.run(FEBRUARY, [mechanism]))
+    refused = failure(january.run(FEBRUARY, ["jam_pgm"]))
     assert f"public_discretized of partition {FEBRUARY} of release people is not" in refused
     CodesFormat().write(codes, UPath(path))
     (release,) = (one for one in january.bench.ledger.releases() if one.key.partition == JANUARY)
     january.bench.ledger.withdraw(release.key, "0" * 64, reason="the public table was not public")
-    assert "it was withdrawn on" in failure(january.run(FEBRUARY, [mechanism]))
+    assert "it was withdrawn on" in failure(january.run(FEBRUARY, ["jam_pgm"]))
     assert [one.kind.value for one in january.bench.events()[len(events) :]] == ["withdrawn"]
     # January is made again, and February's codes are of the edition that was withdrawn.
     second = PrivacySpec(epsilon=2.0, edition="2")
     assert january.run(JANUARY, UP_TO_SYNTHETIC, privacy=second).success
-    assert "is not made of its public table" in failure(january.run(FEBRUARY, [mechanism]))
-    assert january.run(FEBRUARY, ["public_discretized", mechanism]).success
+    assert "is not made of its public table" in failure(january.run(FEBRUARY, ["jam_pgm"]))
+    assert january.run(FEBRUARY, ["public_discretized", "jam_pgm"]).success
 
 
 @pytest.mark.slow
@@ -459,7 +458,10 @@ def test_a_run_that_is_waited_for(january: Months, monkeypatch: pytest.MonkeyPat
     [
         ({"partitions": None, "start": None, "private": "p.csv"}, "but no partitions"),
         ({"public": "{partition}.csv"}, "first of release people has a {partition}"),
-        ({"domain": DomainSpec(identify="both"), "privacy": NUMPY}, "domain from private data"),
+        (
+            {"domain": replace(DOMAIN, identified_from="private"), "privacy": NUMPY},
+            "domain from private data",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -9,7 +9,7 @@ import pytest
 from jam_dagster.errors import PrivacyLabelError, SpecificationError
 from jam_dagster.pipeline import DatasetBudget, PrivacySpec, check_definitions
 from jam_dagster.tables import AssetSource, source_from_config
-from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, people
+from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, people, together
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
@@ -78,13 +78,17 @@ class Project:
     def run(
         self, selection: list[str] = UP_TO_SYNTHETIC, partition: str | None = None, **changes: Any
     ) -> dg.ExecuteInProcessResult:
-        job = self.definitions(**changes).resolve_job_def("people_release")
-        return job.execute_in_process(
+        definitions = self.definitions(**changes)
+        return definitions.resolve_job_def("people_release").execute_in_process(
             instance=self.bench.instance,
             raise_on_error=False,
             partition_key=partition,
-            asset_selection=[dg.AssetKey(["people", name]) for name in selection],
+            asset_selection=together(definitions, selection),
         )
+
+
+# What the step that opens the private table takes from the store.
+GIVEN = ["public_records", "domain", "public_discretized"]
 
 
 @pytest.fixture
@@ -127,7 +131,7 @@ def test_the_lineage_shows_where_tables_come_from(project: Project) -> None:
 def test_what_does_not_fit_the_budget_is_not_opened(project: Project) -> None:
     project.materialize(PEOPLE, SURVEY)
     project.bench.budget = DatasetBudget(epsilon=1.0, delta=1e-9)
-    for selection in (UP_TO_SYNTHETIC, ["domain", "private_records"]):
+    for selection in (UP_TO_SYNTHETIC, [*GIVEN, "private_records"]):
         assert "BudgetExceededError" in failure(project.run(selection))
     assert "warehouse/people" not in dict(project.warehouse.given)
 
@@ -150,7 +154,7 @@ class Refuses(dg.IOManager):
 def test_what_an_io_manager_says_of_private_values_is_withheld(project: Project) -> None:
     project.materialize(PEOPLE, SURVEY)
     project.warehouse.load_input = Refuses().load_input  # type: ignore[method-assign]
-    message = failure(project.run(["domain", "privacy_budget", "private_records"]))
+    message = failure(project.run())
     assert (
         "loading asset warehouse/people, which must have been materialized before, failed"
         in message
@@ -201,7 +205,7 @@ def test_what_another_code_location_makes_is_loaded_by_its_declaration(project: 
         .execute_in_process(
             instance=project.bench.instance,
             raise_on_error=False,
-            asset_selection=[dg.AssetKey(["people", name]) for name in UP_TO_SYNTHETIC],
+            asset_selection=together(project.definitions(), UP_TO_SYNTHETIC),
         )
     )
     assert result.success, failure(result)
@@ -272,7 +276,7 @@ def test_a_private_table_in_the_store_of_what_may_leave_is_refused(project: Proj
 
     project.assets[0] = made
     project.materialize(SURVEY)
-    for selection in (UP_TO_SYNTHETIC, ["domain", "private_records"]):
+    for selection in (UP_TO_SYNTHETIC, [*GIVEN, "private_records"]):
         message = failure(project.run(selection))
         assert "warehouse/people is the private table of release people, and is kept by" in message
     assert project.bench.kinds() == []
@@ -332,8 +336,8 @@ def test_other_partitions_are_refused_before_anything_is_reserved(
     expected: str,
 ) -> None:
     project.assets[0] = table(PEOPLE, people(600, seed=1), partitions_def=theirs)
-    selection = ["domain", "privacy_budget", "private_records"]
-    assert expected in failure(project.run(selection, partition, **changes))
+    project.materialize(SURVEY)
+    assert expected in failure(project.run(partition=partition, **changes))
     assert project.bench.kinds() == []
 
 

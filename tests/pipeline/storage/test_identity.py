@@ -1,16 +1,16 @@
 """What earlier runs left in the store is never combined with another release's configuration."""
 
+import json
 from typing import Any
 
 import dagster as dg
 import pandas as pd
 import pytest
 
+from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.pipeline import EvaluationSpec, PrivacySpec
 from jam_dagster.privacy import DirectoryStore
-from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
 from jam_dagster.tables import Domain
-from tests.moved import bind_again
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure
 from tests.pipeline.test_build import metadata, synthetic
 
@@ -19,7 +19,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("drawn")]
 
 PRIVATE = EvaluationSpec(mode="private", share=0.2)
 OTHER_YAML = PrivacySpec(epsilon=0.01, edition="3")
-NEXT_EDITION = PrivacySpec(epsilon=2.0, edition="2")
 OTHER_DOMAIN = Domain.from_dict(
     {
         "attributes": {
@@ -36,9 +35,8 @@ def page(bench: Bench) -> str:
     return (bench.releases / "people" / "release_report.html").read_text()
 
 
-@pytest.mark.parametrize("asset", ["synthetic_records", "release_report"])
-def test_nothing_is_made_of_a_run_that_was_drawn_under_other_yaml(drawn: Bench, asset: str) -> None:
-    result = drawn.run([asset], privacy=OTHER_YAML)
+def test_nothing_is_made_of_a_run_that_was_drawn_under_other_yaml(drawn: Bench) -> None:
+    result = drawn.run(["release_report"], privacy=OTHER_YAML)
     message = failure(result)
     assert "InputError" in message
     assert "epsilon 2 at delta 1e-09" in message
@@ -71,37 +69,12 @@ def test_report_tells_nothing_of_a_table_from_another_run(drawn: Bench) -> None:
     assert "synthetic_records of release people belong to another run than jam_pgm" in message
 
 
-@pytest.mark.parametrize("change", ["edition", "mode"])
-def test_error_alone_opens_no_reservation(drawn: Bench, change: str) -> None:
-    """Edition 1 was drawn with the whole budget; neither of these releases was."""
-    changes: dict[str, Any] = {"evaluation": PRIVATE}
-    if change == "edition":
-        changes["privacy"] = NEXT_EDITION
-        assert drawn.run(["private_records", "private_discretized"], **changes).success
-    events = drawn.events()
-    message = failure(drawn.run(["workload_error"], **changes))
-    assert "Materialize jam_pgm first" in message
-    assert drawn.events() == events
-
-
 def test_error_of_another_run_is_not_reported(drawn: Bench) -> None:
-    assert drawn.run(evaluation=PRIVATE).success
-    following: dict[str, Any] = {"evaluation": PRIVATE, "privacy": NEXT_EDITION}
-    assert drawn.run(UP_TO_SYNTHETIC, **following).success
-    message = failure(drawn.run(["release_report"], **following))
+    assert drawn.run(UP_TO_SYNTHETIC, evaluation=PRIVATE).success
+    path = drawn.releases / "people" / "workload_error.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "run": "another"}))
+    message = failure(drawn.run(["release_report"], evaluation=PRIVATE))
     assert "workload_error of release people belong to another run" in message
-
-
-def test_new_edition_is_not_drawn_from_what_was_ingested_for_the_old(drawn: Bench) -> None:
-    events = drawn.events()
-    message = failure(drawn.run(["jam_pgm"], privacy=NEXT_EDITION))
-    assert "was read for edition 1, not for edition 2" in message
-    assert "Materialize private_records and private_discretized" in message
-    assert drawn.events() == events
-    # Encoding what is left over again does not make it new.
-    message = failure(drawn.run(["private_discretized", "jam_pgm"], privacy=NEXT_EDITION))
-    assert "was read for edition 1, not for edition 2" in message
-    assert drawn.events() == events
 
 
 def test_release_says_whether_it_was_made_again(
@@ -118,36 +91,31 @@ def test_release_says_whether_it_was_made_again(
     output = [
         record.user_message
         for record in bench.instance.all_logs(again.run_id)
-        if record.step_key == "people__jam_pgm"
+        if record.step_key == "people__release"
     ]
     assert any("raise privacy.edition" in one for one in output)
 
 
-@pytest.mark.parametrize("side", ["private_discretized", "public_discretized"])
-def test_tables_over_different_domains_are_refused(drawn: Bench, side: str) -> None:
-    bind_again(drawn.ledger, drawn.private, drawn.closed / SOURCE_KEY_FILE)
-    assert drawn.run(["private_records"]).success
+@pytest.mark.parametrize(
+    ("made", "stale"),
+    [([], "domain and public_discretized"), (["domain"], "public_discretized")],
+    ids=["both", "public"],
+)
+def test_tables_over_different_domains_are_refused(
+    drawn: Bench, made: list[str], stale: str
+) -> None:
     events = drawn.events()
-    result = drawn.run(["domain", side, "jam_pgm"], domain=OTHER_DOMAIN)
-    message = failure(result)
-    stale = {"private_discretized", "public_discretized"} - {side}
+    message = failure(drawn.run([*made, "jam_pgm"], domain=OTHER_DOMAIN))
     assert "DomainError" in message
-    assert f"{stale.pop()} of release people and the release's domain differ" in message
-    # What opens the private table over another domain is another release, which is reserved.
-    later = {event.kind.value for event in drawn.events()[len(events) :]}
-    assert later <= {"reserved"}
-
-
-def test_tables_over_an_undeclared_domain_are_refused(drawn: Bench) -> None:
-    message = failure(drawn.run(["jam_pgm"], domain=OTHER_DOMAIN))
-    assert "public_discretized and private_discretized of release people" in message
+    assert f" {stale} of release people and the release's domain differ" in message
+    assert drawn.events() == events
 
 
 # The evaluation's share ------------------------------------------------------------------------
 
 
 def assert_release_ends_without_errors(bench: Bench, spent: float) -> None:
-    result = bench.run(["workload_error", "release_report"], evaluation=PRIVATE)
+    result = bench.run([*UP_TO_SYNTHETIC, "release_report"], evaluation=PRIVATE)
     assert result.success, failure(result)
     shown = metadata(result, "workload_error")
     assert shown["mode"] == "off"
@@ -169,20 +137,26 @@ def assert_release_ends_without_errors(bench: Bench, spent: float) -> None:
 def test_report_is_made_when_the_evaluation_was_lost(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert bench.run(UP_TO_SYNTHETIC, evaluation=PRIVATE).success
     put = DirectoryStore.put
 
     def loses(self: DirectoryStore, step: str, outcome: Any) -> None:
-        raise OSError
+        if step == MEANS_STEP:
+            raise OSError
+        put(self, step, outcome)
 
     monkeypatch.setattr(DirectoryStore, "put", loses)
-    assert not bench.run(["workload_error"], evaluation=PRIVATE).success
+    lost = bench.run(UP_TO_SYNTHETIC, evaluation=PRIVATE)
+    assert not lost.success
+    # What was paid for is there.
+    made = {event.asset_key.path[-1] for event in lost.get_asset_materialization_events()}
+    assert made == {*UP_TO_SYNTHETIC}
+    assert len(synthetic(bench)) == 600
     monkeypatch.setattr(DirectoryStore, "put", put)
     assert_release_ends_without_errors(bench, 0.2 * 0.0561305)
 
 
 def test_report_is_made_when_an_operator_closed_the_evaluation(bench: Bench) -> None:
-    assert bench.run(UP_TO_SYNTHETIC, evaluation=PRIVATE).success
+    assert bench.run(["domain", "privacy_budget"], evaluation=PRIVATE).success
     (release,) = bench.ledger.releases("people")
     release.account("evaluation").close("not wanted")
     assert_release_ends_without_errors(bench, 0.0)

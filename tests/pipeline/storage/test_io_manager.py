@@ -13,7 +13,6 @@ from jam_dagster.errors import PrivateStepError, SourceError, SpecificationError
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.mechanisms import FittedModel, Measurement, Round, Transcript
 from jam_dagster.pipeline.storage.formats import FORMATS, RunFormat
-from jam_dagster.pipeline.storage.identity import IngestedTable, Ingestion
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore, ReleaseStoreResource, check_stores
 from jam_dagster.privacy import REPLACE_ONE, NoiseCall, ReleaseKey
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
@@ -128,15 +127,6 @@ def test_codes_come_back_with_their_domain(store: ReleaseStore) -> None:
     for name in DOMAIN.names:
         assert found.column(name).dtype == CODES.column(name).dtype
         np.testing.assert_array_equal(found.column(name), CODES.column(name))
-
-
-def test_private_codes_come_back_with_what_they_were_read_for(store: ReleaseStore) -> None:
-    ingestion = Ingestion("2", "2026-01")
-    write(store, "codes", IngestedTable(CODES.domain, CODES.columns, ingestion))
-    found = read(store, "codes")
-    assert isinstance(found, IngestedTable)
-    assert found.ingestion == ingestion
-    assert found.domain == DOMAIN
 
 
 def test_run_that_was_half_replaced_is_not_there(
