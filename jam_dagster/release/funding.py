@@ -44,14 +44,8 @@ class Funding(Protocol):
     def reserve(self) -> None:
         """Reserve the whole release, or find its reservation; once is enough."""
 
-    def check_source(self) -> None:
-        """Raise unless the release may read its source; write nothing."""
-
     def bind_for_good(self) -> None:
         """Bind the release to its source even if it is never charged, before n is read."""
-
-    def check_drawn(self) -> None:
-        """Raise unless the mechanism's run of this release has ended; write nothing."""
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Let no other run draw for this release at the same time."""
@@ -107,14 +101,8 @@ class ResearchFunding:
     def reserve(self) -> None:
         """Do nothing: research reserves nothing."""
 
-    def check_source(self) -> None:
-        """Do nothing: research binds no source."""
-
     def bind_for_good(self) -> None:
         """Do nothing: research binds no source."""
-
-    def check_drawn(self) -> None:
-        """Do nothing: research is charged nothing, so any step may draw."""
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Do nothing: research keeps no draws that another run could meet."""
@@ -170,8 +158,6 @@ class LedgerFunding:
         The run, as the journal names it.
     identity
         The identity of the private source; empty where the step reads none.
-    source
-        The same as a keyed digest, where only that is known, of a stored table.
     template
         The identity with the partition left open, where no file tells partitions apart.
     linked
@@ -191,7 +177,6 @@ class LedgerFunding:
     place: Place
     run_id: str
     identity: str = ""
-    source: str = ""
     template: str = ""
     linked: str = ""
     signer: Signer | None = None
@@ -249,18 +234,6 @@ class LedgerFunding:
                 key, self.shares, neighbours=self.protection.neighbours, source=self._binding()
             )
         ledger.check_writable()
-
-    def check_source(self) -> None:
-        """Raise if the release is bound to another source than it reads.
-
-        Raises
-        ------
-        SourceBindingError
-            With how to bind it once more.
-        """
-        neighbours = self.protection.neighbours
-        self._check_links()
-        self.ledger.check_source(self.key, self._binding(), neighbours=neighbours)
 
     def _check_links(self) -> None:
         """Raise where partitions are disjoint and another one could read the file by a link."""
@@ -343,15 +316,10 @@ class LedgerFunding:
             run_id=self.run_id,
         )
 
-    @property
-    def binding(self) -> str:
-        """The keyed digest of the source that the reservation is bound to."""
-        return self._binding(make=True)
-
     def _binding(self, *, make: bool = False) -> str:
         """Return the source's keyed digest; empty where the step reads none."""
-        if self.source or not self.identity:
-            return self.source
+        if not self.identity:
+            return ""
         # A refusal shows the digest of a template, so its secret must stay.
         make = make or bool(self.template)
         bound = self.place.binding(self.identity, make=make)
@@ -364,23 +332,6 @@ class LedgerFunding:
     def bind_for_good(self) -> None:
         """Bind the release to its source; see `jam_dagster.privacy.Ledger.bind_for_good`."""
         self.ledger.bind_for_good(self.key, run_id=self.run_id)
-
-    def check_drawn(self) -> None:
-        """Raise unless the mechanism's run of this very release has ended; write nothing.
-
-        Evaluation pays from the release's reservation, and must never open another one.
-
-        Raises
-        ------
-        BudgetError
-            If the ledger or the place knows of no such run.
-        """
-        if self.ledger.release(self.key) is None or self.place.finished() is None:
-            raise BudgetError(
-                f"Release {self.key.release}, edition {self.key.edition}, was not drawn yet as it "
-                "is configured now: run its mechanism first. Nothing was charged."
-            )
-        self.check()
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Let no other run draw for this release; see `jam_dagster.privacy.Ledger.claim`."""

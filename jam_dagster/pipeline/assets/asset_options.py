@@ -103,6 +103,8 @@ def private_step(
     decorate: Callable[[Callable[..., Any]], dg.AssetsDefinition] = dg.multi_asset(
         name=f"{graph.spec.release}__release",
         specs=specs,
+        # A part that charges nothing would open the table by itself.
+        can_subset=False,
         ins=dict(ins),
         required_resource_keys=set(resources),
         config_schema=NO_CONFIG,

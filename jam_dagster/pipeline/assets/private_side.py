@@ -38,8 +38,8 @@ _Made = Iterator[dg.MaterializeResult[Any]]
 def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
     """Build the step from the private table to the synthetic one and its error.
 
-    It cannot be split. A part of it that charged nothing would open the table by itself, and
-    whether it ends well would answer a question about values.
+    It cannot be split: whether a part that charges nothing ends well would answer a question about
+    values.
     """
     given = [*graph.public_codes, *([PUBLIC_RECORDS] if graph.spec.previous is not None else [])]
     resources = {*graph.spending_resources, *STORES, *map(graph.store, _names(graph))}

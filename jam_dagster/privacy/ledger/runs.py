@@ -11,7 +11,7 @@ from jam_dagster.errors import BudgetError
 from jam_dagster.privacy.accounting import rho_reserving
 from jam_dagster.privacy.ledger.attempts import begin_attempt, end_attempt
 from jam_dagster.privacy.ledger.balance import known_balance
-from jam_dagster.privacy.ledger.bindings import bind_for_good, check_binding
+from jam_dagster.privacy.ledger.bindings import bind_for_good
 from jam_dagster.privacy.ledger.clock import clock_fault, ledger_time
 from jam_dagster.privacy.ledger.journal import Kind, append, issued
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
@@ -99,33 +99,6 @@ class RunEntries(LedgerReader):
         units = share_units(shares)
         with self._backend.reading() as connection:
             self._plan(connection, key, units, neighbours, source)
-
-    def check_source(
-        self, key: ReleaseKey, source: str, *, neighbours: Neighbours = REPLACE_ONE
-    ) -> None:
-        """Raise unless a reserved release may read a source; write nothing.
-
-        Raises
-        ------
-        SourceBindingError
-            If it is bound to another one, or other releases of its partition are.
-        BudgetError
-            If the dataset has no budget.
-        """
-        with self._backend.reading() as connection:
-            balance = known_balance(
-                connection, self.location, key.dataset, ledger_time(connection, self._clock)
-            )
-            check_binding(
-                connection,
-                self.location,
-                balance,
-                key,
-                source,
-                neighbours,
-                there=True,
-                superseded=(),
-            )
 
     def bind_for_good(self, key: ReleaseKey, *, run_id: str = "", by: str = "") -> None:
         """Bind a reserved release to its source even if it is never charged; once is enough.

@@ -404,14 +404,6 @@ def test_reservations_without_a_source_are_compared_with_nothing(
     ledger.verify()
 
 
-def test_check_source_says_so_before_anything_is_opened(ledger: Ledger, key: ReleaseKey) -> None:
-    ledger.open_release(key, SHARES, source=WHOLE)
-    ledger.check_source(key, WHOLE)
-    ledger.check_source(key, "")
-    with pytest.raises(SourceBindingError):
-        ledger.check_source(key, SLICE)
-
-
 # The audit, on journals that somebody else has written.
 
 
