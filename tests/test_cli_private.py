@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from jam_dagster.privacy import Ledger, ReleaseKey
-from jam_dagster.privacy.private_copies import INGESTION_ATTRIBUTE
 from tests.cli_bench import RELEASE, Run, lines, synthesize
 
 LIST = ("private", "list", "--ledger", "ledger.db")
@@ -22,38 +20,45 @@ def copy_of(release: str, *, days: int | None = 0, ended: bool = True) -> Path:
     opened = Ledger("ledger.db").open_release(key, {"mechanism": 0.001})
     if ended:
         opened.close()
-    frame = pd.DataFrame({"secret": ["SENTINEL"]})
-    said = {"dataset": "people", "release": release, "edition": "1", "noise": "exact"}
-    frame.attrs[INGESTION_ATTRIBUTE] = {**said, "retention_days": days}
-    path = Path("private") / release / "private_records.parquet"
+    said = {"dataset": "people", "release": release, "edition": "1"}
+    path = Path(release) / "restricted" / "errors.json"
     path.parent.mkdir(parents=True)
-    frame.to_parquet(path, index=False)
+    path.write_text("SENTINEL")
+    described = {"key": said, "retention_days": days}
+    (Path(release) / "release.json").write_text(json.dumps(described))
     return path
+
+
+def out(*releases: str) -> tuple[str, ...]:
+    return tuple(word for release in releases for word in ("--out", release))
 
 
 def test_private_copies_are_listed(run: Run) -> None:
     ended, needed = copy_of("yearly"), copy_of("monthly", ended=False)
+    Path("private").mkdir()
     (Path("private") / "other.key").write_bytes(b"k")
+    where = ("--private", "private", *out("yearly", "monthly"))
 
-    shown = run(*LIST, "--private", "private")
+    shown = run(*LIST, *where)
 
     assert shown.exit_code == 0, shown.output
     rows = {line.split("  ")[0]: line for line in shown.stdout.splitlines()}
     assert "yearly, edition 1" in rows[str(ended)]
     assert "to go from" in rows[str(ended)]
     assert "needs it to resume" in rows[str(needed)]
-    assert "not a private table" in rows["private/other.key"]
+    assert "no private copy" in rows["private/other.key"]
     assert "3 files" in shown.stderr
     assert "SENTINEL" not in shown.output
-    found = json.loads(run(*LIST, "--private", "private", "--json").stdout)["files"]
-    assert [one["removable"] for one in found] == [False, False, True]
+    found = json.loads(run(*LIST, *where, "--json").stdout)["files"]
+    assert [one["removable"] for one in found] == [False, True, False]
 
 
 def test_what_is_due_goes_when_that_is_confirmed(run: Run) -> None:
     due, kept = copy_of("yearly"), copy_of("monthly", days=30)
     needed, stated = copy_of("daily", ended=False), copy_of("weekly", days=None)
+    where = out("yearly", "monthly", "daily", "weekly")
 
-    shown = run(*REMOVE, "--private", "private", "--due")
+    shown = run(*REMOVE, *where, "--due")
 
     assert shown.exit_code == 0, shown.output
     assert str(due) in shown.stdout
@@ -61,18 +66,18 @@ def test_what_is_due_goes_when_that_is_confirmed(run: Run) -> None:
     assert "1 files would go; give --yes" in shown.stderr
     assert due.exists()
 
-    done = run(*REMOVE, "--private", "private", "--due", "--yes")
+    done = run(*REMOVE, *where, "--due", "--yes")
 
     assert done.stdout.strip() == str(due)
     assert "1 files removed" in done.stderr
     assert [path.exists() for path in (due, kept, needed, stated)] == [False, True, True, True]
-    assert "Nothing is to go" in run(*REMOVE, "--private", "private", "--due").stderr
+    assert "Nothing is to go" in run(*REMOVE, *where, "--due").stderr
 
 
 @pytest.mark.slow
 def test_one_release_goes_before_its_time_and_never_what_is_needed(run: Run) -> None:
     kept, needed = copy_of("monthly", days=30), copy_of("daily", ended=False)
-    options = ("--private", "private", "--yes")
+    options = (*out("monthly", "daily"), "--yes")
 
     assert run(*REMOVE, *options, "--release", "monthly", "--edition", "2").stdout == ""
     assert kept.exists()

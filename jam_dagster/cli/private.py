@@ -98,8 +98,8 @@ def remove(
     jam-dagster private remove --private secure/private --ledger ledger.db --due --yes
     ```
 
-    What goes are private tables and exact statistics of releases that have ended in the ledger,
-    and files that say why a table could not be opened. What a release needs to go on stays, and so
+    What goes are exact statistics of releases that have ended in the ledger, and files that say why
+    a table could not be opened. What a release needs to go on stays, and so
     does every file that is not known. A release that is made again reads the private table again
     and is free. Backups and snapshots of the disk are not reached from here.
     """
@@ -117,7 +117,7 @@ def remove(
         asked = (
             one.is_due(now)
             if due
-            else copy.kind in ("table", "statistics", "failure")
+            else copy.kind in ("statistics", "failure")
             and copy.release == release
             and partition in (None, copy.partition)
             and edition in (None, copy.edition)

@@ -1,8 +1,7 @@
 """Private copies in a store: their release, and when they may be removed.
 
-A copy is identified by a mark that its own release wrote into it, never by its name alone.
-Unidentified files are listed and never removed. No record is read: the footer of a Parquet file
-names its release.
+A copy is known by what its own release wrote, never by its name alone. Other files are listed and
+never removed.
 """
 
 from __future__ import annotations
@@ -24,13 +23,10 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.ledger.journal import Event
     from jam_dagster.privacy.ledger.ledger import Ledger
 
-INGESTION_ATTRIBUTE = "jam_dagster.ingested"
-"""The attribute of a private table's data frame that names its release."""
-
 FAILURES = "failures"
 """The folder of the causes of failed attempts to open private data, in a private store."""
 
-CopyKind = Literal["table", "statistics", "failure", "unfinished", "other"]
+CopyKind = Literal["statistics", "failure", "unfinished", "other"]
 
 _FAILURE = b"jam_dagster.failure "
 _FAILURE_LINE = 4096
@@ -56,8 +52,8 @@ class PrivateCopy:
     name
         Its path below the store's root.
     kind
-        ``table``: records or codes of a private table. ``statistics``: its exact statistics.
-        ``failure``: the cause of a failed attempt to open it, which quotes values.
+        ``statistics``: exact statistics of a private table. ``failure``: the cause of a failed
+        attempt to open it, which quotes values.
         ``unfinished``: the remains of a run that was killed while it wrote. ``other``: anything
         else, such as the keys that choose rows; it is never removed.
     size
@@ -184,7 +180,7 @@ def copies_in_folder(folder: Path) -> list[PrivateCopy]:
     try:
         described = json.loads((folder / "release.json").read_text())
         key, days = described["key"] or {}, described.get("retention_days")
-        fields = {name: str(key.get(name, "")) for name in ("dataset", "release", "edition")}
+        fields = {name: str(key.get(name, "")) for name in _RELEASE_FIELDS}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         # A release that never read its private table has left the cause, and nothing else.
         if not (restricted / FAILURES).is_dir():
@@ -246,24 +242,7 @@ def _copy(path: Path | UPath, name: str) -> PrivateCopy:
         return PrivateCopy(path, name, "unfinished", size, written, release=name.split("/")[0])
     if path.name.endswith(".txt"):
         return _failure(path, name, size, written)
-    fields = _stored_attributes(path) if path.name.endswith(".parquet") else {}
-    # A reference to a source holds no record.
-    if not fields or fields.get("handle"):
-        return PrivateCopy(path, name, "other", size, written)
-    days = fields.get("retention_days")
-    return PrivateCopy(
-        path,
-        name,
-        "table",
-        size,
-        written,
-        dataset=str(fields.get("dataset", "")),
-        release=str(fields.get("release", "")),
-        partition=str(fields.get("partition", "")),
-        edition=str(fields.get("edition", "")),
-        retention_days=days if isinstance(days, int) else None,
-        research=fields.get("noise") == "numpy",
-    )
+    return PrivateCopy(path, name, "other", size, written)
 
 
 def _failure(path: Path | UPath, name: str, size: int, written: datetime) -> PrivateCopy:
@@ -292,20 +271,6 @@ def _modified(path: UPath) -> datetime:
     found: datetime = path.fs.modified(path.path)
     # Some file systems return it without a zone, in UTC.
     return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def _stored_attributes(path: Path | UPath) -> Mapping[str, Any]:
-    """Return the release that a Parquet file names; empty if it names none."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with path.open("rb") as file:
-            metadata = pq.read_schema(file).metadata or {}
-        fields = json.loads(metadata[b"pandas"])["attributes"][INGESTION_ATTRIBUTE]
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError):
-        return {}
-    return fields if isinstance(fields, Mapping) else {}
 
 
 def judged(copies: Iterable[PrivateCopy], ledger: Ledger | None, now: datetime) -> list[Judged]:
@@ -362,7 +327,7 @@ def _judge(
     copy: PrivateCopy, ends: Mapping[_Which, datetime | None] | None, now: datetime
 ) -> Judged:
     if copy.kind == "other":
-        return Judged(copy, None, None, "it is not a private table that a release left here")
+        return Judged(copy, None, None, "it is no private copy that a release left here")
     if copy.kind == "unfinished":
         old_enough = copy.written + _PARTIAL_AGE
         kept = "" if old_enough <= now else "it may be being written"

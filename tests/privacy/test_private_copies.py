@@ -8,25 +8,23 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
-import pandas as pd
 import pytest
 from upath import UPath
 
 from jam_dagster.errors import BudgetError, InputError
 from jam_dagster.privacy import Ledger, ReleaseKey
 from jam_dagster.privacy.private_copies import (
-    INGESTION_ATTRIBUTE,
     Judged,
     copies_in_folder,
     copies_in_store,
+    failure_of,
     judged,
     remove,
 )
 
 NOW = datetime.now(UTC)
 SHARES = {"mechanism": 0.001, "evaluation": 0.0001}
-SAID = {"edition": "1", "partition": "", "limit": "", "dataset": "people", "release": "yearly"}
-SAID |= {"noise": "exact", "retention_days": 30}
+SAID = {"dataset": "people", "release": "yearly", "partition": "", "edition": "1"}
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -44,33 +42,33 @@ def release(ledger: Ledger):
     return release
 
 
-def table(root: Path | UPath, name: str, said: dict | None) -> Path | UPath:
-    frame = pd.DataFrame({"secret": ["SENTINEL"]})
-    if said is not None:
-        frame.attrs[INGESTION_ATTRIBUTE] = said
-    path = root / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(frame.to_parquet(index=False))
+def errors_of(folder: Path, said: dict | None = SAID, days: int | None = 30) -> Path:
+    """Leave exact errors in the folder of a command-line release."""
+    (folder / "restricted").mkdir(parents=True)
+    (folder / "release.json").write_text(json.dumps({"key": said, "retention_days": days}))
+    path = folder / "restricted" / "errors.json"
+    path.write_text("SENTINEL")
     return path
 
 
-def look(root: Path | UPath, ledger: Ledger | None, now: datetime = NOW) -> dict[str, Judged]:
-    return {one.copy.name: one for one in judged(copies_in_store(root), ledger, now)}
+def look(folder: Path, ledger: Ledger | None, now: datetime = NOW) -> Judged:
+    (one,) = judged(copies_in_folder(folder), ledger, now)
+    return one
 
 
 LATER = NOW + timedelta(days=31)
 
 
 def test_a_copy_is_needed_until_its_release_has_ended_and_is_due_when_it_said(
-    root, ledger, release
+    tmp_path, ledger, release
 ):
-    path = table(root, "yearly/private_records.parquet", SAID)
-    (one,) = look(root, ledger, LATER).values()
-    assert (one.copy.kind, one.copy.dataset, one.copy.release) == ("table", "people", "yearly")
+    path = errors_of(tmp_path)
+    one = look(tmp_path, ledger, LATER)
+    assert (one.copy.kind, one.copy.dataset, one.copy.release) == ("statistics", "people", "yearly")
     assert "has not ended" in one.kept_because
     release.account("mechanism").close()
     # One share is still open: its draw is still to be made.
-    (one,) = look(root, ledger, LATER).values()
+    one = look(tmp_path, ledger, LATER)
     assert "has not ended" in one.kept_because
     with pytest.raises(InputError, match="has not ended"):
         remove(one)
@@ -78,7 +76,7 @@ def test_a_copy_is_needed_until_its_release_has_ended_and_is_due_when_it_said(
 
     release.close()
 
-    (one,) = look(root, ledger).values()
+    one = look(tmp_path, ledger)
     assert one.kept_because == ""
     assert not one.is_due(NOW)
     assert one.due is not None
@@ -89,84 +87,95 @@ def test_a_copy_is_needed_until_its_release_has_ended_and_is_due_when_it_said(
     assert not remove(one)
 
 
-def test_without_its_ledger_a_copy_stays(root, ledger, tmp_path):
-    table(root, "yearly/private_records.parquet", SAID)
-    (one,) = look(root, None, LATER).values()
-    assert "only its ledger knows" in one.kept_because
-    (one,) = look(root, ledger, LATER).values()
-    assert "knows no such release" in one.kept_because
+def test_without_its_ledger_a_copy_stays(ledger, tmp_path):
+    errors_of(tmp_path)
+    assert "only its ledger knows" in look(tmp_path, None, LATER).kept_because
+    assert "knows no such release" in look(tmp_path, ledger, LATER).kept_because
     with pytest.raises(BudgetError, match="no ledger"):
-        look(root, Ledger(tmp_path / "absent.db"), LATER)
+        look(tmp_path, Ledger(tmp_path / "absent.db"), LATER)
     moved = Ledger(ledger.location)
     moved.move(tmp_path / "new.db")
     with pytest.raises(BudgetError, match="has moved to"):
-        look(root, moved, LATER)
+        look(tmp_path, moved, LATER)
 
 
 @pytest.mark.parametrize(
     "other",
     [{"dataset": "firms"}, {"release": "monthly"}, {"partition": "2026"}, {"edition": "2"}],
 )
-def test_the_end_of_another_release_is_not_its_own(root, ledger, release, other):
+def test_the_end_of_another_release_is_not_its_own(tmp_path, ledger, release, other):
     release.close()
-    table(root, "yearly/private_records.parquet", {**SAID, **other})
-    (one,) = look(root, ledger, LATER).values()
-    assert "knows no such release" in one.kept_because
+    errors_of(tmp_path, {**SAID, **other})
+    assert "knows no such release" in look(tmp_path, ledger, LATER).kept_because
 
 
-def test_another_specification_of_the_same_release_may_still_need_it(root, ledger, release):
+def test_another_specification_of_the_same_release_may_still_need_it(tmp_path, ledger, release):
     release.close()
-    table(root, "yearly/private_records.parquet", SAID)
+    errors_of(tmp_path)
     ledger.open_release(ReleaseKey("people", "yearly", "y"), SHARES)
-    (one,) = look(root, ledger, LATER).values()
-    assert "has not ended" in one.kept_because
+    assert "has not ended" in look(tmp_path, ledger, LATER).kept_because
 
 
-def test_research_needs_no_ledger(root):
-    table(root, "yearly/private_records.parquet", {**SAID, "noise": "numpy"})
-    (one,) = look(root, None, LATER).values()
+def test_a_partition_has_an_end_of_its_own(tmp_path, ledger):
+    ledger.open_release(ReleaseKey("people", "yearly", "x", "2026-01"), SHARES).close()
+    errors_of(tmp_path, {**SAID, "partition": "2026-01"})
+    one = look(tmp_path, ledger, LATER)
+    assert one.copy.size == len("SENTINEL")
+    said = json.dumps(one.to_dict())
+    assert "SENTINEL" not in said
+    assert json.loads(said)["removable"] is True
+
+
+def test_research_needs_no_ledger(tmp_path):
+    errors_of(tmp_path, None)
+    one = look(tmp_path, None, LATER)
+    assert (one.copy.release, one.copy.research) == (tmp_path.name, True)
     assert one.is_due(LATER)
     assert not one.is_due(NOW)
 
 
-def test_what_is_not_known_is_listed_and_stays(root, ledger, release):
-    release.close()
-    table(root, "yearly/domain.parquet", None)
-    (root / "yearly" / "row_limit").mkdir()
-    (root / "yearly" / "row_limit" / "abc.key").write_bytes(b"k" * 32)
-    (root / "secret").write_bytes(b"s" * 32)
-    (root / "yearly" / "broken.parquet").write_bytes(b"PAR1 nothing")
-    (root / "yearly" / "empty.parquet").write_bytes(b"")
-    found = look(root, ledger, LATER)
-    assert set(found) == {
-        "secret",
-        "yearly/broken.parquet",
-        "yearly/domain.parquet",
-        "yearly/empty.parquet",
-        "yearly/row_limit/abc.key",
-    }
-    for one in found.values():
+def test_what_is_not_known_is_listed_and_stays(root):
+    (root / "yearly" / "row_limit").mkdir(parents=True)
+    names = ["secret", "yearly/broken.parquet", "yearly/row_limit/abc.key", "yearly/said.txt"]
+    for name in names:
+        (root / name).write_bytes(b"s" * 32)
+    found = judged(copies_in_store(root), None, LATER)
+    assert sorted(one.copy.name for one in found) == names
+    for one in found:
         assert one.copy.kind == "other"
-        with pytest.raises(InputError, match="not a private table"):
+        with pytest.raises(InputError, match="no private copy"):
             remove(one)
         assert one.copy.path.exists()
 
 
+def test_the_cause_of_a_failure_goes_when_its_time_is_over(root):
+    (root / "yearly" / "failures").mkdir(parents=True)
+    path = root / "yearly" / "failures" / "a.txt"
+    path.write_bytes(failure_of(SAID, 30, research=False) + b"SENTINEL")
+    (one,) = judged(copies_in_store(root), None, LATER)
+    assert (one.copy.kind, one.copy.dataset, one.copy.edition) == ("failure", "people", "1")
+    assert abs(one.copy.written - NOW) < timedelta(hours=1)
+    assert one.is_due(LATER)
+    assert remove(one)
+    assert not path.exists()
+
+
 def test_what_a_killed_writer_left_goes_after_a_day(root, ledger):
     (root / "yearly").mkdir(parents=True)
-    name = f"yearly/.private_records.parquet.{uuid4().hex}"
-    (root / name).write_bytes(b"half a table")
-    (one,) = look(root, ledger).values()
+    name = f"yearly/.workload_error.json.{uuid4().hex}"
+    (root / name).write_bytes(b"half a file")
+    (one,) = judged(copies_in_store(root), ledger, NOW)
     assert (one.copy.kind, one.kept_because) == ("unfinished", "it may be being written")
-    (one,) = look(root, None, NOW + timedelta(days=2)).values()
-    assert one.is_due(NOW + timedelta(days=2))
+    days_later = NOW + timedelta(days=2)
+    (one,) = judged(copies_in_store(root), None, days_later)
+    assert one.is_due(days_later)
     assert remove(one)
 
 
-def test_a_copy_that_is_written_meanwhile_stays(root, ledger, release):
+def test_a_copy_that_is_written_meanwhile_stays(tmp_path, ledger, release):
     release.close()
-    path = table(root, "yearly/private_records.parquet", SAID)
-    (one,) = look(root, ledger, LATER).values()
+    path = errors_of(tmp_path)
+    one = look(tmp_path, ledger, LATER)
     path.write_bytes(path.read_bytes() + b"more")
     assert not remove(one)
     assert path.exists()
@@ -174,58 +183,24 @@ def test_a_copy_that_is_written_meanwhile_stays(root, ledger, release):
 
 def test_links_are_not_followed(tmp_path, ledger, release):
     release.close()
-    elsewhere = table(tmp_path / "elsewhere", "yearly/private_records.parquet", SAID)
-    root = tmp_path / "private"
-    (root / "yearly").mkdir(parents=True)
-    (root / "yearly" / "private_records.parquet").symlink_to(elsewhere)
-    (root / "monthly").symlink_to(elsewhere.parent)
-    found = look(root, ledger, LATER)
-    assert {name: one.copy.kind for name, one in found.items()} == {
-        "yearly/private_records.parquet": "other"
-    }
-
-
-def test_partitions_and_sizes(root, ledger):
-    key = ReleaseKey("people", "yearly", "x", "2026-01")
-    ledger.open_release(key, SHARES).close()
-    path = table(root, "yearly/private_records/2026-01.parquet", {**SAID, "partition": "2026-01"})
-    table(root, "yearly/private_records/2026-02.parquet", {**SAID, "partition": "2026-02"})
-    found = look(root, ledger, LATER)
-    assert [bool(one.kept_because) for one in found.values()] == [False, True]
-    first = found["yearly/private_records/2026-01.parquet"]
-    assert first.copy.size == len(path.read_bytes())
-    assert abs(first.copy.written - NOW) < timedelta(hours=1)
-    said = json.dumps(first.to_dict())
-    assert "SENTINEL" not in said
-    assert json.loads(said)["removable"] is True
-
-
-def test_a_folder_of_the_command_line(tmp_path, ledger, release):
+    elsewhere = errors_of(tmp_path / "elsewhere")
     folder = tmp_path / "out"
-    restricted = folder / "restricted"
-    restricted.mkdir(parents=True)
-    for name in ("errors.json", "report.html", "row_limit.key"):
-        (restricted / name).write_text("x")
-    (folder / "synthetic.csv").write_text("x")
-    key = {"dataset": "people", "release": "yearly", "edition": "1", "specification": "x"}
-    (folder / "release.json").write_text(json.dumps({"key": key, "retention_days": 0}))
-    found = {one.name: one for one in copies_in_folder(folder)}
-    assert {name: one.kind for name, one in found.items()} == {
+    errors_of(folder).unlink()
+    (folder / "restricted" / "errors.json").symlink_to(elsewhere)
+    (folder / "restricted" / "more").symlink_to(elsewhere.parent)
+    assert look(folder, ledger, LATER).copy.kind == "other"
+
+
+def test_what_lies_in_a_folder_of_the_command_line(tmp_path):
+    errors_of(tmp_path)
+    for name in ("report.html", "row_limit.key"):
+        (tmp_path / "restricted" / name).write_text("x")
+    (tmp_path / "synthetic.csv").write_text("x")
+    assert {one.name: one.kind for one in copies_in_folder(tmp_path)} == {
         "restricted/errors.json": "statistics",
         "restricted/report.html": "statistics",
         "restricted/row_limit.key": "other",
     }
-    assert all(
-        "has not ended" in one.kept_because
-        for one in judged([found["restricted/errors.json"]], ledger, LATER)
-    )
-    release.close()
-    errors, _, rows = judged(found.values(), ledger, LATER)
-    assert errors.is_due(LATER)
-    assert rows.kept_because
-    (folder / "release.json").write_text(json.dumps({"key": None}))
-    first, *_ = judged(copies_in_folder(folder), None, LATER)
-    assert (first.copy.release, first.copy.research, first.due) == ("out", True, None)
 
 
 @pytest.mark.parametrize("content", [None, "no json", "[]", '{"noise": "exact"}', '{"key": 3}'])
@@ -242,7 +217,6 @@ def test_a_root_that_is_not_there(tmp_path):
 
 
 def test_times_are_in_utc(tmp_path):
-    path = table(tmp_path / "private", "yearly/private_records.parquet", SAID)
-    os.utime(path, (0, 0))
-    (one,) = copies_in_store(tmp_path / "private")
+    os.utime(errors_of(tmp_path), (0, 0))
+    (one,) = copies_in_folder(tmp_path)
     assert one.written == datetime(1970, 1, 1, tzinfo=UTC)
