@@ -12,7 +12,6 @@ from jam_dagster.common.notebook import card
 from jam_dagster.mechanisms import JamPgm
 from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.models.graphical.model import FittedModel
-from jam_dagster.pipeline.storage.identity import IngestedTable
 from jam_dagster.privacy import Budget, Draws, Ledger, MemoryStore, UnledgeredAccount, make_noise
 from jam_dagster.tables import (
     CategoricalAttribute,
@@ -134,8 +133,6 @@ def test_a_domain_from_private_data_says_so_and_its_repr_tells_no_value() -> Non
 def test_the_repr_of_an_encoded_table_tells_its_shape_only() -> None:
     codes = tuple(np.full(7, size - 1) for size in DOMAIN.shape)
     assert repr(EncodedTable(DOMAIN, codes)) == "EncodedTable(7 records, 3 attributes)"
-    # A number of private rows may be private.
-    assert repr(IngestedTable(DOMAIN, codes)) == "IngestedTable(3 attributes)"
 
 
 def test_reprs_are_one_line(objects) -> None:

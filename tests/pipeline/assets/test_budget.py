@@ -34,6 +34,8 @@ pytestmark = [
 ]
 
 BUDGET = ["domain", "privacy_budget"]
+# What the step that opens the private table takes from the store.
+GIVEN = ["public_records", "domain", "public_discretized"]
 PRICE = Budget(2.0, 1e-9).rho
 
 
@@ -147,7 +149,7 @@ def test_a_refusal_without_the_budgets_own_step_leaves_the_alert_too(months: Mon
     months.bench.budget = enough_for(0.5)
     alerts = Alerts(months.bench, months.definitions())
     alerts.tick()
-    refused = months.run(JANUARY, ["private_records"])
+    refused = months.run(JANUARY, [*GIVEN, "private_records"])
     assert "BudgetExceededError" in failure(refused)
     (alert,) = alerts.tick()
     assert (alert.kind, alert.partition) == ("refused", JANUARY)
@@ -303,7 +305,7 @@ def test_a_release_that_waits_for_approval_opens_nothing_and_tells_the_officer(
     assert alert.title == "people waits for approval: it would be paid by people"
     assert "--specification" in alert.text
     # Also without the asset that reserves.
-    assert "NotApprovedError" in failure(bench.run(["domain", "private_records"]))
+    assert "NotApprovedError" in failure(bench.run([*GIVEN, "private_records"]))
 
     digest = alert.text.partition("--specification ")[2].split()[0]
     bench.ledger.approve(ReleaseKey("people", "people", digest), reason="request")
