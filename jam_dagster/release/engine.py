@@ -138,7 +138,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What a release has drawn, while its private table is open.
+    """What a release has drawn, and paid for, before its error is measured.
 
     Parameters
     ----------
@@ -148,14 +148,11 @@ class Drawn:
         Whether it had ended before, so that nothing was drawn.
     sample
         The synthetic table.
-    evaluate
-        Measures the workload errors.
     """
 
     run: ReleaseRun
     repeated: bool
     sample: Sample
-    evaluate: Callable[[], ReleaseErrors]
 
 
 @dataclass(frozen=True)
@@ -260,23 +257,29 @@ class Engine:
                 f" copy, or {ANOTHER_EDITION}. Nothing was charged."
             )
 
-    @contextmanager
-    def drawn(
+    def draw(
         self,
         public: MarginalSource | None,
+        keep: Callable[[Drawn], None],
         stage: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext(),
-    ) -> Iterator[Drawn]:
+    ) -> ReleaseErrors:
         """Open the private table, once, for all that the release draws from it.
 
-        What is drawn may be kept within the block before the errors are measured there. At its end
-        the unspent part of the budget returns.
+        At the end the unspent part of the budget returns.
 
         Parameters
         ----------
         public
             The encoded public tables, if there are any.
+        keep
+            Is given what was drawn before the errors are measured, which may fail.
         stage
             Entered with the name of each stage.
+
+        Returns
+        -------
+        ReleaseErrors
+            The workload errors.
         """
         with self.opened("making the release"):
             with stage("encode"):
@@ -285,12 +288,13 @@ class Engine:
                 run, repeated = self.run(private, public)
             with stage("sample"):
                 sample = sample_of(run)
-            yield Drawn(
-                run, repeated, sample, partial(self.evaluate, run, private, sample.codes, public)
-            )
+                keep(Drawn(run, repeated, sample))
+            with stage("evaluate"):
+                errors = self.evaluate(run, private, sample.codes, public)
         # Once private data are closed: a ledger that cannot be reached is no fault of theirs.
         for share in self.spec.shares:
             self.funding.close(share, f"{share} ended")
+        return errors
 
     def row_key(self) -> bytes:
         """Return the key that decides which rows of a person are kept: the release's own.

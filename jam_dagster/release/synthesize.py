@@ -16,6 +16,7 @@ from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy.ledger.key import command_line_run
 from jam_dagster.privacy.warnings import configuration_warnings
 from jam_dagster.release.engine import (
+    Drawn,
     Engine,
     Progress,
     Public,
@@ -273,14 +274,18 @@ class _Whole:
     def _drawn(self, engine: Engine, public: Public | None) -> Synthesis:
         """Open the private table, and make the release of it; no other run does meanwhile."""
         stage = self.watch.stage
-        with engine.drawn(public, stage) as drawn:
-            run, sample = drawn.run, drawn.sample
-            self.watch.add_parts("mechanism", run.seconds)
-            self._warn(run)
-            write_table(sample.table, self.folder.table)
-            with stage("evaluate"):
-                errors = drawn.evaluate()
-                self.folder.write_errors(errors)
+        made: list[Drawn] = []
+
+        def keep(drawn: Drawn) -> None:
+            self._warn(drawn.run)
+            write_table(drawn.sample.table, self.folder.table)
+            made.append(drawn)
+
+        errors = engine.draw(public, keep, stage)
+        self.folder.write_errors(errors)
+        (drawn,) = made
+        run, sample = drawn.run, drawn.sample
+        self.watch.add_parts("mechanism", run.seconds)
         with stage("checks"), redacted("the checks"):
             checks = self._check(run, sample.table)
         with stage("report"), redacted("the report"):

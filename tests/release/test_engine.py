@@ -23,6 +23,7 @@ from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.release import Engine, ReleaseSpec
 from jam_dagster.release.engine import (
+    Drawn,
     Progress,
     checks_of,
     domain_of,
@@ -129,8 +130,10 @@ def test_research_takes_all_steps_in_memory() -> None:
 
     engine.check(domain)
     engine.reserve()
-    with engine.funding.exclusive(), engine.drawn(public) as drawn:
-        errors = drawn.evaluate()
+    kept: list[Drawn] = []
+    with engine.funding.exclusive():
+        errors = engine.draw(public, kept.append)
+    (drawn,) = kept
     run, sample = drawn.run, drawn.sample
     page = engine.report(run, sample.codes, public, error=errors, restricted=True)
 

@@ -27,6 +27,7 @@ from jam_dagster.pipeline.budget.outlook import add_outlook_to_refusal
 from jam_dagster.pipeline.graph import MECHANISM_SHARE, ReleaseGraph
 from jam_dagster.pipeline.storage.identity import check_domains, mark
 from jam_dagster.release.engine import Drawn, Engine
+from jam_dagster.release.run import ReleaseErrors
 from jam_dagster.tables import Domain, MarginalSource, Source
 
 if TYPE_CHECKING:
@@ -60,17 +61,28 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
             on_round=lambda done: _log_round(graph, context, done, rounds),
         )
         _reserve(graph, context, engine, public, inputs.get(PUBLIC_RECORDS))
-        with engine.funding.exclusive(), engine.drawn(public) as drawn:
-            yield from _private_tables(graph, source, domain)
-            # What is paid for is kept before the evaluation, which may fail.
-            yield from _outcomes(graph, context, drawn, public)
-            if "workload_error" in graph.names:
-                errors = drawn.evaluate()
-                yield dg.MaterializeResult(
-                    asset_key=graph.key("workload_error"),
-                    value=errors,
-                    metadata=tidy(error_metadata(graph, errors)),
-                )
+        kept: list[Drawn] = []
+        errors: ReleaseErrors | None = None
+        failed: Exception | None = None
+        try:
+            with engine.funding.exclusive():
+                errors = engine.draw(public, kept.append)
+        except Exception as error:
+            if not kept:
+                raise
+            failed = error
+        # The private table is closed. What is paid for stays, even if the evaluation failed.
+        (drawn,) = kept
+        yield from _private_tables(graph, source, domain)
+        yield from _outcomes(graph, context, drawn, public)
+        if failed is not None:
+            raise failed
+        if errors is not None and "workload_error" in graph.names:
+            yield dg.MaterializeResult(
+                asset_key=graph.key("workload_error"),
+                value=errors,
+                metadata=tidy(error_metadata(graph, errors)),
+            )
 
     return private_side
 
