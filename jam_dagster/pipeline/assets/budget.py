@@ -28,26 +28,31 @@ SUFFICES = "budget_suffices"
 def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     """Build the reservation of a release's budget."""
     spec = graph.spec
+    declared = spec.domain.declared if spec.domain.restricted else None
+
     # Nothing is reserved before the public table is known. Research reserves nothing.
     public = [graph.key("public_discretized")] if spec.previous and spec.releasable else []
 
     @release_asset(
         graph,
         "privacy_budget",
-        ins=graph.ins("domain"),
+        # A domain from private data is restricted, and the reservation is not.
+        ins=graph.ins("domain") if declared is None else {},
         deps=public,
         resources={*graph.spending_resources, *STORES},
         check_specs=[_suffices(graph)],
     )
     def privacy_budget(
-        context: dg.AssetExecutionContext, domain: Domain
+        context: dg.AssetExecutionContext, **inputs: Domain
     ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetCheckResult]:
         check_places(context)
         check_public(graph, context)
         # Nothing is read here: what is wrong with it is said before anything is reserved.
         source = resolve_source(graph, "private_records", context)
-        workload = spec.workload.build(domain)
-        spec.mechanism.build().check(domain, workload, graph.shares[MECHANISM_SHARE])
+        domain = inputs["domain"] if declared is None else declared
+        if not domain.restricted:
+            workload = spec.workload.build(domain)
+            spec.mechanism.build().check(domain, workload, graph.shares[MECHANISM_SHARE])
         metadata = _asked(graph, domain)
         engine = release_engine(graph, context, domain, reads=source)
         funding = ledger_funding(engine)
@@ -67,7 +72,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             raise
         outlook = BudgetOutlook.of(graph, funding)
         if outlook.low and before is None:
-            log_alert(graph, context, outlook.alert("low", outlook.text))
+            log_alert(context, context.asset_key, outlook.alert("low", outlook.text))
         shown = {**outlook.metadata, **metadata, "already_reserved": before is not None}
         yield dg.MaterializeResult(metadata=tidy(shown))
         yield _result(

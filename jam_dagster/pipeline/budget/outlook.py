@@ -178,20 +178,20 @@ def add_outlook_to_refusal(
         yield
     except NotApprovedError as error:
         outlook = BudgetOutlook.of(graph, funding, refused=True)
-        log_alert(graph, context, outlook.alert("not approved", str(error)))
+        log_alert(context, graph.key("privacy_budget"), outlook.alert("not approved", str(error)))
         raise
     except BudgetExceededError as error:
         outlook = BudgetOutlook.of(graph, funding, refused=True)
         refusal = BudgetExceededError(f"{error}. {outlook.refusal}")
-        log_alert(graph, context, outlook.alert("refused", str(refusal)))
+        log_alert(context, graph.key("privacy_budget"), outlook.alert("refused", str(refusal)))
         raise refusal from None
 
 
-def log_alert(graph: "ReleaseGraph", context: dg.AssetExecutionContext, alert: BudgetAlert) -> None:
-    """Leave an alert on the release's budget, for sensors and for its page in the UI."""
+def log_alert(context: dg.AssetExecutionContext, key: dg.AssetKey, alert: BudgetAlert) -> None:
+    """Leave an alert on an asset, for sensors and for its page in the UI."""
     context.log_event(
         dg.AssetObservation(
-            graph.key("privacy_budget"),
+            key,
             description=literal(alert.title),
             metadata=alert.metadata,
             partition=alert.partition or None,

@@ -164,7 +164,7 @@ def test_a_partition_out_of_order_is_refused_before_anything_is_charged_or_opene
 ) -> None:
     (months.bench.home / f"private_{FEBRUARY}.csv").unlink()
     needs = f"Partition {FEBRUARY} of release people needs the release of {JANUARY}: materialize"
-    for selection in (None, ["domain", "privacy_budget"], ["domain", "private_records"]):
+    for selection in (None, ["domain", "privacy_budget"]):
         refused = failure(months.run(FEBRUARY, selection))
         assert needs in refused, selection
         assert "SourceError" not in refused

@@ -42,7 +42,7 @@ class Location:
     def leaving(self, alert: BudgetAlert, job: str = "people_release") -> dg.Definitions:
         @dg.asset(key=KEY, tags={RESERVES_TAG: "ledger"})
         def privacy_budget(context: dg.AssetExecutionContext) -> None:
-            log_alert(context, alert)
+            log_alert(context, KEY, alert)
 
         return dg.Definitions(
             assets=[privacy_budget], jobs=[dg.define_asset_job(job, selection=[KEY])]
