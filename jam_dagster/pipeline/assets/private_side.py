@@ -141,7 +141,7 @@ def _reserve(
 def _private_tables(graph: ReleaseGraph, source: Source, domain: Domain) -> _Made:
     """Tell what was read, of which nothing is kept; never how many rows there are."""
     for name, shown in (
-        ("private_records", {"source": source.describe()}),
+        ("private_records", {"source": source.describe(), "kept": "no row of it"}),
         ("private_discretized", {}),
     ):
         metadata: dict[str, Any] = dict(shown)

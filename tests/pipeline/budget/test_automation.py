@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 PRIVATE = EvaluationSpec(mode="private", share=0.2)
-SPENDING = ("privacy_budget", "private_records", "jam_pgm", "workload_error")
+SPENDING = ("privacy_budget", "jam_pgm", "synthetic_records", "workload_error")
 EAGER = dg.AutomationCondition.eager()
 TICK = dg.AutomationCondition.cron_tick_passed("0 6 3 * *")
 ON_CRON = dg.AutomationCondition.on_cron("0 6 3 * *")
@@ -61,7 +61,7 @@ def test_what_happens_upstream_spends_nothing(bench: Bench, name: str, condition
         *((name, ON_CRON) for name in SPENDING),
         ("jam_pgm", ON_CRON & ~dg.AutomationCondition.any_deps_missing()),
         ("jam_pgm", ON_CRON | TICK.newly_true()),
-        ("synthetic_records", EAGER),
+        ("release_report", EAGER),
     ],
 )
 def test_clocks_may_spend_and_what_costs_nothing_may_be_eager(
@@ -93,19 +93,12 @@ def test_the_mark_of_a_reservation_stays(bench: Bench) -> None:
 
 def test_steps_that_spend_share_their_datasets_pool_and_are_never_retried(bench: Bench) -> None:
     definitions = bench.definitions(dataset="people_2026", evaluation=PRIVATE)
-    pools, retries = {}, {}
-    for one in definitions.resolve_asset_graph().assets_defs:
-        if not one.keys:
-            continue
-        name = one.key.path[-1]
-        pools[name] = one.op.pool
-        retries[name] = one.op.retry_policy
-    spend = {"jam_pgm", "workload_error"}
-    assert {name for name, pool in pools.items() if pool} == spend
-    assert {pools[name] for name in spend} == {"jam/people_2026"}
-    assert all(retries[name].max_retries == 0 for name in spend)
+    steps = [one for one in definitions.resolve_asset_graph().assets_defs if one.keys]
+    spend = [one for one in steps if dg.AssetKey(["people", "jam_pgm"]) in one.keys]
+    assert [one.op.pool for one in spend] == ["jam/people_2026"]
+    assert spend[0].op.retry_policy.max_retries == 0
     # The others repeat what they did, for nothing: a job's policy may do that.
-    assert not any(policy for name, policy in retries.items() if name not in spend)
+    assert not any(one.op.pool or one.op.retry_policy for one in steps if one not in spend)
 
 
 @pytest.mark.slow
