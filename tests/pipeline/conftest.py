@@ -55,6 +55,9 @@ UP_TO_SYNTHETIC = [
     "synthetic_records",
 ]
 
+GIVEN = ["public_records", "domain", "public_discretized"]
+"""What the step that opens the private table takes from the store."""
+
 
 def people(rows: int, seed: int) -> pd.DataFrame:
     """Return a small table with dependencies, nulls, and no impossible combination."""

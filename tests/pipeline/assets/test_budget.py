@@ -16,7 +16,7 @@ from jam_dagster.pipeline import (
 )
 from jam_dagster.pipeline.partitions import partitions_definition
 from jam_dagster.privacy import Budget, ReleaseKey, epsilon_from_rho
-from tests.pipeline.conftest import Bench, failure
+from tests.pipeline.conftest import GIVEN, Bench, failure
 from tests.pipeline.test_partitions import (
     FEBRUARY,
     JANUARY,
@@ -34,8 +34,6 @@ pytestmark = [
 ]
 
 BUDGET = ["domain", "privacy_budget"]
-# What the step that opens the private table takes from the store.
-GIVEN = ["public_records", "domain", "public_discretized"]
 PRICE = Budget(2.0, 1e-9).rho
 
 

@@ -24,11 +24,9 @@ from jam_dagster.privacy import ReleaseKey
 from jam_dagster.privacy.ledger.reservation import LedgerAccount
 from jam_dagster.tables import Domain, SqlSource, encode_parquet, source_from_config
 from jam_dagster.tables.sources import parquet
-from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, failure, people
+from tests.pipeline.conftest import DOMAIN, GIVEN, UP_TO_SYNTHETIC, Bench, failure, people
 
 OFF = EvaluationSpec(mode="off")
-# What the step that opens the private table takes from the store.
-GIVEN = ["public_records", "domain", "public_discretized"]
 
 
 def attempts(bench: Bench) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import pytest
 from jam_dagster.errors import PrivacyLabelError, SpecificationError
 from jam_dagster.pipeline import DatasetBudget, PrivacySpec, check_definitions
 from jam_dagster.tables import AssetSource, source_from_config
-from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench, failure, people, together
+from tests.pipeline.conftest import GIVEN, UP_TO_SYNTHETIC, Bench, failure, people, together
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
@@ -85,10 +85,6 @@ class Project:
             partition_key=partition,
             asset_selection=together(definitions, selection),
         )
-
-
-# What the step that opens the private table takes from the store.
-GIVEN = ["public_records", "domain", "public_discretized"]
 
 
 @pytest.fixture
