@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LABEL_TAG = "jam/privacy"
 CHARGES_TAG = "jam/charges"
 CHARGES_LEDGER = "ledger"
-# On what holds a reservation before anything is charged to it; it may spend, and washes nothing.
+# On assets whose step reserves; it removes no taint.
 RESERVES_TAG = "jam/reserves"
 
 # In the metadata of the private table of a release: the asset of the project that it is read from.
