@@ -214,8 +214,7 @@ class ReleaseSpec(Section):
         if self.domain.restricted:
             raise SpecificationError(
                 f"Release {self.release} has public.previous_release and a domain from private"
-                f" data, which is another one for each partition: declare the domain, or identify"
-                f" it from the public table."
+                f" data, which no release that leaves is drawn on: draft it from the public table."
             )
 
     @property
