@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.private_copies import Judged
 
 app = typer.Typer(
-    help="Which copies of private tables lie in the stores, and their removal.",
+    help="Which private copies lie in the stores, and their removal.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -56,8 +56,8 @@ def list_copies(
     jam-dagster private list --out release --ledger ledger.db
     ```
 
-    A private table says of which release it is. With the ledger the list says which are still
-    needed, for a release that has not ended resumes from them, and when the others are to go.
+    With the ledger the list says which belong to a release that has not ended, and when the others
+    are to go.
     """
     found = _judged(private, out, ledger)
     if as_json:
