@@ -229,12 +229,11 @@ def tables_that_the_project_makes_are_sources(project: Project) -> None:
     (project.defs / "from_assets").mkdir()
     (project.defs / "from_assets" / "defs.yaml").write_text(FROM_ASSETS)
     assert "validated successfully" in project.call("dg", "check", "yaml")
-    tables = ["public_records", "domain", "privacy_budget", "private_records"]
-    selection = ["warehouse/people", "warehouse/survey", *(f"from_assets/{one}" for one in tables)]
+    selection = ["warehouse/people", "warehouse/survey", "*from_assets/workload_error"]
     launch = ("dg", "launch", "--config-json", IN_PROCESS, "--assets", ",".join(selection))
     assert "RUN_SUCCESS" in project.call(*launch)
-    kept = project.root / ".jam" / "private" / "from_assets" / "private_records.parquet"
-    assert len(pd.read_parquet(kept)) == 600
+    made = project.root / ".jam" / "releases" / "from_assets" / "synthetic_records.parquet"
+    assert len(pd.read_parquet(made)) == 600
 
     # What else the project labels is looked at when the release meets it.
     leak = """

@@ -15,10 +15,12 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 import pytest
+from upath import UPath
 
 from jam_dagster.errors import BudgetError, SpecificationError
 from jam_dagster.pipeline import DatasetBudget, EvaluationSpec, PrivacySpec
 from jam_dagster.pipeline.assets.asset_options import PRIVATE_STEP
+from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.pipeline.yaml.resources import BudgetSpec
 from jam_dagster.privacy import ReleaseKey
 from jam_dagster.privacy.ledger.reservation import LedgerAccount
@@ -283,6 +285,27 @@ def test_the_digest_of_a_source_stays_in_the_private_store_and_the_ledger(bench:
             assert not any(digest.encode() in content for digest in digests), path
     logged = "\n".join(str(event) for event in result.all_events)
     assert not any(digest in logged for digest in digests)
+
+
+@pytest.mark.slow
+def test_a_store_that_fails_is_no_attempt_and_holds_nobody_up(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster stores what the step hands out, once the private table is closed."""
+    dump = ReleaseStore.dump_to_path
+
+    def full(store: ReleaseStore, context: dg.OutputContext, obj: object, path: UPath) -> None:
+        if path.name == "synthetic_records":
+            raise OSError(28, "No space left on device")
+        dump(store, context, obj, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ReleaseStore, "dump_to_path", full)
+        result = bench.run(UP_TO_SYNTHETIC, evaluation=OFF)
+    assert "No space left on device" in failure(result)
+    assert attempts(bench) == (1, 0)
+    again = bench.run(UP_TO_SYNTHETIC, evaluation=OFF)
+    assert again.success, failure(again)
 
 
 KILLED = """
