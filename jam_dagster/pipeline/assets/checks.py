@@ -10,8 +10,8 @@ import pandas as pd
 from jam_dagster.evaluation import (
     ExpectationResult,
     WorkloadErrors,
-    compare_with_public,
     expectation_names,
+    verdict_of,
 )
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.graph import ReleaseGraph
@@ -37,7 +37,7 @@ def release_checks(graph: ReleaseGraph) -> list[dg.AssetChecksDefinition]:
     """Build the asset checks of a release."""
     checks = [_expectations(graph), _releasable(graph)]
     if "workload_error" in graph.names and graph.public_codes:
-        checks.append(_no_worse_than_public(graph))
+        checks.append(_better_than_public(graph))
     return checks
 
 
@@ -240,46 +240,47 @@ def _releasable(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
     return releasable
 
 
-def _no_worse_than_public(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
+def _better_than_public(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
     @dg.asset_check(
-        name="synthetic_no_worse_than_public",
+        name="better_than_public",
         asset=graph.key("workload_error"),
-        description="The synthetic table answers the workload no worse than the public table does,"
+        description="The synthetic table answers the workload better than the public table does,"
         " beyond what the noise of the two errors explains.",
         additional_ins=graph.ins(MECHANISM_RUN),
         config_schema=NO_CONFIG,
         partitions_def=graph.partitions_def,
     )
-    def synthetic_no_worse_than_public(
+    def better_than_public(
         context: dg.AssetCheckExecutionContext,
         workload_error: WorkloadErrors,
         mechanism_run: ReleaseRun,
     ) -> dg.AssetCheckResult:
         check_tables(graph, mechanism_run, graph.partition_of(context), error=workload_error)
-        found = compare_with_public(workload_error)
-        severity = dg.AssetCheckSeverity.WARN
-        if found is None:
+        verdict = verdict_of(workload_error)
+        passed, severity = verdict.outcome == "better", dg.AssetCheckSeverity.WARN
+        if verdict.difference is None:
             return dg.AssetCheckResult(passed=False, severity=severity, description=UNKNOWN)
         if not graph.tells_data("workload_error"):
             return dg.AssetCheckResult(
-                passed=not found.worse,
+                passed=passed,
                 severity=severity,
-                description="not met" if found.worse else "met",
+                description="met" if passed else "not met",
                 metadata={"restricted": True},
             )
-        description = found.description
+        sentences = [verdict.headline, *verdict.notes]
+        if verdict.advice:
+            sentences.append(f"What may help: {'; '.join(verdict.advice)}.")
         if workload_error.restricted:
-            description += ". Restricted: exact statistics of private data."
+            sentences.append("Restricted: exact statistics of private data.")
         return dg.AssetCheckResult(
-            passed=not found.worse,
+            passed=passed,
             severity=severity,
-            description=description,
+            description=" ".join(sentences),
             metadata={
-                "difference": found.difference,
-                "threshold": found.threshold,
-                "false_alarm_level": found.level,
+                "difference": verdict.difference,
+                "margin": verdict.margin,
                 "restricted": workload_error.restricted,
             },
         )
 
-    return synthetic_no_worse_than_public
+    return better_than_public

@@ -157,7 +157,7 @@ def assert_release_ends_without_errors(bench: Bench, spent: float) -> None:
     (check,) = (
         one
         for one in result.get_asset_check_evaluations()
-        if one.check_name == "synthetic_no_worse_than_public"
+        if one.check_name == "better_than_public"
     )
     assert not check.passed
     assert check.severity is dg.AssetCheckSeverity.WARN
