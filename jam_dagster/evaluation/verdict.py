@@ -92,7 +92,7 @@ def verdict_of(
     if failed:
         checked = "check" if len(checks) == 1 else "checks"
         headline = f"{len(failed)} of {len(checks)} {checked} failed. {headline}"
-    if errors is not None and errors.sample_equivalent is not None:
+    if errors is not None and errors.sample_equivalent:
         notes.append(
             f"It is as good as a random sample of {errors.sample_equivalent:,} private records."
         )
@@ -135,9 +135,11 @@ def _compared(
     elif difference > margin:
         outcome, words = "worse", "Worse than"
     else:
-        outcome, words = "undecided", "About as good as"
+        outcome, words = "undecided", "Not told apart from"
     means = f"mean error {ours:.3f} against {theirs:.3f}"
-    if outcome != "undecided" and theirs > 0.0:
+    if outcome == "undecided" and margin:
+        means += f", and noise of ±{margin:.3f}"
+    elif theirs > 0.0:
         means += f", {abs(difference) / theirs:.0%} {'less' if difference < 0 else 'more'}"
     headline = f"{words} the public table: {means}."
     sure = (
