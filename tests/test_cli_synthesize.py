@@ -292,7 +292,8 @@ def test_a_release_is_reported_in_two_editions(run: Run) -> None:
     made = r"made on \d{4}-\d\d-\d\d \d\d:\d\d"
     unevaluated = Path("out", "report.html").read_text()
     verdicts = (
-        "No error was released: it was measured exactly, for readers who may see the private table.",
+        "No error was released: it was measured exactly, for readers who may see the private"
+        " table.",
         "The error was not measured.",
     )
     assert verdicts[0] in page
