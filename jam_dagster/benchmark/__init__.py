@@ -4,8 +4,7 @@ The code behind `jam-dagster benchmark` and the benchmark job of `jam_dagster.pi
 """
 
 from jam_dagster.benchmark.data import Split, SplitFiles
-from jam_dagster.benchmark.figure import Figure
-from jam_dagster.benchmark.figures import figures
+from jam_dagster.benchmark.figures import Figure, figures
 from jam_dagster.benchmark.grid import Contender, Grid
 from jam_dagster.benchmark.grid_file import load_grid, presets
 from jam_dagster.benchmark.page import write_figures

@@ -36,8 +36,12 @@ class RunProcess:
         self._limit_s = limit_s
         self._started = time.monotonic()
         folder = None if data is None else str(data)
-        request = {"run": run.to_dict(), "files": files.to_dict(), "data": folder}
-        request["parent"] = os.getpid()
+        request = {
+            "run": run.to_dict(),
+            "files": files.to_dict(),
+            "data": folder,
+            "parent": os.getpid(),
+        }
         self._process = subprocess.Popen(  # noqa: S603  # this interpreter, on what is read here
             [*_COMMAND, json.dumps(request)],
             stdin=subprocess.DEVNULL,
