@@ -52,19 +52,10 @@ def chart_of_lines(
     levels: Sequence[Mapping[str, Any]] = (),
     bounds: Sequence[Mapping[str, Any]] = (),
 ) -> Chart:
-    """Return a chart with its panels two by two.
+    """Return a chart of rows of `means` with their ``panel`` and ``label``, two panels a row.
 
-    Parameters
-    ----------
-    rows
-        The points: rows of `means`, with their ``panel`` and ``label``.
-    lines
-        Their styles, in the order of the legend.
-    x, y
-        The axes, which have ends of their own in each panel.
-    levels, bounds
-        Baselines, and bounds above a shaded area: a ``panel``, the ``level`` with its title as
-        ``dash`` or the ``bound``, and an ``x``, or None where it holds in the whole panel.
+    `levels` are baselines, `bounds` lie above a shaded area: a ``panel``, the ``level`` with its
+    title as ``dash`` or the ``bound``, and an ``x``, or None where it holds in the whole panel.
     """
     import altair as alt
 

@@ -1,8 +1,7 @@
 """The papers' figures, from the rows of a benchmark.
 
-Points are means over seeds, bars show one standard error on either side. Mechanisms that learn from
-public data have full lines, the others dashed ones. Runs of different experiments never share a
-point: the names of panels and lines state their differences.
+Points are means over seeds, bars show one standard error on either side. Runs of different
+experiments never share a point: the names of panels and lines state their differences.
 """
 
 from __future__ import annotations

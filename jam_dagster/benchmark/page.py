@@ -24,24 +24,12 @@ TEXT = "benchmark.md"
 
 @dataclass(frozen=True)
 class Table:
-    """The errors on one split.
-
-    Parameters
-    ----------
-    split
-        Its name and size, in words.
-    epsilons
-        The columns.
-    lines
-        A line for each mechanism: its name and settings, its error at each epsilon (with standard
-        error and number of runs), the seconds and the largest memory of a run.
-    baselines
-        Names and errors of the baselines.
-    """
+    """The errors on one split, whose name and size it states."""
 
     split: str
     epsilons: tuple[float, ...]
     lines: tuple[tuple[str, tuple[str, ...], str, str], ...]
+    """Of each mechanism: name and settings, errors, seconds, and the largest memory of a run."""
     baselines: tuple[tuple[str, str], ...]
 
 
