@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.benchmark.charts import Axis, chart_of_lines
@@ -29,6 +30,31 @@ _ERROR = Axis("error_mean", "mean workload error (L1)")
 _LARGEST = Axis("error_max", "largest workload error (L1)")
 _SHARE = Axis("public_share", "share of rounds with public data", share=True)
 _SECONDS = Axis("seconds", "seconds")
+
+_CAPTIONS = {
+    "error_by_epsilon": "Mean error of the synthetic tables over the workload against epsilon, "
+    "with the public table alone, the true one-way marginals and the sampling floor: the main "
+    "comparison of the JAM, AIM and PMW^Pub papers.",
+    "max_error_by_epsilon": "Error of the worst marginal of the workload against epsilon: the "
+    "measure that PMW^Pub and GEM^Pub are made for.",
+    "best_mixture": "Mean error against epsilon. Shaded: below the best mixture error, which no "
+    "reweighting of the public table's rows can reach (the PMW^Pub paper's figure).",
+    "error_by_public_table": "Mean error against that of the public table alone, for splits that "
+    "share their private table. Dashed: the public table itself; below it a mechanism is better "
+    "than its public table. Shaded: what no reweighting of the public rows reaches (the JAM "
+    "paper's figure of public data's error).",
+    "public_picks": "Of the rounds of mechanisms that choose between private and public "
+    "measurements, the share that took a public one, against epsilon (the JAM paper's figure of "
+    "picks).",
+    "error_by_rounds": "Mean error against the number of rounds, a panel a split and epsilon (the "
+    "JAM paper's appendix on the sensitivity to T).",
+    "error_by_capacity": "Mean error against the size that the model may take (the AIM paper's "
+    "figure of capacity).",
+    "seconds_by_epsilon": "Wall-clock time of mechanism and sampling on one thread against epsilon "
+    "(the AIM paper's runtime figure). Runs side by side share the machine.",
+    "seconds_by_capacity": "Wall-clock time against the size that the model may take (the AIM "
+    "paper's figure of capacity).",
+}
 
 
 @dataclass(frozen=True)
@@ -72,99 +98,47 @@ def figures(frame: pd.DataFrame) -> list[Figure]:
             "No run of a mechanism succeeded, so there is nothing to draw: see the column "
             "message, and run the benchmark with --retry."
         )
-    rounds = sweep(frame, "rounds")
+    rounds, timed_rounds = (sweep(frame, "rounds", machines=one) for one in (False, True))
     limits, timed_limits = (sweep(frame, "size_limit_mb", machines=one) for one in (False, True))
     named: list[tuple[str, str]] = []
     # A line looks the same in all figures.
-    for shown in (runs, timed, rounds, sweep(frame, "rounds", machines=True), limits, timed_limits):
+    for shown in (runs, timed, rounds, timed_rounds, limits, timed_limits):
         named += zip(shown["label"], shown["mechanism"], strict=True)
-    styles = line_styles(named)
+    draw = partial(_figure, line_styles(named))
+    points = _points(runs)
     picks = runs["public_picks"].astype(float).fillna(0).groupby(runs["label"]).transform("max")
     mixture = levels(frame, BEST_MIXTURE)
-    pmw = "pmw_pub" in set(runs.loc[runs["split"].isin(mixture), "mechanism"])
+    bounds = [{"panel": one, "x": None, "bound": bound} for one, bound in mixture.items()]
+    reweighted = runs[runs["split"].isin(mixture)]
+    if "pmw_pub" not in set(reweighted["mechanism"]):
+        reweighted = reweighted.iloc[:0]
+    public = {one: error for one, error in levels(frame, PUBLIC_TABLE).items() if error > 0}
+    names = {error: split for split, error in public.items()}
+    own_error = Axis("public_error", "error of the public table alone (L1)", names=names)
+    at_limits = _points(timed_limits, "size_limit_mb")
     made = [
-        _figure(
-            "error_by_epsilon",
-            "Mean error of the synthetic tables over the workload against epsilon, with the public "
-            "table alone, the true one-way marginals and the sampling floor: the main comparison "
-            "of the JAM, AIM and PMW^Pub papers.",
-            _points(runs),
-            styles,
-            levels=_levels(frame, "error_mean"),
-        ),
-        _figure(
-            "max_error_by_epsilon",
-            "Error of the worst marginal of the workload against epsilon: the measure that PMW^Pub "
-            "and GEM^Pub are made for.",
-            _points(runs),
-            styles,
-            y=_LARGEST,
-            levels=_levels(frame, "error_max"),
-        ),
-        _figure(
-            "best_mixture",
-            "Mean error against epsilon. Shaded: below the best mixture error, which no "
-            "reweighting of the public table's rows can reach (the PMW^Pub paper's figure).",
-            _points(runs[runs["split"].isin(mixture)]) if pmw else [],
-            styles,
-            bounds=[{"panel": one, "x": None, "bound": bound} for one, bound in mixture.items()],
-        ),
-        _by_public_table(frame, runs, mixture, styles),
-        _figure(
-            "public_picks",
-            "Of the rounds of mechanisms that choose between private and public measurements, the "
-            "share that took a public one, against epsilon (the JAM paper's figure of picks).",
-            _points(runs[picks > 0]),
-            styles,
-            y=_SHARE,
-        ),
-        _figure(
-            "error_by_rounds",
-            "Mean error against the number of rounds, a panel a split and epsilon (the JAM paper's "
-            "appendix on the sensitivity to T).",
-            _points(rounds, "rounds"),
-            styles,
-            x=_ROUNDS,
-        ),
-        _figure(
-            "error_by_capacity",
-            "Mean error against the size that the model may take (the AIM paper's figure of "
-            "capacity).",
-            _points(limits, "size_limit_mb"),
-            styles,
-            x=_LIMIT,
-        ),
-        _figure(
-            "seconds_by_epsilon",
-            "Wall-clock time of mechanism and sampling on one thread against epsilon (the AIM "
-            "paper's runtime figure). Runs side by side share the machine.",
-            _points(timed),
-            styles,
-            y=_SECONDS,
-        ),
-        _figure(
-            "seconds_by_capacity",
-            "Wall-clock time against the size that the model may take (the AIM paper's figure of "
-            "capacity).",
-            _points(timed_limits, "size_limit_mb"),
-            styles,
-            x=_LIMIT,
-            y=_SECONDS,
-        ),
+        draw("error_by_epsilon", points, levels=_levels(frame, "error_mean")),
+        draw("max_error_by_epsilon", points, y=_LARGEST, levels=_levels(frame, "error_max")),
+        draw("best_mixture", _points(reweighted), bounds=bounds),
+        draw("error_by_public_table", *_by_public_table(frame, runs, public, mixture), x=own_error),
+        draw("public_picks", _points(runs[picks > 0]), y=_SHARE),
+        draw("error_by_rounds", _points(rounds, "rounds"), x=_ROUNDS),
+        draw("error_by_capacity", _points(limits, "size_limit_mb"), x=_LIMIT),
+        draw("seconds_by_epsilon", _points(timed), y=_SECONDS),
+        draw("seconds_by_capacity", at_limits, x=_LIMIT, y=_SECONDS),
     ]
     return [one for one in made if one is not None]
 
 
 def _figure(
-    name: str,
-    caption: str,
-    rows: Sequence[dict[str, Any]],
     styles: Sequence[Line],
+    name: str,
+    rows: Sequence[Mapping[str, Any]],
+    levels: Sequence[Mapping[str, Any]] = (),
+    bounds: Sequence[Mapping[str, Any]] = (),
     *,
     x: Axis = _EPSILON,
     y: Axis = _ERROR,
-    levels: Sequence[Mapping[str, Any]] = (),
-    bounds: Sequence[Mapping[str, Any]] = (),
 ) -> Figure | None:
     """Draw y against x in every panel in which x takes two values; None without one."""
     known = [row for row in rows if row[y.column] is not None and row[x.column] > 0]
@@ -174,6 +148,7 @@ def _figure(
         for row in known
         if row not in kept
     ]
+    caption = _CAPTIONS[name]
     if off:
         caption += " Left out, as a logarithmic axis has no place for 0: "
         caption += "; ".join(dict.fromkeys(off)) + "."
@@ -215,11 +190,12 @@ def _levels(frame: pd.DataFrame, measure: str) -> list[dict[str, Any]]:
 
 
 def _by_public_table(
-    frame: pd.DataFrame, runs: pd.DataFrame, mixture: Mapping[str, float], styles: Sequence[Line]
-) -> Figure | None:
-    """Draw error against the public table's, a panel a private table (`sharing`) and epsilon."""
-    public = {one: error for one, error in levels(frame, PUBLIC_TABLE).items() if error > 0}
-    names = {error: split for split, error in public.items()}
+    frame: pd.DataFrame,
+    runs: pd.DataFrame,
+    public: Mapping[str, float],
+    mixture: Mapping[str, float],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return points, levels and bounds of a panel a private table (`sharing`) and epsilon."""
     rows, diagonal, bounds = [], [], []
     groups = [[split for split in group if split in public] for group in sharing(frame)]
     for group in groups:
@@ -234,18 +210,7 @@ def _by_public_table(
                 diagonal.append({**place, "level": public[split], "dash": BASELINES[PUBLIC_TABLE]})
                 if bounded:
                     bounds.append({**place, "bound": mixture[split]})
-    return _figure(
-        "error_by_public_table",
-        "Mean error against that of the public table alone, for splits that share their private "
-        "table. Dashed: the public table itself; below it a mechanism is better than its public "
-        "table. Shaded: what no reweighting of the public rows reaches (the JAM paper's figure of "
-        "public data's error).",
-        rows,
-        styles,
-        x=Axis("public_error", "error of the public table alone (L1)", names=names),
-        levels=diagonal,
-        bounds=bounds,
-    )
+    return rows, diagonal, bounds
 
 
 def sharing(frame: pd.DataFrame) -> list[list[str]]:
