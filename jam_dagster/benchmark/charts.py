@@ -86,7 +86,9 @@ def chart_of_lines(
     dash = alt.StrokeDash(
         "dash:N",
         scale=alt.Scale(domain=list(dashes), range=list(dashes.values())),
-        legend=_legend("bottom", 3, symbolSize=600) if len(dashes) > 1 else None,
+        legend=_legend("bottom", 3 if len(panels) > 1 else 1, symbolSize=600)
+        if len(dashes) > 1
+        else None,
     )
     return styled(
         alt.layer(
