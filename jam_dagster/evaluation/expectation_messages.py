@@ -68,7 +68,7 @@ def describe_expected(spec: ExpectationSpec, domain: Domain, records: int) -> st
         return str(attribute.dtype)
     if isinstance(attribute, CategoricalAttribute):
         return describe(attribute)
-    return f"{attribute.edges[0]:.10g} to {attribute.edges[-1]:.10g}"
+    return " to ".join(attribute.bounds_text)
 
 
 def describe_result(

@@ -142,8 +142,8 @@ def expectation_names(domain: Domain) -> list[ExpectationSpec]:
                 spec("values", f"{name} holds only the values that the domain lists.", True)
             )
         else:
-            low, high = attribute.edges[0], attribute.edges[-1]
-            specs.append(spec("bounds", f"{name} lies between {low:.10g} and {high:.10g}.", True))
+            low, high = attribute.bounds_text
+            specs.append(spec("bounds", f"{name} lies between {low} and {high}.", True))
         if not attribute.nullable:
             specs.append(spec("nulls", f"{name} has no nulls: the domain allows none.", True))
         specs.append(

@@ -319,8 +319,8 @@ def _bound_rows(bounds: ErrorBounds) -> list[dict[str, Any]]:
 def _described(attribute: Attribute) -> dict[str, Any]:
     """Describe an attribute for the table of the domain."""
     if isinstance(attribute, NumericAttribute):
-        kind = "integer" if attribute.integer else "number"
-        values = f"{attribute.edges[0]:.10g} to {attribute.edges[-1]:.10g} in {attribute.bins} bins"
+        kind = attribute.kind_text
+        values = f"{' to '.join(attribute.bounds_text)} in {attribute.bins} bins"
         outside = "moved to the bounds" if attribute.clip else "an error"
         if attribute.unreadable == "missing":
             outside += ", other texts to null"

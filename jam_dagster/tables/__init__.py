@@ -24,6 +24,7 @@ from jam_dagster.tables.domain.draft import (
     wide_attributes,
 )
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
+from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import Value
 from jam_dagster.tables.sources.base import (
     AssetSource,
@@ -72,6 +73,7 @@ __all__ = [
     "Source",
     "SplitSource",
     "SqlSource",
+    "TimeAttribute",
     "Value",
     "Workload",
     "at_partition",

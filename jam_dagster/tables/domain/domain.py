@@ -32,6 +32,7 @@ from jam_dagster.tables.domain.domain_file import (
     save_domain,
 )
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
+from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import Value
 
 __all__ = [
@@ -321,6 +322,11 @@ def _canonical_form(attribute: Attribute) -> dict[str, Any]:
         form["within"] = [list(entry) for entry in attribute.within]
     if isinstance(attribute, CategoricalAttribute):
         return form | {"values": list(attribute.values), "other": attribute.other}
+    if isinstance(attribute, TimeAttribute):
+        # What a calendar unit lasts in a zone may be decided anew, and is none of the domain.
+        edges = attribute.edges if attribute.every is None else attribute.edges[:: attribute.bins]
+        times = {key: getattr(attribute, key) for key in ("unit", "zone", "format", "every")}
+        return form | times | {"edges": list(edges), "clip": attribute.clip}
     return form | {
         "edges": list(attribute.edges),
         "integer": attribute.integer,

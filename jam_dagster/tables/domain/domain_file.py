@@ -20,12 +20,18 @@ what is not a number, or not among the values of an attribute without ``other``,
 ``within: [[40, 310], [41, 60, 95]]`` says what the numbers of a bin are like in public data: 40
 with weight 310, and 41 to 60 with weight 95.
 
+A ``unit`` declares dates, timestamps, times of day or durations; a bound counts as a whole::
+
+      departure: {bounds: [2013-07-01, 2013-07-31], unit: hour, every: day, zone: America/New_York}
+
 The papers' form, ``{"age": 32, "sex": 2}``, means integer codes 0 to size - 1.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
@@ -58,6 +64,7 @@ from jam_dagster.tables.domain.impossible import (
     codes_of,
     condition_of,
 )
+from jam_dagster.tables.domain.times import Clock, TimeAttribute, equal_unit_edges
 from jam_dagster.tables.domain.values import inferred_dtype, kind_of, short_number
 
 _DOMAIN_KEYS = ("attributes", "impossible", "identified_from")
@@ -73,6 +80,13 @@ _NUMERIC_KEYS = (
     "unreadable",
     "dtype",
     "within",
+)
+_TIME_KEYS = (
+    *(key for key in _NUMERIC_KEYS if key not in ("integer", "decimals")),
+    "unit",
+    "zone",
+    "format",
+    "every",
 )
 _MAX_BINS = 1_000_000
 _MAX_ATTRIBUTES = 10_000
@@ -246,7 +260,8 @@ def _attribute(name: str, entry: object) -> Attribute:
             f"{what} must be a mapping with 'values', 'edges' or 'bounds', got {entry!r}"
         )
     if sum(key in entry for key in ("values", "edges", "bounds")) != 1:
-        check_keys(what, entry, tuple(dict.fromkeys(_CATEGORICAL_KEYS + _NUMERIC_KEYS)))
+        keys = _CATEGORICAL_KEYS + _NUMERIC_KEYS + _TIME_KEYS
+        check_keys(what, entry, tuple(dict.fromkeys(keys)))
         raise SpecificationError(f"{what} needs one of 'values', 'edges' and 'bounds'")
     if "values" in entry:
         check_keys(what, entry, _CATEGORICAL_KEYS)
@@ -258,27 +273,63 @@ def _attribute(name: str, entry: object) -> Attribute:
             dtype=_dtype(what, entry),
             unreadable=entry.get("unreadable", "error"),
         )
-    check_keys(what, entry, _NUMERIC_KEYS)
+    check_keys(what, entry, _TIME_KEYS if "unit" in entry else _NUMERIC_KEYS)
     outside = entry.get("outside", "error")
     if outside not in ("error", "clip"):
         raise SpecificationError(f"{what}: outside must be 'error' or 'clip', got {outside!r}")
+    within = tuple(
+        (one[0], *one) if isinstance(one, list) and len(one) == 2 else one
+        for one in as_list(what, "within", entry.get("within", []))
+    )
+    common: dict[str, Any] = {
+        "nullable": as_boolean(what, "nullable", entry.get("nullable", False)),
+        "clip": outside == "clip",
+        "dtype": _dtype(what, entry),
+        "unreadable": entry.get("unreadable", "error"),
+    }
+    if "unit" in entry:
+        return _time_attribute(what, name, entry, within, common)
     decimals = entry.get("decimals")
     if decimals is not None:
         as_integer(what, "decimals", decimals)
+    integer = as_boolean(what, "integer", entry.get("integer", False))
+    edges = _edges(what, entry)
     return NumericAttribute(
-        name,
-        _edges(what, entry),
-        integer=as_boolean(what, "integer", entry.get("integer", False)),
-        nullable=as_boolean(what, "nullable", entry.get("nullable", False)),
-        clip=outside == "clip",
-        decimals=decimals,
-        dtype=_dtype(what, entry),
-        unreadable=entry.get("unreadable", "error"),
-        within=tuple(
-            (one[0], *one) if isinstance(one, list) and len(one) == 2 else one
-            for one in as_list(what, "within", entry.get("within", []))
-        ),
+        name, edges, integer=integer, decimals=decimals, within=within, **common
     )
+
+
+def _time_attribute(
+    what: str,
+    name: str,
+    entry: Mapping[str, Any],
+    within: tuple[Any, ...],
+    common: Mapping[str, Any],
+) -> TimeAttribute:
+    times: dict[str, Any] = {key: entry.get(key) for key in ("unit", "zone", "format")}
+    clock = Clock(name, dtype=common["dtype"], **times)
+    key = "edges" if "edges" in entry else "bounds"
+    written = as_list(what, key, entry[key])
+    if len(written) < 2 or (key == "bounds" and len(written) != 2):
+        raise SpecificationError(f"{what}: {key} must be two units or more, got {written!r}")
+    ends = [False] * (len(written) - 1) + [True]
+    edges = [clock.number(what, key, one, end=end) for one, end in zip(written, ends, strict=True)]
+    every = entry.get("every")
+    if every is None:
+        within = tuple(
+            (*(clock.number(what, "within", part) for part in one[:2]), *one[2:])
+            if isinstance(one, list | tuple)
+            else one
+            for one in within
+        )
+        if key == "bounds":
+            low, high = map(math.floor, edges)
+            bins = _checked_bins(what, entry.get("bins", high - low + 1))
+            edges = [*equal_unit_edges(low, high, bins)]
+    elif key == "edges" or "bins" in entry:
+        raise SpecificationError(f"{what}: every is for bounds without bins: remove one of the two")
+    options: dict[str, Any] = times | dict(common)
+    return TimeAttribute(name, tuple(edges), every=every, within=within, **options)
 
 
 def _edges(what: str, entry: Mapping[str, Any]) -> tuple[float, ...]:
@@ -293,11 +344,15 @@ def _edges(what: str, entry: Mapping[str, Any]) -> tuple[float, ...]:
     bins = entry.get("bins")
     if bins is None and entry.get("integer") is True and np.isfinite([low, high]).all():
         bins = int(np.floor(high) - np.ceil(low)) + 1
+    return equal_width_edges(low, high, _checked_bins(what, bins))
+
+
+def _checked_bins(what: str, bins: object) -> int:
     if not is_integer(bins) or not 1 <= bins <= _MAX_BINS:
         raise SpecificationError(
             f"{what}: bins must be an integer from 1 to {_MAX_BINS:,}, got {bins!r}"
         )
-    return equal_width_edges(low, high, bins)
+    return bins
 
 
 def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
@@ -309,7 +364,10 @@ def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
         default = inferred_dtype(kind_of(attribute.values), attribute.nullable)
     else:
         entry |= _edges_to_dict(attribute)
-        if attribute.integer:
+        if isinstance(attribute, TimeAttribute):
+            times = ("unit", "every", "zone", "format")
+            entry |= {key: found for key in times if (found := getattr(attribute, key))}
+        elif attribute.integer:
             entry["integer"] = True
         if attribute.decimals is not None:
             entry["decimals"] = attribute.decimals
@@ -317,6 +375,8 @@ def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
             entry["outside"] = "clip"
         kind = "integer" if attribute.integer else "number"
         default = inferred_dtype(kind, attribute.nullable)
+        if isinstance(attribute, TimeAttribute):
+            default = str(dataclasses.replace(attribute.clock, dtype=None).dtype)
     if attribute.nullable:
         entry["nullable"] = True
     if attribute.unreadable != "error":
@@ -325,8 +385,10 @@ def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
         entry["dtype"] = attribute.dtype
     if isinstance(attribute, NumericAttribute) and attribute.within:
         # A single number is written once.
+        offsets = isinstance(attribute, TimeAttribute) and attribute.every
+        written = short_number if offsets else attribute.written
         entry["within"] = [
-            [short_number(number) for number in (one[1:] if one[0] == one[1] else one)]
+            [*map(written, one[:1] if one[0] == one[1] else one[:2]), short_number(one[2])]
             for one in attribute.within
         ]
     return entry
@@ -334,6 +396,14 @@ def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
 
 def _edges_to_dict(attribute: NumericAttribute) -> dict[str, Any]:
     low, high = attribute.edges[0], attribute.edges[-1]
+    if isinstance(attribute, TimeAttribute):
+        bounds = [attribute.written(low), attribute.written(high)]
+        if attribute.every is not None:
+            return {"bounds": bounds}
+        if attribute.edges == (*equal_unit_edges(low, high - 0.5, attribute.bins)[:-1], high):
+            is_each = attribute.bins == high + 0.5 - low
+            return {"bounds": bounds} | ({} if is_each else {"bins": attribute.bins})
+        return {"edges": [*map(attribute.written, attribute.edges)]}
     if attribute.bins > 2 and attribute.edges == equal_width_edges(low, high, attribute.bins):
         return {"bounds": [short_number(low), short_number(high)], "bins": attribute.bins}
     return {"edges": [short_number(edge) for edge in attribute.edges]}

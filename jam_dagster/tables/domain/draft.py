@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -18,6 +17,7 @@ import pandas as pd
 from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.tables.domain.attributes import (
+    LARGEST_EDGE,
     Attribute,
     CategoricalAttribute,
     NumericAttribute,
@@ -27,13 +27,16 @@ from jam_dagster.tables.domain.attributes import (
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.domain_file import save_domain
 from jam_dagster.tables.domain.quantile_bins import with_quantile_bins
+from jam_dagster.tables.domain.time_draft import draft_time
 from jam_dagster.tables.domain.values import (
+    DECIMAL_DTYPE,
     LARGEST_INTEGER,
     Value,
     exact_number,
     kind_of,
     text_of,
     truth_of,
+    truths_of,
 )
 from jam_dagster.tables.sources.columns import each_value, exact_column
 
@@ -41,7 +44,9 @@ _MAX_CATEGORIES = 1000
 # Beyond this many different values, a column that hardly repeats any counts as names or keys.
 _MAX_DISTINCT_TEXTS = 100
 _SHOWN_CHARACTERS = 60
-_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}|$)", re.ASCII)
+# Of more different texts so many are kept, each of which several rows have.
+_KEPT_TEXTS = 50
+_KEPT_ROWS = 5
 # Larger numbers of categories get a remark.
 _MANY_VALUES = 100
 _MAX_DECIMALS = 6
@@ -112,7 +117,9 @@ def draft_table(
 ) -> DraftedDomain:
     """Draft a domain for a person to review, and say which columns it leaves out, and why.
 
-    Text becomes a categorical attribute of the observed values plus `other`. Up to 32
+    Text becomes a categorical attribute of the observed values, or the 50 most frequent ones, plus
+    `other`; two texts of booleans, such as yes and no, need none. Dates and times are counted in
+    the longest unit that all of them are whole ones of, in bins of days, weeks or longer. Up to 32
     different numbers get a bin each; more get bins of about equally many rows with round edges, and
     a value that many rows share, such as no capital gain or 40 hours a week, has a bin of its own.
     Decoded numbers are spread `within` a bin as the public ones are, and a column of up to a
@@ -120,8 +127,8 @@ def draft_table(
     all integers are read as integers (pandas reads integers with gaps as floats).
 
     An attribute takes any cell of another table, unless `other` is None: what cannot be read as
-    its kind is encoded as a missing value. Constants, keys, free text, dates and nested values
-    are left out.
+    its kind is encoded as a missing value. Constants, keys, free text and nested values are left
+    out.
 
     Parameters
     ----------
@@ -214,7 +221,10 @@ def draft_attributes(
     left_out: list[LeftOut] = []
     for place, name in enumerate(public.columns):
         try:
-            attributes.append(_draft(name, [public[name]], bins, other))
+            column = public[name]
+            if pd.api.types.is_object_dtype(column.dtype):
+                column = exact_column(column)
+            attributes.append(_draft(name, [column], bins, other))
         except DomainError as error:
             left_out.append(LeftOut(name, place, str(error)))
     return attributes, left_out
@@ -266,8 +276,7 @@ def _check_bins(bins: object) -> None:
 def wide_attributes(domain: Domain) -> str:
     """Return a remark on attributes with too many categories to be counted well, or "".
 
-    Dates are the usual case, in files without a date type: each day becomes a value. A domain from
-    private data gets no remark: its number of values is a fact about that data.
+    A domain from private data gets no remark: its number of values is a fact about that data.
     """
     if domain.restricted:
         return ""
@@ -279,8 +288,8 @@ def wide_attributes(domain: Domain) -> str:
     if not wide:
         return ""
     return (
-        f"{', '.join(wide)}: every value gets noise of its own. Group them in the source (a date by"
-        " its year, a code by its first digits), or leave the column out."
+        f"{', '.join(wide)}: every value gets noise of its own. Group them in the source (a code by"
+        " its first digits), or leave the column out."
     )
 
 
@@ -331,6 +340,12 @@ def _draft(
     """
     gaps = any(bool(column.isna().any()) for column in columns)
     observed = [column.dropna() for column in columns]
+    if len(columns) == 1 and len(observed[0]):
+        time = draft_time(name, observed[0], bins, gaps or other is not None)
+        if time is not None:
+            if not gaps and len(observed[0].unique()) == 1:
+                raise _constant(text_of(observed[0].iloc[0]))
+            return time
     kinds = {_kind(column) for column in observed if len(column)}
     if not kinds:
         raise DomainError("is missing in every row")
@@ -354,7 +369,7 @@ def _kind(column: pd.Series[Any]) -> str:
     if not is_object and pd.api.types.is_string_dtype(dtype):
         return "text"
     if not is_object or any(isinstance(value, date | timedelta) for value in column):
-        raise DomainError(f"holds dates or another type ({dtype}) that has no values and no bins")
+        raise DomainError(f"holds dates of several kinds or another type ({dtype}) without bins")
     if any(isinstance(value, list | tuple | dict | set | np.ndarray) for value in column):
         raise DomainError("holds nested values")
     if all(isinstance(value, bool | np.bool_) for value in column):
@@ -376,23 +391,28 @@ def _draft_categorical(
     rows, private = sum(map(len, observed)), len(observed) > 1
     if not private and len(by_text) == 1 and not gaps:
         raise _constant(next(iter(by_text)))
-    if not private and all(map(_ISO_DATE.match, by_text)):
-        raise DomainError("holds dates: give their year, month or weekday in the source")
     if len(by_text) > _MAX_DISTINCT_TEXTS and 2 * len(by_text) > rows:
         raise DomainError(
             f"holds {len(by_text):,} different texts in {rows:,} rows, such as names, keys or"
             " remarks, which identify persons"
         )
-    if len(by_text) > _MAX_CATEGORIES:
+    if len(by_text) > _MAX_CATEGORIES and (private or other is None):
         raise DomainError(
             f"holds {len(by_text):,} different values in {rows:,} rows: group them in the source"
         )
-    values = [by_text[text] for text in sorted(by_text)]
     nullable = gaps or not private
+    unreadable: Unreadable = "error" if private or other is None else "missing"
+    values = [by_text[text] for text in sorted(by_text)]
     if all(isinstance(value, bool | np.bool_) for value in values):
         # Both values are listed whatever the table shows.
-        unreadable: Unreadable = "error" if private or other is None else "missing"
         return CategoricalAttribute(name, (False, True), nullable, unreadable=unreadable)
+    if not private and kind_of(values) == "text" and truths_of(values):
+        return CategoricalAttribute(name, tuple(values), nullable, unreadable=unreadable)
+    if not private and other is not None and len(by_text) > _KEPT_TEXTS:
+        times = observed[0].map(text_of).value_counts()
+        often = times[times >= _KEPT_ROWS] if times.iloc[0] >= _KEPT_ROWS else times
+        by_text = {text: by_text[text] for text in often.index[:_KEPT_TEXTS]}
+        values = [by_text[text] for text in sorted(by_text)]
     if private:
         other = None
     if other is not None:
@@ -427,13 +447,17 @@ def _draft_numeric(
     exact = max(abs(low), abs(high)) <= LARGEST_INTEGER
     integer = exact and bool((values == np.floor(values)).all())
     if pd.api.types.is_integer_dtype(dtype) and not integer:
-        raise DomainError("holds integers too large to be counted in bins, such as keys")
+        if private or max(abs(low), abs(high)) > LARGEST_EDGE:
+            raise DomainError("holds integers too large to be counted in bins, such as keys")
+        integer = True
     if integer and not private and _are_keys(values):
         raise DomainError(
             f"holds another integer in each of {len(values):,} rows, such as keys or row numbers"
         )
     decimals = None if integer else _decimals(arrays)
     kept = _numeric_dtype(dtype, integer, gaps, gaps or not private)
+    if DECIMAL_DTYPE.fullmatch(str(dtype)) and (integer or decimals):
+        kept = str(dtype)
     draft = NumericAttribute(
         name,
         (low, high) if low < high else equal_width_edges(low, high, 1),

@@ -30,6 +30,11 @@ DTYPES_OF_KIND = {
 }
 
 
+DECIMAL_DTYPE = re.compile(r"decimal128\((\d{1,2}), (\d{1,2})\)\[pyarrow\]", re.ASCII)
+
+_SPELLED = (("false", "true"), ("no", "yes"), ("n", "y"), ("f", "t"), ("off", "on"), ("0", "1"))
+
+
 def text_of(value: object) -> str:
     """Return the text of a value; two values are the same if their texts are.
 
@@ -78,6 +83,18 @@ def truth_of(value: object) -> bool | None:
     if isinstance(value, str):
         return _TRUTHS.get(value)
     return bool(value) if isinstance(value, bool | np.bool_) else None
+
+
+def truths_of(values: Sequence[Value]) -> dict[bool, str]:
+    """Return the texts of the false and the true value if there are just two, else nothing.
+
+    They may be listed in any order and case, but both in words, letters or numbers.
+    """
+    texts = {text_of(value).lower(): text_of(value) for value in values}
+    for spelled in _SPELLED:
+        if len(values) == 2 and texts.keys() == set(spelled):
+            return {truth: texts[spelled[truth]] for truth in (False, True)}
+    return {}
 
 
 # Python refuses to parse very long integers; they are infinite as floats.
