@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -45,7 +46,7 @@ _MAX_CATEGORIES = 1000
 _MAX_DISTINCT_TEXTS = 100
 _SHOWN_CHARACTERS = 60
 # Of more different texts so many are kept, each of which several rows have.
-_KEPT_TEXTS = 50
+_KEPT_TEXTS = 60
 _KEPT_ROWS = 5
 # Larger numbers of categories get a remark.
 _MANY_VALUES = 100
@@ -117,7 +118,7 @@ def draft_table(
 ) -> DraftedDomain:
     """Draft a domain for a person to review, and say which columns it leaves out, and why.
 
-    Text becomes a categorical attribute of the observed values, or the 50 most frequent ones, plus
+    Text becomes a categorical attribute of the observed values, or the 60 most frequent ones, plus
     `other`; two texts of booleans, such as yes and no, need none. Dates and times are counted in
     the longest unit that all of them are whole ones of, in bins of days, weeks or longer. Up to 32
     different numbers get a bin each; more get bins of about equally many rows with round edges, and
@@ -223,7 +224,8 @@ def draft_attributes(
         try:
             column = public[name]
             if pd.api.types.is_object_dtype(column.dtype):
-                column = exact_column(column)
+                with suppress(UnicodeError):  # Of a text that cannot be stored.
+                    column = exact_column(column)
             attributes.append(_draft(name, [column], bins, other))
         except DomainError as error:
             left_out.append(LeftOut(name, place, str(error)))
@@ -409,7 +411,7 @@ def _draft_categorical(
     if not private and kind_of(values) == "text" and truths_of(values):
         return CategoricalAttribute(name, tuple(values), nullable, unreadable=unreadable)
     if not private and other is not None and len(by_text) > _KEPT_TEXTS:
-        times = observed[0].map(text_of).value_counts()
+        times = observed[0].astype(object).map(text_of).value_counts()
         often = times[times >= _KEPT_ROWS] if times.iloc[0] >= _KEPT_ROWS else times
         by_text = {text: by_text[text] for text in often.index[:_KEPT_TEXTS]}
         values = [by_text[text] for text in sorted(by_text)]

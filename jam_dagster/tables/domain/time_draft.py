@@ -62,6 +62,8 @@ def draft_time(
     DomainError
         Days cannot be told from months.
     """
+    if pd.api.types.is_object_dtype(column.dtype):
+        return None
     distinct = column.unique()
     seconds = _seconds_clock(name, column.dtype, distinct)
     if seconds is None:

@@ -29,6 +29,7 @@ DATE, TIME, DURATION = "date32[day][pyarrow]", "time64[us][pyarrow]", "timedelta
 _SECONDS = {"week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 1}
 _MONTHS = {"year": 12, "quarter": 3, "month": 1}
 _EPOCH = datetime(1970, 1, 1)
+_LAST = datetime(9999, 12, 31, 23, 59, 59)
 _MONDAY = datetime(1969, 12, 29)
 _MOST_ENTRIES = 1_000_000
 
@@ -43,6 +44,7 @@ _BOUND = re.compile(
     r"(\d{4}(?:-\d\d(?:-\d\d(?:[ T]\d\d(?::\d\d(?::\d\d)?)?)?)?)?)(Z|[+-]\d\d:\d\d)?", re.ASCII
 )
 _TIME_BOUND = re.compile(r"\d\d(?::\d\d(?::\d\d)?)?", re.ASCII)
+_WRITTEN = {"year": 4, "quarter": 7, "month": 7, "week": 10, "day": 10, "second": 19}
 _PRECISION: dict[int, Unit] = {
     4: "year",
     7: "month",
@@ -275,7 +277,10 @@ class Clock:
         moment = datetime.fromisoformat(written + "0001-01-01 00:00:00"[len(written) :])
         if end:
             precision = _PRECISION[len(written)]
-            moment = _start(_count(moment, precision) + 1, precision) - timedelta(seconds=1)
+            after = _LAST
+            with suppress(ValueError, OverflowError):  # After the last year that there is.
+                after = _start(_count(moment, precision) + 1, precision) - timedelta(seconds=1)
+            moment = after
         if offset:
             moment = datetime.fromisoformat(f"{moment.isoformat()}{offset}")
         elif self._zone:
@@ -287,13 +292,13 @@ class Clock:
         if self.kind == "duration":
             return int(count)
         moment = self.moment(count)
-        clock = "%H:%M:%S" if self.unit == "second" else "%H:%M"
+        text = moment.replace(tzinfo=None).isoformat(" ")
+        end = _WRITTEN.get(self.unit, 16)
         if self.kind == "time":
-            return moment.strftime(clock)
-        days = {"year": "%Y", "quarter": "%Y-%m", "month": "%Y-%m"}.get(self.unit, "%Y-%m-%d")
-        hours = f" {clock}" if _SECONDS.get(self.unit, _SECONDS["day"]) < _SECONDS["day"] else ""
-        offset = moment.strftime("%z") if hours and moment.fold else ""
-        return moment.strftime(days + hours) + (offset and f"{offset[:3]}:{offset[3:]}")
+            return text[11:end]
+        # The second of two hours of the same name.
+        offset = moment.strftime("%z") if end > 10 and moment.fold else ""
+        return text[:end] + (offset and f"{offset[:3]}:{offset[3:]}")
 
 
 def _count(naive: datetime, unit: str) -> int:
@@ -384,6 +389,8 @@ class TimeAttribute(NumericAttribute):
             if self.every is not None:
                 edges = np.array([edges[0], *self._starts(edges)[1:], edges[-1]], dtype=np.float64)
             pd.array(clock.values_of(edges[[0, -1]]), dtype=dtype_of(str(clock.dtype)))
+        except DomainError:
+            raise
         except (ValueError, OverflowError):
             raise DomainError(
                 f"attribute {self.name!r}: its bounds lie outside the years that dtype"

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 ARROW_GAPS = {"integer_object_nulls": True}
 """Options from Arrow to pandas: the defaults turn integers with a gap into less exact floats."""
 
-# Values of these types that are equal are one value, unlike an instant in two zones; True, 1 and
-# 1.0 are equal, and are several.
 _TIMES: dict[str, Any] = {
     "date": DATE,
     "time": TIME,
@@ -49,6 +47,9 @@ _TIMES: dict[str, Any] = {
     "datetime": "datetime64[us]",
 }
 _ZERO_PADDED = re.compile(r"\s*0[0-9]", re.ASCII)
+
+# Values of these types that are equal are one value, unlike an instant in two zones; True, 1 and
+# 1.0 are equal, and are several.
 _TEXTS, _NUMBERS = {str, type(None)}, ({int}, {float}, {bool})
 
 
