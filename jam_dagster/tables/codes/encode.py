@@ -192,7 +192,7 @@ def _column(table: pd.DataFrame, attribute: Attribute, private: bool) -> pd.Seri
         raise DomainError(f"the table has column {name!r} twice: rename or remove one")
     column: pd.Series[Any] = table[name]
     if isinstance(attribute, TimeAttribute):
-        if is_numeric_dtype(column.dtype):
+        if is_numeric_dtype(column.dtype) and not attribute.format:
             raise DomainError(
                 f"attribute {name!r} is of dates or times, but the table's column has dtype"
                 f" {column.dtype}: turn it into a date in the source, or declare numbers"

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from functools import cached_property
+from numbers import Real
 from typing import Any, Literal, get_args
 from zoneinfo import ZoneInfo
 
@@ -20,6 +22,7 @@ from jam_dagster.common.validation import as_number
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import NumericAttribute
 from jam_dagster.tables.domain.text_dtype import dtype_of
+from jam_dagster.tables.domain.values import text_of
 
 Unit = Literal["year", "quarter", "month", "week", "day", "hour", "minute", "second"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
@@ -43,6 +46,8 @@ _DATE_PARTS = re.compile(r"%[aAwdbBmyYjUWcxGuV]")
 _BOUND = re.compile(
     r"(\d{4}(?:-\d\d(?:-\d\d(?:[ T]\d\d(?::\d\d(?::\d\d)?)?)?)?)?)(Z|[+-]\d\d:\d\d)?", re.ASCII
 )
+# As Python, pandas and databases write a duration.
+_LENGTH = re.compile(r"(?:(-?\d+) days?,?)? ?\+?(?:(\d+):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?", re.ASCII)
 _TIME_BOUND = re.compile(r"\d\d(?::\d\d(?::\d\d)?)?", re.ASCII)
 _WRITTEN = {"year": 4, "quarter": 7, "month": 7, "week": 10, "day": 10, "second": 19}
 _PRECISION: dict[int, Unit] = {
@@ -160,34 +165,41 @@ class Clock:
             return float("nan")
 
     def _count(self, value: Any) -> int:
+        if isinstance(value, Real | Decimal):  # Such as 20130701, for a format without marks.
+            value = text_of(value)
         if isinstance(value, str):
             value = self._parsed(value.strip())
         elif isinstance(value, np.datetime64):
             value = pd.Timestamp(value)
-        elif isinstance(value, np.timedelta64):
-            value = pd.Timedelta(value)
         if isinstance(value, pd.Timestamp):
             value = value.to_pydatetime(warn=False)
         if self.kind == "duration":
+            if isinstance(value, time) and value.tzinfo is None:  # Its text is a length, too.
+                value = datetime.combine(_EPOCH, value) - _EPOCH
             return int(value // timedelta(seconds=_SECONDS[self.unit]))
         if self.kind == "time":
-            if isinstance(value, timedelta):  # As MySQL gives times.
-                return _count(_EPOCH + value, self.unit)
-            at = value.time() if isinstance(value, datetime) else value.replace(tzinfo=None)
-            return _count(datetime.combine(_EPOCH, at), self.unit)
+            if type(value) is timedelta and value.days == 0:  # As MySQL gives times.
+                value = (_EPOCH + value).time()
+            return _count(datetime.combine(_EPOCH, value.replace(tzinfo=None)), self.unit)
         if not isinstance(value, datetime):
             value = datetime(value.year, value.month, value.day)
         return self.count_at(value)
 
     def _parsed(self, text: str) -> datetime | time | timedelta:
         if self.kind == "duration":
-            if not re.search("[A-Za-z:]", text):
-                raise ValueError("a number has no unit")
-            return pd.Timedelta(text.replace(",", ""))
+            if text and (found := _LENGTH.fullmatch(text)):
+                days, *clock = (int(part or 0) for part in found.groups())
+                return timedelta(days, hours=clock[0], minutes=clock[1], seconds=clock[2])
+            # A number alone has no unit.
+            return pd.Timedelta(text if text[:1] == "P" else "")
         if self.format:
             with suppress(ValueError):
-                return datetime.strptime(text, self.format.replace("%:z", "%z"))
-        return (time if self.kind == "time" else datetime).fromisoformat(text)
+                read = datetime.strptime(text, self.format.replace("%:z", "%z"))
+                return read.time() if self.kind == "time" else read
+        if self.kind == "time":
+            text = f"0{text}" if text[1:2] == ":" else text
+            return time.fromisoformat(text if text[2:3] == ":" else "")
+        return datetime.fromisoformat(text if text[4:5] == "-" else "")
 
     def count_at(self, moment: datetime) -> int:
         """Return the number of the unit that a moment lies in."""
