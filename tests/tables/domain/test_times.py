@@ -130,8 +130,8 @@ def test_numbers_are_dates_where_the_format_has_no_marks():
 
 def test_times_and_durations_are_read_from_what_databases_give():
     at = declared(bounds=["08:00", "19:00"], unit="hour", dtype=TIME, outside="clip")
-    spelled = ["09:30", time(9, 59), timedelta(hours=9.5), datetime(2024, 3, 1, 9)]
-    assert codes(at, *spelled, "23:59") == [1, 1, 1, 1, 11]
+    spelled = ["09:30", time(9, 59), timedelta(hours=9.5)]
+    assert codes(at, *spelled, "23:59") == [1, 1, 1, 11]
     lasting = declared(bounds=[0, 48], unit="hour", dtype=DURATION)
     spelled = [timedelta(1, 7200), "1 day, 2:00:00", "1 days 02:00:00", "26:00:00", "PT26H"]
     assert codes(lasting, *spelled) == [26] * 5
