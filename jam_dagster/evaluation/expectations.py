@@ -249,7 +249,7 @@ def _expectation(spec: ExpectationSpec, domain: Domain, records: int) -> Any:
     match spec.kind:
         case "columns":
             return gxe.ExpectTableColumnsToMatchOrderedList(
-                column_list=list(domain.names), **common
+                column_list=list(domain.columns), **common
             )
         case "row_count":
             return gxe.ExpectTableRowCountToEqual(value=records, **common)
@@ -262,11 +262,12 @@ def _expectation(spec: ExpectationSpec, domain: Domain, records: int) -> Any:
                 row_condition=Column("attribute") == str(spec.subject),
                 **common,
             )
+        case "dtype":
+            name = str(spec.subject)
+            return gxe.ExpectColumnValuesToBeInSet(
+                column=name, value_set=[domain.columns[name]], **common
+            )
     attribute = domain.attribute(str(spec.subject))
-    if spec.kind == "dtype":
-        return gxe.ExpectColumnValuesToBeInSet(
-            column=attribute.name, value_set=[str(attribute.dtype)], **common
-        )
     if spec.kind == "nulls":
         return gxe.ExpectColumnValuesToNotBeNull(column=attribute.name, **common)
     if isinstance(attribute, CategoricalAttribute):

@@ -22,6 +22,7 @@ from jam_dagster.common.redaction import private_values, redacted
 from jam_dagster.errors import DomainError, InputError, OutsideDomainError
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.domain.derived import with_derived
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.times import TimeAttribute
@@ -157,15 +158,15 @@ def decode(encoded: EncodedTable, rng: np.random.Generator) -> pd.DataFrame:
     """Decode codes to values; ``encode(decode(x)) == x``.
 
     A number is drawn uniformly from its bin, or from what the attribute says of it in `within`
-    (among the integers, or the numbers with the declared decimals, that lie there). Columns, their
-    order and their dtypes are the domain's.
+    (among the integers, or the numbers with the declared decimals, that lie there). Derived columns
+    are computed from the others. Columns, their order and their dtypes are the domain's.
 
     Parameters
     ----------
     encoded
         Codes.
     rng
-        Draws the numbers within the bins.
+        Draws the numbers within the bins, and random keys.
 
     Returns
     -------
@@ -175,7 +176,8 @@ def decode(encoded: EncodedTable, rng: np.random.Generator) -> pd.DataFrame:
         attribute.name: _decode_column(codes, attribute, rng)
         for attribute, codes in zip(encoded.domain.attributes, encoded.columns, strict=True)
     }
-    return pd.DataFrame(columns)
+    domain = encoded.domain
+    return with_derived(pd.DataFrame(columns), domain.plan, list(domain.columns), rng)
 
 
 def _column(table: pd.DataFrame, attribute: Attribute, private: bool) -> pd.Series[Any]:

@@ -24,6 +24,11 @@ from jam_dagster.tables.domain.attributes import (
     NumericAttribute,
     describe,
 )
+from jam_dagster.tables.domain.derived import (
+    DerivedColumn,
+    PlannedColumn,
+    planned,
+)
 from jam_dagster.tables.domain.domain_file import (
     bounded,
     domain_from_dict,
@@ -39,6 +44,7 @@ __all__ = [
     "Attribute",
     "CategoricalAttribute",
     "Clique",
+    "DerivedColumn",
     "Domain",
     "ImpossibleCombination",
     "NumericAttribute",
@@ -69,16 +75,23 @@ class Domain:
     identified_from
         Origin of the values: "declared" by a person, identified from "public" data, or from
         "private" data. The last is for research: its output must not be released.
+    derived
+        Columns of the synthetic table that are computed, not modelled.
+    order
+        All columns of the synthetic table; empty: the attributes, then the derived columns.
 
     Raises
     ------
     DomainError
-        No attributes, a name twice, or an impossible combination that does not fit them.
+        No attributes, a name twice, an impossible combination that does not fit them, a derived
+        column that cannot be computed, or an order that lacks a column.
     """
 
     attributes: tuple[Attribute, ...]
     impossible: tuple[ImpossibleCombination, ...] = ()
     identified_from: Provenance = "declared"
+    derived: tuple[DerivedColumn, ...] = ()
+    order: Clique = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -106,6 +119,16 @@ class Domain:
                     f"the impossible combinations of {', '.join(clique)} leave nothing possible:"
                     " remove one"
                 )
+        object.__setattr__(self, "derived", tuple(self.derived))
+        object.__setattr__(self, "order", tuple(self.order))
+        # Computed at once, so that what is wrong with them is said here.
+        all_columns = [*self.names, *(one.name for one in self.plan)]
+        if self.order and sorted(map(str, self.order)) != sorted(all_columns):
+            differ = sorted(set(map(str, self.order)) ^ set(all_columns)) or ["one of them twice"]
+            raise DomainError(
+                "the order of the columns must name each attribute and each derived column once:"
+                f" see {differ[0]}"
+            )
 
     def _fitted(self, combination: ImpossibleCombination) -> ImpossibleCombination:
         clique = self.canonical(combination.attributes)
@@ -129,6 +152,19 @@ class Domain:
     def names(self) -> Clique:
         """Names of the attributes."""
         return tuple(attribute.name for attribute in self.attributes)
+
+    @cached_property
+    def plan(self) -> tuple[PlannedColumn, ...]:
+        """The derived columns, in an order in which they can be computed."""
+        return planned(self.attributes, self.derived)
+
+    @cached_property
+    def columns(self) -> dict[str, str]:
+        """Dtype of each column of the synthetic table by its name, in their order."""
+        dtypes = {one.name: str(one.dtype) for one in self.attributes}
+        dtypes |= {one.name: one.dtype for one in self.plan}
+        default = (*self.names, *(one.name for one in self.derived))
+        return {name: dtypes[name] for name in self.order or default}
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -186,8 +222,13 @@ class Domain:
         return tuple(sorted(wanted, key=self.positions.__getitem__))
 
     def project(self, names: Iterable[str]) -> Domain:
-        """Return the domain of some attributes, with the impossible combinations among them."""
+        """Return the domain of some attributes, with the impossible combinations among them.
+
+        The derived columns are those of all attributes, and stay only with them.
+        """
         clique = self.canonical(names)
+        if clique == self.names:
+            return self
         return Domain(
             tuple(self.attribute(name) for name in clique),
             tuple(one for one in self.impossible if set(one.attributes) <= set(clique)),
@@ -196,17 +237,22 @@ class Domain:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the attributes and impossible combinations, in hexadecimal.
+        """SHA-256 of the attributes, impossible combinations and derived columns, in hexadecimal.
 
         It is the same in every process, and does not cover the domain's origin.
         """
-        content = {
+        content: dict[str, Any] = {
             "attributes": [_canonical_form(attribute) for attribute in self.attributes],
             "impossible": sorted(
                 [list(one.attributes), [list(codes) for codes in one.codes]]
                 for one in self.impossible
             ),
         }
+        if self.derived:
+            # Domains without them keep the digest that they had before there were any.
+            content["derived"] = [[one.name, one.expression, one.dtype] for one in self.derived]
+        if self.order:
+            content["order"] = list(self.order)
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -232,6 +278,7 @@ class Domain:
             if self.identified_from != "declared"
             else "declared",
             "impossible": "; ".join(one.describe(self) for one in self.impossible),
+            "derived": "; ".join(f"{one.name}: {one.expression}" for one in self.derived),
             "digest": self.digest[:12],
         }
         return card(

@@ -11,6 +11,12 @@
     impossible:                          # each entry: what cannot occur together
       - {age: {below: 15}, marital-status: [Married, Widowed]}
       - {employed: [no, null], income: {from: 25000}}
+    derived:                             # columns that are computed, not modelled
+      income-a-month: round(income / 12, 2)
+      survey: 2024                       # in every row
+      remarks: null                      # missing in every row
+      key: {expression: '"P" + text(row(), 6)', dtype: string}
+    columns: [key, age, hours, ...]      # all of them, in the order of the synthetic table
 
 The last numeric bin is closed; the others contain only their lower edge. ``bounds`` with ``bins``
 means edges of equal width; integers without ``bins`` get a bin a value. In ``impossible`` a
@@ -18,7 +24,8 @@ condition is a value, ``null``, for numbers ``{from: x, below: y}`` (either may 
 must be edges of bins) or ``{bins: [0, 1]}``, or a list of these. ``unreadable: missing`` counts
 what is not a number, or not among the values of an attribute without ``other``, as missing.
 ``within: [[40, 310], [41, 60, 95]]`` says what the numbers of a bin are like in public data: 40
-with weight 310, and 41 to 60 with weight 95.
+with weight 310, and 41 to 60 with weight 95. `jam_dagster.tables.domain.derived` says what an
+expression may hold.
 
 A ``unit`` declares dates, timestamps, times of day or durations; a bound counts as a whole::
 
@@ -58,6 +65,7 @@ from jam_dagster.tables.domain.attributes import (
     NumericAttribute,
     equal_width_edges,
 )
+from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.domain.impossible import (
     HasAttributes,
     ImpossibleCombination,
@@ -67,7 +75,7 @@ from jam_dagster.tables.domain.impossible import (
 from jam_dagster.tables.domain.times import Clock, TimeAttribute, equal_unit_edges
 from jam_dagster.tables.domain.values import inferred_dtype, kind_of, short_number
 
-_DOMAIN_KEYS = ("attributes", "impossible", "identified_from")
+_DOMAIN_KEYS = ("attributes", "impossible", "derived", "columns", "identified_from")
 _CATEGORICAL_KEYS = ("values", "other", "nullable", "unreadable", "dtype")
 _NUMERIC_KEYS = (
     "edges",
@@ -102,6 +110,8 @@ class FiledDomain(HasAttributes, Protocol):
         attributes: tuple[Attribute, ...],
         impossible: tuple[ImpossibleCombination, ...] = (),
         identified_from: Any = "declared",
+        derived: tuple[DerivedColumn, ...] = (),
+        order: tuple[str, ...] = (),
     ) -> None: ...
 
     @property
@@ -111,6 +121,14 @@ class FiledDomain(HasAttributes, Protocol):
     @property
     def impossible(self) -> tuple[ImpossibleCombination, ...]:
         """The impossible combinations."""
+
+    @property
+    def derived(self) -> tuple[DerivedColumn, ...]:
+        """The derived columns."""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The order of all columns, if one is declared."""
 
     @property
     def identified_from(self) -> str:
@@ -158,7 +176,17 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: type[D]) -> D:
                 f"the impossible combinations name more than {_MAX_IMPOSSIBLE_CODES:,} values:"
                 " declare fewer, or over attributes with fewer values"
             )
-    return domain_class(attributes, tuple(impossible), content.get("identified_from", "declared"))
+    derived = content.get("derived") or {}
+    if not isinstance(derived, Mapping):
+        raise SpecificationError("'derived' must be a mapping of names to their expression")
+    order = as_list("the domain", "columns", content.get("columns") or [])
+    return domain_class(
+        attributes,
+        tuple(impossible),
+        content.get("identified_from", "declared"),
+        tuple(_derived(str(name), entry) for name, entry in derived.items()),
+        tuple(as_text("the domain", "each of 'columns'", name) for name in order),
+    )
 
 
 def bounded(attributes: Iterable[Attribute]) -> tuple[Attribute, ...]:
@@ -197,6 +225,15 @@ def domain_to_dict(domain: FiledDomain) -> dict[str, Any]:
             }
             for one in domain.impossible
         ]
+    if domain.derived:
+        content["derived"] = {
+            one.name: one.expression
+            if one.dtype is None
+            else {"expression": one.expression, "dtype": one.dtype}
+            for one in domain.derived
+        }
+    if domain.order:
+        content["columns"] = list(domain.order)
     return content
 
 
@@ -407,6 +444,16 @@ def _edges_to_dict(attribute: NumericAttribute) -> dict[str, Any]:
     if attribute.bins > 2 and attribute.edges == equal_width_edges(low, high, attribute.bins):
         return {"bounds": [short_number(low), short_number(high)], "bins": attribute.bins}
     return {"edges": [short_number(edge) for edge in attribute.edges]}
+
+
+def _derived(name: str, entry: object) -> DerivedColumn:
+    what = f"derived column {name!r}"
+    given = entry if isinstance(entry, Mapping) else {"expression": entry}
+    check_keys(what, given, ("expression", "dtype"))
+    expression = given.get("expression")
+    if expression is not None and not isinstance(expression, str | int | float):
+        raise SpecificationError(f"{what} must be an expression, a number or null")
+    return DerivedColumn(name, expression, _dtype(what, given))
 
 
 def _combination(domain: FiledDomain, entry: object) -> ImpossibleCombination:
