@@ -100,8 +100,8 @@ def expectation_names(domain: Domain) -> list[ExpectationSpec]:
     -------
     list of ExpectationSpec
         Table-wide expectations first, then those of each attribute in domain order, then the types
-        of derived columns. Names are unique: a number distinguishes attributes with names that differ only in characters that a
-        check's name cannot hold.
+        of derived columns. Names are unique: a number distinguishes columns with names that differ
+        only in characters that a check's name cannot hold.
     """
     specs = [
         ExpectationSpec(

@@ -47,6 +47,10 @@ class ReleaseParams(BaseModel):
     exclude: str | None = Field(
         default=None, description="Not these columns of the public table, such as name,id."
     )
+    infer: bool = Field(
+        default=False,
+        description="Derive the columns that others determine in every row of the public table.",
+    )
     dataset: str | None = Field(default=None, description="The protected dataset that pays.")
     epsilon: float = Field(default=1.0, gt=0, description="epsilon of the release.")
 
@@ -167,7 +171,7 @@ class _Draft:
         place = params.public
         table = source_from_config(place).read(private=False)
         columns, exclude = names_in(params.columns), names_in(params.exclude) or ()
-        drafted = draft_table(table, columns=columns, exclude=exclude)
+        drafted = draft_table(table, columns=columns, exclude=exclude, infer=params.infer)
         return cls(name, private, _from(place, folder, root), drafted, note)
 
     @property

@@ -69,14 +69,14 @@ _DTYPES = {
     "nothing": ("object", *_INTEGERS, *_FLOATS, "str", "string", "boolean"),
 }
 _TIME_DTYPE = re.compile(r"datetime64\[(?:s|ms|us|ns)(?:, ([A-Za-z0-9_+/-]{1,64}))?\]", re.ASCII)
-_ISO = re.compile(
+ISO_TIME = re.compile(
     r"\d{4}-\d\d-\d\d(?:[ T](?:[01]\d|2[0-3]):\d\d(?::\d\d(?:\.(?:\d{3}|\d{6}))?)?"
     r"(?:Z|[+-]\d\d:\d\d)?)?",
     re.ASCII,
 )
 # Each part of a date, and what pandas calls it.
-_PARTS = {one: one for one in ("year", "month", "day", "hour", "minute")}
-_PARTS["weekday"] = "day_of_week"
+PARTS = {one: one for one in ("year", "month", "day", "hour", "minute")}
+PARTS["weekday"] = "day_of_week"
 _FIRST, _LAST = np.datetime64("0002-01-01", "us"), np.datetime64("9998-12-31", "us")
 
 
@@ -210,6 +210,14 @@ def reproduces(expression: Value, column: pd.Series[Any], table: pd.DataFrame) -
     return bool(same.all()) and bool((found.missing == wanted.missing).all())
 
 
+def instants(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return the dates, timestamps or ISO texts of a column as timestamps in their zone or UTC."""
+    cells = _as_instants(_read(str(column.name), column))
+    index = pd.DatetimeIndex(np.where(cells.missing, np.datetime64("NaT", "us"), cells.values))
+    index = index if cells.zone is None else index.tz_localize("UTC").tz_convert(cells.zone)
+    return pd.Series(index, index=column.index, name=column.name)
+
+
 def with_derived(
     table: pd.DataFrame,
     plan: Iterable[PlannedColumn],
@@ -299,7 +307,7 @@ def _tree(what: str, node: ast.expr, depth: int) -> _Tree:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             return _Call(_OPERATORS[type(op)], (inner(left), inner(right)))
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
-            function, cells, constant = _FUNCTIONS[name]
+            _, cells, constant = _FUNCTIONS[name]
             given = tuple(map(inner, arguments))
             rest = given[cells:]
             if len(given) >= cells and (not rest or (len(rest) == 1 and type(rest[0]) is constant)):
@@ -446,11 +454,18 @@ def _instants_of_values(column: pd.Series[Any], missing: npt.NDArray[np.bool_]) 
     return _Cells("time", np.where(missing, np.datetime64(0, "us"), instants), missing)
 
 
+def _as_instants(cells: _Cells) -> _Cells:
+    if cells.kind != "text":
+        return cells
+    texts: Any = pd.Series(cells.values, dtype=object)
+    return _instants_of_values(texts, cells.missing)
+
+
 def _instant(value: Any) -> np.datetime64:
     """Return a date, a timestamp or an ISO text as an instant in UTC; NaT if it is none."""
     try:
         if isinstance(value, str):
-            value = datetime.fromisoformat(value) if _ISO.fullmatch(value) else None
+            value = datetime.fromisoformat(value) if ISO_TIME.fullmatch(value) else None
         if isinstance(value, datetime) and value.tzinfo is not None:
             value = value.astimezone(UTC).replace(tzinfo=None)
         return np.datetime64(value, "us")
@@ -511,18 +526,14 @@ def _round(rows: _Rows, cells: _Cells, digits: int = 0) -> _Cells:
 def _part(part: str, rows: _Rows, cells: _Cells, zone: str | None = None) -> _Cells:
     if cells.kind == "nothing":
         return cells
-    if cells.kind == "text":
-        texts: Any = pd.Series(cells.values, dtype=object)
-        cells = _instants_of_values(texts, cells.missing)
+    cells = _as_instants(cells)
     if cells.kind != "time":
         raise DomainError(f"{part} takes a date, a timestamp or a text such as 2024-01-31T12:00")
     index = pd.DatetimeIndex(cells.values)
     place = cells.zone if zone is None else _zone(zone)
     if place is not None:
         index = index.tz_localize("UTC").tz_convert(place)
-    return _Cells(
-        "integer", np.asarray(getattr(index, _PARTS[part]), dtype=np.int64), cells.missing
-    )
+    return _Cells("integer", np.asarray(getattr(index, PARTS[part]), dtype=np.int64), cells.missing)
 
 
 def _row(rows: _Rows) -> _Cells:
@@ -557,7 +568,7 @@ _OPERATORS: dict[type[ast.operator], str] = {
 }
 # Each function, the number of its columns, and the type of the constant that may follow them.
 _FUNCTIONS: dict[str, tuple[Callable[..., _Cells], int, type | None]] = {
-    **{part: (partial(_part, part), 1, str) for part in _PARTS},
+    **{part: (partial(_part, part), 1, str) for part in PARTS},
     "text": (_text, 1, int),
     "round": (_round, 1, int),
     "row": (_row, 0, None),
@@ -602,5 +613,5 @@ def _timed(cells: _Cells, dtype: str) -> pd.Series[Any]:
         missing = missing | (cells.values < np.datetime64("1678", "us"))
         missing |= cells.values >= np.datetime64("2262", "us")
     values = np.where(missing, np.datetime64("NaT", "us"), cells.values)
-    column = pd.Series(values.astype(f"datetime64[{unit}]"))
+    column: Any = pd.Series(values.astype(f"datetime64[{unit}]"))
     return column.dt.tz_localize("UTC").dt.tz_convert(_zone(zone)) if zone else column

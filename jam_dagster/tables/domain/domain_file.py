@@ -256,11 +256,15 @@ def load_domain(path: str | Path, domain_class: type[D]) -> D:
 
 
 def save_domain(
-    domain: FiledDomain, path: str | Path, comments: Iterable[tuple[int, str]] = ()
+    domain: FiledDomain,
+    path: str | Path,
+    comments: Iterable[tuple[int, str]] = (),
+    end: Iterable[str] = (),
 ) -> None:
     """Write a domain file; ``.json`` is JSON, ``.yaml`` and ``.yml`` are YAML.
 
-    Comments are for YAML, each with its place among attributes and comments, in increasing order.
+    Comments are for YAML, each with its place among attributes and comments, in increasing order,
+    and those at the end of the file.
     A file with values of a private table is readable by its owner only.
     """
     path = Path(path)
@@ -268,7 +272,7 @@ def save_domain(
     if _is_json(path):
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     else:
-        text = _yaml(content, comments)
+        text = _yaml(content, comments) + "".join(f"# {line}\n" for line in end)
     if domain.restricted:
         write_whole(path, text.encode(), mode=OWNER_ONLY)
     else:

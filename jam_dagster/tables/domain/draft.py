@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.common.redaction import private_values
+from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.tables.domain.attributes import (
     LARGEST_EDGE,
@@ -25,6 +26,8 @@ from jam_dagster.tables.domain.attributes import (
     Unreadable,
     equal_width_edges,
 )
+from jam_dagster.tables.domain.derived import DerivedColumn
+from jam_dagster.tables.domain.determined import determined
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.domain_file import save_domain
 from jam_dagster.tables.domain.quantile_bins import with_quantile_bins
@@ -87,25 +90,46 @@ class DraftedDomain:
     Parameters
     ----------
     domain
-        The attributes that could be drafted.
+        The attributes that could be drafted, and every other column as a derived one.
     left_out
-        The other columns, in the table's order.
+        The columns that are missing in every synthetic row, in the table's order.
+    proposed
+        Expressions that hold in every row of the public table, by column, which the domain does
+        not have.
     """
 
     domain: Domain
     left_out: tuple[LeftOut, ...]
+    proposed: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def remark(self) -> str:
-        """A line for each column that is left out, below a line that says so, or ""."""
-        if not self.left_out:
-            return ""
-        return "\n  ".join(["Columns that are left out:", *map(str, self.left_out)])
+        """A line for each column that is left out or determined, below lines that say so, or ""."""
+        derived = {one.name: one.expression for one in self.domain.derived if one.expression}
+        parts = {
+            "Columns that are left out:": self.left_out,
+            "Columns that are derived:": _lines(derived),
+            "Columns that others determine in every public row (--infer derives them):": _lines(
+                self.proposed
+            ),
+        }
+        return "\n".join(
+            "\n  ".join([head, *map(str, rows)]) for head, rows in parts.items() if rows
+        )
 
     def save(self, path: str | Path) -> None:
-        """Write a domain file; in YAML, comments say what is left out, and why."""
+        """Write a domain file; in YAML, comments say what is left out, why, and what is derived."""
         comments = [(one.place, f"left out: {one}") for one in self.left_out]
-        save_domain(self.domain, path, comments)
+        end = ["What holds in every row of the public table, to be written below `derived`:"]
+        save_domain(
+            self.domain, path, comments, [*end, *_lines(self.proposed)] if self.proposed else ()
+        )
+
+
+def _lines(expressions: Mapping[str, Value | None]) -> list[str]:
+    """Return an entry of a domain file for each expression, in one line."""
+    entries = [write_yaml({name: one}).strip()[1:-1] for name, one in expressions.items()]
+    return [" ".join(one.split("\n")) for one in entries]
 
 
 def draft_table(
@@ -115,6 +139,7 @@ def draft_table(
     exclude: Sequence[str] = (),
     bins: int | None = None,
     other: str | None = "other",
+    infer: bool = False,
 ) -> DraftedDomain:
     """Draft a domain for a person to review, and say which columns it leaves out, and why.
 
@@ -129,7 +154,9 @@ def draft_table(
 
     An attribute takes any cell of another table, unless `other` is None: what cannot be read as
     its kind is encoded as a missing value. Constants, keys, free text and nested values are left
-    out.
+    out: in the synthetic table, which has all drafted columns in the public one's order,
+    they are missing. Columns that others determine in every row, constants and keys are proposed
+    as derived columns.
 
     Parameters
     ----------
@@ -145,6 +172,8 @@ def draft_table(
     other
         Name of the category for unobserved values, in the case of an existing category of that
         name; None: an unobserved value is an error.
+    infer
+        Whether what is proposed becomes part of the domain.
 
     Returns
     -------
@@ -164,7 +193,7 @@ def draft_table(
     _check_columns(public, None)
     chosen = chosen_columns(public.columns, columns, exclude)
     attributes, left_out = draft_attributes(public[chosen], bins=bins, other=other)
-    return drafted(attributes, left_out)
+    return drafted(attributes, left_out, public[chosen], infer=infer)
 
 
 def draft_domain(
@@ -232,15 +261,61 @@ def draft_attributes(
     return attributes, left_out
 
 
-def drafted(attributes: Sequence[Attribute], left_out: Sequence[LeftOut]) -> DraftedDomain:
-    """Return a domain of drafted attributes, or raise DomainError where there are none."""
+def drafted(
+    attributes: Sequence[Attribute],
+    left_out: Sequence[LeftOut],
+    table: pd.DataFrame | None = None,
+    *,
+    infer: bool = False,
+) -> DraftedDomain:
+    """Return a domain of drafted attributes, or raise DomainError where there are none.
+
+    It has all columns of a table, where there is one.
+    """
     if not attributes:
         reasons = "; ".join(map(str, left_out))
         raise DomainError(
             f"no column of the public table can be drafted ({reasons}): declare the domain, or"
             " change the table"
         )
-    return DraftedDomain(Domain(tuple(attributes), identified_from="public"), tuple(left_out))
+    if table is None:
+        return DraftedDomain(Domain(tuple(attributes), (), "public"), tuple(left_out))
+    found = determined(table, [one.name for one in attributes])
+    set_now: Mapping[str, Value] = found if infer else {}
+    kept = tuple(one for one in attributes if one.name not in set_now)
+    missing = tuple(one for one in left_out if one.name not in set_now)
+    names = [name for name in table.columns if name in {*set_now, *(one.name for one in missing)}]
+    derived = tuple(DerivedColumn(name, set_now.get(name)) for name in names)
+    domain = Domain(kept, (), "public", derived, tuple(table.columns) if derived else ())
+    if derived:
+        # The public table's dtypes, where they are not those that follow.
+        typed = (
+            dataclasses.replace(
+                one, dtype=_derived_dtype(table[one.name], domain.columns[one.name])
+            )
+            for one in derived
+        )
+        domain = dataclasses.replace(domain, derived=tuple(typed))
+    gone = [place for place, name in enumerate(table.columns) if name in set_now]
+    missing = tuple(
+        dataclasses.replace(one, place=one.place - sum(place < one.place for place in gone))
+        for one in missing
+    )
+    return DraftedDomain(domain, missing, {} if infer else found)
+
+
+def _derived_dtype(column: pd.Series[Any], default: str) -> str | None:
+    """Return a column's dtype as a derived one has it, None for the default or one like it."""
+    name = str(column.dtype)
+    if pd.api.types.is_bool_dtype(column.dtype):
+        name = "boolean"
+    elif pd.api.types.is_integer_dtype(column.dtype):
+        name = name.replace("uint", "UInt").replace("int", "Int")
+    elif pd.api.types.is_string_dtype(column.dtype):
+        name = "string" if name.startswith("string") else "str"
+    elif not (pd.api.types.is_float_dtype(column.dtype) or name.startswith("datetime64")):
+        return None
+    return None if name == default or "[py" in name else name
 
 
 def chosen_columns(

@@ -165,7 +165,7 @@ def test_an_order_names_each_column_once(columns: list[str]) -> None:
 
 
 def test_results_stay_small() -> None:
-    """Each column doubles the one before: the text ends at a thousand letters, the number at 2^53."""
+    """Columns that double the one before: texts end at a thousand letters, numbers at 2^53."""
     derived: dict[str, object] = {"t0": "start", "n0": "hour + 1"}
     for before, after in itertools.pairwise(range(60)):
         derived |= {f"t{after}": f"t{before} + t{before}", f"n{after}": f"n{before} * 2"}
