@@ -28,7 +28,7 @@ from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from functools import lru_cache, partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -215,7 +215,8 @@ def instants(column: pd.Series[Any]) -> pd.Series[Any]:
     cells = _as_instants(_read(str(column.name), column))
     index = pd.DatetimeIndex(np.where(cells.missing, np.datetime64("NaT", "us"), cells.values))
     index = index if cells.zone is None else index.tz_localize("UTC").tz_convert(cells.zone)
-    return pd.Series(index, index=column.index, name=column.name)
+    found: pd.Series[Any] = pd.Series(index, index=column.index, name=column.name)
+    return found
 
 
 def with_derived(
@@ -242,7 +243,8 @@ def _example(attribute: Attribute) -> pd.Series[Any]:
         if kind_of(attribute.values) == "mixed":
             return pd.Series([()])
         return pd.Series(list(attribute.values[:1]), dtype=dtype)
-    return pd.Series([None if dtype == "object" else 0]).astype(dtype)
+    example: pd.Series[Any] = pd.Series([None if dtype == "object" else 0]).astype(dtype)
+    return example
 
 
 def _planned(
@@ -313,7 +315,7 @@ def _tree(what: str, node: ast.expr, depth: int) -> _Tree:
             if len(given) >= cells and (not rest or (len(rest) == 1 and type(rest[0]) is constant)):
                 if constant is str and rest:
                     _zone(str(rest[0]))
-                if constant is int and rest and not 0 <= int(rest[0]) <= _MOST_WIDTH:
+                if constant is int and rest and not 0 <= cast(int, rest[0]) <= _MOST_WIDTH:
                     raise DomainError(f"{what}: {name} takes a number from 0 to {_MOST_WIDTH}")
                 return _Call(name, given)
             raise DomainError(f"{what} gives {name} arguments that it does not take")
@@ -363,7 +365,7 @@ def _computed(
             if length > _MOST_TEXT:
                 raise DomainError(f"derived column {one.name!r} holds more than a billion letters")
         parts.append(_typed(one.name, cells, one.dtype))
-    column = parts[0] if len(parts) == 1 else pd.concat(parts)
+    column: pd.Series[Any] = parts[0] if len(parts) == 1 else pd.concat(parts)
     column.index = table.index
     return column
 
@@ -579,8 +581,10 @@ _FUNCTIONS: dict[str, tuple[Callable[..., _Cells], int, type | None]] = {
 def _typed(name: str, cells: _Cells, dtype: str) -> pd.Series[Any]:
     """Return cells as a column of a dtype; what it cannot hold is missing."""
     missing = cells.missing
+    column: Any
     if cells.kind == "nothing":
-        return pd.Series([None] * len(missing), dtype=dtype_of(dtype))
+        column = pd.Series([None] * len(missing), dtype=dtype_of(dtype))
+        return cast("pd.Series[Any]", column)
     if (cells.kind == "time") != bool(_TIME_DTYPE.fullmatch(dtype)) or (
         cells.kind != "time" and dtype not in _DTYPES[cells.kind]
     ):
@@ -593,17 +597,17 @@ def _typed(name: str, cells: _Cells, dtype: str) -> pd.Series[Any]:
         # Of numbers that are no integers, an integer dtype holds the whole ones.
         missing = missing | (values != np.floor(values))
         missing |= (values < limits.min) | (values > limits.max)
-        column: Any = pd.Series(np.where(missing, 0, values).astype(np.int64)).astype(dtype)
+        column = pd.Series(np.where(missing, 0, values).astype(np.int64), dtype=dtype_of(dtype))
     elif dtype in _FLOATS:
         with np.errstate(over="ignore"):
             floats = values.astype(dtype.lower())
         missing = missing | ~np.isfinite(floats)
-        column = pd.Series(np.where(missing, 0, floats)).astype(dtype)
+        column = pd.Series(np.where(missing, 0, floats), dtype=dtype_of(dtype))
     else:
         column = pd.Series(values, dtype=dtype_of(dtype))
     if missing.any():
         column[missing] = pd.NA if dtype[0].isupper() or dtype == "boolean" else np.nan
-    return column
+    return cast("pd.Series[Any]", column)
 
 
 def _timed(cells: _Cells, dtype: str) -> pd.Series[Any]:
@@ -614,4 +618,5 @@ def _timed(cells: _Cells, dtype: str) -> pd.Series[Any]:
         missing |= cells.values >= np.datetime64("2262", "us")
     values = np.where(missing, np.datetime64("NaT", "us"), cells.values)
     column: Any = pd.Series(values.astype(f"datetime64[{unit}]"))
-    return column.dt.tz_localize("UTC").dt.tz_convert(_zone(zone)) if zone else column
+    column = column.dt.tz_localize("UTC").dt.tz_convert(_zone(zone)) if zone else column
+    return cast("pd.Series[Any]", column)
