@@ -143,7 +143,7 @@ def draft(
         f"{count} attribute{'s' if count != 1 else ''}, {domain.cells_text} cells: {out}",
         soft_wrap=True,
     )
-    for remark in filter(None, (draft.remark, wide_attributes(domain))):
+    for remark in filter(None, (draft.remark, draft.hint, wide_attributes(domain))):
         console.print(remark, soft_wrap=True, markup=False)
     if domain.restricted:
         console.print(

@@ -519,7 +519,7 @@ def test_domain_identified_from_public_data(bench: Bench) -> None:
     assert made.metadata["left_out"].value == "- year: is 2013 in every row"
     names = {one.check_name for one in result.get_asset_check_evaluations()}
     assert names == GROUPS | {"releasable", "budget_suffices"}
-    assert list(synthetic(bench).columns) == list(DOMAIN.names)
+    assert list(synthetic(bench).columns) == [*DOMAIN.names, "year"]
 
 
 @pytest.mark.slow

@@ -106,7 +106,8 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
                 _write(target, templates.RELEASE_YAML, values, append=request.append)
             if draft.drafted is not None:
                 draft.drafted.save(folder / "domain.yaml")
-                remarks = draft.drafted.remark, wide_attributes(draft.drafted.domain)
+                of = draft.drafted
+                remarks = of.remark, of.hint, wide_attributes(of.domain)
                 if any(remarks):
                     click.echo("\n".join(["Read the domain over.", *filter(None, remarks)]))
             _give_resources(folder, request.project_root, dataset, request.params.epsilon)

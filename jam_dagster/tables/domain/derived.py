@@ -242,7 +242,8 @@ def _example(attribute: Attribute) -> pd.Series[Any]:
     if isinstance(attribute, CategoricalAttribute):
         if kind_of(attribute.values) == "mixed":
             return pd.Series([()])
-        return pd.Series(list(attribute.values[:1]), dtype=dtype)
+        listed: pd.Series[Any] = pd.Series(list(attribute.values[:1]), dtype=dtype)
+        return listed
     example: pd.Series[Any] = pd.Series([None if dtype == "object" else 0]).astype(dtype)
     return example
 

@@ -104,18 +104,22 @@ class DraftedDomain:
 
     @property
     def remark(self) -> str:
-        """A line for each column that is left out or determined, below lines that say so, or ""."""
-        derived = {one.name: one.expression for one in self.domain.derived if one.expression}
+        """A line for each column that is left out or derived, below lines that say so, or ""."""
+        found = {one.name: one.expression for one in self.domain.derived}
+        derived = {name: one for name, one in found.items() if one is not None}
         parts = {
-            "Columns that are left out:": self.left_out,
+            "Columns that are left out:": [*map(str, self.left_out)],
             "Columns that are derived:": _lines(derived),
-            "Columns that others determine in every public row (--infer derives them):": _lines(
-                self.proposed
-            ),
         }
-        return "\n".join(
-            "\n  ".join([head, *map(str, rows)]) for head, rows in parts.items() if rows
-        )
+        return "\n".join("\n  ".join([head, *rows]) for head, rows in parts.items() if rows)
+
+    @property
+    def hint(self) -> str:
+        """What could be derived, as for `remark`."""
+        if not self.proposed:
+            return ""
+        head = "Columns that could be derived (--infer derives them):"
+        return "\n  ".join([head, *_lines(self.proposed)])
 
     def save(self, path: str | Path) -> None:
         """Write a domain file; in YAML, comments say what is left out, why, and what is derived."""
