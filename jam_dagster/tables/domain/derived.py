@@ -10,7 +10,8 @@ is no identifier is ``col("its name")``. A text and a text are joined by ``+``. 
 - ``row()``, the number of the row from 1, and ``uuid()``, a random UUID, for keys
 
 What has no value is missing: what depends on a missing cell, a division by zero, a whole number
-beyond 2^53, a text longer than 1,000 characters, a text that is no date. A verifier evaluates the
+beyond 2^53, a text longer than 1,000 characters, a text that a spreadsheet would run as a formula,
+the parts of a text that is no date. A verifier evaluates the
 expressions of files that nobody vouches for, so their length, depth and results are bounded.
 """
 
@@ -42,6 +43,7 @@ from jam_dagster.tables.domain.values import (
     LARGEST_INTEGER,
     Value,
     check_name,
+    is_formula,
     kind_of,
     plain_value,
     text_of,
@@ -605,6 +607,9 @@ def _typed(name: str, cells: _Cells, dtype: str) -> pd.Series[Any]:
         missing = missing | ~np.isfinite(floats)
         column = pd.Series(np.where(missing, 0, floats), dtype=dtype_of(dtype))
     else:
+        if cells.kind == "text":
+            # Joined by pieces, a text may be what no value of an attribute may be.
+            missing = missing | each_value(pd.Series(values), is_formula, False, np.bool_)
         column = pd.Series(values, dtype=dtype_of(dtype))
     if missing.any():
         column[missing] = pd.NA if dtype[0].isupper() or dtype == "boolean" else np.nan

@@ -7,6 +7,8 @@ import keyword
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
+from datetime import date
+from decimal import Decimal
 from typing import Any
 from zoneinfo import available_timezones
 
@@ -35,8 +37,9 @@ _ZONES = (
     *("Asia/Kolkata", "Asia/Dhaka", "Asia/Bangkok", "Asia/Shanghai", "Asia/Tokyo"),
     *("Australia/Perth", "Australia/Sydney", "Pacific/Auckland"),
 )
+_PLAIN = (str, int, float, date, Decimal, np.generic, type(None))
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-_NUMBERED = re.compile(r"(\D*)(\d{1,15})", re.ASCII)
+_NUMBERED = re.compile(r"([A-Za-z_.:/ #-]*)(\d{1,15})", re.ASCII)
 
 
 def determined(table: pd.DataFrame, modelled: Sequence[str]) -> dict[str, Value]:
@@ -60,6 +63,8 @@ def determined(table: pd.DataFrame, modelled: Sequence[str]) -> dict[str, Value]
     """
     rows = np.unique(np.linspace(0, len(table) - 1, _SAMPLE).astype(np.int64))
     table = table.reset_index(drop=True)
+    table = table[[name for name in table.columns if _is_plain(table[name])]]
+    modelled = [name for name in modelled if name in table.columns]
     sample = table.iloc[rows]
     distinct = {str(name): int(sample[name].nunique()) for name in table.columns}
     found: dict[str, Value] = {}
@@ -73,11 +78,21 @@ def determined(table: pd.DataFrame, modelled: Sequence[str]) -> dict[str, Value]
     for name in distinct:
         if name not in found and name not in times:
             own = _constant(table[name])
-            if own is None and name not in modelled:
-                own = _key(table[name])
-            if own is not None:
+            if own is not None and _holds(own, name, sample, table):
                 found[name] = own
+            elif name not in modelled and (key := _key(table[name])):
+                found[name] = key
     return {name: found[name] for name in distinct if name in found}
+
+
+def _is_plain(column: pd.Series[Any]) -> bool:
+    """Return whether cells can be compared: objects may be anything."""
+    if not pd.api.types.is_object_dtype(column.dtype):
+        return True
+    return all(
+        issubclass(kind, _PLAIN) or kind in (type(pd.NA), type(pd.NaT))
+        for kind in set(map(type, column))
+    )
 
 
 def _holds(expression: Value, name: str, sample: pd.DataFrame, table: pd.DataFrame) -> bool:

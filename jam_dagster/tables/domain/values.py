@@ -110,6 +110,28 @@ _TRUTHS = {
 }
 
 
+_SIGNS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+_DROPPED = '"\ufeff'
+_SEPARATORS = re.compile(r"[;\t\r\n]")
+
+
+def is_formula(cell: object) -> bool:
+    """Return whether a spreadsheet would take a cell, or a part of it, for a formula.
+
+    Only texts are formulas, and no numbers.
+
+    A single ``-``, a common mark of a missing value, is no formula either.
+    """
+    if not isinstance(cell, str):
+        return False
+    if cell.startswith(("\t", "\r")) and len(cell) > 1:
+        return True
+    parts = (part.lstrip(_DROPPED) for part in _SEPARATORS.split(cell))
+    return any(
+        part.startswith(_SIGNS) and len(part) > 1 and exact_number(part) is None for part in parts
+    )
+
+
 def kind_of(values: Sequence[Value]) -> str:
     """Return "text", "boolean", "integer", "number" or "mixed"."""
     if all(isinstance(value, str) for value in values):

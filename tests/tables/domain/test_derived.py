@@ -55,6 +55,7 @@ def computed(expression: object, rows: int = 4, **hour: object) -> pd.Series:
         ({"expression": "hour * 200", "dtype": "Int8"}, "Int8", [0, None, None, None]),
         ('"F" + text(hour, 2) + col("a b")', "str", ["F00x", "F01x", "F02x", None]),
         ("text(late)", "str", ["True"] * 4),
+        ('"=" + text(late)', "str", [None] * 4),
         ("hour(start)", "Int64", [3] * 4),
         (f"hour(start, {NEW_YORK})", "Int64", [23] * 4),
         (f"day(start, {NEW_YORK}) * 100 + month(start, {NEW_YORK})", "Int64", [3105] * 4),

@@ -269,6 +269,11 @@ def test_a_file_says_in_the_tables_order_what_is_left_out(tmp_path):
         "  # left out: n: is missing in every row",
         "  b:",
         "  # left out: z: is 0 in every row",
+        "derived:",
+        "columns:",
+        "# What holds in every row of the public table, to be written below `derived`:",
+        r'# "year\n  x: 1": 2013',
+        "# z: 0",
     ]
     assert Domain.load(tmp_path / "domain.yaml") == draft.domain
     draft.save(tmp_path / "domain.json")
