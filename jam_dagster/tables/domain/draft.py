@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -132,8 +133,14 @@ class DraftedDomain:
 
 def _lines(expressions: Mapping[str, Value | None]) -> list[str]:
     """Return an entry of a domain file for each expression, in one line."""
-    entries = [write_yaml({name: one}).strip()[1:-1] for name, one in expressions.items()]
-    return [" ".join(one.split("\n")) for one in entries]
+    lines = []
+    for name, one in expressions.items():
+        entry = write_yaml({name: one}).strip()
+        if not entry.startswith("{") or "\n" in entry:
+            # An entry that YAML breaks is short enough in JSON.
+            entry = f"{{{json.dumps(name)}: {json.dumps(one)}}}"
+        lines.append(entry[1:-1])
+    return lines
 
 
 def draft_table(
