@@ -16,6 +16,7 @@ from jam_dagster.tables.codes.workload import Workload
 from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from jam_dagster.tables.domain.census_demo import census_domain, simulate_census, simulate_period
 from jam_dagster.tables.domain.domain import Clique, Domain
+from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.domain.draft import (
     DraftedDomain,
     LeftOut,
@@ -55,6 +56,7 @@ __all__ = [
     "CsvSource",
     "DemoSource",
     "Domain",
+    "DerivedColumn",
     "DraftedDomain",
     "EncodedTable",
     "FrameSource",

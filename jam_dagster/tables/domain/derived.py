@@ -105,6 +105,8 @@ class DerivedColumn:
         check_name(self.name)
         if self.expression is not None:
             plain = plain_value(self.name, self.expression)
+            if isinstance(plain, int) and abs(plain) > LARGEST_INTEGER:
+                raise DomainError(f"derived column {self.name!r} is an integer beyond 2^53")
             object.__setattr__(self, "expression", plain)
         if self.dtype is not None and not isinstance(self.dtype, str):
             raise DomainError(f"the dtype of derived column {self.name!r} must be a text")

@@ -18,7 +18,7 @@ import pandas as pd
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.derived import ISO_TIME, PARTS, instants, reproduces
-from jam_dagster.tables.domain.values import Value
+from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value
 
 _SAMPLE = 2000
 _LEAST_ROWS = 50
@@ -286,7 +286,7 @@ def _constant(column: pd.Series[Any]) -> Value | None:
         return text if len(text) <= _LONGEST_CONSTANT else None
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    if isinstance(value, int | float | np.integer | np.floating) and np.isfinite(value):
+    if isinstance(value, int | float | np.number) and abs(value) <= LARGEST_INTEGER:
         return int(value) if float(value).is_integer() else float(value)
     return None
 

@@ -138,6 +138,7 @@ def test_a_file_and_a_digest_tell_them_apart() -> None:
         ({"d": "start[0]"}, "not allowed"),
         ({"d": "__import__('os')"}, "not allowed"),
         ({"d": "9007199254740993"}, "beyond 2"),
+        ({"d": 2**64}, "beyond 2"),
         ({"d": "start * 3"}, r"\* between text and integer"),
         ({"d": "hour +"}, "cannot be read"),
         ({"d": "a b"}, r'col\("its name"\)'),
