@@ -15,8 +15,8 @@ from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.codes.workload import Workload
 from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from jam_dagster.tables.domain.census_demo import census_domain, simulate_census, simulate_period
-from jam_dagster.tables.domain.domain import Clique, Domain
 from jam_dagster.tables.domain.derived import DerivedColumn
+from jam_dagster.tables.domain.domain import Clique, Domain
 from jam_dagster.tables.domain.draft import (
     DraftedDomain,
     LeftOut,
@@ -55,8 +55,8 @@ __all__ = [
     "Clique",
     "CsvSource",
     "DemoSource",
-    "Domain",
     "DerivedColumn",
+    "Domain",
     "DraftedDomain",
     "EncodedTable",
     "FrameSource",

@@ -192,7 +192,7 @@ def test_any_text_gives_a_column_or_the_packages_error() -> None:
     rng = np.random.default_rng(5)
     given = 0
     began = time.process_time()
-    for _ in range(1500):
+    for _ in range(600):
         expression = "".join(
             parts[place] for place in rng.integers(len(parts), size=rng.integers(1, 6))
         )
@@ -203,7 +203,7 @@ def test_any_text_gives_a_column_or_the_packages_error() -> None:
             except DomainError:
                 continue
         given += 1
-    assert given > 50
+    assert given > 20
     assert time.process_time() - began < 30
 
 

@@ -65,7 +65,7 @@ def test_parts_of_a_date_in_the_zone_of_the_columns() -> None:
                 "h": f'hour(t, "{zone}")',
             }
     days = pd.Series(pd.date_range("2013-06-01", periods=60, freq="7h")).astype("datetime64[s]")
-    assert proposed(t=days, month=6, weekday=days.dt.weekday) == {
+    assert proposed(t=days, month=6, weekday=days.dt.day_of_week) == {
         "month": "month(t)",
         "weekday": "weekday(t)",
     }
