@@ -280,7 +280,7 @@ def _copies(
 def _constant(column: pd.Series[Any]) -> Value | None:
     if not len(column) or column.isna().any() or not (column == column.iloc[0]).all():
         return None
-    value = column.iloc[0]
+    value: Any = column.iloc[0]
     if isinstance(value, str):
         text = json.dumps(value, ensure_ascii=False)
         return text if len(text) <= _LONGEST_CONSTANT else None

@@ -31,7 +31,7 @@ def domain(derived: object = None, columns: object = None) -> Domain:
     return Domain.from_dict({"attributes": ATTRIBUTES, **more})
 
 
-def computed(expression: object, rows: int = 4, **hour: object) -> pd.Series:
+def computed(expression: object, rows: int = 4) -> pd.Series:
     """Return a derived column over rows whose hour is 0, 1, 2, ..., and at last missing."""
     declared = domain({"d": expression})
     hours = np.arange(rows)
@@ -132,7 +132,7 @@ def test_a_file_and_a_digest_tell_them_apart() -> None:
         ({"d": "hours"}, "did you mean 'hour'"),
         ({"d": "e", "e": "d"}, "in a circle: d, e"),
         ({"hour": "1"}, "'hour' is derived, and an attribute"),
-        ({"d": "hour ** 2"}, "which is not allowed|holds what is not allowed"),
+        ({"d": "hour ** 2"}, "holds what is not allowed"),
         ({"d": "hour.real"}, "not allowed"),
         ({"d": "[h for h in (hour,)]"}, "not allowed"),
         ({"d": "start[0]"}, "not allowed"),
