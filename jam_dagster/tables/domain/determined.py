@@ -286,8 +286,10 @@ def _constant(column: pd.Series[Any]) -> Value | None:
         return text if len(text) <= _LONGEST_CONSTANT else None
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    if isinstance(value, int | float | np.number) and abs(value) <= LARGEST_INTEGER:
-        return int(value) if float(value).is_integer() else float(value)
+    if isinstance(value, int | float | np.integer | np.floating):
+        number = float(value)
+        if abs(number) <= LARGEST_INTEGER:
+            return int(number) if number.is_integer() else number
     return None
 
 
