@@ -425,3 +425,14 @@ def test_private_texts_are_read_like_the_public_columns():
     assert domain.attribute("t").values == ("01", "1", "x")
     with pytest.raises(PrivateValuesError):
         draft_domain(public, private=private.assign(n="many"))
+
+
+def test_no_number_is_drawn_where_the_public_table_has_a_gap():
+    """Times of day as numbers: there is no 12:75."""
+    rng = np.random.default_rng(0)
+    minutes = np.sort(rng.integers(5 * 60, 23 * 60, 5000))
+    times = pd.DataFrame({"time": 100 * (minutes // 60) + minutes % 60})
+    domain = draft_domain(times)
+    decoded = decode(encode(times, domain, private=False), rng)["time"]
+    assert (decoded % 100 < 60).all()
+    assert decoded.nunique() > 800
