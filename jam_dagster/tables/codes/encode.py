@@ -177,6 +177,11 @@ def decode(encoded: EncodedTable, rng: np.random.Generator) -> pd.DataFrame:
         for attribute, codes in zip(encoded.domain.attributes, encoded.columns, strict=True)
     }
     domain = encoded.domain
+    for attribute, codes in zip(domain.attributes, encoded.columns, strict=True):
+        if isinstance(attribute, TimeAttribute) and attribute.hour_from is not None:
+            hours = columns[attribute.hour_from]
+            bins = codes.astype(np.intp)
+            columns[attribute.name] = attribute.at_hours(columns[attribute.name], bins, hours)
     return with_derived(pd.DataFrame(columns), domain.plan, list(domain.columns), rng)
 
 

@@ -85,6 +85,13 @@ def determined(table: pd.DataFrame, modelled: Sequence[str]) -> dict[str, Value]
     return {name: found[name] for name in distinct if name in found}
 
 
+def part_of(expression: Value, time: str) -> tuple[str, str] | None:
+    """Return part and zone of an expression that is a part of a column of times, else None."""
+    pattern = rf'({"|".join(PARTS)})\({re.escape(_column(time))}(?:, "([^"]+)")?\)'
+    read = re.fullmatch(pattern, expression) if isinstance(expression, str) else None
+    return (read[1], read[2] or "") if read else None
+
+
 def _is_plain(column: pd.Series[Any]) -> bool:
     """Return whether cells can be compared: objects may be anything."""
     if not pd.api.types.is_object_dtype(column.dtype):

@@ -7,8 +7,8 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from decimal import Context
 from functools import cached_property
 from pathlib import Path
@@ -106,6 +106,12 @@ class Domain:
                 f"identified_from must be one of {', '.join(get_args(Provenance))},"
                 f" got {self.identified_from!r}"
             )
+        for attribute in self.attributes:
+            if _alone(attribute, names) is not attribute:
+                raise DomainError(
+                    f"attribute {attribute.name!r} has its hour from an attribute that the domain"
+                    " lacks: add that, or remove hour_from"
+                )
         impossible = tuple(self._fitted(combination) for combination in self.impossible)
         object.__setattr__(self, "impossible", impossible)
         if sum(self.size(one.attributes) for one in impossible) > _MAX_MASKED_CELLS:
@@ -230,7 +236,7 @@ class Domain:
         if clique == self.names:
             return self
         return Domain(
-            tuple(self.attribute(name) for name in clique),
+            tuple(_alone(self.attribute(name), clique) for name in clique),
             tuple(one for one in self.impossible if set(one.attributes) <= set(clique)),
             self.identified_from,
         )
@@ -356,6 +362,13 @@ class Domain:
         return CategoricalAttribute(str(name), tuple(range(size)))
 
 
+def _alone(attribute: Attribute, names: Collection[str]) -> Attribute:
+    """Return an attribute as it is without the attributes that have no name among these."""
+    if isinstance(attribute, TimeAttribute) and attribute.hour_from not in (None, *names):
+        return replace(attribute, hour_from=None)
+    return attribute
+
+
 def _canonical_form(attribute: Attribute) -> dict[str, Any]:
     form: dict[str, Any] = {
         "name": attribute.name,
@@ -373,6 +386,8 @@ def _canonical_form(attribute: Attribute) -> dict[str, Any]:
         # What a calendar unit lasts in a zone may be decided anew, and is none of the domain.
         edges = attribute.edges if attribute.every is None else attribute.edges[:: attribute.bins]
         times = {key: getattr(attribute, key) for key in ("unit", "zone", "format", "every")}
+        if attribute.hour_from is not None:
+            times["hour_from"] = attribute.hour_from
         return form | times | {"edges": list(edges), "clip": attribute.clip}
     return form | {
         "edges": list(attribute.edges),

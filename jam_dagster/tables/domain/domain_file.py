@@ -95,6 +95,7 @@ _TIME_KEYS = (
     "zone",
     "format",
     "every",
+    "hour_from",
 )
 _MAX_BINS = 1_000_000
 _MAX_ATTRIBUTES = 10_000
@@ -370,6 +371,7 @@ def _time_attribute(
     elif key == "edges" or "bins" in entry:
         raise SpecificationError(f"{what}: every is for bounds without bins: remove one of the two")
     options: dict[str, Any] = times | dict(common)
+    options["hour_from"] = entry.get("hour_from")
     return TimeAttribute(name, tuple(edges), every=every, within=within, **options)
 
 
@@ -406,7 +408,7 @@ def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
     else:
         entry |= _edges_to_dict(attribute)
         if isinstance(attribute, TimeAttribute):
-            times = ("unit", "every", "zone", "format")
+            times = ("unit", "every", "zone", "format", "hour_from")
             entry |= {key: found for key in times if (found := getattr(attribute, key))}
         elif attribute.integer:
             entry["integer"] = True

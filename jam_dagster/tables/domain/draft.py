@@ -28,11 +28,12 @@ from jam_dagster.tables.domain.attributes import (
     equal_width_edges,
 )
 from jam_dagster.tables.domain.derived import DerivedColumn
-from jam_dagster.tables.domain.determined import determined
+from jam_dagster.tables.domain.determined import determined, part_of
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.domain_file import save_domain
 from jam_dagster.tables.domain.quantile_bins import with_quantile_bins
 from jam_dagster.tables.domain.time_draft import draft_time
+from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import (
     DECIMAL_DTYPE,
     LARGEST_INTEGER,
@@ -292,6 +293,7 @@ def drafted(
     if table is None:
         return DraftedDomain(Domain(tuple(attributes), (), "public"), tuple(left_out))
     found = determined(table, [one.name for one in attributes])
+    attributes = [_in_its_zone(one, table, attributes, found) for one in attributes]
     set_now: Mapping[str, Value] = found if infer else {}
     kept = tuple(one for one in attributes if one.name not in set_now)
     missing = tuple(one for one in left_out if one.name not in set_now)
@@ -313,6 +315,35 @@ def drafted(
         for one in missing
     )
     return DraftedDomain(domain, missing, {} if infer else found)
+
+
+def _in_its_zone(
+    attribute: Attribute,
+    table: pd.DataFrame,
+    attributes: Sequence[Attribute],
+    found: dict[str, Value],
+) -> Attribute:
+    """Return an attribute of timestamps with the zone of its parts, and its hour from the column.
+
+    That column is kept: the hour hangs together with others, and a bin of a day does not.
+    """
+    if not (isinstance(attribute, TimeAttribute) and attribute.every == "day"):
+        return attribute
+    parts = {name: part_of(one, attribute.name) for name, one in found.items()}
+    zone = next((part[1] for part in parts.values() if part and part[1]), None)
+    if zone is not None:
+        with suppress(DomainError):  # A format without an offset has no zone.
+            column = table[attribute.name].dropna()
+            again = draft_time(attribute.name, column, None, attribute.nullable, zone)
+            attribute = attribute if again is None or again.every != "day" else again
+    if attribute.unit != "hour" or attribute.zone != (zone or attribute.zone):
+        return attribute
+    names = {one.name for one in attributes}
+    for name, part in parts.items():
+        if part is not None and part[0] == "hour" and name in names:
+            del found[name]
+            return dataclasses.replace(attribute, hour_from=name)
+    return attribute
 
 
 def _derived_dtype(column: pd.Series[Any], default: str) -> str | None:

@@ -40,7 +40,11 @@ _FORMATS = (
 
 
 def draft_time(
-    name: str, column: pd.Series[Any], bins: int | None, nullable: bool
+    name: str,
+    column: pd.Series[Any],
+    bins: int | None,
+    nullable: bool,
+    zone: str | None = None,
 ) -> TimeAttribute | None:
     """Draft an attribute of dates or times; None where a column holds others.
 
@@ -56,6 +60,8 @@ def draft_time(
         The number of bins; None: up to 64 calendar units.
     nullable
         Whether values may be missing, and those that are no dates are.
+    zone
+        The zone of a timestamp's days; None: what the column says.
 
     Raises
     ------
@@ -68,6 +74,8 @@ def draft_time(
     seconds = _seconds_clock(name, column.dtype, distinct)
     if seconds is None:
         return None
+    if zone is not None:
+        seconds = dataclasses.replace(seconds, zone=zone)
     places = pd.factorize(column)[0]
     unit = _unit(seconds, list(distinct))
     clock = dataclasses.replace(seconds, unit=unit)

@@ -373,6 +373,9 @@ class TimeAttribute(NumericAttribute):
         texts where there is a format, else timestamps.
     within
         As in `NumericAttribute`; with `every`, units from the beginning of any bin, counted from 0.
+    hour_from
+        The attribute whose number is the hour, in the zone, of a timestamp with bins of a day: a
+        decoded timestamp has the hour that its row has there.
 
     Raises
     ------
@@ -384,10 +387,15 @@ class TimeAttribute(NumericAttribute):
     zone: str | None = None
     format: str | None = None
     every: Unit | None = None
+    hour_from: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "integer", True)
         clock = self.clock
+        if self.hour_from is not None and (self.unit, self.every) != ("hour", "day"):
+            raise DomainError(
+                f"attribute {self.name!r}: hour_from is for `unit: hour` with `every: day`"
+            )
         if self.every is not None and (clock.kind == "duration" or not clock.nests_in(self.every)):
             raise DomainError(
                 f"attribute {self.name!r}: every must be a unit of whole {self.unit}s, got"
@@ -472,3 +480,32 @@ class TimeAttribute(NumericAttribute):
             dtype = pd.CategoricalDtype(values)
         column: pd.Series[Any] = pd.Series(pd.array(values, dtype=dtype).take(places))
         return column
+
+    def at_hours(
+        self, column: pd.Series[Any], bins: npt.NDArray[np.intp], hours: pd.Series[Any]
+    ) -> pd.Series[Any]:
+        """Return decoded values at the hours of another column, where their day has these.
+
+        Parameters
+        ----------
+        column
+            Decoded values.
+        bins
+            The bin of each, shape (rows,); that of missing values is none.
+        hours
+            Hours in the zone, from 0 to 23.
+        """
+        low, high = (limits.astype(np.int64) for limits in self.bin_limits)
+        none = np.iinfo(np.int64).min
+        at = np.full((self.bins + 1, 25), none, dtype=np.int64)
+        for place in np.unique(bins[bins < self.bins]).tolist():
+            # The first of two hours of the same name.
+            for count in range(int(high[place]), int(low[place]) - 1, -1):
+                at[place, self.clock.moment(count).hour] = count
+        numbers = pd.to_numeric(hours, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+        asked = np.where((numbers >= 0) & (numbers < 24), numbers, 24).astype(np.intp)
+        counts = at[bins, asked]
+        there = counts != none
+        changed = column.copy()
+        changed[there] = self.decoded(counts[there]).array
+        return changed

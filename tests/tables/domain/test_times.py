@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from jam_dagster.errors import DomainError, JamError
-from jam_dagster.tables import Domain, decode, encode
-from jam_dagster.tables.domain.times import DATE, DURATION, TIME
+from jam_dagster.tables import Domain, EncodedTable, decode, draft_table, encode
+from jam_dagster.tables.domain.times import DATE, DURATION, TIME, TimeAttribute
 
 NEW_YORK = "America/New_York"
 
@@ -193,3 +193,57 @@ def test_digests_of_times_have_not_moved():
         for more in ({}, {"every": "day"}, {"every": "day", "format": "%Y-%m-%d %H:%MZ"})
     ]
     assert digests == ["bf96cbca1e5e9bbc", "ea7c0b2ecde9eacb", "855a419234500870"]
+
+
+def flights() -> pd.DataFrame:
+    """Return times in UTC, with their parts in New York: rush hours, and none at night."""
+    rng = np.random.default_rng(0)
+    days = pd.to_datetime("2013-06-01") + pd.to_timedelta(rng.integers(0, 30, 3000), unit="D")
+    hour = rng.choice([6, 7, 8, 17, 20, 23], 3000)
+    local = (days + pd.to_timedelta(hour, unit="h")).tz_localize("America/New_York")
+    return pd.DataFrame(
+        {
+            "month": local.month,
+            "day": local.day,
+            "hour": hour,
+            "late": np.where(hour > 16, "yes", "no"),
+            "at": local.tz_convert("UTC").strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+    )
+
+
+def test_a_timestamp_has_the_hour_of_its_row() -> None:
+    made = draft_table(flights(), infer=True).domain
+    at = made.attribute("at")
+    assert isinstance(at, TimeAttribute)
+    assert (at.zone, at.every, at.hour_from) == ("America/New_York", "day", "hour")
+    assert [one.name for one in made.derived] == ["month", "day"]
+    content = made.to_dict()
+    assert Domain.from_dict(content).digest == made.digest
+    # Another month takes one line.
+    content["attributes"]["at"]["bounds"] = ["2013-07-01", "2013-07-31"]
+    july = Domain.from_dict(content)
+    rng = np.random.default_rng(1)
+    codes = EncodedTable(july, tuple(rng.integers(0, size, 2000) for size in july.shape))
+    table = decode(codes, rng)
+    known = table.dropna(subset=["at", "hour"])
+    local = pd.to_datetime(known["at"]).dt.tz_convert("America/New_York")
+    assert (local.dt.hour == known["hour"]).all()
+    assert (local.dt.month == 7).all()
+    assert (known["month"] == 7).all()
+    assert (local.dt.day == known["day"]).all()
+
+
+def test_an_hour_comes_from_an_attribute_that_is_there() -> None:
+    made = draft_table(flights(), infer=True).domain
+    alone = made.project(["at", "late"]).attribute("at")
+    assert isinstance(alone, TimeAttribute)
+    assert alone.hour_from is None
+    content = made.to_dict()
+    content["attributes"]["at"]["hour_from"] = "minute"
+    with pytest.raises(DomainError, match="'at' has its hour from an attribute that the domain"):
+        Domain.from_dict(content)
+    content["attributes"]["at"] = {"bounds": ["2013-07-01", "2013-07-31"], "unit": "day"}
+    content["attributes"]["at"]["hour_from"] = "hour"
+    with pytest.raises(DomainError, match="hour_from is for `unit: hour` with `every: day`"):
+        Domain.from_dict(content)
