@@ -13,6 +13,8 @@ PYTHON ?= $(firstword $(foreach python,python3 python3.14 python3.13 python3.12 
 BIN := .venv/bin
 # Written when the installation is complete, so that nothing is installed twice.
 INSTALLED := .venv/.installed
+# As well as the tables that only the longer tests read.
+TABLES := .venv/.tables
 
 # The demo keeps its runs, tables and ledger in this folder and touches no other Dagster instance.
 export DAGSTER_HOME := $(CURDIR)/.dagster
@@ -69,7 +71,7 @@ test: $(INSTALLED) ## the quick tests, under three minutes on two cores
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4 --dist loadgroup -m "not slow and not gate" \
 	  --hypothesis-profile=few
 
-test-all: $(INSTALLED) ## every test but those of the gate, under an hour on two cores
+test-all: $(TABLES) ## every test but those of the gate, under an hour on two cores
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4 --dist loadgroup -m "not gate"
 
 # What a user installs is as old as pyproject.toml allows; what only the tests use is new. uv resolves
@@ -85,7 +87,7 @@ lowest: $(LOWEST)/bin/python ## the quick tests with the lowest versions that py
 
 # Hypothesis tries the same examples every time in the targets above, in `test` a quarter of those in
 # `test-all`; here twenty times as many, at random.
-gate: $(INSTALLED) ## the longest: every test on random examples, then torture and mutants; hours
+gate: $(TABLES) ## the longest: every test on random examples, then torture and mutants; hours
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4 --dist loadgroup --hypothesis-profile=gate
 	$(MAKE) torture mutants
 
@@ -149,6 +151,10 @@ clean: ## remove the installation, the demo's instance and every cache
 
 $(INSTALLED): pyproject.toml constraints.txt hatch_build.py jam_dagster/models/graphical/kernels.c | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(TABLES): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,tables]'
 	@touch $@
 
 # Two processes that start together on a new instance would corrupt its database: `instance info`

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from jam_dagster.certificates import Certificate
 from jam_dagster.errors import InputError
-from jam_dagster.evaluation import WorkloadErrors
+from jam_dagster.evaluation import verdict_of
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.pipeline import LedgerResource, ReleaseStoreResource
 from jam_dagster.pipeline.storage.formats import ErrorFormat
@@ -73,13 +73,14 @@ def summarize(release: str) -> str:
     certificate = stores.find("release_certificate")
     mechanism = Certificate.load(certificate).mechanism
     transcript = Transcript.load(stores.find(f"{mechanism}.run") / "transcript")
+    errors = ErrorFormat().read(stores.find("workload_error.json"))
     lines = {
+        "Verdict": verdict_of(errors).headline,
         "Synthetic table": f"{stores.find('synthetic_records.csv')} ({transcript.records:,} rows)",
         "Report": str(stores.find("release_report.html")),
         "Certificate": str(certificate / "certificate.html"),
         "Privacy spent": _spent(resources["ledger"], release, transcript),
         "Rounds": " and ".join(f"{n} {source}" for source, n in transcript.picks.items()),
-        "Average error": _errors(ErrorFormat().read(stores.find("workload_error.json"))),
     }
     return "\n".join(f"{name:<17}{line}" for name, line in lines.items())
 
@@ -96,12 +97,6 @@ def _spent(ledger: object, release: str, transcript: Transcript) -> str:
         f"{describe_rho(spent, balance.delta)}; "
         f"{describe_rho(balance.remaining, balance.delta)} is left"
     )
-
-
-def _errors(errors: WorkloadErrors) -> str:
-    known = (("synthetic", errors.synthetic), ("public", errors.public))
-    told = ", ".join(f"{name} {error.mean:.4f}" for name, error in known if error is not None)
-    return f"{told or 'not measured'} (of 2, over the workload)"
 
 
 def main() -> None:

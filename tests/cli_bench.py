@@ -16,6 +16,7 @@ from jam_dagster.privacy import Ledger
 PEOPLE = {"age": 4, "sex": 2, "job": 3, "income": 2}
 QUICK = ("--setting", "rounds=2", "--setting", "iterations=20", "--degree", "2", "--no-checks")
 KEYS = [
+    "verdict",
     "workload_error",
     "sample_equivalent",
     "sampling_error",

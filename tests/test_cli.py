@@ -427,6 +427,10 @@ def test_a_draft_says_at_once_what_it_leaves_out(run: Run) -> None:
     assert list(yaml.safe_load(Path("d.yaml").read_text())["attributes"]) == ["age"]
     assert "  # left out: year: is 2013 in every row\n  age:" in Path("d.yaml").read_text()
 
+    assert "--infer derives them):\n  year: 2013\n" in result.stderr
+    assert run(*draft, "--exclude", "job", "--infer").exit_code == 0
+    assert yaml.safe_load(Path("d.yaml").read_text())["derived"]["year"] == 2013
+
     result = run(*draft, "--columns", "age, job")
     assert "left out" not in result.stderr
     assert "did you mean age?" in run(*draft, "--columns", "aged").stderr

@@ -30,19 +30,12 @@ _STEPS = 60
 
 @dataclass(frozen=True, eq=False)
 class ConstructedSplit:
-    """A split and the error of its public part.
-
-    Parameters
-    ----------
-    private, public
-        Two tables over one domain, without a record in common.
-    error
-        Mean workload error of the public table: an exact statistic of the private one.
-    """
+    """Two tables over one domain without a record in common, and the public one's error."""
 
     private: EncodedTable
     public: EncodedTable
     error: float
+    """Its mean workload error: an exact statistic of the private table."""
 
 
 def error_targeted_split(
@@ -63,30 +56,8 @@ def error_targeted_split(
     one exchanges few rows, and the error moves in small steps.
 
     The paper names the construction, but its authors' code does not contain it: the tilt is a
-    choice of this package. It shifts single values as well as relations.
-
-    Parameters
-    ----------
-    table
-        All records.
-    target
-        The target mean workload error of the public rows, from 0 to 2.
-    public_rows
-        Number of public rows; the others are private.
-    workload
-        The workload of the error.
-    tolerance
-        Largest distance of the error from the target.
-    seed
-        Fixes weights and draws.
-
-    Raises
-    ------
-    SpecificationError
-        If a parameter is out of range.
-    InputError
-        If no tilt reaches the target: the error of a random sample is larger, or that of the
-        strongest tilt smaller. No message holds a value of the table or a count.
+    choice of this package. It shifts single values as well as relations. No error's message holds a
+    value of the table or a count.
     """
     if not 0 < target < 2:
         raise SpecificationError(f"the target error must be between 0 and 2, got {target!r}")
@@ -155,22 +126,9 @@ def _scores(table: EncodedTable, rng: np.random.Generator) -> npt.NDArray[np.flo
 def write_split(
     folder: Path, private: EncodedTable, public: EncodedTable, how: Mapping[str, Any]
 ) -> None:
-    """Write a split in the JAM authors' form: codes, and the number of values.
+    """Write a split and how it was made as the JAM authors do: codes, and the number of values.
 
-    Parameters
-    ----------
-    folder
-        Made where there is none: ``domain.json``, ``priv.csv``, ``pub.csv``, and ``split.json``
-        with `how`. A benchmark on the parent folder finds the split by its name.
-    private, public
-        The tables.
-    how
-        The construction of the split.
-
-    Raises
-    ------
-    InputError
-        If the folder holds a split already.
+    A benchmark on the parent folder finds the split by its name.
     """
     if (folder / "domain.json").exists():
         raise InputError(f"{folder} holds a split already: name another folder.")

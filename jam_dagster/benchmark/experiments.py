@@ -35,20 +35,10 @@ def apart(frame: pd.DataFrame, *, machines: bool = False) -> pd.DataFrame:
     and the public table. A changed private table of the same length is not detected. Tables,
     workload and delta decide the panel; mechanism, settings and version decide the line.
 
-    Parameters
-    ----------
-    frame
-        Rows of `jam_dagster.benchmark.read_frame`.
-    machines
-        Whether runs on different machines are different experiments, as they are for times.
-
-    Returns
-    -------
-    DataFrame
-        The rows, with the name of a panel as ``split``: the split's name, with the differences
-        between rows of that name. It names the workload and delta if any two rows differ in them.
-        New columns: ``shown``, the differences between rows of one label other than settings; and
-        ``tables``, a number for each pair of tables and workload. ``label`` is unchanged.
+    ``split`` becomes the name of a panel: the split's name, with the differences between rows of
+    that name. It names the workload and delta if any two rows differ in them. New columns:
+    ``shown``, the differences between rows of one label other than settings (also the machine, if
+    times are compared); and ``tables``, a number for each pair of tables and workload.
     """
     rows = frame.copy()
     question = [*_TABLES, "degree"]
@@ -72,14 +62,9 @@ def apart(frame: pd.DataFrame, *, machines: bool = False) -> pd.DataFrame:
 
 
 def with_settings(runs: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return runs with the differences between rows of a label in it; ``title`` is without them.
+    """Return runs of `apart` with the differences between rows of a label in it.
 
-    Parameters
-    ----------
-    runs
-        Rows of `apart`.
-    column
-        Column of settings as JSON, which must agree within a line.
+    The column of settings as JSON must agree within a line; ``title`` is the label before.
     """
     runs = runs.copy()
     lines = runs.groupby(["label", "shown"], sort=False)[column]

@@ -1,35 +1,82 @@
 """The papers' figures, from the rows of a benchmark.
 
-Every figure has a panel a split. Points are means over seeds, bars show one standard error on
-either side. Mechanisms that learn from public data have full lines, the others dashed ones. Runs of
-different experiments never share a point: the names of panels and lines state their differences.
+Points are means over seeds, bars show one standard error on either side. Runs of different
+experiments never share a point: the names of panels and lines state their differences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.benchmark.axes import Axis, placed, with_places
-from jam_dagster.benchmark.figure import Figure
-from jam_dagster.benchmark.line_styles import LineStyles
-from jam_dagster.benchmark.measures import Level, levels, main_runs, means, sweep
-from jam_dagster.benchmark.panels import (
-    level_rules,
-    limits,
-    lines_of,
-    panel,
-    shown_levels,
-    together,
-)
-from jam_dagster.benchmark.public_figures import best_mixture_figure, public_table_figure
-from jam_dagster.benchmark.runs import BEST_MIXTURE
+from jam_dagster.benchmark.charts import Axis, chart_of_lines
+from jam_dagster.benchmark.line_styles import Line, line_styles
+from jam_dagster.benchmark.measures import levels, main_runs, means, sweep
+from jam_dagster.benchmark.runs import BASELINES, BEST_MIXTURE, PUBLIC_TABLE, TRUE_ONE_WAYS
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_ERROR = "mean workload error (L1)"
+    from jam_dagster.reports.plot_style import Chart
+
+_EPSILON = Axis("epsilon", "epsilon")
+_ROUNDS = Axis("rounds", "T, the number of rounds")
+_LIMIT = Axis("size_limit_mb", "size limit of the model, MB")
+_ERROR = Axis("error_mean", "mean workload error (L1)")
+_LARGEST = Axis("error_max", "largest workload error (L1)")
+_SHARE = Axis("public_share", "share of rounds with public data", share=True)
+_SECONDS = Axis("seconds", "seconds")
+
+_CAPTIONS = {
+    "error_by_epsilon": "Mean error of the synthetic tables over the workload against epsilon, "
+    "with the public table alone, the true one-way marginals and the sampling floor: the main "
+    "comparison of the JAM, AIM and PMW^Pub papers.",
+    "max_error_by_epsilon": "Error of the worst marginal of the workload against epsilon: the "
+    "measure that PMW^Pub and GEM^Pub are made for.",
+    "best_mixture": "Mean error against epsilon. Shaded: below the best mixture error, which no "
+    "reweighting of the public table's rows can reach (the PMW^Pub paper's figure).",
+    "error_by_public_table": "Mean error against that of the public table alone, for splits that "
+    "share their private table. Dashed: the public table itself; below it a mechanism is better "
+    "than its public table. Shaded: what no reweighting of the public rows reaches (the JAM "
+    "paper's figure of public data's error).",
+    "public_picks": "Of the rounds of mechanisms that choose between private and public "
+    "measurements, the share that took a public one, against epsilon (the JAM paper's figure of "
+    "picks).",
+    "error_by_rounds": "Mean error against the number of rounds, a panel a split and epsilon (the "
+    "JAM paper's appendix on the sensitivity to T).",
+    "error_by_capacity": "Mean error against the size that the model may take (the AIM paper's "
+    "figure of capacity).",
+    "seconds_by_epsilon": "Wall-clock time of mechanism and sampling on one thread against epsilon "
+    "(the AIM paper's runtime figure). Runs side by side share the machine.",
+    "seconds_by_capacity": "Wall-clock time against the size that the model may take (the AIM "
+    "paper's figure of capacity).",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure with its caption and numbers.
+
+    Parameters
+    ----------
+    name
+        Name of its files.
+    caption
+        Caption, with the corresponding figure of a paper.
+    chart
+        The chart.
+    rows
+        The numbers behind it.
+    """
+
+    name: str
+    caption: str
+    chart: Chart
+    rows: tuple[Mapping[str, Any], ...]
 
 
 def figures(frame: pd.DataFrame) -> list[Figure]:
@@ -45,225 +92,151 @@ def figures(frame: pd.DataFrame) -> list[Figure]:
     InputError
         If no run of a mechanism succeeded.
     """
-    if main_runs(frame).empty:
+    runs, timed = main_runs(frame), main_runs(frame, machines=True)
+    if runs.empty:
         raise InputError(
             "No run of a mechanism succeeded, so there is nothing to draw: see the column "
             "message, and run the benchmark with --retry."
         )
-    styles = _line_styles(frame)
-    made = [one(frame, styles) for one in _FIGURES]
+    rounds, timed_rounds = (sweep(frame, "rounds", machines=one) for one in (False, True))
+    limits, timed_limits = (sweep(frame, "size_limit_mb", machines=one) for one in (False, True))
+    named: list[tuple[str, str]] = []
+    # A line looks the same in all figures.
+    for shown in (runs, timed, rounds, timed_rounds, limits, timed_limits):
+        named += zip(shown["label"], shown["mechanism"], strict=True)
+    draw = partial(_figure, line_styles(named))
+    points = _points(runs)
+    picks = runs["public_picks"].astype(float).fillna(0).groupby(runs["label"]).transform("max")
+    mixture = levels(frame, BEST_MIXTURE)
+    bounds = [{"panel": one, "x": None, "bound": bound} for one, bound in mixture.items()]
+    reweighted = runs[runs["split"].isin(mixture)]
+    if "pmw_pub" not in set(reweighted["mechanism"]):
+        reweighted = reweighted.iloc[:0]
+    public = {one: error for one, error in levels(frame, PUBLIC_TABLE).items() if error > 0}
+    names = {error: split for split, error in public.items()}
+    own_error = Axis("public_error", "error of the public table alone (L1)", names=names)
+    at_limits = _points(timed_limits, "size_limit_mb")
+    made = [
+        draw("error_by_epsilon", points, levels=_levels(frame, "error_mean")),
+        draw("max_error_by_epsilon", points, y=_LARGEST, levels=_levels(frame, "error_max")),
+        draw("best_mixture", _points(reweighted), bounds=bounds),
+        draw("error_by_public_table", *_by_public_table(frame, runs, public, mixture), x=own_error),
+        draw("public_picks", _points(runs[picks > 0]), y=_SHARE),
+        draw("error_by_rounds", _points(rounds, "rounds"), x=_ROUNDS),
+        draw("error_by_capacity", _points(limits, "size_limit_mb"), x=_LIMIT),
+        draw("seconds_by_epsilon", _points(timed), y=_SECONDS),
+        draw("seconds_by_capacity", at_limits, x=_LIMIT, y=_SECONDS),
+    ]
     return [one for one in made if one is not None]
 
 
-def _line_styles(frame: pd.DataFrame) -> LineStyles:
-    """Return the styles of all lines in any figure."""
-    named: list[tuple[str, str]] = []
-    for machines in (False, True):
-        shown = [main_runs(frame, machines=machines)]
-        shown += [sweep(frame, one, machines=machines) for one in ("rounds", "size_limit_mb")]
-        for runs in shown:
-            named += zip(runs["label"], runs["mechanism"], strict=True)
-    return LineStyles.of(named)
-
-
-def _error_by_epsilon(frame: pd.DataFrame, styles: LineStyles) -> Figure | None:
-    return _by_epsilon(
-        main_runs(frame),
-        styles,
-        name="error_by_epsilon",
-        measure="error_mean",
-        title=_ERROR,
-        beside=_levels(frame, lambda one: one.error),
-        caption="Mean error of the synthetic tables over the workload against epsilon, with the "
-        "public table alone, the true one-way marginals and the sampling floor: the main "
-        "comparison of the JAM, AIM and PMW^Pub papers.",
-    )
-
-
-def _max_error_by_epsilon(frame: pd.DataFrame, styles: LineStyles) -> Figure | None:
-    return _by_epsilon(
-        main_runs(frame),
-        styles,
-        name="max_error_by_epsilon",
-        measure="error_max",
-        title="largest workload error (L1)",
-        beside=_levels(frame, lambda one: one.error_max),
-        caption="Error of the worst marginal of the workload against epsilon: the measure that "
-        "PMW^Pub and GEM^Pub are made for.",
-    )
-
-
-def _seconds_by_epsilon(frame: pd.DataFrame, styles: LineStyles) -> Figure | None:
-    return _by_epsilon(
-        main_runs(frame, machines=True),
-        styles,
-        name="seconds_by_epsilon",
-        measure="seconds",
-        title="seconds",
-        caption="Wall-clock time of mechanism and sampling on one thread against epsilon (the AIM "
-        "paper's runtime figure). Runs side by side share the machine.",
-    )
-
-
-def _public_picks(frame: pd.DataFrame, styles: LineStyles) -> Figure | None:
-    runs = main_runs(frame)
-    runs = runs[
-        runs["public_picks"].astype(float).fillna(0).groupby(runs["label"]).transform("max") > 0
+def _figure(
+    styles: Sequence[Line],
+    name: str,
+    rows: Sequence[Mapping[str, Any]],
+    levels: Sequence[Mapping[str, Any]] = (),
+    bounds: Sequence[Mapping[str, Any]] = (),
+    *,
+    x: Axis = _EPSILON,
+    y: Axis = _ERROR,
+) -> Figure | None:
+    """Draw y against x in every panel in which x takes two values; None without one."""
+    known = [row for row in rows if row[y.column] is not None and row[x.column] > 0]
+    kept = [row for row in known if y.share or row[y.column] > 0]
+    off = [
+        f"{row['label']} on {row['split']} at epsilon {row['epsilon']:g}"
+        for row in known
+        if row not in kept
     ]
-    return _by_epsilon(
-        runs,
-        styles,
-        name="public_picks",
-        measure="public_share",
-        title="share of rounds with public data",
-        log=False,
-        caption="Of the rounds of mechanisms that choose between private and public measurements, "
-        "the share that took a public one, against epsilon (the JAM paper's figure of picks).",
-    )
-
-
-def _levels(frame: pd.DataFrame, level: Callable[[Level], float]) -> dict[str, dict[str, float]]:
-    """Return the baselines' numbers by panel and name; the best mixture has a figure of its own."""
-    made: dict[str, dict[str, float]] = {}
-    for one in levels(frame):
-        if one.name != BEST_MIXTURE:
-            made.setdefault(one.split, {})[one.name] = level(one)
-    return made
-
-
-def _by_epsilon(
-    runs: pd.DataFrame,
-    styles: LineStyles,
-    *,
-    name: str,
-    measure: str,
-    title: str,
-    caption: str,
-    beside: Mapping[str, Mapping[str, float]] | None = None,
-    log: bool = True,
-) -> Figure | None:
-    """Draw a measure against epsilon, a panel a split."""
-    if runs.empty:
+    caption = _CAPTIONS[name]
+    if off:
+        caption += " Left out, as a logarithmic axis has no place for 0: "
+        caption += "; ".join(dict.fromkeys(off)) + "."
+    places: dict[str, set[float]] = {}
+    for row in kept:
+        places.setdefault(row["panel"], set()).add(row[x.column])
+    panels = {panel for panel, held in places.items() if len(held) > 1}
+    kept = [row for row in kept if row["panel"] in panels]
+    if not kept:
         return None
-    rows = means(runs, ["label", "split", "epsilon"])
-    log, word = with_places(rows, measure, log=log)
-    rows = placed(rows, measure, log=log)
-    if len({row["epsilon"] for row in rows}) < 2:
-        return None
-    styles = styles.of_titles(row["label"] for row in rows)
-    drawn = []
-    splits = list(dict.fromkeys(str(row["split"]) for row in rows))
-    for split in splits:
-        own = [row for row in rows if row["split"] == split]
-        around = shown_levels((beside or {}).get(split, {}), log=log)
-        values = [*limits(own, measure, log=log), *around.values()]
-        # The axis of a share reaches from 0 to 1.
-        axis = Axis(title, 0, 1, log=False) if measure == "public_share" else None
-        axis = axis or Axis.around(title, values, log=log)
-        layers = [
-            *level_rules(around, axis),
-            *lines_of(
-                own, styles, "epsilon", "epsilon", measure, axis, columns=min(2, len(splits))
-            ),
-        ]
-        drawn.append(panel(layers, split))
-    return Figure(name, caption + word, together(drawn), tuple(rows))
-
-
-def _error_by_rounds(frame: pd.DataFrame, styles: LineStyles) -> Figure | None:
-    return _by_setting(
-        sweep(frame, "rounds"),
-        styles,
-        setting="rounds",
-        name="error_by_rounds",
-        measure="error_mean",
-        axis="T, the number of rounds",
-        title=_ERROR,
-        caption="Mean error against the number of rounds, a panel a split and epsilon (the JAM "
-        "paper's appendix on the sensitivity to T).",
+    labels = {row["label"] for row in kept}
+    chart = chart_of_lines(
+        kept,
+        [one for one in styles if one.title in labels],
+        x,
+        y,
+        [one for one in levels if one["panel"] in panels and one["level"] > 0],
+        [one for one in bounds if one["panel"] in panels and one["bound"] > 0],
     )
+    return Figure(name, caption, chart, tuple(kept))
 
 
-def _error_by_capacity(frame: pd.DataFrame, styles: LineStyles) -> Figure | None:
-    return _by_setting(
-        sweep(frame, "size_limit_mb"),
-        styles,
-        setting="size_limit_mb",
-        name="error_by_capacity",
-        measure="error_mean",
-        axis="size limit of the model, MB",
-        title=_ERROR,
-        caption="Mean error against the size that the model may take (the AIM paper's figure of "
-        "capacity).",
-    )
-
-
-def _seconds_by_capacity(frame: pd.DataFrame, styles: LineStyles) -> Figure | None:
-    return _by_setting(
-        sweep(frame, "size_limit_mb", machines=True),
-        styles,
-        setting="size_limit_mb",
-        name="seconds_by_capacity",
-        measure="seconds",
-        axis="size limit of the model, MB",
-        title="seconds",
-        caption="Wall-clock time against the size that the model may take (the AIM paper's figure "
-        "of capacity).",
-    )
-
-
-def _by_setting(
-    runs: pd.DataFrame,
-    styles: LineStyles,
-    *,
-    setting: str,
-    name: str,
-    measure: str,
-    axis: str,
-    title: str,
-    caption: str,
-) -> Figure | None:
-    """Draw a measure against a setting, a panel a split and epsilon."""
-    runs = runs[runs[setting] > 0]
-    if runs.empty:
-        return None
-    rows = means(runs, ["label", "split", "epsilon", setting])
-    log, word = with_places(rows, measure, log=True)
-    rows = placed(rows, measure, log=log)
-    varied = _varied(rows, setting)
-    rows = [row for row in rows if (row["split"], row["epsilon"]) in varied]
-    if not rows:
-        return None
-    styles = styles.of_titles(row["label"] for row in rows)
-    epsilons = sorted({row["epsilon"] for row in rows})
-    columns = min(2, len({(row["split"], row["epsilon"]) for row in rows}))
-    drawn = []
-    for split in dict.fromkeys(str(row["split"]) for row in rows):
-        for epsilon in epsilons:
-            own = [row for row in rows if (row["split"], row["epsilon"]) == (split, epsilon)]
-            if own:
-                upright = Axis.around(title, limits(own, measure, log=log), log=log)
-                layers = lines_of(own, styles, setting, axis, measure, upright, columns=columns)
-                drawn.append(panel(layers, f"{split}, epsilon {epsilon:g}"))
-    return Figure(name, caption + word, together(drawn), tuple(rows))
-
-
-def _varied(rows: Sequence[Mapping[str, Any]], setting: str) -> set[tuple[str, float]]:
-    """Return the panels on which a setting takes more than one value."""
-    held: dict[tuple[str, float], set[float]] = {}
+def _points(runs: pd.DataFrame, setting: str = "") -> list[dict[str, Any]]:
+    """Return points of a panel a split; against a setting, a panel a split and epsilon."""
+    rows = means(runs, ["label", "split", "epsilon", *([setting] if setting else [])])
     for row in rows:
-        held.setdefault((row["split"], row["epsilon"]), set()).add(row[setting])
-    return {place for place, values in held.items() if len(values) > 1}
+        row["panel"] = row["split"] + (f", epsilon {row['epsilon']:g}" if setting else "")
+    return rows
 
 
-_FIGURES: tuple[Callable[[pd.DataFrame, LineStyles], Figure | None], ...] = (
-    _error_by_epsilon,
-    _max_error_by_epsilon,
-    best_mixture_figure,
-    public_table_figure,
-    _public_picks,
-    _error_by_rounds,
-    _error_by_capacity,
-    _seconds_by_epsilon,
-    _seconds_by_capacity,
-)
+def _levels(frame: pd.DataFrame, measure: str) -> list[dict[str, Any]]:
+    """Return the baselines; the best mixture has a figure of its own."""
+    return [
+        {"panel": split, "x": None, "level": error, "dash": title}
+        for name, title in BASELINES.items()
+        if name != BEST_MIXTURE
+        for split, error in levels(frame, name, measure).items()
+    ]
+
+
+def _by_public_table(
+    frame: pd.DataFrame,
+    runs: pd.DataFrame,
+    public: Mapping[str, float],
+    mixture: Mapping[str, float],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return points, levels and bounds of a panel a private table (`sharing`) and epsilon."""
+    rows, diagonal, bounds = [], [], []
+    groups = [[split for split in group if split in public] for group in sharing(frame)]
+    for group in groups:
+        for row in means(runs[runs["split"].isin(group)], ["label", "split", "epsilon", "records"]):
+            table = f"{row['records']:,} records" if len(groups) == 1 else ", ".join(group)
+            panel = f"{table}, epsilon {row['epsilon']:g}"
+            rows.append({**row, "panel": panel, "public_error": public[row["split"]]})
+        bounded = all(mixture.get(split, 0.0) > 0 for split in group)
+        for panel in dict.fromkeys(row["panel"] for row in rows if row["split"] in group):
+            for split in group:
+                place = {"panel": panel, "x": public[split]}
+                diagonal.append({**place, "level": public[split], "dash": BASELINES[PUBLIC_TABLE]})
+                if bounded:
+                    bounds.append({**place, "bound": mixture[split]})
+    return rows, diagonal, bounds
+
+
+def sharing(frame: pd.DataFrame) -> list[list[str]]:
+    """Return groups of two or more panels that share a private table.
+
+    A row records only the number of records and attributes of a private table, and no hash of its
+    content. Baselines identify it: the errors of the true one-way marginals depend on the private
+    table alone, and two tables with equal mean and largest error to nine digits count as one.
+    Panels with different workloads or deltas are never in one group.
+    """
+    alone = levels(frame, TRUE_ONE_WAYS)
+    largest = levels(frame, TRUE_ONE_WAYS, "error_max")
+    runs = main_runs(frame).drop_duplicates("split").set_index("split")
+    question = ["records", "attributes", "degree", "delta"]
+
+    def same(split: str, other: str) -> bool:
+        pairs = ((one[split], one[other]) for one in (alone, largest))
+        return list(runs.loc[split, question]) == list(runs.loc[other, question]) and all(
+            left > 0 and math.isclose(left, right, rel_tol=1e-9) for left, right in pairs
+        )
+
+    made: list[list[str]] = []
+    for split in alone:
+        group = next((one for one in made if same(split, one[0])), None)
+        if group is None:
+            made.append([split])
+        else:
+            group.append(split)
+    return [group for group in made if len(group) > 1]

@@ -3,45 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any, cast
 
 import pandas as pd
 
 from jam_dagster.benchmark.experiments import apart, with_settings
-from jam_dagster.benchmark.runs import BASELINES
 from jam_dagster.errors import InputError
 
-MEASURES = ("error_mean", "error_max", "seconds", "public_share", "peak_memory_mb")
+MEASURES = ("error_mean", "error_max", "seconds", "public_share")
 
 
-@dataclass(frozen=True)
-class Level:
-    """A baseline on a split: one number, independent of epsilon.
-
-    Parameters
-    ----------
-    split, name
-        The panel, and the baseline.
-    title
-        Its name in figures.
-    error, error_max
-        The mean over the workload, and its worst marginal, both averaged over seeds.
-    """
-
-    split: str
-    name: str
-    title: str
-    error: float
-    error_max: float
-
-
-def done(frame: pd.DataFrame, *, machines: bool = False) -> pd.DataFrame:
-    """Return the successful runs of mechanisms, with the columns of figures.
-
-    A mechanism without sampled rows has its model's errors in place of a table's. `apart` separates
-    different experiments.
-    """
+def _done(frame: pd.DataFrame, machines: bool) -> pd.DataFrame:
+    """Return the successful runs of mechanisms; without sampled rows their model's errors count."""
     good = apart(frame[frame["status"] == "done"], machines=machines)
     runs = good[good["kind"] == "mechanism"].copy()
     for name in ("error_mean", "error_max"):
@@ -57,18 +30,7 @@ def has_search(frame: pd.DataFrame) -> bool:
 
 
 def searched(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return rows whose errors are those after the search for rows.
-
-    Parameters
-    ----------
-    frame
-        Rows of `jam_dagster.benchmark.read_frame`.
-
-    Raises
-    ------
-    InputError
-        If a table was made by a version that did not search.
-    """
+    """Return rows whose errors are those after the search for rows, or raise InputError."""
     if not has_search(frame):
         raise InputError(
             "Some rows were made by a version that did not search for rows: make them again with "
@@ -84,31 +46,30 @@ def _sampled(frame: pd.DataFrame) -> pd.Series[bool]:
     return (frame["kind"] == "mechanism") & frame["error_mean"].notna()
 
 
-def levels(frame: pd.DataFrame) -> list[Level]:
-    """Return the baselines of every panel; panels with the same tables and workload share them."""
+def levels(frame: pd.DataFrame, name: str, measure: str = "error_mean") -> dict[str, float]:
+    """Return a baseline's error by panel, a mean over seeds.
+
+    Panels with the same tables and workload share it, for it does not depend on epsilon or delta.
+    """
     good = apart(frame[frame["status"] == "done"])
     panels = good[good["kind"] == "mechanism"].groupby("tables", sort=False)["split"].unique()
-    rows = good[good["kind"] == "baseline"]
-    return [
-        Level(
-            str(split),
-            str(name),
-            BASELINES.get(str(name), str(name)),
-            float(group["error_mean"].mean()),
-            float(group["error_max"].mean()),
-        )
-        for (tables, name), group in rows.groupby(["tables", "mechanism"], sort=False)
+    rows = good[(good["kind"] == "baseline") & (good["mechanism"] == name)]
+    errors = rows.astype({measure: float}).groupby("tables", sort=False)[measure].mean()
+    return {
+        str(split): float(error)
+        for tables, error in errors.items()
         for split in panels.get(tables, ())
-    ]
+    }
 
 
 def main_runs(frame: pd.DataFrame, *, machines: bool = False) -> pd.DataFrame:
     """Return the runs for a comparison of mechanisms: one set of settings a line and panel.
 
     If a line has several in a panel, the one with the most runs counts; the others belong to the
-    figures of that setting. If panels have different ones, the label names them.
+    figures of that setting. If panels have different ones, the label names them. For times, runs on
+    different machines are different lines.
     """
-    runs = done(frame, machines=machines)
+    runs = _done(frame, machines)
     kept = [
         group[group["parameters"] == group["parameters"].value_counts(sort=False).idxmax()]
         for _, group in runs.groupby(["label", "shown", "split"], sort=False)
@@ -119,22 +80,10 @@ def main_runs(frame: pd.DataFrame, *, machines: bool = False) -> pd.DataFrame:
 def sweep(frame: pd.DataFrame, setting: str, *, machines: bool = False) -> pd.DataFrame:
     """Return the runs in which one setting, and nothing else, takes several values.
 
-    Parameters
-    ----------
-    frame
-        Rows.
-    setting
-        Its name, such as ``rounds``.
-    machines
-        Whether runs on different machines are different experiments, as they are for times.
-
-    Returns
-    -------
-    DataFrame
-        The runs with a column of the setting's name; empty if it was never varied. If runs of a
-        line also differ in other settings, those of a panel with the most values count.
+    The setting is a column. If runs of a line also differ in other settings, those of a panel with
+    the most values count.
     """
-    runs = done(frame, machines=machines)
+    runs = _done(frame, machines)
     given = runs["parameters"].map(json.loads)
     runs[setting] = pd.to_numeric(
         pd.Series([one.get(setting) for one in given], index=runs.index, dtype=object)
@@ -155,12 +104,9 @@ def sweep(frame: pd.DataFrame, setting: str, *, machines: bool = False) -> pd.Da
 def means(runs: pd.DataFrame, by: list[str]) -> list[dict[str, Any]]:
     """Return the mean of each measure, and its standard error over the seeds, by some columns.
 
-    Returns
-    -------
-    list of dict
-        A row a group, with ``runs`` (how many), and of each of `MEASURES` the mean, ``<name>_se``,
-        ``<name>_low`` and ``<name>_high`` (one standard error below and above; the mean itself
-        for a single seed, without a standard error).
+    A row has ``runs`` (how many), and of each of `MEASURES` the mean, ``<name>_se``, ``<name>_low``
+    and ``<name>_high`` (one standard error below and above; the mean itself for a single seed,
+    without a standard error).
     """
     made = []
     for values, group in runs.groupby(by, sort=False):

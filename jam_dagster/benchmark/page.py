@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.benchmark.experiments import named
-from jam_dagster.benchmark.figure import Figure
-from jam_dagster.benchmark.figures import figures
+from jam_dagster.benchmark.figures import Figure, figures
 from jam_dagster.benchmark.measures import has_search, levels, main_runs, means, searched
 from jam_dagster.benchmark.results import NOTICE, REASON
+from jam_dagster.benchmark.runs import BASELINES
 from jam_dagster.common.files import OWNER_ONLY, write_whole
 
 if TYPE_CHECKING:
@@ -24,24 +24,12 @@ TEXT = "benchmark.md"
 
 @dataclass(frozen=True)
 class Table:
-    """The errors on one split.
-
-    Parameters
-    ----------
-    split
-        Its name and size, in words.
-    epsilons
-        The columns.
-    lines
-        A line for each mechanism: its name and settings, its error at each epsilon (with standard
-        error and number of runs), the seconds and the largest memory of a run.
-    baselines
-        Names and errors of the baselines.
-    """
+    """The errors on one split, whose name and size it states."""
 
     split: str
     epsilons: tuple[float, ...]
     lines: tuple[tuple[str, tuple[str, ...], str, str], ...]
+    """Of each mechanism: name and settings, errors, seconds, and the largest memory of a run."""
     baselines: tuple[tuple[str, str], ...]
 
 
@@ -92,9 +80,10 @@ def write_figures(frame: pd.DataFrame, out: Path, *, search: bool | None = None)
 def summarize(frame: pd.DataFrame) -> list[Table]:
     """Return a table of errors for each split."""
     runs = main_runs(frame)
-    baselines = levels(frame)
+    baselines = {title: levels(frame, name) for name, title in BASELINES.items()}
     made = []
-    for split, own in runs.groupby("split", sort=False):
+    for panel, own in runs.groupby("split", sort=False):
+        split = str(panel)
         epsilons = tuple(sorted(own["epsilon"].unique()))
         lines = []
         for _, group in own.groupby("label", sort=False):
@@ -117,7 +106,9 @@ def summarize(frame: pd.DataFrame) -> list[Table]:
             size += f" and {int(public):,} public"
         what = f"{split}: {size} records, {first['attributes']} attributes"
         own_levels = tuple(
-            (one.title, f"{one.error:.4f}") for one in baselines if one.split == split
+            (title, f"{errors[split]:.4f}")
+            for title, errors in baselines.items()
+            if split in errors
         )
         made.append(Table(what, epsilons, tuple(lines), own_levels))
     return made

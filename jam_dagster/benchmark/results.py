@@ -131,19 +131,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def gather(paths: Iterable[Path]) -> list[Row]:
-    """Return the rows of several files, each run once.
-
-    Parameters
-    ----------
-    paths
-        Files. If two hold the same run, a successful row wins over a failed one, then the later
-        file.
-
-    Raises
-    ------
-    InputError
-        If a file is missing, holds other content, or all files are empty.
-    """
+    """Return the rows of several files, each run once: a successful row wins, then the later."""
     held: dict[str, Row] = {}
     for path in paths:
         if not path.exists():
@@ -165,18 +153,7 @@ def read_frame(paths: Iterable[Path]) -> pd.DataFrame:
 
 
 class Results:
-    """A file of rows that grows run by run; one process at a time writes to it.
-
-    Parameters
-    ----------
-    path
-        The file; it need not exist.
-
-    Raises
-    ------
-    InputError
-        If the file holds other content.
-    """
+    """A file of rows that grows run by run; one process at a time writes to it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -185,13 +162,7 @@ class Results:
     @classmethod
     @contextmanager
     def opened(cls, path: Path) -> Iterator[Results]:
-        """Lock the file for this process.
-
-        Raises
-        ------
-        InputError
-            If another process holds it, or it is not a file of results.
-        """
+        """Lock the file, which need not exist, for this process."""
         path.parent.mkdir(parents=True, exist_ok=True)
         with (path.parent / f".{path.name}.lock").open("w") as lock:
             try:
@@ -211,13 +182,7 @@ class Results:
         return list(self._rows.values())
 
     def relabel(self, labels: Mapping[str, str]) -> None:
-        """Set the labels of runs.
-
-        Parameters
-        ----------
-        labels
-            Labels by key; missing runs are skipped.
-        """
+        """Set the labels of the runs with these keys."""
         stale = [
             row for key, row in self._rows.items() if labels.get(key, row["label"]) != row["label"]
         ]
@@ -227,13 +192,7 @@ class Results:
             self._write()
 
     def add(self, row: Row) -> Row:
-        """Add a row or replace that of the same run, and write the file whole.
-
-        Returns
-        -------
-        dict
-            The row as the file holds it: with every column, null for missing values.
-        """
+        """Add a row or replace that of the same run; return it with every column."""
         whole = {name: row.get(name) for name in COLUMNS}
         self._rows.pop(whole["key"], None)
         self._rows[whole["key"]] = whole

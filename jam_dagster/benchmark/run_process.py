@@ -2,138 +2,98 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from multiprocessing import resource_tracker
-from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any
 
-from jam_dagster.benchmark.data import SplitFiles
-from jam_dagster.benchmark.machine import give_up_first, peak_memory_of_mb
+from jam_dagster.benchmark.data import Split, SplitFiles
 from jam_dagster.benchmark.results import Row
 from jam_dagster.benchmark.runs import Run
-from jam_dagster.benchmark.worker import AT_WORK, ONE_THREAD, work
+from jam_dagster.benchmark.trial import describe
 from jam_dagster.errors import InputError
 
-LOOK_SECONDS = 0.2
-"""The interval between checks of a run's memory and time limit."""
-
-_NAME = "jam_dagster benchmark run"
+# -P: no module of the working directory is run.
+_COMMAND = (sys.executable, "-P", "-m", "jam_dagster.benchmark.worker")
+_ONE_THREAD = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC"), "1"),
+    # By default each process takes most of an accelerator's memory, which leaves none to others.
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+}
 _KILLED = f"its process was killed by signal {int(signal.SIGKILL)}"
-_SCRIPT = (
-    "a script that makes runs is read again by each of their processes: put what calls run_grid "
-    'below `if __name__ == "__main__":`'
-)
 
 
 class RunProcess:
-    """A run in its own process, with one thread.
+    """A run in its own process, with one thread; it takes at most so many seconds (None: any)."""
 
-    Parameters
-    ----------
-    run
-        The run.
-    files
-        The files of its split.
-    data
-        The folder of published tables.
-    """
-
-    def __init__(self, run: Run, files: SplitFiles, data: Path | None) -> None:
-        # A fork of a process with threads may hang, and would keep the libraries' thread pools.
-        context = multiprocessing.get_context("spawn")
-        self.receiver, sender = context.Pipe(duplex=False)
+    def __init__(
+        self, run: Run, files: SplitFiles, data: Path | None, limit_s: float | None = None
+    ) -> None:
+        self.run = run
+        self._limit_s = limit_s
+        self._started = time.monotonic()
         folder = None if data is None else str(data)
-        self.process = context.Process(
-            target=work,
-            name=_NAME,
-            args=(run.to_dict(), files.to_dict(), folder, sender),
-            daemon=True,
+        request = {
+            "run": run.to_dict(),
+            "files": files.to_dict(),
+            "data": folder,
+            "parent": os.getpid(),
+        }
+        self._process = subprocess.Popen(  # noqa: S603  # this interpreter, on what is read here
+            [*_COMMAND, json.dumps(request)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **_ONE_THREAD},
+            # An interrupt from the keyboard reaches the benchmark alone, which ends its runs.
+            process_group=0,
         )
-        with _environment(ONE_THREAD), _interrupts_held():
-            self.process.start()
-        # Only the child holds this end now, so its exit closes the pipe.
-        sender.close()
-        self.started = time.monotonic()
-        # If memory runs out, this process can be repeated.
-        give_up_first(self.pid)
-        self._at_work = self._over = False
-        self._row: Row | None = None
-        self._peak_mb = 0.0
 
     @property
-    def pid(self) -> int:
-        """Id of the process."""
-        return self.process.pid or 0
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self._started
 
     def over(self) -> bool:
-        """Return whether the process has sent its row or has ended without one."""
-        self._peak_mb = max(self._peak_mb, peak_memory_of_mb(self.pid))
-        try:
-            while not self._over and self.receiver.poll():
-                message = self.receiver.recv()
-                if message == AT_WORK:
-                    self._at_work = True
-                else:
-                    self._row, self._over = message, True
-        except (EOFError, OSError):
-            self._over = True
-        return self._over
+        """Return whether the process has ended, or reached its time limit."""
+        late = self._limit_s is not None and self.seconds >= self._limit_s
+        return late or self._process.poll() is not None
 
-    def late(self, limit_s: float | None) -> bool:
-        """Return whether a number of seconds has passed since the start; None: never."""
-        return limit_s is not None and time.monotonic() - self.started >= limit_s
+    def row(self, split: Split) -> Row:
+        """Wait for the row, or return one with the cause of the failure.
 
-    def row(self, about: Callable[[], Row], limit_s: float | None = None) -> Row:
-        """Wait for the row, or return a row with the cause of the failure.
-
-        Parameters
-        ----------
-        about
-            Returns the known part of the row if the process sent none.
-        limit_s
-            Time limit in seconds since the start. None: no limit.
-
-        Raises
-        ------
-        InputError
-            If the process ended before the run began, which is not a failure of the run.
+        A process that ends before the run begins says nothing of the run: that is an InputError.
         """
-        while not self.over() and not self.late(limit_s):
-            wait([self.receiver], LOOK_SECONDS)
-        seconds = time.monotonic() - self.started
-        late = not self._over
-        if late:
-            self.process.kill()
-        self.process.join()
-        self.receiver.close()
-        if self._row is not None:
-            return self._row
-        code = self.process.exitcode or 0
-        if not late and not self._at_work and code >= 0:
+        ended = self._limit_s is None or self._process.poll() is not None
+        left = None if ended else max(0.0, (self._limit_s or 0.0) - self.seconds)
+        try:
+            output, _ = self._process.communicate(timeout=left)
+        except subprocess.TimeoutExpired:
+            self.end()
+            return self._failed(split, f"it took more than {self._limit_s:g} s")
+        # A line when the run begins, and one that is the row.
+        if output.count("\n") == 2:
+            row: Row = json.loads(output.splitlines()[1])
+            return row
+        code = self._process.returncode
+        if not output and code >= 0:
             raise InputError(
                 f"The process of a run ended with status {code} before the run began; its output "
-                f"is above. If a script started it: {_SCRIPT}."
+                "is above."
             )
-        return {
-            **about(),
-            "status": "failed",
-            "message": f"it took more than {limit_s:g} s" if late else _how(code),
-            "seconds": seconds,
-            # The memory at the last check, which may be below the peak.
-            "peak_memory_mb": self._peak_mb or None,
-        }
+        return self._failed(split, _how(code))
+
+    def _failed(self, split: Split, message: str) -> Row:
+        known = describe(self.run, split)
+        return {**known, "status": "failed", "message": message, "seconds": self.seconds}
 
     def end(self) -> None:
         """End the run and remove its process."""
-        self.process.kill()
-        self.process.join()
-        self.receiver.close()
+        with self._process:
+            self._process.kill()
 
 
 def was_killed(row: Row) -> bool:
@@ -141,54 +101,10 @@ def was_killed(row: Row) -> bool:
     return row["status"] == "failed" and (row.get("message") or "").startswith(_KILLED)
 
 
-def check_no_worker() -> None:
-    """Raise if this process is itself the process of a run.
-
-    Raises
-    ------
-    InputError
-        If it is: it has imported a script without a guard again.
-    """
-    # The process's name is set before the script is imported again; its parent is not.
-    if multiprocessing.current_process().name == _NAME:
-        raise InputError(f"This is the process of a run, which makes none: {_SCRIPT}.")
-
-
 def _how(code: int) -> str:
     """Return how a process without a row ended."""
     if code == -signal.SIGKILL:
-        return f"{_KILLED}, usually for lack of memory"
+        return f"{_KILLED}, usually for lack of memory; with --jobs 1 it has more"
     if code < 0:
         return f"its process was ended by signal {-code}"
     return f"its process ended with status {code} and no result; its output is above"
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Block interrupts for a process started here; an interrupt meanwhile is delivered later.
-
-    An interrupt from the keyboard goes to all processes of a terminal, but the benchmark itself
-    ends its runs.
-    """
-    # The resource tracker, which the first process starts, would otherwise unblock interrupts.
-    resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set variables that a process started here inherits."""
-    before: dict[str, Any] = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

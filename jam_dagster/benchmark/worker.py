@@ -1,58 +1,38 @@
-"""The process of one run."""
+"""The process of one run: `python -m jam_dagster.benchmark.worker REQUEST`."""
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 import threading
+import time
 import traceback
-from collections.abc import Mapping
-from multiprocessing import parent_process
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from jam_dagster.benchmark.data import SplitFiles
 from jam_dagster.benchmark.runs import Run
 from jam_dagster.benchmark.trial import describe, run_trial
 from jam_dagster.errors import JamError
 
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
 
-ONE_THREAD = {
-    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC"), "1"),
-    # By default each process takes most of an accelerator's memory, which leaves none to others.
-    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-}
-"""Runs share the cores, so each uses one thread."""
-
-AT_WORK = "at work"
-"""The first message of the process of a run."""
-
-
-def work(
-    run: Mapping[str, Any], files: Mapping[str, Any], data: str | None, to: Connection
-) -> None:
-    """Make a run and send `AT_WORK`, then its row; the target of a new process.
-
-    Parameters
-    ----------
-    run, files
-        A `Run` and its `SplitFiles`, as plain values.
-    data
-        The folder of published tables.
-    to
-        The connection for the row.
-    """
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    to.send(AT_WORK)
-    requested = Run.from_dict(run)
-    split = SplitFiles(**files).load(None if data is None else Path(data))
-    try:
-        row = run_trial(requested, split)
-    except Exception as error:
-        row = {**describe(requested, split), "status": "failed", "message": why(error)}
-    to.send(row)
-    to.close()
+def work(request: dict[str, Any]) -> None:
+    """Make a run: print a line, then its row as JSON in another."""
+    threading.Thread(target=_end_with_parent, args=(request["parent"],), daemon=True).start()
+    with os.fdopen(os.dup(1), "w") as answer:
+        # What libraries print is no part of the answer.
+        os.dup2(2, 1)
+        print("begun", file=answer, flush=True)
+        run, data = Run.from_dict(request["run"]), request["data"]
+        split = SplitFiles(**request["files"]).load(None if data is None else Path(data))
+        try:
+            row = run_trial(run, split)
+        except Exception as error:
+            row = {**describe(run, split), "status": "failed", "message": why(error)}
+        print(json.dumps(row, default=np.generic.item), file=answer)
 
 
 def why(error: Exception) -> str:
@@ -66,9 +46,12 @@ def why(error: Exception) -> str:
     return f"{type(error).__name__} in {place.name}, {Path(place.filename).name}:{place.lineno}"
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(parent: int) -> None:
     """End this process if its parent, which would take the row, is gone."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    work(json.loads(sys.argv[1]))

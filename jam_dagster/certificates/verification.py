@@ -412,7 +412,7 @@ def _table_faults(held: Held) -> Iterator[str]:
         return
     path = held.path("table")
     # Each row ends, and its cells are apart, by a byte.
-    most = path.stat().st_size // len(held.domain.names)
+    most = path.stat().st_size // len(held.domain.columns)
     if sampling.rows > most:
         yield f"{path} is too small for its number of rows, {sampling.rows:,}: at most {most:,} fit"
         return

@@ -76,7 +76,7 @@ def run(
         int | None,
         typer.Option(
             rich_help_panel=HOW,
-            help="Runs at a time, a process of one thread each; fewer where memory is short.",
+            help="Runs at a time, a process of one thread each.",
             show_default="as many as there are cores",
         ),
     ] = None,

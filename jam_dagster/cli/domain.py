@@ -44,6 +44,14 @@ def draft(
     exclude: Annotated[
         str, typer.Option(metavar="A,B", help="Not these columns of the public table.")
     ] = "",
+    infer: Annotated[
+        bool,
+        typer.Option(
+            "--infer",
+            help="Derive the columns that others determine in every row of the public table, "
+            "constants and keys, instead of proposing it in comments.",
+        ),
+    ] = False,
     bins: Annotated[
         int | None,
         typer.Option(
@@ -72,9 +80,9 @@ def draft(
     Categories are the values observed, numbers are cut into bins between the least and the
     largest observed, with about equally many rows in each. What the private table may hold beyond
     them goes to `other`, is moved to the bounds, or is missing where it cannot be read. Columns
-    that cannot be modelled, such as names, free text and dates, are left out; a comment in the
-    file says why. Declare what you know better, from a code book and never from the private
-    table, and combinations that cannot be:
+    that cannot be modelled, such as names, free text and dates, are missing in every synthetic
+    row; a comment in the file says why. Declare what you know better, from a code book and never
+    from the private table, and combinations that cannot be:
 
     ```
     attributes:
@@ -99,6 +107,8 @@ def draft(
             "--private puts private values into the domain, and nothing made with it may leave: "
             "drop --private, or accept that with --research."
         )
+    if private is not None and infer:
+        raise InputError("--infer reads the public table alone: drop it, or --private.")
     if research and private is None:
         raise InputError("--research is for domains with private values: add --private TABLE.")
     if out.suffix not in (".yaml", ".yml", ".json"):
@@ -111,7 +121,11 @@ def draft(
     chosen = chosen_columns(public_records.columns, names_in(columns), names_in(exclude) or ())
     if private is None:
         draft = draft_table(
-            public_records, columns=chosen, bins=bins, other=None if no_other else other
+            public_records,
+            columns=chosen,
+            bins=bins,
+            other=None if no_other else other,
+            infer=infer,
         )
     else:
         with redacted("reading the private table"):
@@ -129,7 +143,7 @@ def draft(
         f"{count} attribute{'s' if count != 1 else ''}, {domain.cells_text} cells: {out}",
         soft_wrap=True,
     )
-    for remark in filter(None, (draft.remark, wide_attributes(domain))):
+    for remark in filter(None, (draft.remark, draft.hint, wide_attributes(domain))):
         console.print(remark, soft_wrap=True, markup=False)
     if domain.restricted:
         console.print(

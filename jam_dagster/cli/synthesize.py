@@ -162,7 +162,11 @@ def _print_summary(made: Synthesis, spec: ReleaseSpec) -> None:
     from jam_dagster.privacy import describe_rho
     from jam_dagster.reports.mechanism_text import picks_text
 
-    lines = {"Synthetic table": f"{made.output / 'synthetic.csv'} ({made.rows:,} rows)"}
+    verdict = made.verdict
+    lines = {"Verdict": " ".join((verdict.headline, *verdict.notes))}
+    if verdict.advice:
+        lines["What may help"] = "; ".join(verdict.advice)
+    lines["Synthetic table"] = f"{made.output / 'synthetic.csv'} ({made.rows:,} rows)"
     if made.report is not None:
         lines["Report"] = str(made.report)
     if made.certificate is not None:
@@ -170,21 +174,11 @@ def _print_summary(made: Synthesis, spec: ReleaseSpec) -> None:
     lines["Privacy budget"] = describe_rho(made.rho_budget, spec.privacy.delta)
     lines["Privacy spent"] = describe_rho(made.rho_spent, spec.privacy.delta)
     lines["Rounds"] = picks_text(spec.mechanism.name, made.picks)
-    errors = made.errors
-    if errors.restricted:
+    if made.errors.restricted:
         lines["Errors"] = "restricted: exact statistics of private data"
-    elif errors.synthetic is not None:
-        lines["Errors"] = f"measured with noise of standard deviation {errors.sigma:.4f}"
-    for name, error in errors.to_dict().items():
-        if error is not None:
-            lines[f"Error, {name}"] = f"{error['mean']:.4f}"
-    if errors.sample_equivalent is not None:
-        lines["As good as"] = (
-            f"a random sample of {errors.sample_equivalent:,} of {made.rows:,} records"
-        )
     lines["Rounding to rows"] = f"{made.sampling_error:.4f}, from the model to the table"
     if made.checks_page is not None:
-        passed = sum(check.passed for check in made.checks)
+        passed = len(made.checks) - verdict.failed
         lines["Checks"] = f"{passed} of {len(made.checks)} passed: {made.checks_page}"
     lines["May it leave"] = (
         "the synthetic table may leave" if made.releasable else "the synthetic table may not leave"

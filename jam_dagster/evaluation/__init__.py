@@ -22,12 +22,11 @@ from jam_dagster.evaluation.released_marginals import (
     released_marginal,
 )
 from jam_dagster.evaluation.sample_equivalent import SampleErrors
+from jam_dagster.evaluation.verdict import Verdict, verdict_of
 from jam_dagster.evaluation.workload_error import (
     EvaluationMode,
-    PublicComparison,
     TableErrors,
     WorkloadErrors,
-    compare_with_public,
     marginal_errors,
     workload_error,
 )
@@ -40,18 +39,18 @@ __all__ = [
     "EvaluationMode",
     "ExpectationResult",
     "ExpectationSpec",
-    "PublicComparison",
     "ReleasedMarginal",
     "SampleErrors",
     "TableErrors",
+    "Verdict",
     "WorkloadErrors",
     "best_mixture",
-    "compare_with_public",
     "error_bounds",
     "expectation_names",
     "marginal_errors",
     "one_way_agreement",
     "release_best_mixture",
     "released_marginal",
+    "verdict_of",
     "workload_error",
 ]

@@ -9,7 +9,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.tables.domain.attributes import CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import text_of
+from jam_dagster.tables.sources.columns import each_value
 
 if TYPE_CHECKING:
     from jam_dagster.tables.domain.domain import Attribute
@@ -52,12 +54,20 @@ def _categories(
 
 
 def _bins(column: pd.Series, attribute: NumericAttribute, null_code: int) -> npt.NDArray[np.int64]:
-    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers = cell_numbers(column, attribute)
     codes = np.searchsorted(attribute.edge_array, numbers, side="right").astype(np.int64) - 1
     codes[numbers == attribute.edges[-1]] = attribute.bins - 1
     codes[~(numbers >= attribute.edges[0]) | (numbers > attribute.edges[-1])] = OUTSIDE
     codes[column.isna().to_numpy()] = null_code
     return codes
+
+
+def cell_numbers(column: pd.Series, attribute: NumericAttribute) -> npt.NDArray[np.float64]:
+    """Return the number of each value, NaN where it is missing or has none, shape ``(rows,)``."""
+    if isinstance(attribute, TimeAttribute):
+        return each_value(column, attribute.clock.count_of, np.nan, np.float64)
+    numbers = pd.to_numeric(column, errors="coerce")
+    return numbers.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def cell_counts(column: pd.Series, attribute: Attribute) -> npt.NDArray[np.int64]:

@@ -54,7 +54,7 @@ def describe_expected(spec: ExpectationSpec, domain: Domain, records: int) -> st
     """
     match spec.kind:
         case "columns":
-            return f"{len(domain.names):,} columns, in order"
+            return f"{len(domain.columns):,} columns, in order"
         case "row_count":
             return f"{records:,} rows"
         case "impossible":
@@ -63,12 +63,12 @@ def describe_expected(spec: ExpectationSpec, domain: Domain, records: int) -> st
             return "no null"
         case "marginal":
             return "every cell within the tolerance"
+        case "dtype":
+            return domain.columns[str(spec.subject)]
     attribute = domain.attribute(str(spec.subject))
-    if spec.kind == "dtype":
-        return str(attribute.dtype)
     if isinstance(attribute, CategoricalAttribute):
         return describe(attribute)
-    return f"{attribute.edges[0]:.10g} to {attribute.edges[-1]:.10g}"
+    return " to ".join(attribute.bounds_text)
 
 
 def describe_result(
@@ -98,7 +98,7 @@ def describe_result(
         return Finding(f"cannot be checked: {raised}", {"exception": raised}, expected)
     result: Mapping[str, Any] = outcome["result"]
     if spec.kind == "columns":
-        return Finding(*_columns(list(result["observed_value"]), list(domain.names)), expected)
+        return Finding(*_columns(list(result["observed_value"]), list(domain.columns)), expected)
     if spec.kind == "row_count":
         rows = result["observed_value"]
         metadata: dict[str, Any] = {"rows": rows, "expected": records}

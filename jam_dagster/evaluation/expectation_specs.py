@@ -99,14 +99,14 @@ def expectation_names(domain: Domain) -> list[ExpectationSpec]:
     Returns
     -------
     list of ExpectationSpec
-        Table-wide expectations first, then those of each attribute in domain order. Names are
-        unique: a number distinguishes attributes with names that differ only in characters that a
-        check's name cannot hold.
+        Table-wide expectations first, then those of each attribute in domain order, then the types
+        of derived columns. Names are unique: a number distinguishes columns with names that differ
+        only in characters that a check's name cannot hold.
     """
     specs = [
         ExpectationSpec(
             "columns",
-            "The columns are those of the domain, in its order: " + ", ".join(domain.names) + ".",
+            "The columns are those of the domain, in its order: " + ", ".join(domain.columns) + ".",
             blocking=True,
             kind="columns",
         ),
@@ -127,7 +127,7 @@ def expectation_names(domain: Domain) -> list[ExpectationSpec]:
         )
         for position, combination in enumerate(domain.impossible)
     ]
-    slugs = _slugs(domain.names)
+    slugs = _slugs((*domain.names, *(one.name for one in domain.derived)))
     for attribute in domain.attributes:
         name, slug = attribute.name, slugs[attribute.name]
 
@@ -142,8 +142,8 @@ def expectation_names(domain: Domain) -> list[ExpectationSpec]:
                 spec("values", f"{name} holds only the values that the domain lists.", True)
             )
         else:
-            low, high = attribute.edges[0], attribute.edges[-1]
-            specs.append(spec("bounds", f"{name} lies between {low:.10g} and {high:.10g}.", True))
+            low, high = attribute.bounds_text
+            specs.append(spec("bounds", f"{name} lies between {low} and {high}.", True))
         if not attribute.nullable:
             specs.append(spec("nulls", f"{name} has no nulls: the domain allows none.", True))
         specs.append(
@@ -154,6 +154,16 @@ def expectation_names(domain: Domain) -> list[ExpectationSpec]:
                 False,
             )
         )
+    specs += [
+        ExpectationSpec(
+            f"{slugs[one.name]}__dtype",
+            f"{one.name} has the type that the domain declares.",
+            blocking=True,
+            kind="dtype",
+            subject=one.name,
+        )
+        for one in domain.derived
+    ]
     return specs
 
 

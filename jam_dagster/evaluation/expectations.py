@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from jam_dagster.evaluation.cell_codes import cell_codes, cell_counts
+from jam_dagster.evaluation.cell_codes import cell_codes, cell_counts, cell_numbers
 from jam_dagster.evaluation.expectation_messages import (
     describe_agreement,
     describe_expected,
@@ -31,7 +31,9 @@ from jam_dagster.evaluation.released_marginals import (
     one_way_agreement,
     released_marginal,
 )
-from jam_dagster.tables.domain.attributes import CategoricalAttribute
+from jam_dagster.tables.domain.attributes import CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.domain.times import TimeAttribute
+from jam_dagster.tables.domain.values import DECIMAL_DTYPE
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms.loops.transcript import Transcript
@@ -217,7 +219,7 @@ def _batches(
     tolerances). These are prepared as separate frames that it can check.
     """
     batches = {
-        "synthetic_records": _Batch(synthetic),
+        "synthetic_records": _Batch(_with_numbers(synthetic, domain)),
         "column_types": _Batch(_column_types(synthetic)),
         "impossible_combinations": _Batch(_impossible_rows(specs, synthetic, domain)),
         "measured_marginals": _Batch(_measured_cells(domain, agreements)),
@@ -247,7 +249,7 @@ def _expectation(spec: ExpectationSpec, domain: Domain, records: int) -> Any:
     match spec.kind:
         case "columns":
             return gxe.ExpectTableColumnsToMatchOrderedList(
-                column_list=list(domain.names), **common
+                column_list=list(domain.columns), **common
             )
         case "row_count":
             return gxe.ExpectTableRowCountToEqual(value=records, **common)
@@ -260,11 +262,12 @@ def _expectation(spec: ExpectationSpec, domain: Domain, records: int) -> Any:
                 row_condition=Column("attribute") == str(spec.subject),
                 **common,
             )
+        case "dtype":
+            name = str(spec.subject)
+            return gxe.ExpectColumnValuesToBeInSet(
+                column=name, value_set=[domain.columns[name]], **common
+            )
     attribute = domain.attribute(str(spec.subject))
-    if spec.kind == "dtype":
-        return gxe.ExpectColumnValuesToBeInSet(
-            column=attribute.name, value_set=[str(attribute.dtype)], **common
-        )
     if spec.kind == "nulls":
         return gxe.ExpectColumnValuesToNotBeNull(column=attribute.name, **common)
     if isinstance(attribute, CategoricalAttribute):
@@ -281,6 +284,21 @@ def _expectation(spec: ExpectationSpec, domain: Domain, records: int) -> Any:
 
 def _columns_found_once(synthetic: pd.DataFrame) -> set[str]:
     return set(synthetic.columns[~synthetic.columns.duplicated(keep=False)])
+
+
+def _with_numbers(synthetic: pd.DataFrame, domain: Domain) -> pd.DataFrame:
+    """Return the table with dates and decimals as the numbers that are counted in bins."""
+    numbers = {}
+    for name in _columns_found_once(synthetic).intersection(domain.names):
+        attribute = domain.attribute(name)
+        column = synthetic[name]
+        decimal = DECIMAL_DTYPE.fullmatch(str(attribute.dtype))
+        if isinstance(attribute, TimeAttribute if decimal is None else NumericAttribute):
+            counted = cell_numbers(column, attribute)
+            # What is no date is outside every bound; only what is missing is null.
+            counted[np.isnan(counted) & column.notna().to_numpy()] = np.inf
+            numbers[name] = counted
+    return synthetic.assign(**numbers) if numbers else synthetic
 
 
 def _column_types(synthetic: pd.DataFrame) -> pd.DataFrame:

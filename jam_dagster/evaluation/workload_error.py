@@ -15,11 +15,9 @@ is then ``(n + n') / n'``: far above 2 if n' is far too small.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -152,31 +150,6 @@ class WorkloadErrors:
         return frame.sort_values("synthetic", ascending=False, kind="stable", ignore_index=True)
 
 
-@dataclass(frozen=True)
-class PublicComparison:
-    """The comparison of a synthetic table's error with the public table's.
-
-    Parameters
-    ----------
-    worse
-        Whether the synthetic table is worse, beyond the noise.
-    difference
-        Error of the synthetic minus error of the public table, a fraction of the records.
-    threshold
-        The least difference at which the synthetic table counts as worse.
-    level
-        The false-alarm level for two equally good tables; 0 if the errors are exact.
-    description
-        The finding in a sentence.
-    """
-
-    worse: bool
-    difference: float
-    threshold: float
-    level: float
-    description: str
-
-
 def workload_error(
     private: MarginalSource,
     synthetic: MarginalSource,
@@ -307,54 +280,6 @@ def _mean_errors(
 ) -> np.ndarray:
     errors = _marginal_errors(private, judged, workload.cliques, records)
     return np.array([_weighted_mean(row, workload) for row in errors])
-
-
-def compare_with_public(error: WorkloadErrors, *, level: float = 0.05) -> PublicComparison | None:
-    """Compare the synthetic table's error with the public one's, beyond the noise.
-
-    Parameters
-    ----------
-    error
-        A measured workload error.
-    level
-        False-alarm level of the one-sided test in mode ``"private"``: the difference of the two
-        noisy means has standard deviation sigma sqrt 2, so the table is called worse when the
-        difference exceeds ``z_(1 - level) sigma sqrt 2``. Exact errors are compared directly.
-
-    Returns
-    -------
-    PublicComparison or None
-        None if the error was not measured, or there is no public table.
-
-    Raises
-    ------
-    SpecificationError
-        If the level is not between 0 and 1.
-    """
-    if not 0.0 < level < 1.0:
-        raise SpecificationError(f"level must be between 0 and 1, both excluded; got {level!r}.")
-    if error.synthetic is None or error.public is None:
-        return None
-    difference = error.synthetic.mean - error.public.mean
-    if error.mode == "exact":
-        level = threshold = 0.0
-    else:
-        threshold = NormalDist().inv_cdf(1.0 - level) * error.sigma * math.sqrt(2.0)
-    worse = difference > threshold
-    means = (
-        f"mean error {error.synthetic.mean:.4f} against {error.public.mean:.4f} of the public table"
-    )
-    if error.mode == "exact":
-        verdict = "worse than" if worse else "at least as good as"
-        description = f"{means}: {verdict} the public table (exact)"
-    else:
-        verdict = "worse than the public table" if worse else "not shown to be worse"
-        description = (
-            f"{means}, each with a standard error of {error.sigma:.4f}: {verdict} "
-            f"(difference {difference:+.4f}, threshold {threshold:+.4f}, "
-            f"false-alarm level {level:g})"
-        )
-    return PublicComparison(worse, difference, threshold, level, description)
 
 
 def marginal_errors(
@@ -506,3 +431,20 @@ def _check_tables(
 def _check_records(name: str, table: MarginalSource | IndependentTable) -> None:
     if table.records <= 0:
         raise InputError(f"the {name} table has no records: give a table with at least one record.")
+
+
+def uniform_distance(synthetic: MarginalSource, workload: Workload) -> float:
+    """Return the workload distance of a uniform table from a synthetic one.
+
+    Parameters
+    ----------
+    synthetic
+        The synthetic table.
+    workload
+        The marginals and their weights.
+    """
+    sizes, records = synthetic.domain.sizes, synthetic.records
+    alike = {name: np.full(size, records / size) for name, size in sizes.items()}
+    uniform = IndependentTable(synthetic.domain, records, alike)
+    (errors,) = table_errors(synthetic, [uniform], workload)
+    return errors.mean

@@ -5,7 +5,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +14,6 @@ from jam_dagster import __version__
 from jam_dagster.benchmark import Grid, Run, load_grid, plan, read_frame, read_rows, write_figures
 from jam_dagster.benchmark.results import Row, gather, to_parquet
 from jam_dagster.benchmark.run_process import RunProcess, was_killed
-from jam_dagster.benchmark.trial import describe
 from jam_dagster.common.files import OWNER_ONLY, write_whole
 from jam_dagster.common.variables import expanded
 from jam_dagster.errors import InputError, SpecificationError
@@ -156,9 +154,9 @@ def _make(
     split = files.load(data)
     path = _path(folder, run.name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    process = RunProcess(run, files, data)
+    process = RunProcess(run, files, data, limit_s)
     try:
-        row = process.row(partial(describe, run, split), limit_s)
+        row = process.row(split)
     finally:
         process.end()
     failed = row["status"] == "failed"

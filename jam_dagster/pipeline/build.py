@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from jam_dagster.pipeline.dagster_internals import UnresolvedAssetJobDefinition
 
 Executor: TypeAlias = Literal["in_process", "code_location"]
+Checks: TypeAlias = Literal["grouped", "each"]
 
 
 def build_synthetic_release(
@@ -56,6 +57,7 @@ def build_synthetic_release(
     start: str | None = None,
     schedule: str | None = None,
     executor: Executor = "in_process",
+    checks: Checks = "grouped",
     group: str | None = None,
     owners: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
@@ -104,6 +106,9 @@ def build_synthetic_release(
         "in_process": the job runs its steps one after another in the process of the run.
         "code_location": by the executor of the code location, which may give each step a process
         or a container of its own.
+    checks
+        "grouped": a check for what a person asks of the synthetic table (schema, values,
+        constraints, measured marginals). "each": one for each expectation of a declared domain.
     group
         The asset group; the release's name by default.
     owners, tags
@@ -160,6 +165,7 @@ def build_synthetic_release(
         spec,
         schedule=schedule,
         executor=executor,
+        checks=checks,
         group=group,
         owners=owners,
         tags=tags,
@@ -172,6 +178,7 @@ def release_definitions(
     *,
     schedule: str | None = None,
     executor: Executor = "in_process",
+    checks: Checks = "grouped",
     group: str | None = None,
     owners: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
@@ -187,7 +194,7 @@ def release_definitions(
         schedules.append(build_release_schedule(job, spec.partitions, schedule))
     return dg.Definitions(
         assets=assets,
-        asset_checks=build_release_checks(spec, tags=tags, translate=translate),
+        asset_checks=build_release_checks(spec, checks=checks, tags=tags, translate=translate),
         jobs=[job],
         schedules=schedules,
     )
@@ -262,6 +269,7 @@ def build_release_assets(
 def build_release_checks(
     spec: ReleaseSpec,
     *,
+    checks: Checks = "grouped",
     tags: Mapping[str, str] | None = None,
     translate: Translate | None = None,
 ) -> list[dg.AssetChecksDefinition]:
@@ -271,12 +279,20 @@ def build_release_checks(
     ----------
     spec
         The release.
+    checks
+        As for `build_synthetic_release`.
     tags, translate
         As its assets were built with: checks follow them to their keys.
+
+    Raises
+    ------
+    SpecificationError
+        If `checks` is unknown.
     """
+    _check_choice("checks", checks, get_args(Checks))
     graph = ReleaseGraph(spec, tags=tags or {}, translate=translate)
     with _young():
-        return [*release_checks(graph), *certification_checks(graph)]
+        return [*release_checks(graph, each=checks == "each"), *certification_checks(graph)]
 
 
 def build_release_job(
@@ -301,10 +317,7 @@ def build_release_job(
     SpecificationError
         If `executor` is unknown.
     """
-    if executor not in get_args(Executor):
-        raise SpecificationError(
-            f"executor must be one of {', '.join(get_args(Executor))}, got {executor!r}."
-        )
+    _check_choice("executor", executor, get_args(Executor))
     description = f"Makes and checks the synthetic release {spec.release}."
     if spec.partitions is not None:
         description += f" {ReleaseGraph(spec).price_of_partitions}"
@@ -318,6 +331,11 @@ def build_release_job(
         # other anyway.
         executor_def=dg.in_process_executor if executor == "in_process" else None,
     )
+
+
+def _check_choice(name: str, given: str, known: Sequence[str]) -> None:
+    if given not in known:
+        raise SpecificationError(f"{name} must be one of {', '.join(known)}, got {given!r}.")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import dagster as dg
 from dagster.components.scaffold.scaffold import scaffold_with
 
-from jam_dagster.pipeline.build import Executor, release_definitions
+from jam_dagster.pipeline.build import Checks, Executor, release_definitions
 from jam_dagster.pipeline.yaml.catalogue import catalogue_entry
 from jam_dagster.pipeline.yaml.configuration import (
     Configured,
@@ -146,6 +146,14 @@ class SyntheticRelease(dg.Component, Configured):
             "code_location",
         ),
     ] = "in_process"
+    checks: Annotated[
+        Checks,
+        described(
+            "grouped: an asset check for each question about the synthetic table; each: one for"
+            " each expectation",
+            "each",
+        ),
+    ] = "grouped"
     group: Annotated[str | None, described("asset group; the release's name by default")] = None
     owners: Annotated[list[str], described("owners of every asset", ["team:statistics"])] = field(
         default_factory=list
@@ -178,6 +186,7 @@ class SyntheticRelease(dg.Component, Configured):
                 ReleaseSpec.from_config(attributes, folder),
                 schedule=self.schedule,
                 executor=self.executor,
+                checks=self.checks,
                 group=self.group,
                 owners=self.owners,
                 tags=self.tags,

@@ -38,7 +38,7 @@ from jam_dagster.tables.sources.frame import ARROW_STREAM
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jam_dagster.evaluation import EvaluationMode, WorkloadErrors
+    from jam_dagster.evaluation import EvaluationMode, Verdict, WorkloadErrors
     from jam_dagster.mechanisms import Model
     from jam_dagster.privacy import Ledger, NoiseName
     from jam_dagster.privacy.sensitivity import Relation
@@ -103,6 +103,11 @@ class FrameRelease:
     def errors(self) -> WorkloadErrors:
         """The workload errors; in mode ``"exact"`` they are restricted."""
         return self._made.errors
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the table is better than the public one, by errors that may be exact."""
+        return self._made.verdict
 
     @property
     def releasable(self) -> bool:
@@ -186,19 +191,17 @@ class FrameRelease:
         return "releasable" if self.releasable else "not releasable"
 
     def _repr_html_(self) -> str:
-        made, errors = self._made, self.errors
-        error = ""
-        if errors.restricted:
-            error = "restricted: exact statistics of private data"
-        elif errors.synthetic is not None:
-            error = f"{errors.synthetic.mean:.4f}, with noise of deviation {errors.sigma:.4f}"
+        made = self._made
         facts = {
+            # A notebook is saved with what it shows.
+            "verdict": "restricted: exact statistics of private data"
+            if self.errors.restricted
+            else made.verdict.headline,
             "release": self._name,
             "dataset": self._dataset,
             "records": f"{made.rows:,}",
             "asked": self._asked,
             "spent": self._spent,
-            "mean workload error": error,
             "folder": "temporary, goes with this object" if self._temporary else made.output,
             "messages": " ".join(self.messages),
         }

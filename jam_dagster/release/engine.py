@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.certificates import Certificate, RequestedBudget, certify
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
-from jam_dagster.evaluation import WorkloadErrors, workload_error
+from jam_dagster.evaluation import Verdict, WorkloadErrors, verdict_of, workload_error
 from jam_dagster.evaluation.bounds.error_bounds import known_bounds
-from jam_dagster.evaluation.workload_error import MEANS_STEP
+from jam_dagster.evaluation.workload_error import MEANS_STEP, uniform_distance
 from jam_dagster.mechanisms import Round, sample_rows, sampling_generator, with_search
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from upath import UPath
 
-    from jam_dagster.evaluation import ExpectationResult
+    from jam_dagster.evaluation import ErrorBounds, ExpectationResult
     from jam_dagster.evaluation.expectations import TableChecks
     from jam_dagster.release.funding import Funding
     from jam_dagster.release.place import Place
@@ -476,6 +476,11 @@ class Engine:
         **more
             Facts that only the place knows: ``public_source``, ``public_released``, ``history``.
         """
+        workload = self.spec.workload.build(run.model.domain)
+        bounds = known_bounds(run.transcript, run.model.domain, workload, released=synthetic)
+        verdict = self.verdict(
+            run, synthetic, error, checks=checks, bounds=bounds, restricted=restricted
+        )
         # A page that is made again says what it said, and is the one that was certified.
         made, remaining = self.funding.ended() or (datetime.now(UTC), None)
         history: Sequence[PartitionRelease] = more.pop("history", ())
@@ -504,11 +509,55 @@ class Engine:
             public=public,
             checks=checks,
             error=error,
-            bounds=known_bounds(
-                run.transcript, domain, self.spec.workload.build(domain), released=synthetic
-            ),
+            verdict=verdict,
+            bounds=bounds,
             history=history,
             restricted=restricted,
+        )
+
+    def verdict(
+        self,
+        run: ReleaseRun,
+        synthetic: EncodedTable,
+        error: WorkloadErrors | None,
+        *,
+        checks: Sequence[ExpectationResult] = (),
+        bounds: ErrorBounds | None = None,
+        restricted: bool = False,
+    ) -> Verdict:
+        """Judge a release; see `jam_dagster.evaluation.verdict_of`.
+
+        Parameters
+        ----------
+        run, synthetic
+            The mechanism's run, and the table.
+        error
+            The workload errors that may be shown.
+        checks, bounds
+            The checks of the table, and the bounds that follow from released results.
+        restricted
+            Whether exact errors may be shown.
+        """
+        spec, domain = self.spec, run.model.domain
+        unmeasured = "The error was not measured."
+        if spec.evaluation_mode == "exact" and not restricted:
+            unmeasured = (
+                "No error was released: it was measured exactly, for readers who may see the"
+                " private table."
+            )
+        elif spec.evaluation_mode == "private":
+            unmeasured = "The error is unknown: its only draw was lost."
+        measured = error is not None and error.synthetic is not None
+        uniform = None
+        if measured and error is not None and error.public is None:
+            uniform = uniform_distance(synthetic, spec.workload.build(domain))
+        return verdict_of(
+            error,
+            checks=checks,
+            uniform=uniform,
+            bounds=bounds,
+            domain=None if domain.restricted else domain,
+            unmeasured=unmeasured,
         )
 
     def certify(

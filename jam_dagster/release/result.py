@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jam_dagster.evaluation import WorkloadErrors
+    from jam_dagster.evaluation import Verdict, WorkloadErrors
     from jam_dagster.evaluation.expectations import ExpectationResult
 
 
@@ -24,6 +24,8 @@ class Synthesis:
         The synthetic table, with the dtypes that the domain states.
     errors
         The workload errors.
+    verdict
+        Whether the table is better than what was there without it, by errors that may be exact.
     sampling_error
         How far the synthetic table is from the model, for want of half rows: the mean L1 error of
         the marginals that the model was fitted to, a fraction of the rows.
@@ -54,6 +56,7 @@ class Synthesis:
 
     table: pd.DataFrame = field(repr=False)
     errors: WorkloadErrors
+    verdict: Verdict
     sampling_error: float
     seconds: dict[str, float]
     peak_memory_mb: float
@@ -71,6 +74,7 @@ class Synthesis:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as ``synthesize --json`` prints them."""
         return {
+            "verdict": asdict(self.verdict),
             "workload_error": self.errors.to_dict(),
             "sample_equivalent": self.errors.sample_equivalent,
             "sampling_error": self.sampling_error,

@@ -306,6 +306,7 @@ class _Whole:
             output=self.folder.path,
             report=self.folder.report if self.request.with_report else None,
             checks=checks,
+            verdict=engine.verdict(run, sample.codes, errors, checks=checks, restricted=True),
             checks_page=self.folder.checks if self.request.with_checks else None,
             certificate=self.folder.certificate,
         )

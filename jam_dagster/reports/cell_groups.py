@@ -81,8 +81,7 @@ def _bounds(attribute: NumericAttribute, first: int, end: int) -> tuple[str, str
     if attribute.scale is None:
         return f"{attribute.edges[first]:.4g}", f"{attribute.edges[end]:.4g}"
     low, high = attribute.bin_limits
-    digits = attribute.decimals or 0
-    return f"{low[first]:.{digits}f}", f"{high[end - 1]:.{digits}f}"
+    return attribute.text(low[first]), attribute.text(high[end - 1])
 
 
 def gather(counts: np.ndarray, *groups: Sequence[CellGroup]) -> np.ndarray:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.common.html_pages import environment
 from jam_dagster.errors import InputError, PrivacyLabelError
 from jam_dagster.evaluation.expectation_specs import ExpectationResult
-from jam_dagster.evaluation.workload_error import WorkloadErrors, compare_with_public
+from jam_dagster.evaluation.verdict import Verdict
+from jam_dagster.evaluation.workload_error import WorkloadErrors
 from jam_dagster.privacy.accounting import epsilon_from_rho
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 from jam_dagster.privacy.warnings import configuration_warnings
@@ -99,6 +100,7 @@ def render_report(
     transcript: Transcript,
     synthetic: MarginalSource,
     public: MarginalSource | None,
+    verdict: Verdict,
     checks: Sequence[ExpectationResult] = (),
     error: WorkloadErrors | None = None,
     bounds: ErrorBounds | None = None,
@@ -119,6 +121,8 @@ def render_report(
         The mechanism's transcript.
     synthetic, public
         The tables to compare, encoded; None without a public one.
+    verdict
+        Whether the release is any good; it stands first.
     checks
         Results of the expectations, and of any other check to show.
     error
@@ -194,9 +198,8 @@ def render_report(
         pairs_left_out=len(pairs) - len(embedded),
         pair_data=data_block(numbers, "pairs"),
         checks=sorted(checks, key=lambda check: (check.passed, check.severity == "WARN")),
-        failed=sum(not check.passed for check in checks),
         error=error,
-        comparison=None if error is None else compare_with_public(error),
+        verdict=verdict,
         marginals=error.to_frame().to_dict("records") if restricted and error else [],
         error_figure=report_figures.error_figure(error) if restricted and error else None,
         bounds=bounds,
@@ -316,8 +319,8 @@ def _bound_rows(bounds: ErrorBounds) -> list[dict[str, Any]]:
 def _described(attribute: Attribute) -> dict[str, Any]:
     """Describe an attribute for the table of the domain."""
     if isinstance(attribute, NumericAttribute):
-        kind = "integer" if attribute.integer else "number"
-        values = f"{attribute.edges[0]:.10g} to {attribute.edges[-1]:.10g} in {attribute.bins} bins"
+        kind = attribute.kind_text
+        values = f"{' to '.join(attribute.bounds_text)} in {attribute.bins} bins"
         outside = "moved to the bounds" if attribute.clip else "an error"
         if attribute.unreadable == "missing":
             outside += ", other texts to null"

@@ -15,6 +15,7 @@ from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.codes.workload import Workload
 from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
 from jam_dagster.tables.domain.census_demo import census_domain, simulate_census, simulate_period
+from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.domain.domain import Clique, Domain
 from jam_dagster.tables.domain.draft import (
     DraftedDomain,
@@ -24,6 +25,7 @@ from jam_dagster.tables.domain.draft import (
     wide_attributes,
 )
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
+from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import Value
 from jam_dagster.tables.sources.base import (
     AssetSource,
@@ -53,6 +55,7 @@ __all__ = [
     "Clique",
     "CsvSource",
     "DemoSource",
+    "DerivedColumn",
     "Domain",
     "DraftedDomain",
     "EncodedTable",
@@ -72,6 +75,7 @@ __all__ = [
     "Source",
     "SplitSource",
     "SqlSource",
+    "TimeAttribute",
     "Value",
     "Workload",
     "at_partition",

@@ -37,10 +37,20 @@ DOMAIN: dict[str, Any] = {
         {"age": {"bins": [0]}, "member": [True]},
         {"town": [None, "Bern"], "income": {"from": 20}},
     ],
+    "derived": {
+        "group": 'text(age // 10 * 10, 3) + "/" + town',
+        "share": {"expression": "income / (age - 17) % code", "dtype": "float32"},
+        "key": "uuid()",
+        "left": None,
+        # Most of what may be done to a text is fine.
+        "note": f'"{"any word " * 40}"',
+    },
+    "columns": ["key", "age", "group", "income", "town", "member", "code", "share", "left", "note"],
 }
 MARKS = (*"{}[]:,-&*!|>'\"%@`#?\t\n\0~<=\\é", "&a ", "*a", "<<: ")
 KEYS = (
     *("attributes", "impossible", "identified_from", "values", "edges", "bounds", "bins"),
+    *("derived", "columns", "expression", "group"),
     *("integer", "decimals", "outside", "nullable", "dtype", "other", "age", "town", "from"),
 )
 

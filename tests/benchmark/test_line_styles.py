@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from jam_dagster.benchmark.line_styles import Line, LineStyles
+from jam_dagster.benchmark.line_styles import Line, line_styles
 from jam_dagster.common import palette
 from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.mechanisms.registry import title_of
@@ -17,7 +17,7 @@ GROUNDS = ("#ffffff", "#14181d")
 
 
 def looks(*more: tuple[str, str]) -> dict[str, Line]:
-    return {one.title: one for one in LineStyles.of([*PLAIN, *more]).lines}
+    return {one.title: one for one in line_styles([*PLAIN, *more])}
 
 
 def linear(colour: str) -> list[float]:
@@ -75,7 +75,6 @@ def test_colours_are_seen_on_both_grounds(ground: str) -> None:
 
 
 def test_a_look_is_the_same_whoever_else_is_there() -> None:
-    (alone,) = LineStyles.of([("AIM", "aim")]).lines
+    (alone,) = line_styles([("AIM", "aim")])
 
     assert alone == looks(("small", "aim"))["AIM"]
-    assert LineStyles.of([*PLAIN]).of_titles(["AIM"]).lines == (alone,)

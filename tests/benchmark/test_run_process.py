@@ -2,151 +2,99 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from jam_dagster.benchmark import SplitFiles, load_grid, read_rows, run_grid, run_process
+from jam_dagster.benchmark import SplitFiles, run_process
 from jam_dagster.benchmark.run_process import RunProcess, was_killed
 from jam_dagster.benchmark.runs import Run
 from jam_dagster.errors import InputError
-from tests.benchmark import targets
 
-on_linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
+BEGUN = "import os, sys; print('begun', flush=True); "
+KILLED = "import os; os.kill(os.getpid(), 9)"
+CRASHED = BEGUN + "os.kill(os.getpid(), 11)"
+ENDED = BEGUN + "sys.exit(3)"
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], RunProcess]:
-    """Start a process that does something else than a run."""
+def row_of(data: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """Return the row of a process that does something else than a run."""
 
-    def start(target: object) -> RunProcess:
-        monkeypatch.setattr(run_process, "work", target)
-        return RunProcess(Run("small", "aim", epsilon=1.0, seed=0), SplitFiles("small"), None)
+    def row(code: str, limit_s: float | None = None) -> dict[str, Any]:
+        monkeypatch.setattr(run_process, "_COMMAND", (sys.executable, "-c", code))
+        run, files = Run("small", "aim", epsilon=1.0, seed=0), SplitFiles("small")
+        return RunProcess(run, files, data, limit_s).row(files.load(data))
 
-    return start
-
-
-def nothing() -> dict[str, object]:
-    return {}
+    return row
 
 
-@on_linux
-def test_what_was_killed_leaves_what_it_held(started: Callable[[object], RunProcess]) -> None:
-    process = started(targets.fill)
-    assert process.receiver.poll(60)  # It says that it is at work when it holds them.
-    assert not process.over()
-    os.kill(process.pid, signal.SIGKILL)
-    row = process.row(nothing)
+def test_how_a_process_ended_is_told(row_of: Callable[..., dict[str, Any]]) -> None:
+    killed, crashed, ended = map(row_of, (KILLED, CRASHED, ENDED))
 
-    assert was_killed(row)
-    assert row["peak_memory_mb"] > targets.HELD_MB
-
-
-@on_linux
-def test_where_memory_runs_out_the_run_is_ended_and_not_the_benchmark(
-    started: Callable[[object], RunProcess],
-) -> None:
-    process = started(targets.be_killed)
-    try:
-        output = Path(f"/proc/{process.pid}/oom_score_adj").read_text()
-    finally:
-        process.end()
-
-    assert int(output) == 1000
-
-
-@on_linux
-def test_an_interrupt_reaches_the_benchmark_and_not_its_runs(
-    started: Callable[[object], RunProcess],
-) -> None:
-    process = started(targets.be_killed)
-    try:
-        output = Path(f"/proc/{process.pid}/status").read_text()
-    finally:
-        process.end()
-
-    (blocked,) = [line.split()[1] for line in output.splitlines() if line.startswith("SigBlk:")]
-    assert int(blocked, 16) >> (signal.SIGINT - 1) & 1
-    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
-
-
-def test_a_crash_and_an_end_are_told_apart_from_a_kill(
-    started: Callable[[object], RunProcess],
-) -> None:
-    crashed, ended = (
-        started(target).row(nothing) for target in (targets.crash, targets.end_at_work)
-    )
-
+    assert {one["status"] for one in (killed, crashed, ended)} == {"failed"}
+    assert "killed by signal 9" in killed["message"]
     assert crashed["message"] == "its process was ended by signal 11"
     assert ended["message"].startswith("its process ended with status 3 and no result")
-    assert not was_killed(crashed)
-    assert not was_killed(ended)
+    assert [was_killed(one) for one in (killed, crashed, ended)] == [True, False, False]
+    # What is known of a run stands in its row.
+    assert (killed["mechanism"], killed["records"]) == ("aim", 120)
+
+
+def test_a_run_that_takes_too_long_is_ended(row_of: Callable[..., dict[str, Any]]) -> None:
+    row = row_of("import time; time.sleep(600)", 0.3)
+
+    assert row["message"] == "it took more than 0.3 s"
+    assert 0.3 <= row["seconds"] < 60
+
+
+def test_a_row_counts_however_its_process_ends(row_of: Callable[..., dict[str, Any]]) -> None:
+    assert row_of(BEGUN + "print('{\"key\": 1}', flush=True); os.abort()") == {"key": 1}
 
 
 def test_a_process_that_never_came_to_its_run_says_nothing_of_the_run(
-    started: Callable[[object], RunProcess],
+    row_of: Callable[..., dict[str, Any]],
 ) -> None:
-    with pytest.raises(InputError, match=r"status 1 before the run began.*__main__"):
-        started(targets.end_without_a_word).row(nothing)
+    with pytest.raises(InputError, match="status 1 before the run began"):
+        row_of("raise SystemExit(1)")
 
 
-def test_a_killed_process_is_a_failed_row(
-    data: Path, grid_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_interrupt_of_the_terminal_does_not_reach_a_run(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    folder = data / "paper" / "small"
-    lonely = SplitFiles("x", str(folder / "priv.csv"), None, str(folder / "domain.json"))
-    grid = replace(load_grid(grid_file), splits=(lonely,), contenders=(), seeds=(0,))
-    monkeypatch.setattr(run_process, "work", targets.be_killed)
+    groups: list[int] = []
+    popen = subprocess.Popen
 
-    rows = run_grid(grid, tmp_path / "rows.parquet", data=data, jobs=1)
+    def start(command: Any, **options: Any) -> Any:
+        process = popen([sys.executable, "-c", "import time; time.sleep(600)"], **options)
+        groups.append(os.getpgid(process.pid))
+        return process
 
-    assert {row["status"] for row in rows} == {"failed"}
-    assert all("killed by signal 9" in row["message"] for row in rows)
+    monkeypatch.setattr(subprocess, "Popen", start)
+    RunProcess(Run("small", "aim", epsilon=1.0, seed=0), SplitFiles("small"), None).end()
+
+    assert groups != [os.getpgrp()]
 
 
-def test_a_run_that_takes_too_long_is_ended(data: Path, grid_file: Path, tmp_path: Path) -> None:
-    grid = replace(load_grid(grid_file), baselines=False).narrowed(
-        mechanisms=["aim"], epsilons=[1.0]
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux")
+def test_a_run_ends_with_the_benchmark_that_would_take_its_row(tmp_path: Path) -> None:
+    starts = (
+        "import os, subprocess, sys; "
+        "work = f'import jam_dagster.benchmark.worker as w; w._end_with_parent({os.getpid()})'; "
+        "print(subprocess.Popen([sys.executable, '-c', work], stdout=2).pid)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", starts], capture_output=True, text=True, check=True
     )
 
-    (row,) = run_grid(grid, tmp_path / "rows.parquet", data=data, limit_s=0.01)
-
-    assert row["status"] == "failed"
-    assert row["message"] == "it took more than 0.01 s"
-
-
-def test_the_process_of_a_run_makes_no_grid(
-    grid_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(multiprocessing.current_process(), "name", run_process._NAME)
-
-    with pytest.raises(InputError, match="This is the process of a run, which makes none"):
-        run_grid(load_grid(grid_file), tmp_path / "rows.parquet")
-
-    assert not (tmp_path / "rows.parquet").exists()
-
-
-@pytest.mark.slow
-def test_a_script_without_a_guard_is_told_what_it_lacks(
-    data: Path, grid_file: Path, tmp_path: Path
-) -> None:
-    script, out = tmp_path / "script.py", tmp_path / "rows.parquet"
-    script.write_text(
-        "from pathlib import Path\n"
-        "from jam_dagster.benchmark import load_grid, run_grid\n"
-        f"run_grid(load_grid({str(grid_file)!r}), Path({str(out)!r}), data=Path({str(data)!r}))\n"
-    )
-
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
-
-    assert done.returncode == 1
-    assert "This is the process of a run, which makes none" in done.stderr
-    assert 'if __name__ == "__main__":' in done.stderr.splitlines()[-1]
-    assert read_rows(out) == []
+    stat = Path(f"/proc/{done.stdout.strip()}/stat")
+    due = time.monotonic() + 60
+    while stat.exists() and stat.read_text().split()[2] != "Z" and time.monotonic() < due:
+        time.sleep(0.1)
+    assert time.monotonic() < due

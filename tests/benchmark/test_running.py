@@ -17,8 +17,7 @@ import pytest
 
 from jam_dagster import __version__
 from jam_dagster.benchmark import Run, SplitFiles, load_grid, read_rows, run_grid, run_trial
-from jam_dagster.benchmark.durations import Durations
-from jam_dagster.benchmark.planning import Planned, plan
+from jam_dagster.benchmark.planning import Durations, Planned, plan
 from jam_dagster.benchmark.results import COLUMNS, Results, to_parquet
 from jam_dagster.benchmark.worker import why
 from jam_dagster.errors import InputError, SpecificationError

@@ -25,6 +25,7 @@ from jam_dagster.certificates import (
 )
 from jam_dagster.certificates.certificate import seal_of
 from jam_dagster.certificates.issue import sha256_of
+from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import FittedModel, JamPgm, Transcript, refit
 from jam_dagster.mechanisms.loops import rows
@@ -439,6 +440,28 @@ def test_another_domain(made: Released) -> None:
     path.write_text(path.read_text().replace("sex", "gender"))
     made.forge()
     assert "the domain" in made.failed()
+
+
+@pytest.mark.parametrize(
+    "derived",
+    [
+        "{c: sex ** 9 ** 9}",
+        "{c: d, d: c}",
+        "{c: text(row(), 100) + " + "+".join(["'x'"] * 100) + "}",
+        "{c0: text(row(), 100)"
+        + "".join(f", c{number + 1}: c{number} + c{number}" for number in range(300))
+        + "}",
+    ],
+    ids=["powers", "a circle", "longer than it may be", "doubling"],
+)
+def test_derived_columns_that_nobody_vouches_for(made: Released, derived: str) -> None:
+    """They are refused, or computed in little time and memory: the table is another then."""
+    for path in (made.folder / "domain.yaml", made.folder / "model/domain.json"):
+        if path.is_file():
+            content = parse_yaml(path.read_text())
+            path.write_text(write_yaml(content | {"derived": parse_yaml(derived)}))
+    made.forge()
+    assert "the domain" in made.failed(ledger=False)
 
 
 def cheaper(call: NoiseCall) -> NoiseCall:

@@ -15,9 +15,7 @@ import pytest
 
 from jam_dagster.errors import DomainError, InputError, LostDrawError, SpecificationError
 from jam_dagster.evaluation import (
-    TableErrors,
     WorkloadErrors,
-    compare_with_public,
     marginal_errors,
     workload_error,
 )
@@ -139,7 +137,6 @@ def test_off_reads_nothing() -> None:
     error = workload_error(nothing, nothing, nothing, nothing, mode="off")  # type: ignore[arg-type]
     assert error == WorkloadErrors("off")
     assert error.to_dict() == {"synthetic": None, "public": None, "independent": None}
-    assert compare_with_public(error) is None
 
 
 def test_private_mode_charges_the_whole_account_once(
@@ -219,53 +216,6 @@ def test_the_noisy_means_have_the_stated_standard_error(
     assert means.mean(axis=0) == pytest.approx([1.0, 1.0], abs=7 * drawn[0].sigma / np.sqrt(2000))
 
 
-def test_a_table_is_worse_only_beyond_what_noise_explains() -> None:
-    def measured(difference: float) -> WorkloadErrors:
-        return WorkloadErrors(
-            "private", TableErrors(0.3 + difference), TableErrors(0.3), sigma=0.1, rho=1.0
-        )
-
-    threshold = 1.6448536 * 0.1 * np.sqrt(2)
-    just_below = compare_with_public(measured(threshold - 1e-6))
-    just_above = compare_with_public(measured(threshold + 1e-6))
-    assert just_below is not None
-    assert not just_below.worse
-    assert just_above is not None
-    assert just_above.worse
-    assert just_above.threshold == pytest.approx(threshold)
-    assert just_above.level == 0.05
-    assert "standard error of 0.1000" in just_above.description
-    stricter = compare_with_public(measured(threshold + 1e-6), level=0.001)
-    assert stricter is not None
-    assert not stricter.worse
-
-
-def test_two_equal_tables_are_called_worse_at_the_stated_level() -> None:
-    """Of 4,000 pairs of equal tables 5% are: bounds at 6 standard deviations, p < 1e-8."""
-    rng = np.random.default_rng(11)
-    noisy = 0.3 + 0.1 * rng.standard_normal((4000, 2))
-    worse = sum(
-        comparison.worse
-        for a, b in noisy
-        if (
-            comparison := compare_with_public(
-                WorkloadErrors("private", TableErrors(a), TableErrors(b), sigma=0.1, rho=1.0)
-            )
-        )
-    )
-    assert worse == pytest.approx(200, abs=6 * np.sqrt(4000 * 0.05 * 0.95))
-
-
-def test_exact_errors_are_compared_as_they_are() -> None:
-    worse = compare_with_public(WorkloadErrors("exact", TableErrors(0.31), TableErrors(0.3)))
-    better = compare_with_public(WorkloadErrors("exact", TableErrors(0.3), TableErrors(0.3)))
-    assert worse is not None
-    assert worse.worse
-    assert better is not None
-    assert not better.worse
-    assert better.level == 0.0
-
-
 def test_an_empty_private_table_is_judged_by_where_their_number_is_private(
     domain: Domain, tables: tuple[EncodedTable, EncodedTable, EncodedTable]
 ) -> None:
@@ -336,8 +286,6 @@ def test_bad_input_is_refused_before_any_charge(
         )
     with pytest.raises(InputError, match="no attribute 'c'"):
         workload_error(*tables, Workload.of(other, [["c"]]), mode="private", draws=draws)
-    with pytest.raises(SpecificationError, match="level"):
-        compare_with_public(WorkloadErrors("exact"), level=1.0)
     assert purse.charges == {}
 
 
@@ -391,7 +339,6 @@ def test_without_a_public_table_one_mean_is_released(
     assert exact.public is None
     assert exact.synthetic is not None
     assert exact.independent is not None
-    assert compare_with_public(exact) is None
     draws = Draws(SeededNoise(0), UnledgeredAccount(9000.0))
     noisy = workload_error(private, synthetic, None, workload, mode="private", draws=draws)
     assert noisy.public is None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jam_dagster.benchmark.line_styles import LineStyles
+from jam_dagster.benchmark.line_styles import line_styles
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import MECHANISMS, Mechanism, make_mechanism, mechanism_class
 from jam_dagster.mechanisms.configuration import synthesizing
@@ -59,7 +59,7 @@ def test_a_mechanism_of_another_package_is_found_by_name(tmp_path: Path) -> None
         assert make_mechanism("halves", iterations=3).parameters()["iterations"] == 3
         assert title_of("halves") == "Halves"
         assert "halves" in synthesizing()
-        assert {one.title for one in LineStyles.of([("Halves", "halves")]).lines} == {"Halves"}
+        assert {one.title for one in line_styles([("Halves", "halves")])} == {"Halves"}
         answer = json.loads(run_cli("mechanisms", "--json").stdout)["halves"]
         assert answer["package"] == f"{PACKAGE} {VERSION}"
         assert answer["page"] == "https://tiny.example/halves"
@@ -70,7 +70,7 @@ def test_a_mechanism_of_another_package_is_found_by_name(tmp_path: Path) -> None
 def test_a_look_that_is_taken_is_not_given_twice(tmp_path: Path) -> None:
     same = HALVES.replace('LineStyle("#4f6fd0", "star")', 'LineStyle("#6b7785", "cross")')
     with known(install(tmp_path, place="tiny_alike:Halves", source=same)):
-        first, second = LineStyles.of([("Halves", "halves"), ("Independent", "independent")]).lines
+        first, second = line_styles([("Halves", "halves"), ("Independent", "independent")])
     assert (first.title, first.colour, first.shape) == ("Independent", "#6b7785", "cross")
     assert (second.colour, second.shape) != (first.colour, first.shape)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,8 @@ from jam_dagster.benchmark.trial import describe
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.pipeline import benchmark as module
 from jam_dagster.pipeline import build_benchmark, check_definitions
-from tests.benchmark import targets
 from tests.benchmark.conftest import data as data
+from tests.benchmark.test_run_process import ENDED, KILLED
 from tests.benchmark.test_running import without_times
 
 GRID = """
@@ -217,7 +217,7 @@ def failure_of(grid: Grid, out: Path, data: Path, **options: Any) -> tuple[str, 
 def test_a_run_that_is_done_is_not_lost_to_one_that_fails(
     data: Path, grid_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_process, "work", targets.end_at_work)
+    monkeypatch.setattr(run_process, "_COMMAND", (sys.executable, "-c", ENDED))
     grid = load_grid(grid_file)
     run = grid.runs()[0]
     path = held(tmp_path, run, data)
@@ -231,16 +231,16 @@ def test_a_run_that_is_done_is_not_lost_to_one_that_fails(
     assert [row["status"] for row in read_rows(path)] == ["failed"]
 
 
-@pytest.mark.parametrize(("target", "times"), [(targets.be_killed, 1), (targets.end_at_work, 0)])
+@pytest.mark.parametrize(("code", "times"), [(KILLED, 1), (ENDED, 0)])
 def test_only_what_was_killed_is_retried(
     data: Path,
     grid_file: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    target: Callable[..., None],
+    code: str,
     times: int,
 ) -> None:
-    monkeypatch.setattr(run_process, "work", target)
+    monkeypatch.setattr(run_process, "_COMMAND", (sys.executable, "-c", code))
 
     assert failure_of(load_grid(grid_file), tmp_path, data)[1] == times
 

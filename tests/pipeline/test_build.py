@@ -33,6 +33,7 @@ from tests.moved import bind_again
 from tests.pipeline.conftest import DOMAIN, UP_TO_SYNTHETIC, Bench, Full, failure
 from tests.tiers import slow_rows
 
+GROUPS = {"schema", "values", "constraints", "measured_marginals"}
 NUMPY = PrivacySpec(epsilon=2.0, noise="numpy", seed=7)
 OFF = EvaluationSpec(mode="off")
 
@@ -54,9 +55,9 @@ def metadata(result: dg.ExecuteInProcessResult, name: str) -> dict[str, Any]:
 def test_release_ends_green_and_every_check_is_evaluated(full: Full) -> None:
     bench, result = full.bench, full.result
     checks = {one.check_name: one for one in result.get_asset_check_evaluations()}
-    expected = {one.name for one in expectation_names(DOMAIN)}
-    others = {"releasable", "synthetic_no_worse_than_public", "budget_suffices"}
-    assert set(checks) == expected | others
+    assert set(checks) == GROUPS | {"releasable", "better_than_public", "budget_suffices"}
+    told = checks["schema"].metadata["expectations"].value.records
+    assert {one.data["expectation"] for one in told} >= {"columns", "row_count", "sex__dtype"}
     broken = [one.check_name for one in checks.values() if not one.passed]
     # Warnings may come and go with the noise; what a consumer relies on may not.
     assert all(checks[name].severity is dg.AssetCheckSeverity.WARN for name in broken)
@@ -519,11 +520,8 @@ def test_domain_identified_from_public_data(bench: Bench) -> None:
     (made,) = result.asset_materializations_for_node("people__domain")
     assert made.metadata["left_out"].value == "- year: is 2013 in every row"
     names = {one.check_name for one in result.get_asset_check_evaluations()}
-    assert names == {
-        *("columns", "row_count", "dtypes", "values", "bounds", "nulls", "impossible"),
-        *("marginals", "releasable", "budget_suffices"),
-    }
-    assert list(synthetic(bench).columns) == list(DOMAIN.names)
+    assert names == GROUPS | {"releasable", "budget_suffices"}
+    assert list(synthetic(bench).columns) == [*DOMAIN.names, "year"]
 
 
 @pytest.mark.slow
@@ -582,3 +580,14 @@ def test_the_job_runs_in_one_process_unless_the_code_location_is_to_run_it(bench
     assert executor_of(executor="code_location") is dg.multiprocess_executor
     with pytest.raises(SpecificationError, match="executor must be one of in_process, code_loc"):
         executor_of(executor="celery")
+
+
+def test_each_expectation_of_a_declared_domain_may_have_a_check(bench: Bench) -> None:
+    def names(**given: Any) -> set[str]:
+        graph = bench.definitions(checks="each", **given).resolve_asset_graph()
+        return {key.name for key in graph.asset_check_keys}
+
+    assert names() >= {one.name for one in expectation_names(DOMAIN)}
+    assert names(domain=DomainSpec(identify="public")) >= GROUPS
+    with pytest.raises(SpecificationError, match="checks must be one of grouped, each"):
+        bench.definitions(checks="some")

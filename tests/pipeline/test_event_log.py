@@ -82,7 +82,7 @@ def test_what_may_not_leave_is_told_by_its_outcome_only(
     for check in checks.values():
         assert check.description in ("met", "not met")
         assert set(check.metadata) <= {"page", "restricted"}
-    assert checks["synthetic_no_worse_than_public"].metadata["restricted"].value is True
+    assert checks["better_than_public"].metadata["restricted"].value is True
 
     lines = log(bench, result)
     assert "round 1/3" in lines
@@ -101,7 +101,7 @@ def test_exact_errors_are_told_when_asked_for_and_say_what_they_are(bench: Bench
     (check,) = (
         one
         for one in result.get_asset_check_evaluations()
-        if one.check_name == "synthetic_no_worse_than_public"
+        if one.check_name == "better_than_public"
     )
     assert check.metadata["restricted"].value is True
     assert "Restricted: exact statistics of private data" in (check.description or "")

@@ -212,8 +212,6 @@ def test_counting_more_records_is_expected_to_take_longer(
     assert cost.expected_seconds["sample"] == pytest.approx(
         1e5 * cost.measured_seconds["sample"], rel=1e-6
     )
-    # A thousand times what was counted, of which much less than all is the cells'.
-    assert cost.expected_seconds["count"] > 10 * cost.measured_seconds["count"]
 
 
 def test_an_unknown_number_of_records_is_assumed_and_said() -> None:

@@ -17,7 +17,13 @@ import pytest
 
 from jam_dagster.common import palette
 from jam_dagster.errors import InputError, PrivacyLabelError
-from jam_dagster.evaluation import ExpectationResult, TableErrors, WorkloadErrors, workload_error
+from jam_dagster.evaluation import (
+    ExpectationResult,
+    TableErrors,
+    WorkloadErrors,
+    verdict_of,
+    workload_error,
+)
 from jam_dagster.evaluation.bounds.error_bounds import known_bounds
 from jam_dagster.evaluation.bounds.table import ErrorBound, ErrorBounds
 from jam_dagster.mechanisms import Aim
@@ -89,6 +95,9 @@ class Page(HTMLParser):
 
 
 def render(release: SmallRelease, **options: Any) -> str:
+    options.setdefault(
+        "verdict", verdict_of(options.get("error"), checks=options.get("checks", ()))
+    )
     return render_report(
         options.pop("facts", FACTS),
         domain=release.domain,
@@ -345,7 +354,7 @@ def test_noisy_errors_come_with_their_standard_error(html: str, noisy: WorkloadE
     words = Page(html).words()
     assert noisy.synthetic is not None
     assert f"Synthetic {noisy.synthetic.mean:.5f} {noisy.sigma:.5f}" in words
-    assert "false-alarm level 0.05" in words
+    assert "with a confidence of 95%" in words
     assert "Independent" not in words
 
 
@@ -406,6 +415,7 @@ def test_a_domain_read_from_private_data_is_not_releasable(tiny: SmallRelease) -
         transcript=tiny.transcript,
         synthetic=tiny.synthetic,
         public=tiny.public,
+        verdict=verdict_of(None),
     )
     assert "Not releasable: the domain was read from the private table" in page
 
@@ -450,6 +460,7 @@ def test_names_and_values_cannot_inject_markup() -> None:
         transcript=transcript,
         synthetic=table,
         public=table,
+        verdict=verdict_of(None),
         checks=[ExpectationResult("a", False, "WARN", evil)],
     )
     assert evil not in html
@@ -527,7 +538,12 @@ def test_a_release_of_aim_tells_how_wrong_each_marginal_can_be(
     fractions = ErrorBounds.fractions
     monkeypatch.setattr(ErrorBounds, "fractions", lambda one: asked.append(one) or fractions(one))
     output = render_report(
-        FACTS, domain=domain, transcript=made.transcript, bounds=bounds, **tables
+        FACTS,
+        domain=domain,
+        transcript=made.transcript,
+        verdict=verdict_of(None, bounds=bounds),
+        bounds=bounds,
+        **tables,
     )
     # Once a row would be quadratic.
     assert 0 < len(asked) < len(bounds.bounds) / 2

@@ -61,7 +61,10 @@ def test_raw_adult_there_and_back(parts, tmp_path):
     # What most people share is there to be seen.
     for name, value in (("capital-gain", 0), ("capital-loss", 0), ("hours-per-week", 40)):
         assert ((table[name] == value) == (private[name] == value)).mean() > 0.999
-    assert (table["age"] - private["age"]).abs().max() <= 2
+    # Bins are as wide as they hold few.
+    apart = (table["age"] - private["age"]).abs()
+    assert apart.mean() < 1
+    assert apart.max() <= 15
     assert np.array_equal(table["occupation"].isna(), private["occupation"].isna())
 
 

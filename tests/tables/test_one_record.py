@@ -36,6 +36,7 @@ from jam_dagster.tables import (
     encode,
     encode_chunks,
 )
+from jam_dagster.tables.domain.times import DURATION, TIME
 from jam_dagster.tables.sources import parquet as parquet_source
 from tests.examples import examples
 
@@ -108,7 +109,8 @@ def test_a_null_among_large_integers(tmp_path, large):
 
 WRITTEN = """
 01 1 1.0 1.50 2 9X TRUE true False x ? NA inf nan -1 1e3 9007199254740993 9007199254740992.0
-10000000000000000 1_000 0x1f 99999999999999999999999 2024-01-31 other
+10000000000000000 1_000 0x1f 99999999999999999999999 2024-01-31 other 007 yes NO t 31.01.2024
+2024-01-31T23:30 2024-01-31T23:30Z 2024-01-31T23:30+05:30 08:30 24:00 PT1H 0000-00-00 9999-12-31
 """
 cells = st.sampled_from(["", " 2", *WRITTEN.split()]) | st.integers(-(2**70), 2**70).map(str)
 
@@ -133,6 +135,25 @@ def attributes(values):
     yield NumericAttribute("a", (0, 1, 2, 100), nullable=True, clip=True, unreadable="missing")
     yield CategoricalAttribute("a", (True, False), nullable=True, unreadable="missing")
     yield NumericAttribute("a", (0, 1, 2, 100), integer=True, nullable=True, clip=True)
+    yield NumericAttribute("a", (0, 2**53, 2**62), integer=True, nullable=True, clip=True)
+    yield CategoricalAttribute("a", ("yes", "No"), nullable=True, unreadable="missing")
+    yield CategoricalAttribute("a", ("007", "7", "rest"), nullable=True, other="rest")
+    yield from TIMES
+
+
+def time_attribute(**entry):
+    entry |= {"outside": "clip", "nullable": True, "unreadable": "missing"}
+    return Domain.from_dict({"attributes": {"a": entry}}).attributes[0]
+
+
+JANUARY = {"bounds": ["2024-01-01", "2024-02-15"]}
+TIMES = [
+    time_attribute(**JANUARY, unit="day", format="%d.%m.%Y"),
+    time_attribute(**JANUARY, unit="hour", every="day", zone="America/New_York"),
+    time_attribute(**JANUARY, unit="minute", every="month", zone="Asia/Kolkata"),
+    time_attribute(bounds=["00:00", "23:00"], unit="hour", dtype=TIME),
+    time_attribute(bounds=[0, 40], unit="minute", dtype=DURATION),
+]
 
 
 def assert_one_changes(read, records, place, new):
@@ -184,8 +205,13 @@ PARQUET_KINDS = pytest.mark.parametrize(
         (pa.string(), cells),
         (pa.dictionary(pa.int8(), pa.string()), cells),
         (pa.decimal128(20, 2), st.decimals(0, 10**17, places=2)),
+        (pa.date32(), st.dates()),
+        (pa.timestamp("us"), st.datetimes()),
+        (pa.timestamp("us", "Europe/Paris"), st.datetimes(timezones=st.just(UTC))),
+        (pa.time64("us"), st.times()),
+        (pa.duration("us"), st.timedeltas()),
     ],
-    ids=["int64", "uint64", "float64", "bool", "string", "dictionary", "decimal"],
+    ids=lambda kind: str(kind) if isinstance(kind, pa.DataType) else "",
 )
 
 
@@ -305,6 +331,7 @@ anything = st.one_of(
     st.dates(),
     st.datetimes(timezones=st.none() | st.timezones()),
     st.timedeltas(),
+    st.times(timezones=st.none() | st.timezones()),
     st.booleans().map(np.bool_),
     st.integers(-9, 9).map(np.int8),
     st.floats(width=32).map(np.float32),
@@ -455,6 +482,14 @@ PUBLIC = pd.DataFrame(
         "count": [1, 2, 3],
         "size": [0.5, 1.25, 2.0],
         "flag": pd.Series([1, "a", True], dtype=object),
+        "answer": ["yes", "no", "no"],
+        "zip": ["007", "010", "007"],
+        "day": ["31.01.2024", "29.02.2024", "01.01.2024"],
+        "at": pd.date_range("2024-01-30 10:00", periods=3, freq="h", tz="America/New_York"),
+        "clock": ["08:30", "10:00", "23:59"],
+        "lasts": pd.to_timedelta([1, 2, 5], "h"),
+        "price": [Decimal("0.50"), Decimal("1.25"), Decimal("2.00")],
+        "large": [2**60, 2**61, 2**62],
     }
 )
 DRAFTED = draft_domain(PUBLIC)
@@ -472,6 +507,7 @@ ANY = (
     | st.dates()
     | st.datetimes()
     | st.timedeltas()
+    | st.times()
     | st.uuids()
     | st.lists(st.integers(), max_size=2)
     | st.just({"a": 1})
@@ -498,7 +534,7 @@ def test_a_drafted_attribute_takes_any_cell_and_reads_it_by_itself(cell, beside,
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "sql"])
 def test_a_drafted_attribute_takes_any_cell_of_a_source(tmp_path, kind):
-    written = ["x", "2", "", "TRUE", "1e400", "-7", "2024-01-31", "[1]"]
+    written = ["x", "2", "", "TRUE", "1e400", "-7", "2024-01-31", "[1]", "7", "10:30", "PT9H"]
     table = pd.DataFrame(dict.fromkeys(DRAFTED.names, written), dtype="str")
     if kind == "csv":
         table.to_csv(tmp_path / "table.csv", index=False)
@@ -515,7 +551,14 @@ def test_a_drafted_attribute_takes_any_cell_of_a_source(tmp_path, kind):
         for one in DRAFTED.attributes
     }
     missing = "(null)" if kind == "csv" else "other"
-    assert shown["text"] == ["x", "other", missing, *["other"] * 5]
+    assert shown["text"] == ["x", "other", missing, *["other"] * 8]
     null = "(null)"
-    assert shown["truth"] == [null, null, null, "True", *[null] * 4]
-    assert shown["count"] == [null, "2", null, null, "3", "1", null, null]
+    assert shown["truth"] == [null, null, null, "True", *[null] * 7]
+    assert shown["count"] == [null, "2", null, null, "3", "1", null, null, "3", null, null]
+    # The 7 of one file is not the 007 of another.
+    assert shown["zip"] == ["other", "other", missing, *["other"] * 8]
+    assert shown["answer"] == [null, null, null, "yes", *[null] * 7]
+    assert shown["day"] == [*[null] * 6, "2024-01-31", *[null] * 4]
+    assert shown["at"] == [*[null] * 6, "2024-01-30 12:00", *[null] * 4]
+    assert shown["clock"] == [*[null] * 9, "10:00 to 10:59", null]
+    assert shown["lasts"] == [*[null] * 9, "5", "5"]

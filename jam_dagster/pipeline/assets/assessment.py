@@ -5,7 +5,7 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
-from jam_dagster.evaluation import WorkloadErrors, compare_with_public
+from jam_dagster.evaluation import WorkloadErrors, verdict_of
 from jam_dagster.pipeline.assets.asset_options import release_asset
 from jam_dagster.pipeline.assets.checks import UNKNOWN
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN, PUBLIC_CODES
@@ -52,11 +52,10 @@ def error_metadata(graph: ReleaseGraph, measured: WorkloadErrors) -> dict[str, A
                 metadata[f"{table}_{statistic}"] = value
     if measured.sample_equivalent is not None:
         metadata["sample_equivalent_records"] = measured.sample_equivalent
-    compared = compare_with_public(measured)
-    if compared is not None:
-        metadata["synthetic_minus_public"] = compared.difference
-        metadata["finding"] = compared.description
-    return metadata
+    verdict = verdict_of(measured)
+    if verdict.difference is not None:
+        metadata["synthetic_minus_public"] = verdict.difference
+    return {"verdict": " ".join((verdict.headline, *verdict.notes))} | metadata
 
 
 def _release_report(graph: ReleaseGraph) -> dg.AssetsDefinition:

@@ -185,7 +185,8 @@ def table_metadata(graph: ReleaseGraph, name: str, domain: Domain) -> dict[str, 
     }.get(name, [])
     if name not in ("private_records", "synthetic_records") and not coded:
         return {}
-    metadata: dict[str, Any] = {"dagster/column_schema": column_schema(domain, coded=coded)}
+    schema = column_schema(domain, coded=coded, derived=name == "synthetic_records")
+    metadata: dict[str, Any] = {"dagster/column_schema": schema}
     if name == "public_discretized" and graph.spec.previous is not None:
         upstream = [*upstream, graph.key(PREVIOUS)]
     if upstream:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pandas as pd
 
+from jam_dagster.common.shown_text import one_line
 from jam_dagster.evaluation import (
     ExpectationResult,
     WorkloadErrors,
-    compare_with_public,
     expectation_names,
+    verdict_of,
 )
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.graph import ReleaseGraph
@@ -33,11 +34,11 @@ UNKNOWN = (
 )
 
 
-def release_checks(graph: ReleaseGraph) -> list[dg.AssetChecksDefinition]:
-    """Build the asset checks of a release."""
-    checks = [_expectations(graph), _releasable(graph)]
+def release_checks(graph: ReleaseGraph, *, each: bool = False) -> list[dg.AssetChecksDefinition]:
+    """Build the asset checks of a release, one for each expectation if so asked."""
+    checks = [_expectations(graph, each=each), _releasable(graph)]
     if "workload_error" in graph.names and graph.public_codes:
-        checks.append(_no_worse_than_public(graph))
+        checks.append(_better_than_public(graph))
     return checks
 
 
@@ -50,38 +51,38 @@ class _Check:
     blocking: bool
 
 
-# Where the domain is not known before the run, or must not be shown, one check stands for all
-# expectations of a kind.
-_BY_KIND = {
-    "columns": _Check("columns", "The columns are those of the domain, in its order.", True),
-    "row_count": _Check("row_count", "There are as many rows as the release says.", True),
-    "dtype": _Check("dtypes", "Every column has the type that the domain gives it.", True),
-    "values": _Check("values", "Every category is one of the domain's.", True),
-    "bounds": _Check("bounds", "Every number lies within the domain's bounds.", True),
-    "nulls": _Check("nulls", "There are nulls only where the domain allows them.", True),
-    "impossible": _Check("impossible", "No row holds an impossible combination.", True),
-    "marginal": _Check(
-        "marginals",
+# What a person asks of a table, with the kinds of expectations that answer it.
+_GROUPS = {
+    _Check("schema", "Columns, types and number of rows are those of the domain.", True): (
+        *("columns", "dtype", "row_count"),
+    ),
+    _Check("values", "Every value is one that the domain allows.", True): (
+        *("values", "bounds", "nulls"),
+    ),
+    _Check("constraints", "No row holds an impossible combination.", True): ("impossible",),
+    _Check(
+        "measured_marginals",
         "Every one-way distribution agrees with its released measurement, as far as noise, fit and"
         " sampling allow.",
         False,
-    ),
+    ): ("marginal",),
 }
 
 
-def _checks_of(graph: ReleaseGraph) -> tuple[list[_Check], bool]:
+def _checks_of(graph: ReleaseGraph, *, each: bool) -> tuple[list[_Check], bool]:
     """Return the checks that stand for expectations, and whether there is one for each."""
     domain = graph.spec.domain
-    if domain.declared is None or domain.restricted:
-        return list(_BY_KIND.values()), False
+    # A domain that is not known before the run, or must not be shown, has no expectations to name.
+    if not each or domain.declared is None or domain.restricted:
+        return list(_GROUPS), False
     specs = expectation_names(domain.declared)
     return [_Check(one.name, literal(one.description), one.blocking) for one in specs], True
 
 
-def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
+def _expectations(graph: ReleaseGraph, *, each: bool) -> dg.AssetChecksDefinition:
     spec = graph.spec
     synthetic = graph.key("synthetic_records")
-    checks, one_each = _checks_of(graph)
+    checks, one_each = _checks_of(graph, each=each)
     store_key = graph.store("synthetic_records")
 
     @dg.multi_asset_check(
@@ -120,7 +121,7 @@ def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
                 behind = [
                     found[one.name]
                     for one in expectation_names(domain)
-                    if (one.name if one_each else _BY_KIND[one.kind].name) == check.name
+                    if (one.name == check.name if one_each else one.kind in _GROUPS[check])
                 ]
                 yield _result(
                     synthetic,
@@ -179,11 +180,17 @@ def _result(
         description = literal(behind[0].message)
         metadata |= _shown(behind[0].metadata)
     else:
-        metadata["details"] = dg.MetadataValue.md(
-            "\n".join(
-                f"- {'met' if one.passed else '**not met**'}: {literal(one.message)}"
-                for one in behind
-            )
+        metadata["expectations"] = dg.MetadataValue.table(
+            [
+                dg.TableRecord(
+                    {
+                        "expectation": one.name,
+                        "met": "yes" if one.passed else "no",
+                        "finding": one_line(one.message),
+                    }
+                )
+                for one in sorted(behind, key=lambda one: one.passed)
+            ]
         )
     return dg.AssetCheckResult(
         asset_key=key,
@@ -240,46 +247,47 @@ def _releasable(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
     return releasable
 
 
-def _no_worse_than_public(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
+def _better_than_public(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
     @dg.asset_check(
-        name="synthetic_no_worse_than_public",
+        name="better_than_public",
         asset=graph.key("workload_error"),
-        description="The synthetic table answers the workload no worse than the public table does,"
+        description="The synthetic table answers the workload better than the public table does,"
         " beyond what the noise of the two errors explains.",
         additional_ins=graph.ins(MECHANISM_RUN),
         config_schema=NO_CONFIG,
         partitions_def=graph.partitions_def,
     )
-    def synthetic_no_worse_than_public(
+    def better_than_public(
         context: dg.AssetCheckExecutionContext,
         workload_error: WorkloadErrors,
         mechanism_run: ReleaseRun,
     ) -> dg.AssetCheckResult:
         check_tables(graph, mechanism_run, graph.partition_of(context), error=workload_error)
-        found = compare_with_public(workload_error)
-        severity = dg.AssetCheckSeverity.WARN
-        if found is None:
+        verdict = verdict_of(workload_error)
+        passed, severity = verdict.outcome == "better", dg.AssetCheckSeverity.WARN
+        if verdict.difference is None:
             return dg.AssetCheckResult(passed=False, severity=severity, description=UNKNOWN)
         if not graph.tells_data("workload_error"):
             return dg.AssetCheckResult(
-                passed=not found.worse,
+                passed=passed,
                 severity=severity,
-                description="not met" if found.worse else "met",
+                description="met" if passed else "not met",
                 metadata={"restricted": True},
             )
-        description = found.description
+        sentences = [verdict.headline, *verdict.notes]
+        if verdict.advice:
+            sentences.append(f"What may help: {'; '.join(verdict.advice)}.")
         if workload_error.restricted:
-            description += ". Restricted: exact statistics of private data."
+            sentences.append("Restricted: exact statistics of private data.")
         return dg.AssetCheckResult(
-            passed=not found.worse,
+            passed=passed,
             severity=severity,
-            description=description,
+            description=" ".join(sentences),
             metadata={
-                "difference": found.difference,
-                "threshold": found.threshold,
-                "false_alarm_level": found.level,
+                "difference": verdict.difference,
+                "margin": verdict.margin,
                 "restricted": workload_error.restricted,
             },
         )
 
-    return synthetic_no_worse_than_public
+    return better_than_public

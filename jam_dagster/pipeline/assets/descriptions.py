@@ -216,8 +216,7 @@ def _words_of(spec: ReleaseSpec) -> dict[str, str]:
         "judged": "synthetic" if spec.public is None else "synthetic and the public",
         "finding": ""
         if spec.public is None
-        else "`finding` says which table is better, and the check `synthetic_no_worse_than_public`"
-        " warns. ",
+        else "`verdict` says which table is better, and the check `better_than_public` warns. ",
         "shares": " and how much came from public data" if mechanism.uses_public else "",
     }
 

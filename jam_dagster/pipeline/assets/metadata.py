@@ -28,19 +28,26 @@ if TYPE_CHECKING:
 PREVIEW_ROWS = 8
 
 
-def column_schema(domain: Domain, *, coded: bool = False) -> dg.TableSchema:
+def column_schema(domain: Domain, *, coded: bool = False, derived: bool = False) -> dg.TableSchema:
     """Describe the columns of a table over `domain`, as values or as integer codes."""
-    return dg.TableSchema(
-        columns=[
-            dg.TableColumn(
-                name=attribute.name,
-                type=f"code 0 to {attribute.size - 1}" if coded else str(attribute.dtype),
-                description=literal(describe(attribute)),
-                constraints=dg.TableColumnConstraints(nullable=attribute.nullable and not coded),
-            )
-            for attribute in domain.attributes
-        ]
-    )
+    columns = {
+        attribute.name: dg.TableColumn(
+            name=attribute.name,
+            type=f"code 0 to {attribute.size - 1}" if coded else str(attribute.dtype),
+            description=literal(describe(attribute)),
+            constraints=dg.TableColumnConstraints(nullable=attribute.nullable and not coded),
+        )
+        for attribute in domain.attributes
+    }
+    if not derived:
+        return dg.TableSchema(columns=list(columns.values()))
+    for one in domain.derived:
+        columns[one.name] = dg.TableColumn(
+            name=one.name,
+            type=domain.columns[one.name],
+            description=literal("missing" if one.expression is None else f"{one.expression}"),
+        )
+    return dg.TableSchema(columns=[columns[name] for name in domain.columns])
 
 
 def observed_schema(table: pd.DataFrame) -> dg.TableSchema:

@@ -47,6 +47,10 @@ class ReleaseParams(BaseModel):
     exclude: str | None = Field(
         default=None, description="Not these columns of the public table, such as name,id."
     )
+    infer: bool = Field(
+        default=False,
+        description="Derive the columns that others determine in every row of the public table.",
+    )
     dataset: str | None = Field(default=None, description="The protected dataset that pays.")
     epsilon: float = Field(default=1.0, gt=0, description="epsilon of the release.")
 
@@ -102,7 +106,8 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
                 _write(target, templates.RELEASE_YAML, values, append=request.append)
             if draft.drafted is not None:
                 draft.drafted.save(folder / "domain.yaml")
-                remarks = draft.drafted.remark, wide_attributes(draft.drafted.domain)
+                of = draft.drafted
+                remarks = of.remark, of.hint, wide_attributes(of.domain)
                 if any(remarks):
                     click.echo("\n".join(["Read the domain over.", *filter(None, remarks)]))
             _give_resources(folder, request.project_root, dataset, request.params.epsilon)
@@ -167,7 +172,7 @@ class _Draft:
         place = params.public
         table = source_from_config(place).read(private=False)
         columns, exclude = names_in(params.columns), names_in(params.exclude) or ()
-        drafted = draft_table(table, columns=columns, exclude=exclude)
+        drafted = draft_table(table, columns=columns, exclude=exclude, infer=params.infer)
         return cls(name, private, _from(place, folder, root), drafted, note)
 
     @property

@@ -65,6 +65,7 @@ attributes:
   # schedule: monthly  # or a cron expression due once for each, such as 0 6 3 * *
 
   # executor: in_process  # or code_location, by whose executor the steps of the job then run
+  # checks: grouped  # or each, an asset check for each expectation of the synthetic table
   # group: <release>  # the asset group
   # owners: ["team:statistics"]
   # tags: {domain: census}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,10 @@ from jam_dagster.common.redaction import private_values, redacted
 from jam_dagster.errors import DomainError, InputError, OutsideDomainError
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.domain.derived import with_derived
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.text_dtype import dtype_of
+from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.sources.columns import each_value, missing_in, numbers_of
 
 _EXAMPLES = 5
@@ -155,15 +158,15 @@ def decode(encoded: EncodedTable, rng: np.random.Generator) -> pd.DataFrame:
     """Decode codes to values; ``encode(decode(x)) == x``.
 
     A number is drawn uniformly from its bin, or from what the attribute says of it in `within`
-    (among the integers, or the numbers with the declared decimals, that lie there). Columns, their
-    order and their dtypes are the domain's.
+    (among the integers, or the numbers with the declared decimals, that lie there). Derived columns
+    are computed from the others. Columns, their order and their dtypes are the domain's.
 
     Parameters
     ----------
     encoded
         Codes.
     rng
-        Draws the numbers within the bins.
+        Draws the numbers within the bins, and random keys.
 
     Returns
     -------
@@ -173,7 +176,13 @@ def decode(encoded: EncodedTable, rng: np.random.Generator) -> pd.DataFrame:
         attribute.name: _decode_column(codes, attribute, rng)
         for attribute, codes in zip(encoded.domain.attributes, encoded.columns, strict=True)
     }
-    return pd.DataFrame(columns)
+    domain = encoded.domain
+    for attribute, codes in zip(domain.attributes, encoded.columns, strict=True):
+        if isinstance(attribute, TimeAttribute) and attribute.hour_from is not None:
+            hours = columns[attribute.hour_from]
+            bins = codes.astype(np.intp)
+            columns[attribute.name] = attribute.at_hours(columns[attribute.name], bins, hours)
+    return with_derived(pd.DataFrame(columns), domain.plan, list(domain.columns), rng)
 
 
 def _column(table: pd.DataFrame, attribute: Attribute, private: bool) -> pd.Series[Any]:
@@ -189,10 +198,17 @@ def _column(table: pd.DataFrame, attribute: Attribute, private: bool) -> pd.Seri
     if matches > 1:
         raise DomainError(f"the table has column {name!r} twice: rename or remove one")
     column: pd.Series[Any] = table[name]
-    if isinstance(attribute, NumericAttribute) and not (_is_text(column) or _is_number(column)):
+    if isinstance(attribute, TimeAttribute):
+        if is_numeric_dtype(column.dtype) and not attribute.format:
+            raise DomainError(
+                f"attribute {name!r} is of dates or times, but the table's column has dtype"
+                f" {column.dtype}: turn it into a date in the source, or declare numbers"
+            )
+    elif isinstance(attribute, NumericAttribute) and not (_is_text(column) or _is_number(column)):
         raise DomainError(
             f"attribute {name!r} is numeric, but the table's column has dtype {column.dtype}:"
-            " turn it into a number in the source (a date into a year, say), or declare values"
+            " declare a `unit` if it holds dates, turn it into a number in the source, or declare"
+            " values"
         )
     return column
 
@@ -258,7 +274,7 @@ def _bin_codes(
         if outside.any():
             raise OutsideDomainError(
                 f"attribute {attribute.name!r}: the table holds a number outside the declared"
-                f" bounds {edges[0]:g} to {edges[-1]:g}{_examples(column, outside)}: widen"
+                f" bounds {' to '.join(attribute.bounds_text)}{_examples(column, outside)}: widen"
                 " them, declare `outside: clip`, or correct the source"
             )
         if attribute.integer:
@@ -287,14 +303,20 @@ def _is_number(column: pd.Series[Any]) -> bool:
 
 
 def _numbers(column: pd.Series[Any], attribute: NumericAttribute) -> npt.NDArray[np.float64]:
-    if _is_text(column):
-        numbers = numbers_of(column)
+    time = isinstance(attribute, TimeAttribute)
+    if time or _is_text(column):
+        numbers = (
+            each_value(column, attribute.clock.count_of, np.nan, np.float64)
+            if isinstance(attribute, TimeAttribute)
+            else numbers_of(column)
+        )
         if attribute.unreadable == "missing":
             return numbers
         wrong = np.isnan(numbers) & ~missing_in(column)
         if wrong.any():
             raise OutsideDomainError(
-                f"attribute {attribute.name!r} is numeric, but the table holds other values"
+                f"attribute {attribute.name!r} is {'of dates or times' if time else 'numeric'},"
+                " but the table holds other values"
                 f"{_examples(column, wrong)}: if it marks a missing value, add it to the"
                 " source's missing-value markers, else correct the source or declare values"
             )
@@ -322,6 +344,7 @@ def _decode_column(
     codes: npt.NDArray[Any], attribute: Attribute, rng: np.random.Generator
 ) -> pd.Series[Any]:
     dtype = dtype_of(str(attribute.dtype))
+    decimal = isinstance(dtype, pd.ArrowDtype)
     if isinstance(attribute, CategoricalAttribute):
         values: Any = [*attribute.values, *([None] if attribute.nullable else [])]
         if dtype == "category":
@@ -345,6 +368,13 @@ def _decode_column(
         column: pd.Series[Any] = pd.Series(np.clip(numbers, low, high))
     else:
         points = rng.integers(low, high, endpoint=True)
+        if isinstance(attribute, TimeAttribute):
+            times = attribute.decoded(points)
+            return times.where(~null) if null.any() else times
+        if decimal:
+            # Not by floats, whose digits Arrow would refuse.
+            drawn = [Decimal(point).scaleb(-(attribute.decimals or 0)) for point in points.tolist()]
+            return pd.Series(pd.array(np.where(null, None, drawn), dtype=dtype))
         column = pd.Series(points if attribute.integer else attribute.from_grid(points))
     column = column.astype(dtype)
     if null.any():

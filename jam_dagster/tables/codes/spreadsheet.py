@@ -5,39 +5,17 @@ not, and some run one that begins with the full-width form of such a sign. Where
 separates fields by semicolons, or a program by tabs, a part of a text can become a cell, without
 the quotes that it begins with. A byte order mark at the start of a file is dropped. An escaped
 text would be a value outside the domain, and every reader of the file would have to undo the
-escape; so a domain with a formula is refused instead.
+escape; so a domain with a formula is refused instead. A derived text that is one is missing.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.attributes import CategoricalAttribute
 from jam_dagster.tables.domain.domain import Domain
-from jam_dagster.tables.domain.values import exact_number
-
-_SIGNS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
-_DROPPED = '"\ufeff'
-_SEPARATORS = re.compile(r"[;\t\r\n]")
-
-
-def is_formula(cell: object) -> bool:
-    """Return whether a spreadsheet would take a cell, or a part of it, for a formula.
-
-    Only texts are formulas, and no numbers.
-
-    A single ``-``, a common mark of a missing value, is no formula either.
-    """
-    if not isinstance(cell, str):
-        return False
-    if cell.startswith(("\t", "\r")) and len(cell) > 1:
-        return True
-    parts = (part.lstrip(_DROPPED) for part in _SEPARATORS.split(cell))
-    return any(
-        part.startswith(_SIGNS) and len(part) > 1 and exact_number(part) is None for part in parts
-    )
+from jam_dagster.tables.domain.values import is_formula
 
 
 def check_cells(domain: Domain) -> None:
@@ -64,3 +42,4 @@ def _cells(domain: Domain) -> Iterator[tuple[str, object]]:
         yield attribute.name, attribute.name
         if isinstance(attribute, CategoricalAttribute):
             yield from ((attribute.name, value) for value in attribute.values)
+    yield from ((one.name, one.name) for one in domain.derived)

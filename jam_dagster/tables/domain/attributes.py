@@ -14,8 +14,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from jam_dagster.common.validation import as_number
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.values import (
+    DECIMAL_DTYPE,
     DTYPES_OF_KIND,
     LARGEST_INTEGER,
     Value,
@@ -25,13 +27,18 @@ from jam_dagster.tables.domain.values import (
     inferred_dtype,
     kind_of,
     plain_value,
+    short_number,
     text_of,
     truth_of,
+    truths_of,
 )
 
 NULL_LABEL = "(null)"
 
 LISTED_VALUES = 10
+
+LARGEST_EDGE = 2**63 - 1024
+"""The largest float that is an integer of 64 bits."""
 
 Unreadable = Literal["error", "missing"]
 """What becomes of a value that an attribute cannot hold."""
@@ -138,6 +145,16 @@ class CategoricalAttribute:
     def _truths(self) -> dict[bool, int]:
         return {value: code for code, value in self._not_texts if isinstance(value, bool)}
 
+    @cached_property
+    def _spelled_truths(self) -> dict[str, int]:
+        """The codes of a true and a false value by their texts in lower case, and by True, False.
+
+        Nothing where the values are others: no two of these differ only in case.
+        """
+        truths = truths_of(self.values) if self.other is None else {}
+        codes = {text.lower(): self._codes[text] for text in truths.values()}
+        return codes | {str(truth).lower(): self._codes[text] for truth, text in truths.items()}
+
     @property
     def _not_texts(self) -> list[tuple[int, Value]]:
         pairs = enumerate(self.values)
@@ -151,7 +168,9 @@ class CategoricalAttribute:
         """Return the code of a value, the code of `other` if it is not listed, or None.
 
         A value is listed if its text is (see `text_of`). A listed number or boolean also matches
-        equal values and texts, such as 1.5 and ``"1.50"``, or True and ``"TRUE"``.
+        equal values and texts, such as 1.5 and ``"1.50"``, or True and ``"TRUE"``. Where a domain
+        lists two texts of booleans, such as yes and no, and nothing else, booleans match them too,
+        and so do texts in another case.
         """
         code = self._codes.get(text_of(value))
         if code is None and self._numbers:
@@ -160,6 +179,8 @@ class CategoricalAttribute:
         if code is None and self._truths:
             truth = truth_of(value)
             code = None if truth is None else self._truths.get(truth)
+        if code is None and self._spelled_truths:
+            code = self._spelled_truths.get(text_of(value).lower())
         if code is None and self.other is not None:
             return self._codes[text_of(self.other)]
         return code
@@ -232,13 +253,11 @@ class NumericAttribute:
             )
         if self.decimals is not None and not 0 <= self.decimals <= 15:
             raise DomainError(f"attribute {self.name!r}: decimals must lie in 0 to 15")
-        kind = "integer" if self.integer else "number"
-        object.__setattr__(self, "dtype", self.dtype or inferred_dtype(kind, self.nullable))
-        allowed = DTYPES_OF_KIND[kind] - {"object", "category"}
-        check_dtype(self.name, str(self.dtype), allowed, self.nullable)
+        self._check_dtype()
         self._check_bins()
         within = tuple(_plain_entry(self.name, entry) for entry in self.within)
         object.__setattr__(self, "within", within)
+        within = self.placed
         if not within:
             return
         first, last, _ = np.array(within, dtype=np.float64).T
@@ -257,6 +276,41 @@ class NumericAttribute:
                 " of a bin to the same or a larger one: correct it, or leave `within` out"
             )
 
+    def _check_dtype(self) -> None:
+        kind = "integer" if self.integer else "number"
+        object.__setattr__(self, "dtype", self.dtype or inferred_dtype(kind, self.nullable))
+        if (decimal := DECIMAL_DTYPE.fullmatch(str(self.dtype))) is None:
+            allowed = DTYPES_OF_KIND[kind] - {"object", "category"}
+            check_dtype(self.name, str(self.dtype), allowed, self.nullable)
+        else:
+            digits, decimals = map(int, decimal.groups())
+            most = max(map(abs, self.edges))
+            fits = decimals < digits <= 38 and most < 10 ** (digits - decimals)
+            if not fits or self.scale is None or self.scale > 10**decimals:
+                raise DomainError(
+                    f"attribute {self.name!r}: dtype {self.dtype} cannot hold its values: use up to"
+                    " 38 digits, and as many decimals as `decimals`"
+                )
+
+    @property
+    def placed(self) -> tuple[tuple[float, float, float], ...]:
+        """The entries of `within`, each in its bin."""
+        return self.within
+
+    def number(self, what: str, key: str, written: object, *, end: bool = False) -> float:
+        """Return the number that an edge in a domain file stands for."""
+        return as_number(what, key, written)
+
+    def written(self, number: float) -> Any:
+        """Return a number as a domain file has it."""
+        return short_number(number)
+
+    def text(self, number: float) -> str:
+        """Return a value of a bin in words."""
+        if self.scale is None:
+            return f"{number:.10g}"
+        return f"{number:.{0 if self.integer else int(self.decimals or 0)}f}"
+
     def _bins_of(self, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
         bins = np.searchsorted(self.edge_array, numbers, side="right") - 1
         return np.clip(bins, 0, self.bins - 1)
@@ -267,7 +321,7 @@ class NumericAttribute:
 
         A bin that `within` says nothing of has one from its smallest to its largest value.
         """
-        given = np.array(self.within, dtype=np.float64).reshape(-1, 3)
+        given = np.array(self.placed, dtype=np.float64).reshape(-1, 3)
         low, high = self.bin_limits
         rest = np.setdiff1d(np.arange(self.bins), self._bins_of(given[:, 0]))
         whole = np.stack([low[rest], high[rest], np.ones(len(rest))], axis=1)
@@ -277,7 +331,8 @@ class NumericAttribute:
 
     def _check_bins(self) -> None:
         scale = self.scale
-        if scale is not None and max(map(abs, self.edges)) * scale > LARGEST_INTEGER:
+        most = LARGEST_EDGE if self.integer else LARGEST_INTEGER
+        if scale is not None and max(map(abs, self.edges)) * scale > most:
             raise DomainError(
                 f"attribute {self.name!r}: its bounds are too large for exact integers or decimals:"
                 " use smaller units or fewer decimals"
@@ -333,6 +388,16 @@ class NumericAttribute:
         """The edges, shape (bins + 1,)."""
         return np.asarray(self.edges, dtype=np.float64)
 
+    @property
+    def kind_text(self) -> str:
+        """What the numbers are, in a word."""
+        return "integer" if self.integer else "number"
+
+    @property
+    def bounds_text(self) -> tuple[str, str]:
+        """The least and the largest edge in words."""
+        return f"{self.edges[0]:.10g}", f"{self.edges[-1]:.10g}"
+
     @cached_property
     def bin_limits(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Smallest and largest value that each bin can decode to, two arrays of shape (bins,)."""
@@ -370,6 +435,9 @@ class NumericAttribute:
         first = np.where(self.from_grid(first - 1) >= edges, first - 1, first)
         first = np.where(self.from_grid(first) < edges, first + 1, first)
         last = first[1:] - 1
+        if np.abs(edges).max() > LARGEST_INTEGER:
+            # These floats are integers; one between two of them rounds to neither side of both.
+            last = np.minimum(last, np.nextafter(edges[1:], -np.inf).astype(np.int64))
         if self.from_grid(first[-1:])[0] == edges[-1]:
             last[-1] = first[-1]
         return first[:-1], last
@@ -390,11 +458,7 @@ class NumericAttribute:
             starts = np.searchsorted(places, np.arange(self.bins))
             low = np.minimum.reduceat(entries[:, 0], starts)
             high = np.maximum.reduceat(entries[:, 1], starts)
-            digits = 0 if self.integer else int(self.decimals or 0)
-            pairs = [
-                (f"{first:.{digits}f}", f"{last:.{digits}f}")
-                for first, last in zip(low, high, strict=True)
-            ]
+            pairs = [(self.text(a), self.text(b)) for a, b in zip(low, high, strict=True)]
             return (*(a if a == b else f"{a} to {b}" for a, b in pairs), *null)
         texts = _distinct_texts(self.edges)
         closing = [")"] * (self.bins - 1) + ["]"]
@@ -471,6 +535,5 @@ def describe(attribute: Attribute) -> str:
         if len(labels) > LISTED_VALUES:
             return f"one of {len(labels)} values: {', '.join(labels[:LISTED_VALUES])}, ...{null}"
         return f"one of {', '.join(labels)}{null}"
-    kind = "integer" if attribute.integer else "number"
-    low, high = attribute.edges[0], attribute.edges[-1]
-    return f"{kind} from {low:g} to {high:g} in {attribute.bins} bins{null}"
+    low, high = attribute.bounds_text
+    return f"{attribute.kind_text} from {low} to {high} in {attribute.bins} bins{null}"

@@ -7,8 +7,8 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from decimal import Context
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,11 @@ from jam_dagster.tables.domain.attributes import (
     NumericAttribute,
     describe,
 )
+from jam_dagster.tables.domain.derived import (
+    DerivedColumn,
+    PlannedColumn,
+    planned,
+)
 from jam_dagster.tables.domain.domain_file import (
     bounded,
     domain_from_dict,
@@ -32,12 +37,14 @@ from jam_dagster.tables.domain.domain_file import (
     save_domain,
 )
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
+from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import Value
 
 __all__ = [
     "Attribute",
     "CategoricalAttribute",
     "Clique",
+    "DerivedColumn",
     "Domain",
     "ImpossibleCombination",
     "NumericAttribute",
@@ -68,16 +75,23 @@ class Domain:
     identified_from
         Origin of the values: "declared" by a person, identified from "public" data, or from
         "private" data. The last is for research: its output must not be released.
+    derived
+        Columns of the synthetic table that are computed, not modelled.
+    order
+        All columns of the synthetic table; empty: the attributes, then the derived columns.
 
     Raises
     ------
     DomainError
-        No attributes, a name twice, or an impossible combination that does not fit them.
+        No attributes, a name twice, an impossible combination that does not fit them, a derived
+        column that cannot be computed, or an order that lacks a column.
     """
 
     attributes: tuple[Attribute, ...]
     impossible: tuple[ImpossibleCombination, ...] = ()
     identified_from: Provenance = "declared"
+    derived: tuple[DerivedColumn, ...] = ()
+    order: Clique = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -92,6 +106,12 @@ class Domain:
                 f"identified_from must be one of {', '.join(get_args(Provenance))},"
                 f" got {self.identified_from!r}"
             )
+        for attribute in self.attributes:
+            if _alone(attribute, names) is not attribute:
+                raise DomainError(
+                    f"attribute {attribute.name!r} has its hour from an attribute that the domain"
+                    " lacks: add that, or remove hour_from"
+                )
         impossible = tuple(self._fitted(combination) for combination in self.impossible)
         object.__setattr__(self, "impossible", impossible)
         if sum(self.size(one.attributes) for one in impossible) > _MAX_MASKED_CELLS:
@@ -105,6 +125,16 @@ class Domain:
                     f"the impossible combinations of {', '.join(clique)} leave nothing possible:"
                     " remove one"
                 )
+        object.__setattr__(self, "derived", tuple(self.derived))
+        object.__setattr__(self, "order", tuple(self.order))
+        # Computed at once, so that what is wrong with them is said here.
+        all_columns = [*self.names, *(one.name for one in self.plan)]
+        if self.order and sorted(map(str, self.order)) != sorted(all_columns):
+            differ = sorted(set(map(str, self.order)) ^ set(all_columns)) or ["one of them twice"]
+            raise DomainError(
+                "the order of the columns must name each attribute and each derived column once:"
+                f" see {differ[0]}"
+            )
 
     def _fitted(self, combination: ImpossibleCombination) -> ImpossibleCombination:
         clique = self.canonical(combination.attributes)
@@ -128,6 +158,19 @@ class Domain:
     def names(self) -> Clique:
         """Names of the attributes."""
         return tuple(attribute.name for attribute in self.attributes)
+
+    @cached_property
+    def plan(self) -> tuple[PlannedColumn, ...]:
+        """The derived columns, in an order in which they can be computed."""
+        return planned(self.attributes, self.derived)
+
+    @cached_property
+    def columns(self) -> dict[str, str]:
+        """Dtype of each column of the synthetic table by its name, in their order."""
+        dtypes = {one.name: str(one.dtype) for one in self.attributes}
+        dtypes |= {one.name: one.dtype for one in self.plan}
+        default = (*self.names, *(one.name for one in self.derived))
+        return {name: dtypes[name] for name in self.order or default}
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -185,27 +228,37 @@ class Domain:
         return tuple(sorted(wanted, key=self.positions.__getitem__))
 
     def project(self, names: Iterable[str]) -> Domain:
-        """Return the domain of some attributes, with the impossible combinations among them."""
+        """Return the domain of some attributes, with the impossible combinations among them.
+
+        The derived columns are those of all attributes, and stay only with them.
+        """
         clique = self.canonical(names)
+        if clique == self.names:
+            return self
         return Domain(
-            tuple(self.attribute(name) for name in clique),
+            tuple(_alone(self.attribute(name), clique) for name in clique),
             tuple(one for one in self.impossible if set(one.attributes) <= set(clique)),
             self.identified_from,
         )
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the attributes and impossible combinations, in hexadecimal.
+        """SHA-256 of the attributes, impossible combinations and derived columns, in hexadecimal.
 
         It is the same in every process, and does not cover the domain's origin.
         """
-        content = {
+        content: dict[str, Any] = {
             "attributes": [_canonical_form(attribute) for attribute in self.attributes],
             "impossible": sorted(
                 [list(one.attributes), [list(codes) for codes in one.codes]]
                 for one in self.impossible
             ),
         }
+        if self.derived:
+            # Domains without them keep the digest that they had before there were any.
+            content["derived"] = [[one.name, one.expression, one.dtype] for one in self.derived]
+        if self.order:
+            content["order"] = list(self.order)
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -231,6 +284,7 @@ class Domain:
             if self.identified_from != "declared"
             else "declared",
             "impossible": "; ".join(one.describe(self) for one in self.impossible),
+            "derived": "; ".join(f"{one.name}: {one.expression}" for one in self.derived),
             "digest": self.digest[:12],
         }
         return card(
@@ -308,6 +362,13 @@ class Domain:
         return CategoricalAttribute(str(name), tuple(range(size)))
 
 
+def _alone(attribute: Attribute, names: Collection[str]) -> Attribute:
+    """Return an attribute as it is without the attributes that have no name among these."""
+    if isinstance(attribute, TimeAttribute) and attribute.hour_from not in (None, *names):
+        return replace(attribute, hour_from=None)
+    return attribute
+
+
 def _canonical_form(attribute: Attribute) -> dict[str, Any]:
     form: dict[str, Any] = {
         "name": attribute.name,
@@ -321,6 +382,13 @@ def _canonical_form(attribute: Attribute) -> dict[str, Any]:
         form["within"] = [list(entry) for entry in attribute.within]
     if isinstance(attribute, CategoricalAttribute):
         return form | {"values": list(attribute.values), "other": attribute.other}
+    if isinstance(attribute, TimeAttribute):
+        # What a calendar unit lasts in a zone may be decided anew, and is none of the domain.
+        edges = attribute.edges if attribute.every is None else attribute.edges[:: attribute.bins]
+        times = {key: getattr(attribute, key) for key in ("unit", "zone", "format", "every")}
+        if attribute.hour_from is not None:
+            times["hour_from"] = attribute.hour_from
+        return form | times | {"edges": list(edges), "clip": attribute.clip}
     return form | {
         "edges": list(attribute.edges),
         "integer": attribute.integer,

@@ -11,6 +11,12 @@
     impossible:                          # each entry: what cannot occur together
       - {age: {below: 15}, marital-status: [Married, Widowed]}
       - {employed: [no, null], income: {from: 25000}}
+    derived:                             # columns that are computed, not modelled
+      income-a-month: round(income / 12, 2)
+      survey: 2024                       # in every row
+      remarks: null                      # missing in every row
+      key: {expression: '"P" + text(row(), 6)', dtype: string}
+    columns: [key, age, hours, ...]      # all of them, in the order of the synthetic table
 
 The last numeric bin is closed; the others contain only their lower edge. ``bounds`` with ``bins``
 means edges of equal width; integers without ``bins`` get a bin a value. In ``impossible`` a
@@ -18,14 +24,21 @@ condition is a value, ``null``, for numbers ``{from: x, below: y}`` (either may 
 must be edges of bins) or ``{bins: [0, 1]}``, or a list of these. ``unreadable: missing`` counts
 what is not a number, or not among the values of an attribute without ``other``, as missing.
 ``within: [[40, 310], [41, 60, 95]]`` says what the numbers of a bin are like in public data: 40
-with weight 310, and 41 to 60 with weight 95.
+with weight 310, and 41 to 60 with weight 95. `jam_dagster.tables.domain.derived` says what an
+expression may hold.
+
+A ``unit`` declares dates, timestamps, times of day or durations; a bound counts as a whole::
+
+      departure: {bounds: [2013-07-01, 2013-07-31], unit: hour, every: day, zone: America/New_York}
 
 The papers' form, ``{"age": 32, "sex": 2}``, means integer codes 0 to size - 1.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
@@ -52,15 +65,17 @@ from jam_dagster.tables.domain.attributes import (
     NumericAttribute,
     equal_width_edges,
 )
+from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.domain.impossible import (
     HasAttributes,
     ImpossibleCombination,
     codes_of,
     condition_of,
 )
+from jam_dagster.tables.domain.times import Clock, TimeAttribute, equal_unit_edges
 from jam_dagster.tables.domain.values import inferred_dtype, kind_of, short_number
 
-_DOMAIN_KEYS = ("attributes", "impossible", "identified_from")
+_DOMAIN_KEYS = ("attributes", "impossible", "derived", "columns", "identified_from")
 _CATEGORICAL_KEYS = ("values", "other", "nullable", "unreadable", "dtype")
 _NUMERIC_KEYS = (
     "edges",
@@ -73,6 +88,14 @@ _NUMERIC_KEYS = (
     "unreadable",
     "dtype",
     "within",
+)
+_TIME_KEYS = (
+    *(key for key in _NUMERIC_KEYS if key not in ("integer", "decimals")),
+    "unit",
+    "zone",
+    "format",
+    "every",
+    "hour_from",
 )
 _MAX_BINS = 1_000_000
 _MAX_ATTRIBUTES = 10_000
@@ -88,6 +111,8 @@ class FiledDomain(HasAttributes, Protocol):
         attributes: tuple[Attribute, ...],
         impossible: tuple[ImpossibleCombination, ...] = (),
         identified_from: Any = "declared",
+        derived: tuple[DerivedColumn, ...] = (),
+        order: tuple[str, ...] = (),
     ) -> None: ...
 
     @property
@@ -97,6 +122,14 @@ class FiledDomain(HasAttributes, Protocol):
     @property
     def impossible(self) -> tuple[ImpossibleCombination, ...]:
         """The impossible combinations."""
+
+    @property
+    def derived(self) -> tuple[DerivedColumn, ...]:
+        """The derived columns."""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The order of all columns, if one is declared."""
 
     @property
     def identified_from(self) -> str:
@@ -144,7 +177,17 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: type[D]) -> D:
                 f"the impossible combinations name more than {_MAX_IMPOSSIBLE_CODES:,} values:"
                 " declare fewer, or over attributes with fewer values"
             )
-    return domain_class(attributes, tuple(impossible), content.get("identified_from", "declared"))
+    derived = content.get("derived") or {}
+    if not isinstance(derived, Mapping):
+        raise SpecificationError("'derived' must be a mapping of names to their expression")
+    order = as_list("the domain", "columns", content.get("columns") or [])
+    return domain_class(
+        attributes,
+        tuple(impossible),
+        content.get("identified_from", "declared"),
+        tuple(_derived(str(name), entry) for name, entry in derived.items()),
+        tuple(as_text("the domain", "each of 'columns'", name) for name in order),
+    )
 
 
 def bounded(attributes: Iterable[Attribute]) -> tuple[Attribute, ...]:
@@ -183,6 +226,15 @@ def domain_to_dict(domain: FiledDomain) -> dict[str, Any]:
             }
             for one in domain.impossible
         ]
+    if domain.derived:
+        content["derived"] = {
+            one.name: one.expression
+            if one.dtype is None
+            else {"expression": one.expression, "dtype": one.dtype}
+            for one in domain.derived
+        }
+    if domain.order:
+        content["columns"] = list(domain.order)
     return content
 
 
@@ -205,11 +257,15 @@ def load_domain(path: str | Path, domain_class: type[D]) -> D:
 
 
 def save_domain(
-    domain: FiledDomain, path: str | Path, comments: Iterable[tuple[int, str]] = ()
+    domain: FiledDomain,
+    path: str | Path,
+    comments: Iterable[tuple[int, str]] = (),
+    end: Iterable[str] = (),
 ) -> None:
     """Write a domain file; ``.json`` is JSON, ``.yaml`` and ``.yml`` are YAML.
 
-    Comments are for YAML, each with its place among attributes and comments, in increasing order.
+    Comments are for YAML, each with its place among attributes and comments, in increasing order,
+    and those at the end of the file.
     A file with values of a private table is readable by its owner only.
     """
     path = Path(path)
@@ -217,7 +273,7 @@ def save_domain(
     if _is_json(path):
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     else:
-        text = _yaml(content, comments)
+        text = _yaml(content, comments) + "".join(f"# {line}\n" for line in end)
     if domain.restricted:
         write_whole(path, text.encode(), mode=OWNER_ONLY)
     else:
@@ -246,7 +302,8 @@ def _attribute(name: str, entry: object) -> Attribute:
             f"{what} must be a mapping with 'values', 'edges' or 'bounds', got {entry!r}"
         )
     if sum(key in entry for key in ("values", "edges", "bounds")) != 1:
-        check_keys(what, entry, tuple(dict.fromkeys(_CATEGORICAL_KEYS + _NUMERIC_KEYS)))
+        keys = _CATEGORICAL_KEYS + _NUMERIC_KEYS + _TIME_KEYS
+        check_keys(what, entry, tuple(dict.fromkeys(keys)))
         raise SpecificationError(f"{what} needs one of 'values', 'edges' and 'bounds'")
     if "values" in entry:
         check_keys(what, entry, _CATEGORICAL_KEYS)
@@ -258,27 +315,64 @@ def _attribute(name: str, entry: object) -> Attribute:
             dtype=_dtype(what, entry),
             unreadable=entry.get("unreadable", "error"),
         )
-    check_keys(what, entry, _NUMERIC_KEYS)
+    check_keys(what, entry, _TIME_KEYS if "unit" in entry else _NUMERIC_KEYS)
     outside = entry.get("outside", "error")
     if outside not in ("error", "clip"):
         raise SpecificationError(f"{what}: outside must be 'error' or 'clip', got {outside!r}")
+    within = tuple(
+        (one[0], *one) if isinstance(one, list) and len(one) == 2 else one
+        for one in as_list(what, "within", entry.get("within", []))
+    )
+    common: dict[str, Any] = {
+        "nullable": as_boolean(what, "nullable", entry.get("nullable", False)),
+        "clip": outside == "clip",
+        "dtype": _dtype(what, entry),
+        "unreadable": entry.get("unreadable", "error"),
+    }
+    if "unit" in entry:
+        return _time_attribute(what, name, entry, within, common)
     decimals = entry.get("decimals")
     if decimals is not None:
         as_integer(what, "decimals", decimals)
+    integer = as_boolean(what, "integer", entry.get("integer", False))
+    edges = _edges(what, entry)
     return NumericAttribute(
-        name,
-        _edges(what, entry),
-        integer=as_boolean(what, "integer", entry.get("integer", False)),
-        nullable=as_boolean(what, "nullable", entry.get("nullable", False)),
-        clip=outside == "clip",
-        decimals=decimals,
-        dtype=_dtype(what, entry),
-        unreadable=entry.get("unreadable", "error"),
-        within=tuple(
-            (one[0], *one) if isinstance(one, list) and len(one) == 2 else one
-            for one in as_list(what, "within", entry.get("within", []))
-        ),
+        name, edges, integer=integer, decimals=decimals, within=within, **common
     )
+
+
+def _time_attribute(
+    what: str,
+    name: str,
+    entry: Mapping[str, Any],
+    within: tuple[Any, ...],
+    common: Mapping[str, Any],
+) -> TimeAttribute:
+    times: dict[str, Any] = {key: entry.get(key) for key in ("unit", "zone", "format")}
+    clock = Clock(name, dtype=common["dtype"], **times)
+    key = "edges" if "edges" in entry else "bounds"
+    written = as_list(what, key, entry[key])
+    if len(written) < 2 or (key == "bounds" and len(written) != 2):
+        raise SpecificationError(f"{what}: {key} must be two units or more, got {written!r}")
+    ends = [False] * (len(written) - 1) + [True]
+    edges = [clock.number(what, key, one, end=end) for one, end in zip(written, ends, strict=True)]
+    every = entry.get("every")
+    if every is None:
+        within = tuple(
+            (*(clock.number(what, "within", part) for part in one[:2]), *one[2:])
+            if isinstance(one, list | tuple)
+            else one
+            for one in within
+        )
+        if key == "bounds":
+            low, high = map(math.floor, edges)
+            bins = _checked_bins(what, entry.get("bins", high - low + 1))
+            edges = [*equal_unit_edges(low, high, bins)]
+    elif key == "edges" or "bins" in entry:
+        raise SpecificationError(f"{what}: every is for bounds without bins: remove one of the two")
+    options: dict[str, Any] = times | dict(common)
+    options["hour_from"] = entry.get("hour_from")
+    return TimeAttribute(name, tuple(edges), every=every, within=within, **options)
 
 
 def _edges(what: str, entry: Mapping[str, Any]) -> tuple[float, ...]:
@@ -293,11 +387,15 @@ def _edges(what: str, entry: Mapping[str, Any]) -> tuple[float, ...]:
     bins = entry.get("bins")
     if bins is None and entry.get("integer") is True and np.isfinite([low, high]).all():
         bins = int(np.floor(high) - np.ceil(low)) + 1
+    return equal_width_edges(low, high, _checked_bins(what, bins))
+
+
+def _checked_bins(what: str, bins: object) -> int:
     if not is_integer(bins) or not 1 <= bins <= _MAX_BINS:
         raise SpecificationError(
             f"{what}: bins must be an integer from 1 to {_MAX_BINS:,}, got {bins!r}"
         )
-    return equal_width_edges(low, high, bins)
+    return bins
 
 
 def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
@@ -309,7 +407,10 @@ def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
         default = inferred_dtype(kind_of(attribute.values), attribute.nullable)
     else:
         entry |= _edges_to_dict(attribute)
-        if attribute.integer:
+        if isinstance(attribute, TimeAttribute):
+            times = ("unit", "every", "zone", "format", "hour_from")
+            entry |= {key: found for key in times if (found := getattr(attribute, key))}
+        elif attribute.integer:
             entry["integer"] = True
         if attribute.decimals is not None:
             entry["decimals"] = attribute.decimals
@@ -317,6 +418,8 @@ def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
             entry["outside"] = "clip"
         kind = "integer" if attribute.integer else "number"
         default = inferred_dtype(kind, attribute.nullable)
+        if isinstance(attribute, TimeAttribute):
+            default = str(dataclasses.replace(attribute.clock, dtype=None).dtype)
     if attribute.nullable:
         entry["nullable"] = True
     if attribute.unreadable != "error":
@@ -325,8 +428,10 @@ def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
         entry["dtype"] = attribute.dtype
     if isinstance(attribute, NumericAttribute) and attribute.within:
         # A single number is written once.
+        offsets = isinstance(attribute, TimeAttribute) and attribute.every
+        written = short_number if offsets else attribute.written
         entry["within"] = [
-            [short_number(number) for number in (one[1:] if one[0] == one[1] else one)]
+            [*map(written, one[:1] if one[0] == one[1] else one[:2]), short_number(one[2])]
             for one in attribute.within
         ]
     return entry
@@ -334,9 +439,27 @@ def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
 
 def _edges_to_dict(attribute: NumericAttribute) -> dict[str, Any]:
     low, high = attribute.edges[0], attribute.edges[-1]
+    if isinstance(attribute, TimeAttribute):
+        bounds = [attribute.written(low), attribute.written(high)]
+        if attribute.every is not None:
+            return {"bounds": bounds}
+        if attribute.edges == (*equal_unit_edges(low, high - 0.5, attribute.bins)[:-1], high):
+            is_each = attribute.bins == high + 0.5 - low
+            return {"bounds": bounds} | ({} if is_each else {"bins": attribute.bins})
+        return {"edges": [*map(attribute.written, attribute.edges)]}
     if attribute.bins > 2 and attribute.edges == equal_width_edges(low, high, attribute.bins):
         return {"bounds": [short_number(low), short_number(high)], "bins": attribute.bins}
     return {"edges": [short_number(edge) for edge in attribute.edges]}
+
+
+def _derived(name: str, entry: object) -> DerivedColumn:
+    what = f"derived column {name!r}"
+    given = entry if isinstance(entry, Mapping) else {"expression": entry}
+    check_keys(what, given, ("expression", "dtype"))
+    expression = given.get("expression")
+    if expression is not None and not isinstance(expression, str | int | float):
+        raise SpecificationError(f"{what} must be an expression, a number or null")
+    return DerivedColumn(name, expression, _dtype(what, given))
 
 
 def _combination(domain: FiledDomain, entry: object) -> ImpossibleCombination:

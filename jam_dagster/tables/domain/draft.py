@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,24 +17,32 @@ import numpy.typing as npt
 import pandas as pd
 
 from jam_dagster.common.redaction import private_values
+from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.tables.domain.attributes import (
+    LARGEST_EDGE,
     Attribute,
     CategoricalAttribute,
     NumericAttribute,
     Unreadable,
     equal_width_edges,
 )
+from jam_dagster.tables.domain.derived import DerivedColumn
+from jam_dagster.tables.domain.determined import determined, part_of
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.domain_file import save_domain
 from jam_dagster.tables.domain.quantile_bins import with_quantile_bins
+from jam_dagster.tables.domain.time_draft import draft_time
+from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.values import (
+    DECIMAL_DTYPE,
     LARGEST_INTEGER,
     Value,
     exact_number,
     kind_of,
     text_of,
     truth_of,
+    truths_of,
 )
 from jam_dagster.tables.sources.columns import each_value, exact_column
 
@@ -41,7 +50,9 @@ _MAX_CATEGORIES = 1000
 # Beyond this many different values, a column that hardly repeats any counts as names or keys.
 _MAX_DISTINCT_TEXTS = 100
 _SHOWN_CHARACTERS = 60
-_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}|$)", re.ASCII)
+# Of more different texts so many are kept, each of which several rows have.
+_KEPT_TEXTS = 60
+_KEPT_ROWS = 5
 # Larger numbers of categories get a remark.
 _MANY_VALUES = 100
 _MAX_DECIMALS = 6
@@ -81,25 +92,56 @@ class DraftedDomain:
     Parameters
     ----------
     domain
-        The attributes that could be drafted.
+        The attributes that could be drafted, and every other column as a derived one.
     left_out
-        The other columns, in the table's order.
+        The columns that are missing in every synthetic row, in the table's order.
+    proposed
+        Expressions that hold in every row of the public table, by column, which the domain does
+        not have.
     """
 
     domain: Domain
     left_out: tuple[LeftOut, ...]
+    proposed: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def remark(self) -> str:
-        """A line for each column that is left out, below a line that says so, or ""."""
-        if not self.left_out:
+        """A line for each column that is left out or derived, below lines that say so, or ""."""
+        found = {one.name: one.expression for one in self.domain.derived}
+        derived = {name: one for name, one in found.items() if one is not None}
+        parts = {
+            "Columns that are left out:": [*map(str, self.left_out)],
+            "Columns that are derived:": _lines(derived),
+        }
+        return "\n".join("\n  ".join([head, *rows]) for head, rows in parts.items() if rows)
+
+    @property
+    def hint(self) -> str:
+        """What could be derived, as for `remark`."""
+        if not self.proposed:
             return ""
-        return "\n  ".join(["Columns that are left out:", *map(str, self.left_out)])
+        head = "Columns that could be derived (--infer derives them):"
+        return "\n  ".join([head, *_lines(self.proposed)])
 
     def save(self, path: str | Path) -> None:
-        """Write a domain file; in YAML, comments say what is left out, and why."""
+        """Write a domain file; in YAML, comments say what is left out, why, and what is derived."""
         comments = [(one.place, f"left out: {one}") for one in self.left_out]
-        save_domain(self.domain, path, comments)
+        end = ["What holds in every row of the public table, to be written below `derived`:"]
+        save_domain(
+            self.domain, path, comments, [*end, *_lines(self.proposed)] if self.proposed else ()
+        )
+
+
+def _lines(expressions: Mapping[str, Value | None]) -> list[str]:
+    """Return an entry of a domain file for each expression, in one line."""
+    lines = []
+    for name, one in expressions.items():
+        entry = write_yaml({name: one}).strip()
+        if not entry.startswith("{") or "\n" in entry:
+            # An entry that YAML breaks is short enough in JSON.
+            entry = f"{{{json.dumps(name)}: {json.dumps(one)}}}"
+        lines.append(entry[1:-1])
+    return lines
 
 
 def draft_table(
@@ -109,10 +151,13 @@ def draft_table(
     exclude: Sequence[str] = (),
     bins: int | None = None,
     other: str | None = "other",
+    infer: bool = False,
 ) -> DraftedDomain:
     """Draft a domain for a person to review, and say which columns it leaves out, and why.
 
-    Text becomes a categorical attribute of the observed values plus `other`. Up to 32
+    Text becomes a categorical attribute of the observed values, or the 60 most frequent ones, plus
+    `other`; two texts of booleans, such as yes and no, need none. Dates and times are counted in
+    the longest unit that all of them are whole ones of, in bins of days, weeks or longer. Up to 32
     different numbers get a bin each; more get bins of about equally many rows with round edges, and
     a value that many rows share, such as no capital gain or 40 hours a week, has a bin of its own.
     Decoded numbers are spread `within` a bin as the public ones are, and a column of up to a
@@ -120,8 +165,10 @@ def draft_table(
     all integers are read as integers (pandas reads integers with gaps as floats).
 
     An attribute takes any cell of another table, unless `other` is None: what cannot be read as
-    its kind is encoded as a missing value. Constants, keys, free text, dates and nested values
-    are left out.
+    its kind is encoded as a missing value. Constants, keys, free text and nested values are left
+    out: in the synthetic table, which has all drafted columns in the public one's order,
+    they are missing. Columns that others determine in every row, constants and keys are proposed
+    as derived columns.
 
     Parameters
     ----------
@@ -137,6 +184,8 @@ def draft_table(
     other
         Name of the category for unobserved values, in the case of an existing category of that
         name; None: an unobserved value is an error.
+    infer
+        Whether what is proposed becomes part of the domain.
 
     Returns
     -------
@@ -156,7 +205,7 @@ def draft_table(
     _check_columns(public, None)
     chosen = chosen_columns(public.columns, columns, exclude)
     attributes, left_out = draft_attributes(public[chosen], bins=bins, other=other)
-    return drafted(attributes, left_out)
+    return drafted(attributes, left_out, public[chosen], infer=infer)
 
 
 def draft_domain(
@@ -214,21 +263,101 @@ def draft_attributes(
     left_out: list[LeftOut] = []
     for place, name in enumerate(public.columns):
         try:
-            attributes.append(_draft(name, [public[name]], bins, other))
+            column = public[name]
+            if pd.api.types.is_object_dtype(column.dtype):
+                with suppress(UnicodeError):  # Of a text that cannot be stored.
+                    column = exact_column(column)
+            attributes.append(_draft(name, [column], bins, other))
         except DomainError as error:
             left_out.append(LeftOut(name, place, str(error)))
     return attributes, left_out
 
 
-def drafted(attributes: Sequence[Attribute], left_out: Sequence[LeftOut]) -> DraftedDomain:
-    """Return a domain of drafted attributes, or raise DomainError where there are none."""
+def drafted(
+    attributes: Sequence[Attribute],
+    left_out: Sequence[LeftOut],
+    table: pd.DataFrame | None = None,
+    *,
+    infer: bool = False,
+) -> DraftedDomain:
+    """Return a domain of drafted attributes, or raise DomainError where there are none.
+
+    It has all columns of a table, where there is one.
+    """
     if not attributes:
         reasons = "; ".join(map(str, left_out))
         raise DomainError(
             f"no column of the public table can be drafted ({reasons}): declare the domain, or"
             " change the table"
         )
-    return DraftedDomain(Domain(tuple(attributes), identified_from="public"), tuple(left_out))
+    if table is None:
+        return DraftedDomain(Domain(tuple(attributes), (), "public"), tuple(left_out))
+    found = determined(table, [one.name for one in attributes])
+    attributes = [_in_its_zone(one, table, attributes, found) for one in attributes]
+    set_now: Mapping[str, Value] = found if infer else {}
+    kept = tuple(one for one in attributes if one.name not in set_now)
+    missing = tuple(one for one in left_out if one.name not in set_now)
+    names = [name for name in table.columns if name in {*set_now, *(one.name for one in missing)}]
+    derived = tuple(DerivedColumn(name, set_now.get(name)) for name in names)
+    domain = Domain(kept, (), "public", derived, tuple(table.columns) if derived else ())
+    if derived:
+        # The public table's dtypes, where they are not those that follow.
+        typed = (
+            dataclasses.replace(
+                one, dtype=_derived_dtype(table[one.name], domain.columns[one.name])
+            )
+            for one in derived
+        )
+        domain = dataclasses.replace(domain, derived=tuple(typed))
+    gone = [place for place, name in enumerate(table.columns) if name in set_now]
+    missing = tuple(
+        dataclasses.replace(one, place=one.place - sum(place < one.place for place in gone))
+        for one in missing
+    )
+    return DraftedDomain(domain, missing, {} if infer else found)
+
+
+def _in_its_zone(
+    attribute: Attribute,
+    table: pd.DataFrame,
+    attributes: Sequence[Attribute],
+    found: dict[str, Value],
+) -> Attribute:
+    """Return an attribute of timestamps with the zone of its parts, and its hour from the column.
+
+    That column is kept: the hour hangs together with others, and a bin of a day does not.
+    """
+    if not (isinstance(attribute, TimeAttribute) and attribute.every == "day"):
+        return attribute
+    parts = {name: part_of(one, attribute.name) for name, one in found.items()}
+    zone = next((part[1] for part in parts.values() if part and part[1]), None)
+    if zone is not None:
+        with suppress(DomainError):  # A format without an offset has no zone.
+            column = table[attribute.name].dropna()
+            again = draft_time(attribute.name, column, None, attribute.nullable, zone)
+            attribute = attribute if again is None or again.every != "day" else again
+    if attribute.unit != "hour" or attribute.zone != (zone or attribute.zone):
+        return attribute
+    names = {one.name for one in attributes}
+    for name, part in parts.items():
+        if part is not None and part[0] == "hour" and name in names:
+            del found[name]
+            return dataclasses.replace(attribute, hour_from=name)
+    return attribute
+
+
+def _derived_dtype(column: pd.Series[Any], default: str) -> str | None:
+    """Return a column's dtype as a derived one has it, None for the default or one like it."""
+    name = str(column.dtype)
+    if pd.api.types.is_bool_dtype(column.dtype):
+        name = "boolean"
+    elif pd.api.types.is_integer_dtype(column.dtype):
+        name = name.replace("uint", "UInt").replace("int", "Int")
+    elif pd.api.types.is_string_dtype(column.dtype):
+        name = "string" if name.startswith("string") else "str"
+    elif not (pd.api.types.is_float_dtype(column.dtype) or name.startswith("datetime64")):
+        return None
+    return None if name == default or "[py" in name else name
 
 
 def chosen_columns(
@@ -266,8 +395,7 @@ def _check_bins(bins: object) -> None:
 def wide_attributes(domain: Domain) -> str:
     """Return a remark on attributes with too many categories to be counted well, or "".
 
-    Dates are the usual case, in files without a date type: each day becomes a value. A domain from
-    private data gets no remark: its number of values is a fact about that data.
+    A domain from private data gets no remark: its number of values is a fact about that data.
     """
     if domain.restricted:
         return ""
@@ -279,8 +407,8 @@ def wide_attributes(domain: Domain) -> str:
     if not wide:
         return ""
     return (
-        f"{', '.join(wide)}: every value gets noise of its own. Group them in the source (a date by"
-        " its year, a code by its first digits), or leave the column out."
+        f"{', '.join(wide)}: every value gets noise of its own. Group them in the source (a code by"
+        " its first digits), or leave the column out."
     )
 
 
@@ -331,6 +459,12 @@ def _draft(
     """
     gaps = any(bool(column.isna().any()) for column in columns)
     observed = [column.dropna() for column in columns]
+    if len(columns) == 1 and len(observed[0]):
+        time = draft_time(name, observed[0], bins, gaps or other is not None)
+        if time is not None:
+            if not gaps and len(observed[0].unique()) == 1:
+                raise _constant(text_of(observed[0].iloc[0]))
+            return time
     kinds = {_kind(column) for column in observed if len(column)}
     if not kinds:
         raise DomainError("is missing in every row")
@@ -354,7 +488,7 @@ def _kind(column: pd.Series[Any]) -> str:
     if not is_object and pd.api.types.is_string_dtype(dtype):
         return "text"
     if not is_object or any(isinstance(value, date | timedelta) for value in column):
-        raise DomainError(f"holds dates or another type ({dtype}) that has no values and no bins")
+        raise DomainError(f"holds dates of several kinds or another type ({dtype}) without bins")
     if any(isinstance(value, list | tuple | dict | set | np.ndarray) for value in column):
         raise DomainError("holds nested values")
     if all(isinstance(value, bool | np.bool_) for value in column):
@@ -376,23 +510,28 @@ def _draft_categorical(
     rows, private = sum(map(len, observed)), len(observed) > 1
     if not private and len(by_text) == 1 and not gaps:
         raise _constant(next(iter(by_text)))
-    if not private and all(map(_ISO_DATE.match, by_text)):
-        raise DomainError("holds dates: give their year, month or weekday in the source")
     if len(by_text) > _MAX_DISTINCT_TEXTS and 2 * len(by_text) > rows:
         raise DomainError(
             f"holds {len(by_text):,} different texts in {rows:,} rows, such as names, keys or"
             " remarks, which identify persons"
         )
-    if len(by_text) > _MAX_CATEGORIES:
+    if len(by_text) > _MAX_CATEGORIES and (private or other is None):
         raise DomainError(
             f"holds {len(by_text):,} different values in {rows:,} rows: group them in the source"
         )
-    values = [by_text[text] for text in sorted(by_text)]
     nullable = gaps or not private
+    unreadable: Unreadable = "error" if private or other is None else "missing"
+    values = [by_text[text] for text in sorted(by_text)]
     if all(isinstance(value, bool | np.bool_) for value in values):
         # Both values are listed whatever the table shows.
-        unreadable: Unreadable = "error" if private or other is None else "missing"
         return CategoricalAttribute(name, (False, True), nullable, unreadable=unreadable)
+    if not private and kind_of(values) == "text" and truths_of(values):
+        return CategoricalAttribute(name, tuple(values), nullable, unreadable=unreadable)
+    if not private and other is not None and len(by_text) > _KEPT_TEXTS:
+        times = observed[0].astype(object).map(text_of).value_counts()
+        often = times[times >= _KEPT_ROWS] if times.iloc[0] >= _KEPT_ROWS else times
+        by_text = {text: by_text[text] for text in often.index[:_KEPT_TEXTS]}
+        values = [by_text[text] for text in sorted(by_text)]
     if private:
         other = None
     if other is not None:
@@ -427,13 +566,17 @@ def _draft_numeric(
     exact = max(abs(low), abs(high)) <= LARGEST_INTEGER
     integer = exact and bool((values == np.floor(values)).all())
     if pd.api.types.is_integer_dtype(dtype) and not integer:
-        raise DomainError("holds integers too large to be counted in bins, such as keys")
+        if private or max(abs(low), abs(high)) > LARGEST_EDGE:
+            raise DomainError("holds integers too large to be counted in bins, such as keys")
+        integer = True
     if integer and not private and _are_keys(values):
         raise DomainError(
             f"holds another integer in each of {len(values):,} rows, such as keys or row numbers"
         )
     decimals = None if integer else _decimals(arrays)
     kept = _numeric_dtype(dtype, integer, gaps, gaps or not private)
+    if DECIMAL_DTYPE.fullmatch(str(dtype)) and (integer or decimals):
+        kept = str(dtype)
     draft = NumericAttribute(
         name,
         (low, high) if low < high else equal_width_edges(low, high, 1),

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from jam_dagster.common.validation import as_list, as_number, check_keys, is_integer
+from jam_dagster.common.validation import as_list, check_keys, is_integer
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import Attribute, CategoricalAttribute, NumericAttribute
-from jam_dagster.tables.domain.values import Value, short_number, text_of
+from jam_dagster.tables.domain.values import Value, text_of
 
 
 class HasAttributes(Protocol):
@@ -113,7 +113,7 @@ def _item_codes(what: str, attribute: Attribute, item: object) -> list[int]:
         return [listed]
     if isinstance(item, Mapping):
         return _interval_codes(what, attribute, item)
-    number = as_number(what, "each item", item)
+    number = attribute.number(what, "each item", item)
     low, high = attribute.bin_limits
     match = np.flatnonzero((low == number) & (high == number))
     if not len(match):
@@ -137,10 +137,10 @@ def _interval_codes(what: str, attribute: NumericAttribute, item: Mapping[Any, A
     for key in ("from", "below"):
         if key not in item:
             continue
-        bound = as_number(what, key, item[key])
+        bound = attribute.number(what, key, item[key])
         if ((low < bound) & (bound <= high)).any():
             raise DomainError(
-                f"{what}: {key} {bound!r} cuts through a bin: use an edge of the bin, or change"
+                f"{what}: {key} {item[key]!r} cuts through a bin: use an edge of the bin, or change"
                 " the edges"
             )
         chosen &= (low >= bound) if key == "from" else (high < bound)
@@ -162,13 +162,13 @@ def _offset(numbered: tuple[int, int]) -> int:
     return numbered[1] - numbered[0]
 
 
-def _interval(attribute: NumericAttribute, first: int, last: int) -> dict[str, int | float]:
+def _interval(attribute: NumericAttribute, first: int, last: int) -> dict[str, Any]:
     low, _ = attribute.bin_limits
     interval = {}
     if first > 0 or last + 1 == attribute.bins:
-        interval["from"] = short_number(float(low[first]))
+        interval["from"] = attribute.written(float(low[first]))
     if last + 1 < attribute.bins:
-        interval["below"] = short_number(float(low[last + 1]))
+        interval["below"] = attribute.written(float(low[last + 1]))
     return interval
 
 

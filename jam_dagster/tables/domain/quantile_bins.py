@@ -34,6 +34,9 @@ _PARTS = 4
 _PART_ROWS = 20
 _EVEN = 0.05
 
+_GAP = 10.0
+"""No number is drawn in a gap so many times as wide as most between public values."""
+
 
 def with_quantile_bins(draft: NumericAttribute, values: Numbers) -> NumericAttribute:
     """Return an attribute whose bins, and what lies within them, follow a public column.
@@ -192,9 +195,49 @@ def _entries(
     rest = int(rows.sum())
     if not rest:
         return heaps
+    pieces = _pieces(attribute, (low, high), values, rows)
+    entries: list[tuple[float, float, float]] = []
+    for (first, last), start, end in pieces:
+        entries += _parts(attribute, (first, last), values[start:end], rows[start:end])
+    return [] if entries == [(low, high, rest)] and not heaps else [*heaps, *entries]
+
+
+def _pieces(
+    attribute: NumericAttribute,
+    limits: tuple[float, float],
+    values: Numbers,
+    rows: npt.NDArray[np.intp],
+) -> list[tuple[tuple[float, float], int, int]]:
+    """Return the stretches of a bin between gaps, such as the minutes of hours: no 12:75."""
+    low, high = limits
+    spaces = np.diff(values)
+    if attribute.scale is None or len(values) < 2 or rows.sum() < _PART_ROWS:
+        return [((low, high), 0, len(values))]
+    widest = max(_GAP * float(np.median(spaces)), _GAP / attribute.scale)
+    starts = [0, *(np.flatnonzero(spaces > widest) + 1).tolist()]
+    ends = [*starts[1:], len(values)]
+    pieces = []
+    for start, end in zip(starts, ends, strict=True):
+        first, last = float(values[start]), float(values[end - 1])
+        if start == 0 and first - low <= widest:
+            first = low
+        if end == len(values) and high - last <= widest:
+            last = high
+        pieces.append(((first, last), start, end))
+    return pieces
+
+
+def _parts(
+    attribute: NumericAttribute,
+    limits: tuple[float, float],
+    values: Numbers,
+    rows: npt.NDArray[np.intp],
+) -> list[tuple[float, float, float]]:
+    """Return entries for the numbers of a stretch, one where they lie evenly."""
+    (low, high), rest = limits, int(rows.sum())
     middle = low + (high - low) / 2
     if abs(np.average(values, weights=rows) - middle) <= _EVEN * (high - low):
-        return [*heaps, (low, high, rest)] if heaps else []
+        return [(low, high, rest)]
     # Fewer rows are spread more evenly.
     parts = min(max(rest // _PART_ROWS, 1), _PARTS)
     upto = np.cumsum(rows)
@@ -202,7 +245,7 @@ def _entries(
     ends = [*(_before(attribute, float(values[one])) for one in starts[1:]), high]
     counts = np.add.reduceat(rows, starts)
     firsts = [low, *values[starts[1:]].tolist()]
-    return [*heaps, *zip(firsts, ends, counts.tolist(), strict=True)]
+    return list(zip(firsts, ends, counts.tolist(), strict=True))
 
 
 def _before(attribute: NumericAttribute, value: float) -> float:

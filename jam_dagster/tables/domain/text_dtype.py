@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from jam_dagster.tables.domain.values import DECIMAL_DTYPE
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -21,6 +23,10 @@ TEXT: Any = pd.StringDtype(na_value=np.nan)
 
 def dtype_of(name: str) -> Any:
     """Return the dtype that an attribute's dtype names."""
+    if decimal := DECIMAL_DTYPE.fullmatch(name):
+        import pyarrow as pa
+
+        return pd.ArrowDtype(pa.decimal128(int(decimal[1]), int(decimal[2])))
     return TEXT if name == "str" else name
 
 
@@ -35,6 +41,9 @@ def from_arrow(table: pa.Table) -> pd.DataFrame:
     frame: pd.DataFrame = table.to_pandas()
     for place, field in enumerate(table.schema):
         text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+        if pa.types.is_decimal128(field.type):
+            # Arrow gives them as objects.
+            frame.isetitem(place, frame.iloc[:, place].astype(pd.ArrowDtype(field.type)).array)
         if text and pd.api.types.is_object_dtype(frame.dtypes.iloc[place]):
             frame.isetitem(place, frame.iloc[:, place].astype(TEXT).array)
     return frame

@@ -30,6 +30,11 @@ DTYPES_OF_KIND = {
 }
 
 
+DECIMAL_DTYPE = re.compile(r"decimal128\((\d{1,2}), (\d{1,2})\)\[pyarrow\]", re.ASCII)
+
+_SPELLED = (("false", "true"), ("no", "yes"), ("n", "y"), ("f", "t"), ("off", "on"), ("0", "1"))
+
+
 def text_of(value: object) -> str:
     """Return the text of a value; two values are the same if their texts are.
 
@@ -80,6 +85,18 @@ def truth_of(value: object) -> bool | None:
     return bool(value) if isinstance(value, bool | np.bool_) else None
 
 
+def truths_of(values: Sequence[Value]) -> dict[bool, str]:
+    """Return the texts of the false and the true value if there are just two, else nothing.
+
+    They may be listed in any order and case, but both in words, letters or numbers.
+    """
+    texts = {text_of(value).lower(): text_of(value) for value in values}
+    for spelled in _SPELLED:
+        if len(values) == 2 and texts.keys() == set(spelled):
+            return {truth: texts[spelled[truth]] for truth in (False, True)}
+    return {}
+
+
 # Python refuses to parse very long integers; they are infinite as floats.
 _INTEGER_TEXT = re.compile(r"\s*[-+]?[0-9]{1,300}\s*", re.ASCII)
 _NUMBER_TEXT = re.compile(
@@ -91,6 +108,28 @@ _TRUTHS = {
     for truth in (True, False)
     for text in (str(truth), str(truth).lower(), str(truth).upper())
 }
+
+
+_SIGNS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+_DROPPED = '"\ufeff'
+_SEPARATORS = re.compile(r"[;\t\r\n]")
+
+
+def is_formula(cell: object) -> bool:
+    """Return whether a spreadsheet would take a cell, or a part of it, for a formula.
+
+    Only texts are formulas, and no numbers.
+
+    A single ``-``, a common mark of a missing value, is no formula either.
+    """
+    if not isinstance(cell, str):
+        return False
+    if cell.startswith(("\t", "\r")) and len(cell) > 1:
+        return True
+    parts = (part.lstrip(_DROPPED) for part in _SEPARATORS.split(cell))
+    return any(
+        part.startswith(_SIGNS) and len(part) > 1 and exact_number(part) is None for part in parts
+    )
 
 
 def kind_of(values: Sequence[Value]) -> str:

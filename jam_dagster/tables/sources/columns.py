@@ -9,7 +9,10 @@ one. `exact_column` and `with_types` look at whole columns and are for public ta
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
+from contextlib import suppress
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +31,7 @@ from pandas.api.types import (
 )
 
 from jam_dagster.tables.domain.text_dtype import TEXT
+from jam_dagster.tables.domain.times import DATE, DURATION, TIME
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, exact_number, text_of, truth_of
 
 if TYPE_CHECKING:
@@ -35,6 +39,14 @@ if TYPE_CHECKING:
 
 ARROW_GAPS = {"integer_object_nulls": True}
 """Options from Arrow to pandas: the defaults turn integers with a gap into less exact floats."""
+
+_TIMES: dict[str, Any] = {
+    "date": DATE,
+    "time": TIME,
+    "timedelta": DURATION,
+    "datetime": "datetime64[us]",
+}
+_ZERO_PADDED = re.compile(r"\s*0[0-9]", re.ASCII)
 
 # Values of these types that are equal are one value, unlike an instant in two zones; True, 1 and
 # 1.0 are equal, and are several.
@@ -169,7 +181,8 @@ def with_types(table: pd.DataFrame, keep: Collection[str]) -> pd.DataFrame:
     """Return a table of texts, such as a CSV file, with the types of its texts.
 
     It reads whole columns, so it is for public tables only. A column of texts that are all numbers
-    becomes numeric; one of texts that are all booleans becomes boolean.
+    becomes numeric, unless they are codes with leading zeros; one of texts that are all booleans
+    becomes boolean.
 
     Parameters
     ----------
@@ -188,6 +201,8 @@ def with_types(table: pd.DataFrame, keep: Collection[str]) -> pd.DataFrame:
 
 
 def _with_type(column: pd.Series[Any]) -> pd.Series[Any]:
+    if any(_ZERO_PADDED.match(text) for text in column.dropna().unique()):
+        return column
     for read in (exact_number, truth_of):
         values = pd.Series(each_value(column, read, None), index=column.index, dtype=object)
         if len(values) and not (values.isna() & column.notna()).any() and values.notna().any():
@@ -217,12 +232,36 @@ def exact_column(column: pd.Series[Any]) -> pd.Series[Any]:
             limits = np.iinfo(fits)
             if dtype is None and limits.min <= min(known) and max(known) <= limits.max:
                 dtype = fits.replace("int", "Int").replace("u", "U") if gaps else fits
+    elif kind in _TIMES:
+        return _of_kind(column, kind)
     elif kind in ("decimal", "mixed-integer-float"):
+        exact_kind = _of_kind(column, kind) if kind == "decimal" else column
+        if exact_kind is not column:
+            return exact_kind
         numbers = [exact_number(value) for value in column]
         exact = all(not isinstance(one, int) or abs(one) <= LARGEST_INTEGER for one in numbers)
         if exact:
             return pd.Series(numbers_of(column), index=column.index, name=column.name)
     return column if dtype is None else column.astype(dtype)
+
+
+def _of_kind(column: pd.Series[Any], kind: str) -> pd.Series[Any]:
+    """Return decimals, dates or times with a dtype, or unchanged where none holds them exactly."""
+    import pyarrow as pa
+
+    known = list(column.dropna())
+    with suppress(Exception):  # Too many digits or a year beyond the dtype's.
+        if kind == "decimal":
+            scale = max(pa.array(known).type.scale, 0)
+            return column.astype(pd.ArrowDtype(pa.decimal128(38, scale)))
+        aware = {getattr(value, "tzinfo", None) is not None for value in known}
+        if len({isinstance(value, datetime) for value in known} | aware) > 1 and kind != "datetime":
+            return column
+        if kind == "datetime" and len(aware) == 1 and all(aware):
+            return pd.to_datetime(column, utc=True).astype("datetime64[us, UTC]")
+        typed: pd.Series[Any] = column.astype(_TIMES[kind])
+        return typed
+    return column
 
 
 def exact_columns(table: pd.DataFrame) -> pd.DataFrame:

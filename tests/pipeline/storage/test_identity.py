@@ -47,7 +47,7 @@ def test_nothing_is_made_of_a_run_that_was_drawn_under_other_yaml(drawn: Bench) 
 def test_checks_judge_no_table_of_another_release(drawn: Bench) -> None:
     job = drawn.definitions(privacy=OTHER_YAML).resolve_implicit_global_asset_job_def()
     key = dg.AssetCheckKey(dg.AssetKey(["people", "synthetic_records"]), "releasable")
-    columns = dg.AssetCheckKey(dg.AssetKey(["people", "synthetic_records"]), "columns")
+    columns = dg.AssetCheckKey(dg.AssetKey(["people", "synthetic_records"]), "schema")
     for one in (key, columns):
         result = job.get_subset(asset_selection=set(), asset_check_selection={one})
         done = result.execute_in_process(instance=drawn.instance, raise_on_error=False)
@@ -125,7 +125,7 @@ def assert_release_ends_without_errors(bench: Bench, spent: float) -> None:
     (check,) = (
         one
         for one in result.get_asset_check_evaluations()
-        if one.check_name == "synthetic_no_worse_than_public"
+        if one.check_name == "better_than_public"
     )
     assert not check.passed
     assert check.severity is dg.AssetCheckSeverity.WARN

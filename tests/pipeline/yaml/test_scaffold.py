@@ -83,12 +83,16 @@ Loaded = Callable[[Path], tuple[SyntheticRelease, dg.Definitions]]
 
 
 def test_with_a_public_table_its_domain_is_drafted(project: Path, loaded: Loaded) -> None:
-    path = scaffold(project, "mine", public="survey.csv", private="people.csv", epsilon=2.0)
+    people(60, seed=2).assign(year=2013).to_csv(project / "survey.csv", index=False)
+    path = scaffold(
+        project, "mine", public="survey.csv", private="people.csv", epsilon=2.0, infer=True
+    )
     given = attributes(path)
     assert (given["private"], given["public"]) == ("../../people.csv", "../../survey.csv")
     assert given["privacy"]["epsilon"] == 2.0
     drafted = yaml.safe_load((path / "domain.yaml").read_text())
     assert drafted["identified_from"] == "public"
+    assert drafted["derived"] == {"year": 2013}
     names = list(drafted["attributes"])
     chosen = scaffold(project, "some", public="survey.csv", columns=f"{names[1]},{names[0]}")
     assert list(yaml.safe_load((chosen / "domain.yaml").read_text())["attributes"]) == names[:2]

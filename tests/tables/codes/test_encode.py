@@ -198,7 +198,7 @@ INTEGER = NumericAttribute("n", (0, 10), integer=True)
         (INTEGER, ["1", "many"], OutsideDomainError, "missing-value marker"),
         (INTEGER, ["1", "nan"], OutsideDomainError, "missing-value marker"),
         (INTEGER, [1j], DomainError, "complex128"),
-        (INTEGER, [datetime.datetime(2024, 1, 31)], DomainError, "a date into a year"),
+        (INTEGER, [datetime.datetime(2024, 1, 31)], DomainError, "declare a `unit`"),
         (INTEGER, [datetime.date(2024, 1, 31)], OutsideDomainError, "holds other values"),
         (INTEGER, [[1, 2]], OutsideDomainError, "holds other values"),
     ],

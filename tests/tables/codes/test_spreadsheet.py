@@ -6,7 +6,8 @@ import pytest
 
 from jam_dagster.errors import DomainError
 from jam_dagster.tables import Domain
-from jam_dagster.tables.codes.spreadsheet import check_cells, is_formula
+from jam_dagster.tables.codes.spreadsheet import check_cells
+from jam_dagster.tables.domain.values import is_formula
 
 
 @pytest.mark.parametrize(
@@ -21,9 +22,14 @@ from jam_dagster.tables.codes.spreadsheet import check_cells, is_formula
 )
 def test_formulas(cell: str) -> None:
     assert is_formula(cell)
-    for attributes in ({"a": {"values": ["x", cell]}}, {cell: {"values": ["x", "y"]}}):
+    letters = {"values": ["x", "y"]}
+    for content in (
+        {"attributes": {"a": {"values": ["x", cell]}}},
+        {"attributes": {cell: letters}},
+        {"attributes": {"a": letters}, "derived": {cell: 1}},
+    ):
         with pytest.raises(DomainError, match="as a formula if the synthetic table"):
-            check_cells(Domain.from_dict({"attributes": attributes}))
+            check_cells(Domain.from_dict(content))
 
 
 @pytest.mark.parametrize(

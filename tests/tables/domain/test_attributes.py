@@ -91,7 +91,7 @@ def test_categorical_declarations_that_are_refused(arguments, message):
         ({"edges": (1 + 1e-12, 1 + 2e-12), "dtype": "float32"}, "float32 number"),
         ({"edges": (0, 1), "integer": True, "decimals": 2}, "remove one"),
         ({"edges": (0, 1), "decimals": 99}, "0 to 15"),
-        ({"edges": (0, 2**60), "integer": True}, "too large"),
+        ({"edges": (0, 2**64), "integer": True}, "too large"),
         ({"edges": (0, 300), "integer": True, "dtype": "uint8"}, "do not fit"),
         ({"edges": (-1, 3), "integer": True, "dtype": "UInt8"}, "do not fit"),
         ({"edges": (0, 1), "dtype": "int64"}, "cannot be decoded"),

@@ -1,0 +1,212 @@
+"""The chart of a benchmark's figures: panels of lines with error bars, beside baselines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jam_dagster.benchmark.line_styles import Line
+from jam_dagster.benchmark.runs import BASELINES, PUBLIC_TABLE, SAMPLING_FLOOR, TRUE_ONE_WAYS
+from jam_dagster.common import palette
+from jam_dagster.reports.plot_style import styled
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from jam_dagster.reports.plot_style import Chart
+
+_WIDTH, _HEIGHT = 300, 210
+_PUBLIC, _PRIVATE = "learns from public data", "from private data alone"
+_DASHES = {
+    _PUBLIC: [1, 0],
+    _PRIVATE: [5, 3],
+    BASELINES[PUBLIC_TABLE]: [10, 4],
+    BASELINES[TRUE_ONE_WAYS]: [2, 3],
+    BASELINES[SAMPLING_FLOOR]: [8, 3, 2, 3],
+}
+# Shapes that Vega does not have by name.
+_PATHS = {
+    "star": "M0,-1L.26,-.36L.95,-.31L.42,.14L.59,.81L0,.45L-.59,.81L-.42,.14L-.95,-.31L-.26,-.36Z",
+    "saltire": "M-.9,-.5L-.5,-.9L0,-.4L.5,-.9L.9,-.5L.4,0L.9,.5L.5,.9L0,.4L-.5,.9L-.9,.5L-.4,0Z",
+}
+
+
+class Axis(NamedTuple):
+    """A column on an axis that is logarithmic, unless the column is a share of one."""
+
+    column: str
+    title: str
+    share: bool = False
+    names: Mapping[float, str] = MappingProxyType({})
+    """A second line of labels, below some of the values."""
+
+
+def chart_of_lines(
+    rows: Sequence[Mapping[str, Any]],
+    lines: Sequence[Line],
+    x: Axis,
+    y: Axis,
+    levels: Sequence[Mapping[str, Any]] = (),
+    bounds: Sequence[Mapping[str, Any]] = (),
+) -> Chart:
+    """Return a chart of rows of `means` with their ``panel`` and ``label``, two panels a row.
+
+    `levels` are baselines, `bounds` lie above a shaded area: a ``panel``, the ``level`` with its
+    title as ``dash`` or the ``bound``, and an ``x``, or None where it holds in the whole panel.
+    """
+    import altair as alt
+
+    points = _points(rows, lines, x, y)
+    panels = list(dict.fromkeys(one["panel"] for one in points))
+    scale = alt.Scale(type="log", nice=False, padding=16)
+    across = alt.X(
+        "x:Q",
+        title=x.title,
+        scale=scale,
+        axis=alt.Axis(
+            values=sorted({one["x"] for one in points}),
+            format=".3~g",
+            grid=False,
+            labelOverlap=True,
+            labelExpr=_named(x.names) if x.names else alt.Undefined,
+        ),
+    )
+    up = partial(
+        alt.Y,
+        title=y.title,
+        scale=alt.Scale(domain=[0, 1]) if y.share else scale,
+        axis=alt.Axis(format="~g", labelOverlap=True, tickCount=5),
+        stack=None,
+    )
+    held = {one["dash"] for one in (*points, *levels)}
+    dashes = {name: dash for name, dash in _DASHES.items() if name in held}
+    dash = alt.StrokeDash(
+        "dash:N",
+        scale=alt.Scale(domain=list(dashes), range=list(dashes.values())),
+        legend=_legend("bottom", 3 if len(panels) > 1 else 1, symbolSize=600)
+        if len(dashes) > 1
+        else None,
+    )
+    return styled(
+        alt.layer(
+            *_baselines(levels, bounds, across, up, dash),
+            *_marks(lines, (x, y), across, up, dash),
+            data=alt.InlineData(values=[*points, *map(dict, levels), *map(dict, bounds)]),
+        )
+        .properties(width=_WIDTH, height=_HEIGHT)
+        .facet(facet=alt.Facet("panel:N", title=None, sort=panels), columns=2)
+        .resolve_scale(x="independent", y="independent")
+    )
+
+
+def _points(
+    rows: Sequence[Mapping[str, Any]], lines: Sequence[Line], x: Axis, y: Axis
+) -> list[dict[str, Any]]:
+    """Return the data of points; charts copy them many times while they are composed."""
+    dashes = {one.title: _PUBLIC if one.public else _PRIVATE for one in lines}
+    least = 0.0 if y.share else 0.1
+    return [
+        {
+            **{name: row[name] for name in ("panel", "label", "split", "runs")},
+            "dash": dashes[row["label"]],
+            "x": row[x.column],
+            "y": row[y.column],
+            # An error bar stays positive on a logarithmic axis.
+            "low": max(row[f"{y.column}_low"], least * row[y.column]),
+            "high": row[f"{y.column}_high"],
+            "se": row[f"{y.column}_se"],
+        }
+        for row in rows
+    ]
+
+
+def _baselines(
+    levels: Sequence[Mapping[str, Any]],
+    bounds: Sequence[Mapping[str, Any]],
+    across: alt.X,
+    up: Callable[[str], alt.Y],
+    dash: alt.StrokeDash,
+) -> list[alt.Chart]:
+    """Return areas below bounds, and lines of baselines."""
+    import altair as alt
+
+    layers: list[alt.Chart] = []
+    everywhere = any(one["x"] is None for one in (*levels, *bounds))
+    if bounds:
+        area = _with("bound").encode(y=up("bound:Q"), y2=alt.value(_HEIGHT))
+        area = area.mark_rect() if everywhere else area.mark_area().encode(x=across)
+        grey = {"color": alt.value(palette.MUTED.light), "opacity": alt.value(0.18)}
+        layers.append(area.encode(**grey))
+    if levels:
+        level = _with("level").encode(y=up("level:Q"), strokeDash=dash)
+        level = (
+            level.mark_rule(size=1.4) if everywhere else level.mark_line(size=1.4).encode(across)
+        )
+        layers.append(level.encode(color=alt.value(palette.INK.light)))
+    return layers
+
+
+def _marks(
+    lines: Sequence[Line],
+    axes: tuple[Axis, Axis],
+    across: alt.X,
+    up: Callable[[str], alt.Y],
+    dash: alt.StrokeDash,
+) -> list[alt.Chart]:
+    """Return bars of one standard error, lines, and points, with one legend."""
+    import altair as alt
+
+    domain = [one.title for one in lines]
+
+    def style(channel: Any, values: list[str]) -> Any:
+        return channel(
+            "label:N", scale=alt.Scale(domain=domain, range=values), legend=_legend("top", 4)
+        )
+
+    base = _with("y").encode(
+        x=across,
+        color=style(alt.Color, [one.colour for one in lines]),
+        tooltip=[
+            alt.Tooltip("label:N", title="mechanism"),
+            alt.Tooltip("split:N"),
+            alt.Tooltip("x:Q", title=axes[0].title, format=".4~g"),
+            alt.Tooltip("y:Q", title=axes[1].title, format=".4g"),
+            alt.Tooltip("se:Q", format=".2g", title="standard error"),
+            alt.Tooltip("runs:Q"),
+        ],
+    )
+    return [
+        base.mark_rule(size=1.2).encode(y=up("low:Q"), y2="high:Q"),
+        base.mark_line(size=1.6).encode(y=up("y:Q"), strokeDash=dash),
+        base.mark_point(size=52, opacity=1, strokeWidth=1.5).encode(
+            y=up("y:Q"),
+            fill=style(alt.Fill, [one.colour if one.public else "transparent" for one in lines]),
+            shape=style(alt.Shape, [_PATHS.get(one.shape, one.shape) for one in lines]),
+        ),
+    ]
+
+
+def _with(column: str) -> alt.Chart:
+    """Start a layer of the rows that have a column."""
+    import altair as alt
+
+    return alt.Chart().transform_filter(f"isValid(datum.{column})")
+
+
+def _legend(orient: Any, columns: int, **options: Any) -> alt.Legend:
+    import altair as alt
+
+    return alt.Legend(title=None, orient=orient, columns=columns, labelLimit=0, **options)
+
+
+def _named(names: Mapping[float, str]) -> str:
+    """Return an expression for the labels of an axis: a value, and below it its name."""
+    label = "format(datum.value, '.3~g')"
+    for value, name in names.items():
+        # Numbers from Vega may differ in their last digits.
+        here = f"abs(datum.value - {value!r}) < {value * 1e-9!r}"
+        label = f"{here} ? [format(datum.value, '.3~g'), {json.dumps(name)}] : {label}"
+    return label

@@ -1,0 +1,323 @@
+"""Columns of a public table that others determine in every row, as expressions for them."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Any
+from zoneinfo import available_timezones
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from jam_dagster.errors import DomainError
+from jam_dagster.tables.domain.derived import ISO_TIME, PARTS, instants, reproduces
+from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value
+
+_SAMPLE = 2000
+_LEAST_ROWS = 50
+_MOST_IN_PAIRS = 200
+_LARGEST_FACTOR = 10_000
+_LONGEST_CONSTANT = 400
+_DECIMALS = 6
+# One of each rule of clocks that many people live by, the most common first: where several agree
+# with the public rows, the first is proposed.
+_ZONES = (
+    *("America/New_York", "Europe/Berlin", "Europe/London", "America/Los_Angeles"),
+    *("America/Chicago", "America/Denver", "America/Phoenix", "America/Anchorage"),
+    *("Pacific/Honolulu", "America/Halifax", "America/Sao_Paulo", "America/Mexico_City"),
+    *("America/Bogota", "Europe/Athens", "Europe/Moscow", "Europe/Istanbul", "Africa/Lagos"),
+    *("Africa/Cairo", "Africa/Johannesburg", "Asia/Jerusalem", "Asia/Dubai", "Asia/Karachi"),
+    *("Asia/Kolkata", "Asia/Dhaka", "Asia/Bangkok", "Asia/Shanghai", "Asia/Tokyo"),
+    *("Australia/Perth", "Australia/Sydney", "Pacific/Auckland"),
+)
+_PLAIN = (str, int, float, date, Decimal, np.generic, type(None))
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_NUMBERED = re.compile(r"([A-Za-z_.:/ #-]*)(\d{1,15})", re.ASCII)
+
+
+def determined(table: pd.DataFrame, modelled: Sequence[str]) -> dict[str, Value]:
+    """Return expressions that give columns of a table in every row, by the columns' names.
+
+    An expression reads modelled columns, and at least one of these stays. Parts of dates come
+    before sums, differences and multiples of one or two columns, those before equal texts, and all
+    of them before constants. Keys are not read at all: their expression numbers the rows.
+
+    Parameters
+    ----------
+    table
+        A public table.
+    modelled
+        The columns that a domain has attributes of.
+
+    Returns
+    -------
+    dict
+        An expression or a constant by name, in the order of the columns.
+    """
+    rows = np.unique(np.linspace(0, len(table) - 1, _SAMPLE).astype(np.int64))
+    table = table.reset_index(drop=True)
+    table = table[[name for name in table.columns if _is_plain(table[name])]]
+    modelled = [name for name in modelled if name in table.columns]
+    sample = table.iloc[rows]
+    distinct = {str(name): int(sample[name].nunique()) for name in table.columns}
+    found: dict[str, Value] = {}
+    times = [name for name in modelled if _is_time(sample[name])]
+    for name in times:
+        rest = [one for one in distinct if one not in found and _is_integer(sample[one])]
+        found |= _parts(name, rest, sample, table, distinct)
+    for name, expression in _sums(sample, table, modelled, distinct, frozenset(found)):
+        found[name] = expression
+    found |= _copies(sample, table, modelled, {*found, *times})
+    for name in distinct:
+        if name not in found and name not in times:
+            own = _constant(table[name])
+            if own is not None and _holds(own, name, sample, table):
+                found[name] = own
+            elif name not in modelled and (key := _key(table[name])):
+                found[name] = key
+    return {name: found[name] for name in distinct if name in found}
+
+
+def part_of(expression: Value, time: str) -> tuple[str, str] | None:
+    """Return part and zone of an expression that is a part of a column of times, else None."""
+    pattern = rf'({"|".join(PARTS)})\({re.escape(_column(time))}(?:, "([^"]+)")?\)'
+    read = re.fullmatch(pattern, expression) if isinstance(expression, str) else None
+    return (read[1], read[2] or "") if read else None
+
+
+def _is_plain(column: pd.Series[Any]) -> bool:
+    """Return whether cells can be compared: objects may be anything."""
+    if not pd.api.types.is_object_dtype(column.dtype):
+        return True
+    return all(
+        issubclass(kind, _PLAIN) or kind in (type(pd.NA), type(pd.NaT))
+        for kind in set(map(type, column))
+    )
+
+
+def _holds(expression: Value, name: str, sample: pd.DataFrame, table: pd.DataFrame) -> bool:
+    try:
+        return all(reproduces(expression, rows[name], rows) for rows in (sample, table))
+    except DomainError:
+        return False
+
+
+def _column(name: str) -> str:
+    plain = name.isidentifier() and not keyword.iskeyword(name)
+    if plain and unicodedata.normalize("NFKC", name) == name:
+        return name
+    return f"col({json.dumps(name, ensure_ascii=False)})"
+
+
+def _is_time(column: pd.Series[Any]) -> bool:
+    dtype: Any = column.dtype
+    if pd.api.types.is_datetime64_any_dtype(dtype):
+        return True
+    if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_numeric_dtype(dtype):
+        return False
+    observed = column.dropna()
+    return bool(len(observed)) and all(
+        bool(ISO_TIME.fullmatch(one)) if isinstance(one, str) else hasattr(one, "year")
+        for one in observed
+    )
+
+
+def _is_integer(column: pd.Series[Any]) -> bool:
+    dtype: Any = column.dtype
+    if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype):
+        return False
+    values = column.dropna().to_numpy(dtype=np.float64)
+    return bool(len(values)) and bool((values == np.floor(values)).all())
+
+
+def _parts(
+    time: str,
+    targets: list[str],
+    sample: pd.DataFrame,
+    table: pd.DataFrame,
+    distinct: dict[str, int],
+) -> dict[str, Value]:
+    """Return the columns that are parts of a date, in the zone that gives most of them."""
+    moments = instants(table[time])
+    every = table.assign(**{time: moments})
+    few: Any = moments.loc[sample.index]
+    in_utc = few.dt.tz_localize("UTC") if few.dt.tz is None else few
+    values = {name: sample[name].to_numpy(np.float64, na_value=np.nan) for name in targets}
+    best: dict[str, Value] = {}
+    known = available_timezones()
+    for zone in ("", *(one for one in _ZONES if one in known)):
+        local = in_utc.dt.tz_convert(zone) if zone else few
+        given = f'{_column(time)}, "{zone}"' if zone else _column(time)
+        hits: dict[str, Value] = {}
+        for part, called in PARTS.items():
+            numbers = getattr(local.dt, called).to_numpy(np.float64)
+            for name in targets:
+                # A column of one value may equal a part by chance, unless it is called that.
+                alike = distinct[name] > 1 or part in name.lower()
+                if alike and np.array_equal(numbers, values[name], equal_nan=True):
+                    hits.setdefault(name, f"{part}({given})")
+        if len(hits) > len(best):
+            held = {name: one for name, one in hits.items() if reproduces(one, every[name], every)}
+            best = held if len(held) > len(best) else best
+    return best
+
+
+def _sums(
+    sample: pd.DataFrame,
+    table: pd.DataFrame,
+    modelled: Sequence[str],
+    distinct: dict[str, int],
+    parts: Collection[str],
+) -> Iterator[tuple[str, str]]:
+    """Yield columns that are whole multiples of one or two others, added up, and a constant."""
+    numeric = [
+        name
+        for name in distinct
+        if pd.api.types.is_numeric_dtype(sample[name].dtype)
+        and not pd.api.types.is_bool_dtype(sample[name].dtype)
+        and distinct[name] > 1
+        and 2 * sample[name].notna().sum() > len(sample)
+    ]
+    values = sample[numeric].astype(np.float64).to_numpy()
+    values = values[np.isfinite(values).all(axis=1)]
+    if len(values) < _LEAST_ROWS or len(numeric) < 2:
+        return
+    means = values.mean(axis=0)
+    spread = values.std(axis=0)
+    with np.errstate(all="ignore"):
+        scaled = (values - means) / spread
+    correlation = scaled.T @ scaled / len(values)
+    kept = [place for place, name in enumerate(numeric) if name in modelled and spread[place] > 0]
+    # What many values take part in costs most to model, so it is derived first.
+    for target in sorted(range(len(numeric)), key=lambda one: -distinct[numeric[one]]):
+        name = numeric[target]
+        if name in parts or not spread[target] > 0:
+            continue
+        sources = [place for place in kept if place != target]
+        for places, weights in _solutions(correlation, target, sources):
+            factors = weights * spread[target] / spread[places]
+            expression = _weighted(
+                [numeric[place] for place in places],
+                factors,
+                means[target] - factors @ means[places],
+                values[:, target],
+            )
+            if expression and _holds(expression, name, sample, table):
+                yield name, expression
+                kept = sources
+                break
+
+
+def _solutions(
+    correlation: npt.NDArray[np.float64], target: int, sources: list[int]
+) -> Iterator[tuple[list[int], npt.NDArray[np.float64]]]:
+    """Yield one or two sources that determine a target linearly, with their weights."""
+    own = correlation[target, sources]
+    for place in np.flatnonzero(np.abs(own) > 1 - 1e-9):
+        yield [sources[place]], own[[place]]
+    if len(sources) > _MOST_IN_PAIRS:
+        return
+    first, second = np.triu_indices(len(sources), 1)
+    both = correlation[np.ix_(sources, sources)][first, second]
+    with np.errstate(all="ignore"):
+        scale = 1 - both**2
+        left = (own[first] - both * own[second]) / scale
+        right = (own[second] - both * own[first]) / scale
+        explained = left * own[first] + right * own[second]
+    for pair in np.flatnonzero((scale > 1e-6) & (explained > 1 - 1e-9)):
+        places = [sources[first[pair]], sources[second[pair]]]
+        yield places, np.array([left[pair], right[pair]])
+
+
+def _weighted(
+    names: list[str],
+    factors: npt.NDArray[np.float64],
+    rest: float,
+    values: npt.NDArray[np.float64],
+) -> str | None:
+    """Return a sum with whole factors, rounded where the values have decimals; None for others."""
+    whole = np.rint(factors)
+    if (np.abs(factors - whole) > 1e-4 * np.abs(whole)).any() or not whole.all():
+        return None
+    if np.abs(whole).max() > _LARGEST_FACTOR:
+        return None
+    decimals = next(
+        (one for one in range(_DECIMALS + 1) if (np.round(values, one) == values).all()), None
+    )
+    if decimals is None:
+        return None
+    text = ""
+    for name, factor in zip(names, whole, strict=True):
+        term = _column(name) if abs(factor) == 1 else f"{_column(name)} * {abs(factor):.0f}"
+        sign = ("-" if factor < 0 else "") if not text else (" - " if factor < 0 else " + ")
+        text += sign + term
+    constant = round(float(rest), decimals)
+    if constant:
+        text += f" {'-' if constant < 0 else '+'} {abs(constant):.{decimals}f}"
+    return f"round({text}, {decimals})" if decimals else text
+
+
+def _copies(
+    sample: pd.DataFrame,
+    table: pd.DataFrame,
+    modelled: Sequence[str],
+    taken: Collection[str],
+) -> dict[str, Value]:
+    """Return the columns that are not numbers and equal an earlier one."""
+    first: dict[tuple[Any, ...], str] = {}
+    copies: dict[str, Value] = {}
+    for name in modelled:
+        column = sample[name]
+        number = pd.api.types.is_numeric_dtype(column.dtype)
+        if name in taken or number or column.nunique() < 2:
+            continue
+        source = first.setdefault(tuple(column.astype(str)), name)
+        if source != name and _holds(_column(source), name, sample, table):
+            copies[name] = _column(source)
+    return copies
+
+
+def _constant(column: pd.Series[Any]) -> Value | None:
+    if not len(column) or column.isna().any() or not (column == column.iloc[0]).all():
+        return None
+    value: Any = column.iloc[0]
+    if isinstance(value, str):
+        text = json.dumps(value, ensure_ascii=False)
+        return text if len(text) <= _LONGEST_CONSTANT else None
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, int | float | np.integer | np.floating):
+        number = float(value)
+        if abs(number) <= LARGEST_INTEGER:
+            return int(number) if number.is_integer() else number
+    return None
+
+
+def _key(column: pd.Series[Any]) -> str | None:
+    """Return what numbers the rows as keys do; None for a column that is no key."""
+    if not len(column) or column.isna().any() or column.duplicated().any():
+        return None
+    if _is_integer(column):
+        before = int(column.min()) - 1
+        dense = int(column.max()) - before < 2 * len(column)
+        return f"row() + {before}" if dense and before > 0 else "row()"
+    if not all(isinstance(one, str) for one in column):
+        return None
+    if column.map(lambda one: bool(_UUID.fullmatch(one))).all():
+        return "uuid()"
+    found = [_NUMBERED.fullmatch(one) for one in column]
+    forms = {(one[1], len(one[2])) if one else None for one in found}
+    form = forms.pop() if len({one and one[0] for one in forms}) == 1 else None
+    if form is None:
+        return None
+    # Numbers of one width have zeros in front.
+    width = f", {form[1]}" if not forms else ""
+    number = f"text(row(){width})"
+    return f"{json.dumps(form[0], ensure_ascii=False)} + {number}" if form[0] else number

@@ -1,0 +1,98 @@
+"""The verdict: how surely a table is better than the public one, and what is said of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jam_dagster.evaluation import ErrorBound, ErrorBounds, ExpectationResult, verdict_of
+from jam_dagster.evaluation.workload_error import TableErrors, WorkloadErrors, uniform_distance
+from jam_dagster.tables import Domain, EncodedTable, Workload
+
+DOMAIN = Domain.from_sizes({"a": 2, "b": 30})
+
+
+def noisy(ours: float, theirs: float | None, sigma: float = 0.1) -> WorkloadErrors:
+    public = None if theirs is None else TableErrors(theirs)
+    return WorkloadErrors("private", TableErrors(ours), public, sigma=sigma, rho=1.0)
+
+
+def exact(ours: float, theirs: float) -> WorkloadErrors:
+    return WorkloadErrors("exact", TableErrors(ours), TableErrors(theirs))
+
+
+def test_a_table_is_better_or_worse_only_beyond_what_noise_explains() -> None:
+    margin = 1.959964 * 0.1 * np.sqrt(2)
+    for sign, outcome in ((-1, "better"), (1, "worse")):
+        beyond = verdict_of(noisy(0.9 + sign * (margin + 1e-6), 0.9))
+        assert beyond.outcome == outcome
+        assert beyond.margin == pytest.approx(margin)
+        assert verdict_of(noisy(0.9 + sign * (margin - 1e-6), 0.9)).outcome == "undecided"
+
+
+def test_two_equal_tables_are_told_apart_at_the_stated_level() -> None:
+    """Of 4,000 pairs of equal tables 5% are: bounds at 6 standard deviations, p < 1e-8."""
+    rng = np.random.default_rng(11)
+    drawn = 0.3 + 0.1 * rng.standard_normal((4000, 2))
+    apart = sum(verdict_of(noisy(a, b)).outcome != "undecided" for a, b in drawn)
+    assert apart == pytest.approx(200, abs=6 * np.sqrt(4000 * 0.05 * 0.95))
+
+
+def test_exact_errors_are_compared_as_they_are() -> None:
+    assert verdict_of(exact(0.31, 0.3)).outcome == "worse"
+    assert verdict_of(exact(0.3, 0.3)).outcome == "undecided"
+    assert "exact" in verdict_of(exact(0.29, 0.3)).notes[0]
+
+
+def test_the_headline_says_by_how_much() -> None:
+    better = verdict_of(noisy(0.07, 0.28, sigma=0.001), domain=DOMAIN)
+    assert better.headline == (
+        "Better than the public table: mean error 0.070 against 0.280, 75% less."
+    )
+    assert "-0.210 within ±0.003, with a confidence of 95%" in better.notes[0]
+    assert better.good
+    assert better.advice == ()
+    worse = verdict_of(noisy(0.357, 0.299, sigma=0.001), domain=DOMAIN)
+    assert worse.headline == (
+        "Worse than the public table: mean error 0.357 against 0.299, 19% more."
+    )
+    assert not worse.good
+    assert any("b (30)" in one for one in worse.advice)
+    assert not any("a (2)" in one for one in worse.advice)
+
+
+def test_a_failed_check_comes_first() -> None:
+    checks = [
+        ExpectationResult(name, passed, "ERROR", "", {}, "", None, None)
+        for name, passed in (("one", True), ("two", False))
+    ]
+    verdict = verdict_of(noisy(0.1, 0.9, sigma=0.001), checks=checks)
+    assert verdict.headline.startswith("1 of 2 checks failed. Better than the public table")
+    assert not verdict.good
+
+
+def test_what_was_not_measured_is_said_so() -> None:
+    for errors in (None, WorkloadErrors("off")):
+        verdict = verdict_of(errors, unmeasured="Nothing is known.")
+        assert (verdict.headline, verdict.outcome) == ("Nothing is known.", "not measured")
+        assert verdict.difference is None
+
+
+def test_without_a_public_table_a_uniform_one_stands_in() -> None:
+    table = EncodedTable(DOMAIN, (np.zeros(60, int), np.zeros(60, int)))
+    workload = Workload.of(DOMAIN, [["a"], ["b"]])
+    distance = uniform_distance(table, workload)
+    assert distance == pytest.approx((1.0 + 2 * 29 / 30) / 2)
+    better = verdict_of(noisy(0.2, None, sigma=0.01), uniform=distance)
+    assert better.outcome == "better"
+    assert f"0.200 against {distance - 0.2:.3f} or more" in better.headline
+    assert verdict_of(noisy(0.9, None, sigma=0.01), uniform=distance).outcome == "undecided"
+
+
+def test_the_weakest_marginal_is_named() -> None:
+    bounds = ErrorBounds(
+        (ErrorBound(("a",), "supported", 20.0), ErrorBound(("a", "b"), "none", 90.0)), 0.95, 100
+    )
+    (_, note) = verdict_of(noisy(0.1, 0.2), bounds=bounds).notes
+    assert "weakest in a, b" in note
+    assert "at most 0.90 of 2" in note

@@ -1,0 +1,136 @@
+"""What a draft proposes of a public table, and what `infer` makes of it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jam_dagster.tables import Domain, DraftedDomain, decode, draft_table, encode
+from jam_dagster.tables.domain.determined import determined
+
+ROWS = 400
+RNG = np.random.default_rng(0)
+HOUR, MINUTE = RNG.integers(5, 24, ROWS), RNG.integers(0, 60, ROWS)
+FLIGHTS = pd.DataFrame(
+    {
+        "year": 2013,
+        "sched dep": HOUR * 100 + MINUTE,
+        "note": [f"flight {number} was late by {number * 7919 % 8011}" for number in range(ROWS)],
+        "hour": HOUR,
+        "minute": MINUTE,
+        "price": RNG.integers(100, 9000, ROWS) / 100,
+        "class": RNG.choice(["a", "b", "c"], ROWS),
+    }
+).assign(
+    total=lambda it: (it.price + it["sched dep"]).round(2),
+    number=np.arange(ROWS) + 1001,
+)
+
+
+def proposed(**columns: object) -> dict[str, object]:
+    table = pd.DataFrame(columns)
+    return determined(table, list(table))
+
+
+def test_sums_differences_and_multiples() -> None:
+    a, b = RNG.integers(0, 30, ROWS), RNG.integers(0, 20, ROWS)
+    gaps = pd.Series(a, dtype="Int64").mask(b > 15)
+    cents = RNG.integers(0, 9999, ROWS) / 100
+    assert proposed(a=a, b=b, c=a - b) == {"c": "a - b"}
+    assert proposed(a=a * 60 + 5, b=b, c=a) == {"a": "c * 60 + 5"}
+    assert proposed(gaps=gaps, b=b, c=gaps + b) == {"c": "gaps + b"}
+    assert proposed(gaps=gaps, b=b, c=(gaps + b).fillna(0)) == {}
+    assert proposed(a=a, b=cents, c=(a * 100 - cents * 2).round(2)) == {
+        "c": "round(a * 100 - b * 2, 2)"
+    }
+    almost = (a - b).copy()
+    almost[7] += 1
+    assert proposed(a=a, b=b, c=almost) == {}
+    assert proposed(a=a[:20], b=b[:20], c=(a - b)[:20]) == {}
+
+
+def test_parts_of_a_date_in_the_zone_of_the_columns() -> None:
+    for zone, start in (("America/New_York", "2013-03-01"), ("Asia/Kolkata", "2013-12-30")):
+        moments = pd.Series(pd.date_range(start, periods=ROWS, freq="7h13min", tz="UTC"))
+        local = moments.dt.tz_convert(zone)
+        texts = moments.dt.strftime("%Y-%m-%dT%H:%M:%SZ")
+        parts = {"yr": local.dt.year, "m": local.dt.month, "d": local.dt.day, "h": local.dt.hour}
+        for times in (moments, texts):
+            found = proposed(t=times, zero=0, **parts)
+            # A constant that is not called a minute is none.
+            year = {"yr": f'year(t, "{zone}")'} if start > "2013-12" else {"yr": 2013}
+            assert found == year | {
+                "zero": 0,
+                "m": f'month(t, "{zone}")',
+                "d": f'day(t, "{zone}")',
+                "h": f'hour(t, "{zone}")',
+            }
+    days = pd.Series(pd.date_range("2013-06-01", periods=60, freq="7h")).astype("datetime64[s]")
+    assert proposed(t=days, month=6, weekday=days.dt.day_of_week) == {
+        "month": "month(t)",
+        "weekday": "weekday(t)",
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "expression"),
+    [
+        (np.arange(ROWS) + 1001, "row() + 1000"),
+        (np.arange(ROWS) * 1009, "row()"),
+        ([f"F{number:05}" for number in range(ROWS)], '"F" + text(row(), 5)'),
+        ([f"id-{number}" for number in range(ROWS)], '"id-" + text(row())'),
+        ([f"0000000{number % 10}-0000-4000-8000-{number:012}" for number in range(ROWS)], "uuid()"),
+        ([f"{number} remarks" for number in range(ROWS)], None),
+    ],
+)
+def test_keys_are_numbered_anew(values: object, expression: str | None) -> None:
+    table = pd.DataFrame({"a": HOUR, "key": values})
+    assert determined(table, ["a"]) == ({"key": expression} if expression else {})
+
+
+def test_equal_texts_and_constants() -> None:
+    texts = RNG.choice(["a", "b"], ROWS)
+    assert proposed(**{"if": texts, "copy": texts, "half": 0.5, "yes": True, "x": 'a "b"'}) == {
+        "copy": 'col("if")',
+        "half": 0.5,
+        "yes": True,
+        "x": '"a \\"b\\""',
+    }
+
+
+def made(draft: DraftedDomain) -> pd.DataFrame:
+    """Return the public table through a draft and back."""
+    return decode(encode(FLIGHTS, draft.domain, private=False), np.random.default_rng(0))
+
+
+def test_a_draft_has_all_columns_and_proposes_the_rest(tmp_path) -> None:
+    draft = draft_table(FLIGHTS)
+    table = made(draft)
+    assert list(table) == list(FLIGHTS)
+    assert table[["year", "note", "number"]].isna().all(axis=None)
+    assert table.dtypes.astype(str)[["year", "note"]].tolist() == ["Int64", "str"]
+    draft.save(tmp_path / "domain.yaml")
+    text = (tmp_path / "domain.yaml").read_text()
+    assert "\n# year: 2013\n# sched dep: hour * 100 + minute\n" in text
+    assert "\n# number: row() + 1000\n" in text
+    assert "(--infer derives them):\n  year: 2013\n  sched dep: hour * 100 + minute" in draft.hint
+    assert Domain.load(tmp_path / "domain.yaml") == draft.domain
+    assert list(made(draft_table(FLIGHTS, exclude=["note"]))) == list(FLIGHTS.drop(columns="note"))
+
+
+def test_infer_makes_what_is_proposed_part_of_the_domain(tmp_path) -> None:
+    draft = draft_table(FLIGHTS, infer=True)
+    table = made(draft)
+    assert draft.domain.names == ("hour", "minute", "price", "class")
+    assert list(table) == list(FLIGHTS)
+    assert (table["sched dep"] == table.hour * 100 + table.minute).all()
+    assert (table.total == (table.price + table["sched dep"]).round(2)).all()
+    assert (table.year == 2013).all()
+    assert table.number.tolist() == FLIGHTS.number.tolist()
+    assert [one.name for one in draft.left_out] == ["note"]
+    assert (
+        "Columns that are derived:\n  year: 2013\n  sched dep: hour * 100 + minute" in draft.remark
+    )
+    draft.save(tmp_path / "domain.yaml")
+    text = (tmp_path / "domain.yaml").read_text()
+    assert "attributes:\n  # left out: note" in text
+    assert Domain.load(tmp_path / "domain.yaml") == draft.domain

@@ -1,0 +1,249 @@
+from datetime import UTC, date, datetime, time, timedelta
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jam_dagster.errors import DomainError, JamError
+from jam_dagster.tables import Domain, EncodedTable, decode, draft_table, encode
+from jam_dagster.tables.domain.times import DATE, DURATION, TIME, TimeAttribute
+
+NEW_YORK = "America/New_York"
+
+
+def declared(**entry):
+    return Domain.from_dict({"attributes": {"a": entry}}).attribute("a")
+
+
+def codes(attribute, *values):
+    column = pd.Series([*values], dtype=object)
+    return encode(pd.DataFrame({"a": column}), Domain((attribute,))).columns[0].tolist()
+
+
+MARCH = {"bounds": ["2024-03-01", "2024-03-31"], "nullable": True, "unreadable": "missing"}
+
+
+def test_a_date_is_read_alike_from_every_type():
+    attribute = declared(**MARCH, unit="day", format="%d.%m.%Y", outside="clip")
+    assert attribute.bins == 31
+    spelled = ["09.03.2024", "2024-03-09", "2024-03-09T23:59:59", date(2024, 3, 9)]
+    typed = [
+        datetime(2024, 3, 9, 5),
+        np.datetime64("2024-03-09T05"),
+        pd.Timestamp(2024, 3, 9),
+    ]
+    assert codes(attribute, *spelled, *typed) == [8] * 7
+    column = pd.Series(pd.to_datetime(["2024-03-09"]))
+    for dtype in ("datetime64[ns]", "datetime64[s]", DATE):
+        assert codes(attribute, *column.astype(dtype)) == [8]
+        table = pd.DataFrame({"a": column.astype(dtype)})
+        assert encode(table, Domain((attribute,))).columns[0].tolist() == [8]
+    assert codes(attribute, "1999-01-01", "9999-12-31", date(1, 1, 1)) == [0, 30, 0]
+    unreadable = [
+        "x",
+        "",
+        "2024",
+        7,
+        2.5,
+        True,
+        b"2024-03-09",
+        timedelta(1),
+        time(1),
+        pd.NaT,
+        "NaT",
+    ]
+    assert codes(attribute, *unreadable) == [31] * len(unreadable)
+
+
+def test_a_day_is_that_of_the_zone_and_an_hour_follows_the_other():
+    day = declared(**MARCH, unit="day", zone=NEW_YORK)
+    instants = [datetime(2024, 3, 9, 4, tzinfo=UTC), "2024-03-09T05:00:00Z", "2024-03-09"]
+    assert codes(day, *instants) == [7, 8, 8]
+    hour = declared(**MARCH, unit="hour", zone=NEW_YORK, every="day")
+    # Summer time begins on March 10.
+    widths = np.diff(hour.edges)
+    assert widths[9] == 23
+    assert sorted(set(widths[:-1])) == [23, 24]
+    assert hour.bounds_text == ("2024-03-01 00:00", "2024-03-31 23:00")
+    assert codes(hour, "2024-03-10T04:59Z", "2024-03-10T05:00Z", "2024-04-01T03:59Z") == [8, 9, 30]
+    autumn = declared(bounds=["2024-11-03", "2024-11-03"], unit="hour", zone=NEW_YORK)
+    assert autumn.bins == 25
+    assert autumn.labels[1:3] == ("2024-11-03 01:00", "2024-11-03 01:00-05:00")
+    domain = Domain((autumn,))
+    instant = pd.DataFrame({"a": [datetime(2024, 11, 3, 6, tzinfo=UTC)]})
+    table = decode(encode(instant, domain), np.random.default_rng(0))
+    assert str(table["a"][0]) == "2024-11-03 01:00:00-05:00"
+    assert Domain.from_dict(domain.to_dict()) == domain
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({"unit": "day", "dtype": DATE}, date(2024, 3, 1)),
+        ({"unit": "day"}, datetime(2024, 3, 1)),
+        ({"unit": "day", "format": "%d.%m.%y"}, "01.03.24"),
+        ({"unit": "week"}, datetime(2024, 2, 26)),
+        ({"unit": "quarter"}, datetime(2024, 1, 1)),
+        ({"unit": "year", "format": "%Y"}, "2024"),
+        (
+            {"unit": "hour", "zone": NEW_YORK, "dtype": "datetime64[s, UTC]"},
+            datetime(2024, 3, 1, 5, tzinfo=UTC),
+        ),
+        (
+            {"unit": "hour", "zone": NEW_YORK, "format": "%Y-%m-%d %H:%M%:z"},
+            "2024-03-01 00:00-05:00",
+        ),
+        ({"unit": "minute", "zone": NEW_YORK, "format": "%Y%m%dT%H%MZ"}, "20240301T0500Z"),
+        ({"unit": "hour", "bounds": ["08:00", "19:00"], "dtype": TIME}, time(8)),
+        ({"unit": "second", "bounds": ["08:00", "08:00"], "format": "%H:%M:%S"}, "08:00:00"),
+        ({"unit": "hour", "bounds": [5, 40], "dtype": DURATION}, timedelta(hours=5)),
+        ({"unit": "month", "edges": ["2024-03", "2024-06", "2025"]}, datetime(2024, 3, 1)),
+        ({"unit": "day", "bins": 2}, datetime(2024, 3, 1)),
+        ({"unit": "day", "every": "month", "within": [[0, 5], [40, 1]]}, datetime(2024, 3, 1)),
+    ],
+)
+def test_a_kind_decodes_to_its_dtype_and_is_written_as_it_was_declared(entry, expected):
+    bounds = {} if "edges" in entry else {"bounds": ["2024-03-01", "2024-03-01"]}
+    if entry.get("bins"):
+        bounds = {"bounds": ["2024-03-01", "2024-03-31"]}
+    domain = Domain((declared(**bounds | entry | {"nullable": True}),))
+    attribute = domain.attributes[0]
+    assert Domain.from_dict(domain.to_dict()) == domain
+    assert attribute.clock.values_of(attribute.edges[:1]) == [expected]
+    table = decode(encode(pd.DataFrame({"a": [expected, None]}), domain), np.random.default_rng(0))
+    assert str(table["a"].dtype) == attribute.dtype
+    assert table["a"].isna().tolist() == [False, True]
+    column = pd.concat([table] * 2)["a"].reset_index(drop=True)
+    for again in (column, column.astype(object)):
+        encoded = encode(pd.DataFrame({"a": again}), domain).columns[0]
+        assert encoded.tolist() == [0, attribute.null_code] * 2
+
+
+def test_numbers_are_dates_where_the_format_has_no_marks():
+    attribute = declared(**MARCH, unit="day", format="%Y%m%d")
+    assert codes(attribute, 20240302, "20240302", 20240302.0, 2024030) == [1, 1, 1, 31]
+    numbers = pd.DataFrame({"a": [20240302]})
+    assert encode(numbers, Domain((attribute,))).columns[0].tolist() == [1]
+    with pytest.raises(DomainError, match="is of dates or times, but the table's column has dtype"):
+        encode(numbers, Domain((declared(**MARCH, unit="day"),)))
+
+
+def test_times_and_durations_are_read_from_what_databases_give():
+    at = declared(bounds=["08:00", "19:00"], unit="hour", dtype=TIME, outside="clip")
+    spelled = ["09:30", time(9, 59), timedelta(hours=9.5)]
+    assert codes(at, *spelled, "23:59") == [1, 1, 1, 11]
+    lasting = declared(bounds=[0, 48], unit="hour", dtype=DURATION)
+    spelled = [timedelta(1, 7200), "1 day, 2:00:00", "1 days 02:00:00", "26:00:00", "PT26H"]
+    assert codes(lasting, *spelled) == [26] * 5
+    assert codes(lasting, "10:30", time(10, 30)) == [10, 10]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"unit": "fortnight"}, "unit must be one of year"),
+        ({"unit": "day", "zone": "Mars/Phobos"}, "zone 'Mars/Phobos' is unknown"),
+        ({"unit": "day", "zone": "../etc/passwd"}, "is unknown"),
+        ({"unit": "hour", "zone": NEW_YORK, "format": "%Y %H"}, "values without one"),
+        ({"unit": "day", "dtype": "int64"}, "cannot be decoded to dtype 'int64'"),
+        ({"unit": "day", "dtype": "datetime64[us, Nowhere]"}, "cannot be decoded"),
+        ({"unit": "day", "dtype": "datetime64[us, UTC]"}, "declare `zone`"),
+        ({"unit": "day", "dtype": "str"}, "needs a format"),
+        ({"unit": "day", "dtype": TIME, "bounds": ["08:00", "09:00"]}, "hours, minutes or seconds"),
+        ({"unit": "month", "dtype": DURATION, "bounds": [0, 1]}, "no number of months"),
+        ({"unit": "day", "bounds": ["01.03.2024", "2024-03-05"]}, "written as 2024-03-01|2013-07"),
+        ({"unit": "day", "bounds": ["08:00", "09:00"]}, f"times of day {TIME}".replace("[", r"\[")),
+        ({"unit": "day", "bounds": ["2024-03-01"]}, "two units"),
+        ({"unit": "day", "bounds": ["2024-03-05", "2024-03-01"]}, "bins must be an integer"),
+        (
+            {"unit": "year", "bounds": ["0001", "9999"], "dtype": "datetime64[ns]"},
+            "outside the years",
+        ),
+        ({"unit": "second", "bounds": ["1000", "9999"]}, "bins must be an integer"),
+        ({"unit": "second", "every": "minute", "bounds": ["1000", "9999"]}, "too many bins"),
+        ({"unit": "week", "every": "month"}, "a unit of whole weeks"),
+        ({"unit": "day", "every": "hour"}, "a unit of whole days"),
+        ({"unit": "day", "every": "week", "bins": 3}, "every is for bounds without bins"),
+        ({"unit": "day", "integer": True}, "integer"),
+    ],
+)
+def test_declarations_that_are_refused(entry, message):
+    with pytest.raises(JamError, match=message):
+        declared(**{"bounds": ["2024-03-01", "2024-03-31"]} | entry)
+
+
+def test_impossible_combinations_name_dates():
+    content = {
+        "attributes": {
+            "a": MARCH | {"unit": "day"},
+            "b": {"values": ["x", "y"]},
+        },
+        "impossible": [{"a": {"from": "2024-03-10", "below": "2024-03-20"}, "b": "x"}],
+    }
+    domain = Domain.from_dict(content)
+    assert domain.impossible[0].codes == (tuple(range(9, 19)), (0,))
+    assert Domain.from_dict(domain.to_dict()) == domain
+    assert "2024-03-10" in domain.impossible[0].describe(domain)
+
+
+def test_digests_of_times_have_not_moved():
+    entry = {"bounds": ["2024-03-01", "2024-03-31"], "unit": "hour", "zone": NEW_YORK}
+    digests = [
+        Domain((declared(**entry | more),)).digest[:16]
+        for more in ({}, {"every": "day"}, {"every": "day", "format": "%Y-%m-%d %H:%MZ"})
+    ]
+    assert digests == ["bf96cbca1e5e9bbc", "ea7c0b2ecde9eacb", "855a419234500870"]
+
+
+def flights() -> pd.DataFrame:
+    """Return times in UTC, with their parts in New York: rush hours, and none at night."""
+    rng = np.random.default_rng(0)
+    days = pd.to_datetime("2013-06-01") + pd.to_timedelta(rng.integers(0, 30, 3000), unit="D")
+    hour = rng.choice([6, 7, 8, 17, 20, 23], 3000)
+    local = (days + pd.to_timedelta(hour, unit="h")).tz_localize("America/New_York")
+    return pd.DataFrame(
+        {
+            "month": local.month,
+            "day": local.day,
+            "hour": hour,
+            "late": np.where(hour > 16, "yes", "no"),
+            "at": local.tz_convert("UTC").strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+    )
+
+
+def test_a_timestamp_has_the_hour_of_its_row() -> None:
+    made = draft_table(flights(), infer=True).domain
+    at = made.attribute("at")
+    assert isinstance(at, TimeAttribute)
+    assert (at.zone, at.every, at.hour_from) == ("America/New_York", "day", "hour")
+    assert [one.name for one in made.derived] == ["month", "day"]
+    content = made.to_dict()
+    assert Domain.from_dict(content).digest == made.digest
+    # Another month takes one line.
+    content["attributes"]["at"]["bounds"] = ["2013-07-01", "2013-07-31"]
+    july = Domain.from_dict(content)
+    rng = np.random.default_rng(1)
+    codes = EncodedTable(july, tuple(rng.integers(0, size, 2000) for size in july.shape))
+    table = decode(codes, rng)
+    known = table.dropna(subset=["at", "hour"])
+    local = pd.to_datetime(known["at"]).dt.tz_convert("America/New_York")
+    assert (local.dt.hour == known["hour"]).all()
+    assert (local.dt.month == 7).all()
+    assert (known["month"] == 7).all()
+    assert (local.dt.day == known["day"]).all()
+
+
+def test_an_hour_comes_from_an_attribute_that_is_there() -> None:
+    made = draft_table(flights(), infer=True).domain
+    alone = made.project(["at", "late"]).attribute("at")
+    assert isinstance(alone, TimeAttribute)
+    assert alone.hour_from is None
+    content = made.to_dict()
+    content["attributes"]["at"]["hour_from"] = "minute"
+    with pytest.raises(DomainError, match="'at' has its hour from an attribute that the domain"):
+        Domain.from_dict(content)
+    content["attributes"]["at"] = {"bounds": ["2013-07-01", "2013-07-31"], "unit": "day"}
+    content["attributes"]["at"]["hour_from"] = "hour"
+    with pytest.raises(DomainError, match="hour_from is for `unit: hour` with `every: day`"):
+        Domain.from_dict(content)
