@@ -145,13 +145,7 @@ def stdout_kept_clean() -> Iterator[None]:
 
 
 def public_source(texts: Sequence[str]) -> Source | PublicSources:
-    """Return the public tables that an option names: ``TABLE``, or each as ``NAME=TABLE``.
-
-    Raises
-    ------
-    InputError
-        If one names no table, or of several one has no name, or the same.
-    """
+    """Return the public tables that an option names: ``TABLE``, or each as ``NAME=TABLE``."""
     from jam_dagster.tables import PublicSources
     from jam_dagster.tables.sources.public import TABLE_NAME
 
@@ -172,19 +166,7 @@ def public_source(texts: Sequence[str]) -> Source | PublicSources:
 
 
 def source(text: str) -> Source:
-    """Return the table that an option names.
-
-    Parameters
-    ----------
-    text
-        A path of a CSV or Parquet file, or a source in JSON, such as
-        ``{"csv": "people.csv", "separator": ";"}``.
-
-    Raises
-    ------
-    InputError
-        If it names no table.
-    """
+    """Return the table that an option names."""
     from jam_dagster.tables import source_from_config
 
     # What may hold a password is never repeated: errors end in logs and shell histories.

@@ -289,18 +289,7 @@ def with_release_options(command: Command) -> Command:
 
 
 def release_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of a command as `jam_dagster.release.options.release_spec` takes them.
-
-    Parameters
-    ----------
-    given
-        What `with_release_options` added; None: not given.
-
-    Raises
-    ------
-    InputError
-        If a table, a setting or a marginal is not well formed.
-    """
+    """Return options of a command as `jam_dagster.release.options.release_spec` takes them."""
     options = dict(given)
     settings = _settings(options.pop("setting"))
     public, cliques, weights = (options.pop(name) for name in ("public", "clique", "weight"))

@@ -31,18 +31,6 @@ def seconds_left(taken: Sequence[float], rounds: int) -> float | None:
     straight line that fits them best, which is right on average; where the line falls, it follows
     their mean. What will be measured decides how the model grows, so in the first half an estimate
     may well be off by a factor of four.
-
-    Parameters
-    ----------
-    taken
-        Seconds of each round done, in order.
-    rounds
-        T, the number of all rounds.
-
-    Returns
-    -------
-    float or None
-        Seconds, 0 or more; None before there are enough rounds to see a trend.
     """
     done = len(taken)
     if done >= rounds:
@@ -68,19 +56,7 @@ def clock(seconds: float) -> str:
 def progress(
     console: Console,
 ) -> Iterator[tuple[Callable[[str], None], Callable[[int | None], None], Callable[[Round], None]]]:
-    """Show a synthesis as it goes.
-
-    Parameters
-    ----------
-    console
-        Where to show it; a bar where it is a terminal.
-
-    Yields
-    ------
-    tuple of callable
-        To be called with the name of each stage as it begins; with the number of all rounds before
-        the first, None where it is unknown; and with every round as it ends.
-    """
+    """Show a synthesis as it goes."""
     rounds: int | None = None
 
     def start(expected: int | None) -> None:
@@ -131,22 +107,7 @@ def progress_of_trials(
         Callable[[int, Trial], None],
     ]
 ]:
-    """Show a plan as it goes.
-
-    Parameters
-    ----------
-    trials
-        How often the mechanism will run.
-    console
-        Where to show it; a bar where it is a terminal, a line a trial elsewhere.
-
-    Yields
-    ------
-    tuple of callable
-        To be called with the name of each stage as it begins; with the number of a trial's rounds
-        before the first, None where it is unknown; with the number of a trial from 0 and every
-        round as it ends; and with the number of a trial and the trial as it ends.
-    """
+    """Show a plan as it goes."""
     if not console.is_terminal:
 
         def say(number: int, trial: Trial) -> None:

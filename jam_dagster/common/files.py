@@ -23,13 +23,7 @@ MOST_TEXT_BYTES = 2**26
 
 
 def read_text_bytes(path: Path | UPath) -> bytes:
-    """Return the content of a file that is to be parsed.
-
-    Raises
-    ------
-    InputError
-        If it is larger than `MOST_TEXT_BYTES`.
-    """
+    """Return the content of a file that is to be parsed."""
     with path.open("rb") as file:
         content: bytes = file.read(MOST_TEXT_BYTES + 1)
     if len(content) > MOST_TEXT_BYTES:
@@ -45,16 +39,6 @@ def check_folder(folder: Path) -> None:
 
     It writes a test file: permissions alone do not show read-only disks, and do not bind a
     superuser.
-
-    Parameters
-    ----------
-    folder
-        The folder; neither it nor those above it need exist.
-
-    Raises
-    ------
-    OSError
-        If it cannot, with the folder that failed.
     """
     while not folder.exists():
         folder = folder.parent
@@ -66,18 +50,7 @@ def check_folder(folder: Path) -> None:
 
 
 def write_once(path: Path | UPath, content: bytes, *, mode: int = 0o666) -> None:
-    """Write a file whole, as `write_whole` does, unless it exists already.
-
-    Parameters
-    ----------
-    path
-        The file, in a folder that exists. If two processes write to an object store at once, the
-        last one wins.
-    content
-        The whole content.
-    mode
-        As for `write_whole`.
-    """
+    """Write a file whole, as `write_whole` does, unless it exists already."""
     if not isinstance(path, Path):
         write_whole(path, content)
         return
@@ -94,18 +67,7 @@ def write_once(path: Path | UPath, content: bytes, *, mode: int = 0o666) -> None
 
 
 def write_whole(path: Path | UPath, content: bytes, *, mode: int = 0o666) -> None:
-    """Write a file so that a crash leaves either the whole file, synced to disk, or none.
-
-    Parameters
-    ----------
-    path
-        The file, in a folder that exists. Object stores always write an object whole or not at
-        all.
-    content
-        The whole content.
-    mode
-        Mode of the file, before the process's umask; object stores have none.
-    """
+    """Write a file so that a crash leaves either the whole file, synced to disk, or none."""
     if not isinstance(path, Path):
         path.write_bytes(content)
         return

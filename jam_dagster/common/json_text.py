@@ -17,12 +17,6 @@ def parse_json(text: str | bytes) -> Any:
 
     Readers differ in which of two values they take, so a document with both says one thing to its
     verifier and another to somebody else.
-
-    Raises
-    ------
-    ValueError
-        The text is not JSON, its nesting is deeper than `MOST_DEPTH`, or an integer has more than
-        `MOST_DIGITS` digits.
     """
     deep = ValueError(f"its nesting is too deep: {MOST_DEPTH} levels are read")
     try:

@@ -24,19 +24,7 @@ def card(
     columns: Sequence[str] = (),
     rows: Iterable[Sequence[object]] = (),
 ) -> str:
-    """Return a card with a title, facts by name, and a table. All texts are escaped.
-
-    Parameters
-    ----------
-    title
-        Title of the card.
-    facts
-        Facts by name; empty texts are left out.
-    label
-        A warning beside the title, such as ``restricted``.
-    columns, rows
-        The table, cut after a hundred rows.
-    """
+    """Return a card with a title, facts by name, and a table. All texts are escaped."""
     marked = (
         f' <strong style="border:1px solid currentColor;border-radius:.3em;padding:0 .4em">'
         f"{_escaped(label)}</strong>"

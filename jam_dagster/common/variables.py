@@ -20,22 +20,7 @@ def names_variables(text: str) -> bool:
 
 
 def expanded(place: str, what: str, *, note: str = "") -> str:
-    """Return a path or URL with ``~`` and ``${VARIABLES}`` replaced.
-
-    Parameters
-    ----------
-    place
-        The place in the configuration.
-    what
-        The owner of the place, for the error.
-    note
-        The last sentence of the error.
-
-    Raises
-    ------
-    SpecificationError
-        If a variable is not set: its literal name would be another place.
-    """
+    """Return a path or URL with ``~`` and ``${VARIABLES}`` replaced."""
     for match in re.finditer(r"\$\{(\w+)\}", place):
         if match[1] not in os.environ:
             raise SpecificationError(
@@ -49,13 +34,6 @@ def with_names(message: str, place: str) -> str:
     """Return a message with the names of variables in place of their values.
 
     The parts of a URL in a variable, such as a user, a host or a token, are masked, too.
-
-    Parameters
-    ----------
-    message
-        A library's message, which may quote the expanded place.
-    place
-        The place in the configuration. Without variables the message stays unchanged.
     """
     shown = dict(_known(place))
     if not shown:

@@ -18,14 +18,7 @@ MOST_REPEATED = 2**20
 
 
 def parse_yaml(text: str) -> Any:
-    """Parse a YAML document; a key that occurs twice in a mapping is an error.
-
-    Raises
-    ------
-    yaml.YAMLError
-        The text is not YAML, or beyond a limit: of its length, its nesting, the digits of an
-        integer, or the values that its aliases repeat.
-    """
+    """Parse a YAML document; a key that occurs twice in a mapping is an error."""
     if len(text) > MOST_CHARACTERS:
         raise yaml.YAMLError(f"it is longer than the {MOST_CHARACTERS:,} characters that are read")
     return yaml.load(text, Loader=_Loader)  # noqa: S506 - it is a SafeLoader

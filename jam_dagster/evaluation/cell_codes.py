@@ -24,18 +24,6 @@ def cell_codes(column: pd.Series, attribute: Attribute) -> npt.NDArray[np.int64]
 
     Discretization sends unlisted values to a declared `other` and clips to bounds; a check of a
     synthetic table must not, or it could not find them.
-
-    Parameters
-    ----------
-    column
-        Values, shape ``(rows,)``, of any dtype.
-    attribute
-        The attribute of the values.
-
-    Returns
-    -------
-    ndarray
-        Codes, shape ``(rows,)``.
     """
     null_code = OUTSIDE if attribute.null_code is None else attribute.null_code
     if isinstance(attribute, NumericAttribute):

@@ -41,17 +41,7 @@ class Finding:
 
 
 def describe_expected(spec: ExpectationSpec, domain: Domain, records: int) -> str:
-    """Return the expected content, in a few words.
-
-    Parameters
-    ----------
-    spec
-        The expectation.
-    domain
-        The domain that the table should follow.
-    records
-        The number of rows that it should have.
-    """
+    """Return the expected content, in a few words."""
     match spec.kind:
         case "columns":
             return f"{len(domain.columns):,} columns, in order"
@@ -74,24 +64,7 @@ def describe_expected(spec: ExpectationSpec, domain: Domain, records: int) -> st
 def describe_result(
     spec: ExpectationSpec, outcome: Mapping[str, Any], domain: Domain, records: int
 ) -> Finding:
-    """Put the outcome of an expectation about shape or values into words.
-
-    Parameters
-    ----------
-    spec
-        The expectation.
-    outcome
-        What Great Expectations reports, as a JSON-serializable dictionary.
-    domain
-        The domain that the table should follow.
-    records
-        The number of rows that it should have.
-
-    Returns
-    -------
-    Finding
-        The finding.
-    """
+    """Put the outcome of an expectation about shape or values into words."""
     expected = describe_expected(spec, domain, records)
     raised = _raised(outcome.get("exception_info") or {})
     if raised is not None:
@@ -144,24 +117,7 @@ _FAULT = {
 def describe_agreement(
     agreement: Agreement, labels: Sequence[str], level: float, expected: str
 ) -> Finding:
-    """Put the comparison of a one-way marginal with its released measurement into words.
-
-    Parameters
-    ----------
-    agreement
-        The comparison.
-    labels
-        The names of the attribute's cells.
-    level
-        The false-alarm level of all marginals together.
-    expected
-        Result of `describe_expected`.
-
-    Returns
-    -------
-    Finding
-        The finding.
-    """
+    """Put the comparison of a one-way marginal with its released measurement into words."""
     use = agreement.use_of_tolerance
     worst = int(use.argmax())
     beyond = int((use > 1.0).sum())

@@ -106,26 +106,7 @@ def validate(
     transcript: Transcript,
     model: MarginalSource,
 ) -> TableChecks:
-    """Check a synthetic table with Great Expectations.
-
-    Parameters
-    ----------
-    synthetic
-        The decoded table.
-    domain
-        The domain of the table.
-    records
-        n, the expected number of rows.
-    transcript
-        The measurements to compare its one-way distributions with.
-    model
-        The fitted model that it was sampled from.
-
-    Returns
-    -------
-    TableChecks
-        The results; `render_checks` renders them as a page.
-    """
+    """Check a synthetic table with Great Expectations."""
     specs = expectation_names(domain)
     agreements = _agreements(synthetic, domain, transcript, model, records)
     batches = _batches(specs, synthetic, domain, records, agreements)

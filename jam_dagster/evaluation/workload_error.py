@@ -314,22 +314,6 @@ def table_errors(
     """Return the exact errors of several tables or models; restricted.
 
     The private counts are computed once for all of them.
-
-    Parameters
-    ----------
-    private
-        The private table.
-    tables
-        The tables or models, over the same domain; their counts are scaled to the private records.
-    workload
-        The marginals and their weights.
-
-    Raises
-    ------
-    DomainError
-        If the tables are not over one domain.
-    InputError
-        If a table has no records, or the workload names an attribute that the domain lacks.
     """
     named = {f"{place}.": table for place, table in enumerate(tables, start=1)}
     _check_tables(private, named, workload)
@@ -434,15 +418,7 @@ def _check_records(name: str, table: MarginalSource | IndependentTable) -> None:
 
 
 def uniform_distance(synthetic: MarginalSource, workload: Workload) -> float:
-    """Return the workload distance of a uniform table from a synthetic one.
-
-    Parameters
-    ----------
-    synthetic
-        The synthetic table.
-    workload
-        The marginals and their weights.
-    """
+    """Return the workload distance of a uniform table from a synthetic one."""
     sizes, records = synthetic.domain.sizes, synthetic.records
     alike = {name: np.full(size, records / size) for name, size in sizes.items()}
     uniform = IndependentTable(synthetic.domain, records, alike)

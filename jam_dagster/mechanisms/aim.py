@@ -58,14 +58,7 @@ ANNEALED = 4.0
 
 
 def weights_of(workload: Workload, closure: Sequence[Clique]) -> np.ndarray:
-    """Weight candidates by their overlap with the workload (Section 3.1).
-
-    Returns
-    -------
-    ndarray
-        ``w_r = sum_s c_s |r & s|`` of each candidate r, over the workload's marginals s with their
-        weights c, shape ``(m,)``.
-    """
+    """Weight candidates by their overlap with the workload (Section 3.1)."""
     marginals = [set(clique) for clique in workload.cliques]
     return np.array(
         [

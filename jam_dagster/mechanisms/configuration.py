@@ -29,18 +29,7 @@ def synthesizing() -> list[str]:
 
 
 def read_mechanism(given: object) -> tuple[str, dict[str, Any]]:
-    """Return a mechanism's name and the settings that were given.
-
-    Parameters
-    ----------
-    given
-        A name; or a mapping of ``name``, the default's if left out, and settings; or None.
-
-    Raises
-    ------
-    SpecificationError
-        If there is no mechanism of that name, or `given` is neither.
-    """
+    """Return a mechanism's name and the settings that were given."""
     if given is None:
         return DEFAULT_MECHANISM, {}
     if isinstance(given, str):
@@ -72,24 +61,7 @@ def read_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def configured_mechanism(name: str, given: Mapping[str, Any], where: str = "") -> Mechanism:
-    """Return a mechanism for a synthetic table.
-
-    Parameters
-    ----------
-    name
-        A name in `MECHANISMS`.
-    given
-        Settings, which may be texts; see `Setting.read`. None is left out where a setting does not
-        allow it.
-    where
-        The prefix of a setting in messages.
-
-    Raises
-    ------
-    SpecificationError
-        If there is no mechanism of that name, it lacks a setting, a value is out of range, or it
-        makes no synthetic table.
-    """
+    """Return a mechanism for a synthetic table."""
     _check_name(name, where.rstrip(".") or "The mechanism")
     settings = read_settings(name, given)
     try:
@@ -105,23 +77,7 @@ def configured_mechanism(name: str, given: Mapping[str, Any], where: str = "") -
 
 
 def check_public(mechanism: Mechanism, public: object, *, declared: bool) -> None:
-    """Raise if a release cannot use its public sources, before anything is opened.
-
-    Parameters
-    ----------
-    mechanism
-        The mechanism.
-    public
-        A source, or `PublicSources`; None without one.
-    declared
-        Whether the domain is declared.
-
-    Raises
-    ------
-    SpecificationError
-        If there is no source, but the mechanism learns from one or the domain is identified from
-        it; or if the mechanism weights the records of one whole table, and this is another form.
-    """
+    """Raise if a release cannot use its public sources, before anything is opened."""
     if public is None and mechanism.uses_public:
         raise SpecificationError(
             f"{mechanism.name} learns from a public table, and there is none: give public, or "

@@ -307,17 +307,7 @@ class _Candidates:
             self._precisions[margin] = known + 1.0 / (sigma**2 * summed)
 
     def weighed(self, rho_select: float, records: float, neighbours: Neighbours) -> _Weights:
-        """Return what counts in a round, given the price of its selection.
-
-        Parameters
-        ----------
-        rho_select
-            The price. Six digits of it count: what was charged and lost comes back rounded.
-        records
-            n, the number of records.
-        neighbours
-            The neighbouring relation.
-        """
+        """Return what counts in a round, given the price of its selection."""
         price = float(f"{rho_select:.6g}")
         told = _told(price, records, neighbours)
         most = max(

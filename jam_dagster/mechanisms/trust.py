@@ -10,16 +10,7 @@ from jam_dagster.mechanisms.registry import MECHANISMS
 
 
 def distrust(mechanism: str, trusted: Collection[str]) -> str | None:
-    """Return why a mechanism's results must not be released; None if they may be.
-
-    Parameters
-    ----------
-    mechanism
-        Its name.
-    trusted
-        The names of the packages that a release trusts. Case does not matter in a package's name;
-        hyphens, dots and underscores are the same.
-    """
+    """Return why a mechanism's results must not be released; None if they may be."""
     found = MECHANISMS[mechanism]
     if found.own or any(same_package(found.package, one) for one in trusted):
         return None
@@ -30,13 +21,7 @@ def distrust(mechanism: str, trusted: Collection[str]) -> str | None:
 
 
 def read_trusted(given: object, where: str) -> tuple[str, ...]:
-    """Return the packages that a release trusts.
-
-    Raises
-    ------
-    SpecificationError
-        If `given` is not a list of names.
-    """
+    """Return the packages that a release trusts."""
     if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
         raise SpecificationError(f"{where} must be a list of names of packages, got {given!r}.")
     return tuple(given)

@@ -77,13 +77,7 @@ class RowSearch:
 
     @classmethod
     def from_dict(cls, content: object) -> RowSearch:
-        """Return what `to_dict` described.
-
-        Raises
-        ------
-        InputError
-            If a setting is unknown, missing or out of range.
-        """
+        """Return what `to_dict` described."""
         if not isinstance(content, Mapping) or set(content) != set(cls.MOST):
             raise InputError(f"The search for rows needs {', '.join(cls.MOST)}, got {content!r}.")
         return cls(**content)
@@ -119,32 +113,6 @@ def search_rows(
     compiled: bool | None = None,
 ) -> SearchedRows:
     """Swap rows of a table for other rows of the model, where that brings the workload closer.
-
-    Parameters
-    ----------
-    model
-        The model that the table was sampled from.
-    table
-        The rows, over the model's domain.
-    workload
-        The marginals to bring closer, with their weights.
-    rng
-        Random generator of the rows that are offered.
-    search
-        How far to go; by default as far as `RowSearch` says.
-    compiled
-        Whether to run in C; by default where it can be. The rows are the same.
-
-    Returns
-    -------
-    SearchedRows
-        As many rows, in the order of `table`. Each is a row of it or of the model, so no
-        combination that the model rules out occurs.
-
-    Raises
-    ------
-    InputError
-        If the table is empty or over another domain.
 
     Notes
     -----

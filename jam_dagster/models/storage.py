@@ -51,19 +51,7 @@ def write_model(
     archive: str,
     arrays: Mapping[str, np.ndarray],
 ) -> None:
-    """Write a model to a folder, the description last: where it stands, the model is whole.
-
-    Parameters
-    ----------
-    directory
-        The folder; it is made if it is not there.
-    description
-        Plain values.
-    archive
-        Name of the file of arrays.
-    arrays
-        By name.
-    """
+    """Write a model to a folder, the description last: where it stands, the model is whole."""
     directory.mkdir(parents=True, exist_ok=True)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
@@ -78,11 +66,6 @@ def stored_model(
     """Give the description and the arrays of a model that `write_model` wrote.
 
     Whatever goes wrong while a model is made of them counts as damage.
-
-    Raises
-    ------
-    InputError
-        If the folder does not hold a model, or a damaged one.
     """
     for name in (DESCRIPTION, archive):
         if not (directory / name).exists():
@@ -99,14 +82,7 @@ def stored_model(
 
 
 def read_arrays(path: Path | UPath) -> dict[str, np.ndarray]:
-    """Return the arrays of an ``.npz`` file by name, each unpacked once.
-
-    Raises
-    ------
-    InputError
-        If it is damaged, holds Python objects, or unpacks to more than `MOST_UNPACKED` bytes and
-        `MOST_TIMES_PACKED` times its size.
-    """
+    """Return the arrays of an ``.npz`` file by name, each unpacked once."""
     packed = path.read_bytes()
     most = max(MOST_UNPACKED, MOST_TIMES_PACKED * len(packed))
     try:

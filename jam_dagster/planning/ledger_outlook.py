@@ -47,27 +47,7 @@ class LedgerOutlook:
 
 
 def ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> LedgerOutlook | None:
-    """Read from the ledger what a release would leave.
-
-    Parameters
-    ----------
-    request
-        The release.
-    domain
-        The domain in use, which is part of the release's key.
-    notes
-        Is given a sentence where there is nothing to read.
-
-    Returns
-    -------
-    LedgerOutlook or None
-        None where no ledger would be charged, or no dataset is named.
-
-    Raises
-    ------
-    BudgetError
-        If the ledger cannot be read. That a release does not fit is no error.
-    """
+    """Read from the ledger what a release would leave."""
     spec = request.spec
     if request.ledger is None:
         return None

@@ -23,15 +23,7 @@ def plan_chart(plan: Plan) -> Chart:
 
 
 def render_plan(plan: Plan, summary: Mapping[str, str]) -> str:
-    """Render a plan as one HTML page that needs nothing else: no network, and no script.
-
-    Parameters
-    ----------
-    plan
-        The plan.
-    summary
-        What is known, in words, by what it is about.
-    """
+    """Render a plan as one HTML page that needs nothing else: no network, and no script."""
     from jam_dagster import __version__
     from jam_dagster.common.html_pages import environment, figures
     from jam_dagster.mechanisms.registry import RECOMMENDED, title_of

@@ -131,13 +131,7 @@ class Halves:
 
     @classmethod
     def of(cls, table: EncodedTable, records: int, seed: int) -> Halves:
-        """Split a table; `records` is how many the private one is to have.
-
-        Raises
-        ------
-        InputError
-            If there are not two records to split.
-        """
+        """Split a table; `records` is how many the private one is to have."""
         if table.records < 2:
             raise InputError(
                 "The public table has fewer than two rows, which cannot be split to play both "
@@ -327,22 +321,7 @@ def run_trial(
 
 
 def counting_seconds(table: EncodedTable, cliques: Sequence[Clique], records: int) -> float:
-    """Measure how long counting marginals of so many records takes.
-
-    Parameters
-    ----------
-    table
-        Whose records are counted, each as often as it takes.
-    cliques
-        The marginals.
-    records
-        How many.
-
-    Returns
-    -------
-    float
-        Seconds of wall-clock time.
-    """
+    """Measure how long counting marginals of so many records takes."""
     longer = table.take(np.arange(records) % table.records)
     started = time.monotonic()
     for _ in marginal_blocks(longer, cliques):

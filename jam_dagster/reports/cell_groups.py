@@ -31,23 +31,7 @@ class CellGroup:
 
 
 def cell_groups(attribute: Attribute, weights: np.ndarray, limit: int) -> list[CellGroup]:
-    """Gather the cells of an attribute into at most about `limit` groups.
-
-    Parameters
-    ----------
-    attribute
-        The attribute.
-    weights
-        Weight of each cell, shape ``(size,)``: the lightest categories are gathered.
-    limit
-        Number of groups, not counting the null cell, which always has its own.
-
-    Returns
-    -------
-    list of CellGroup
-        In the order of the codes; a group of other categories comes after the categories, nulls
-        come last. Neighbouring bins are gathered evenly.
-    """
+    """Gather the cells of an attribute into at most about `limit` groups."""
     values = attribute.size - attribute.nullable
     if isinstance(attribute, NumericAttribute):
         groups = _neighbours(attribute, values, limit)

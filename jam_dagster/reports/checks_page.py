@@ -46,17 +46,6 @@ def render_checks(
     """Render the checks as one HTML page without network; it works without scripts.
 
     If scripts run, the page's own script sorts the table.
-
-    Parameters
-    ----------
-    checks
-        Results of the checks.
-    release, partition
-        The release of the table.
-    domain
-        The domain of the table.
-    not_releasable_because
-        Why neither table nor page may be released; empty if they may be.
     """
     from jam_dagster import __version__
     from jam_dagster.common.html_pages import environment, script_text

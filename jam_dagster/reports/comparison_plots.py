@@ -35,21 +35,7 @@ def one_way_comparison(
     records: int,
     legend: bool = True,
 ) -> Chart:
-    """Plot an attribute's distribution in the synthetic, the public and the released counts.
-
-    Parameters
-    ----------
-    attribute
-        The attribute, k cells.
-    synthetic, public
-        Counts, shape ``(k,)``, of any number of records; no public ones: None.
-    released
-        The released estimate, drawn with bars of two standard deviations, clipped at zero.
-    records
-        n, the sum of released counts.
-    legend
-        Whether the chart has a legend of its own.
-    """
+    """Plot an attribute's distribution in the synthetic, the public and the released counts."""
     cells = one_way_shares(
         attribute, synthetic=synthetic, public=public, released=released, records=records
     )
@@ -60,17 +46,7 @@ def one_way_comparison(
 def two_way_panels(
     domain: Domain, pair: tuple[str, str], tables: Mapping[str, np.ndarray]
 ) -> dict[str, Chart]:
-    """Plot a two-way marginal of several tables, a panel each, on one scale.
-
-    Parameters
-    ----------
-    domain
-        The domain.
-    pair
-        Two attributes in domain order.
-    tables
-        Counts by title, each of the pair's shape and of any number of records.
-    """
+    """Plot a two-way marginal of several tables, a panel each, on one scale."""
     import altair as alt
 
     cells = pair_cells(domain, pair, tables)

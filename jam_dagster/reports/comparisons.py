@@ -63,19 +63,7 @@ def one_way_shares(
     released: ReleasedMarginal | None,
     records: int,
 ) -> list[CellShares]:
-    """Return an attribute's distribution in the synthetic, the public and the released counts.
-
-    Parameters
-    ----------
-    attribute
-        The attribute, k cells.
-    synthetic, public
-        Counts, shape ``(k,)``, of any number of records; no public ones: None.
-    released
-        The released estimate.
-    records
-        n, the sum of released counts.
-    """
+    """Return an attribute's distribution in the synthetic, the public and the released counts."""
     limit = 48 if isinstance(attribute, NumericAttribute) else 14
     both = shares(synthetic) if public is None else shares(synthetic) + shares(public)
     groups = cell_groups(attribute, both, limit)
@@ -121,17 +109,7 @@ class PairCells:
 def pair_cells(
     domain: Domain, pair: tuple[str, str], tables: Mapping[str, np.ndarray]
 ) -> PairCells:
-    """Gather a two-way marginal of several tables into visible cells.
-
-    Parameters
-    ----------
-    domain
-        The domain.
-    pair
-        Two attributes in domain order.
-    tables
-        Counts by title, each of the pair's shape and of any number of records.
-    """
+    """Gather a two-way marginal of several tables into visible cells."""
     total = np.sum([shares(np.maximum(counts, 0.0)) for counts in tables.values()], axis=0)
     down, across = (
         cell_groups(

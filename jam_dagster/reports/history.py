@@ -87,18 +87,7 @@ class PartitionRelease:
 
 
 def history_figures(history: Sequence[PartitionRelease]) -> dict[str, Figure]:
-    """Draw the partitions' use of their budget (``budget``) and their marginals (``marginals``).
-
-    Parameters
-    ----------
-    history
-        In the order of the partitions; fewer than two give no charts.
-
-    Raises
-    ------
-    PrivacyLabelError
-        If it mixes a release that must not leave with others.
-    """
+    """Draw the partitions' use of their budget (``budget``) and their marginals (``marginals``)."""
     if len(history) < 2:
         return {}
     if len({one.transcript.releasable for one in history}) > 1:

@@ -22,15 +22,7 @@ if TYPE_CHECKING:
 
 
 def live_chart(chart: Chart, alternative: str) -> Markup:
-    """Return a chart for a page, with a text alternative.
-
-    Parameters
-    ----------
-    chart
-        The chart.
-    alternative
-        The text alternative, with the chart's numbers.
-    """
+    """Return a chart for a page, with a text alternative."""
     from markupsafe import Markup
 
     spec = specification(chart)
@@ -76,18 +68,7 @@ def data_block(value: object, name: str) -> Markup:
 
 @functools.cache
 def page_script(*names: str) -> str:
-    """Return the script of a page: Vega-Lite, the code that draws charts, then other scripts.
-
-    Parameters
-    ----------
-    names
-        Scripts among the templates, such as ``"compare.js"``.
-
-    Returns
-    -------
-    str
-        About 900 kB; the same for the same versions of the libraries.
-    """
+    """Return the script of a page: Vega-Lite, the code that draws charts, then other scripts."""
     import vl_convert
 
     own = [script_text(name) for name in ("charts.js", *names)]

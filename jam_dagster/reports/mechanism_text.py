@@ -78,15 +78,7 @@ def unmeasured_text(mechanism: str) -> str:
 
 
 def learned_from(transcript: Transcript, *, released: bool) -> str:
-    """Describe the inputs of a model's fit.
-
-    Parameters
-    ----------
-    transcript
-        Transcript of the run.
-    released
-        Whether the public table is an earlier release of the same dataset.
-    """
+    """Describe the inputs of a model's fit."""
     mechanism = make_mechanism(transcript.mechanism)
     if not mechanism.uses_public:
         return "noisy answers from the private table"

@@ -68,12 +68,6 @@ def ranked_pairs(
     Privately measured pairs come first, since the page can show all three tables for them. Within
     both groups, pairs are ordered by the difference between the synthetic and the public table, or
     without a public table by the dependence of the two attributes.
-
-    Returns
-    -------
-    dict
-        By pair, counts by table: ``synthetic``, ``public`` if there is one, and ``released`` if it
-        was measured.
     """
     candidates = [
         pair
@@ -117,19 +111,7 @@ def telling_pairs(pairs: Iterable[Pair]) -> list[Pair]:
 def two_way_figures(
     domain: Domain, transcript: Transcript, pairs: PairTables, embedded: Mapping[Pair, int]
 ) -> Iterator[PairFigure]:
-    """Draw the most informative pairs.
-
-    Parameters
-    ----------
-    domain
-        The domain.
-    transcript
-        The released measurements.
-    pairs
-        Result of `ranked_pairs`.
-    embedded
-        Indices of the pairs with numbers on the page.
-    """
+    """Draw the most informative pairs."""
     for pair in telling_pairs(pairs):
         tables = pairs[pair]
         names = " and ".join(pair)
@@ -157,26 +139,7 @@ def two_way_figures(
 
 
 def pair_numbers(domain: Domain, transcript: Transcript, pairs: PairTables) -> dict[str, Any]:
-    """Return the numbers of as many pairs as a page has room for, the most informative first.
-
-    Parameters
-    ----------
-    domain
-        The domain.
-    transcript
-        The released measurements.
-    pairs
-        Result of `ranked_pairs`.
-
-    Returns
-    -------
-    dict
-        ``pairs`` has a list of names, their indices in the domain, counts by table (row by row, of
-        gathered cells), the ``caption``, and for a released marginal the
-        standard deviation of its noise in
-        one cell (``sigma``). ``axes``, which pairs refer to by number, have labels and the number
-        of cells of each label. ``records`` is the total of each table's counts.
-    """
+    """Return the numbers of as many pairs as a page has room for, the most informative first."""
     axes: dict[tuple[tuple[str, int], ...], int] = {}
     described: list[dict[str, Any]] = []
     records: dict[str, float] = {"released": transcript.records}

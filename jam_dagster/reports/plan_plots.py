@@ -33,17 +33,7 @@ class ErrorAtEpsilon:
 def error_against_epsilon(
     points: Sequence[ErrorAtEpsilon], public_error: float, asked: float
 ) -> Chart:
-    """Plot the error of synthetic tables against epsilon, with the public half's own error.
-
-    Parameters
-    ----------
-    points
-        The curve, ascending in epsilon.
-    public_error
-        The mean error of the half that plays the public table.
-    asked
-        The requested epsilon of the release.
-    """
+    """Plot the error of synthetic tables against epsilon, with the public half's own error."""
     import altair as alt
 
     rows = [

@@ -66,13 +66,7 @@ _USES = {
 
 
 def budget_over_rounds(transcript: Transcript) -> Chart:
-    """Plot the rho spent up to each round by purpose, under the budget.
-
-    Parameters
-    ----------
-    transcript
-        The rounds.
-    """
+    """Plot the rho spent up to each round by purpose, under the budget."""
     import altair as alt
 
     rows: list[dict[str, Any]] = []
@@ -117,13 +111,7 @@ def budget_over_rounds(transcript: Transcript) -> Chart:
 
 
 def choices_per_round(transcript: Transcript) -> Chart:
-    """Plot each round's marginal, with its source or its loss.
-
-    Parameters
-    ----------
-    transcript
-        The rounds.
-    """
+    """Plot each round's marginal, with its source or its loss."""
     import altair as alt
 
     rows: list[dict[str, Any]] = [
@@ -170,16 +158,6 @@ def error_by_marginal(error: WorkloadErrors) -> Chart:
 
     Without a public table, independent attributes take its place. Restricted: the errors are exact
     statistics of private data.
-
-    Parameters
-    ----------
-    error
-        Errors measured in mode ``"exact"``.
-
-    Raises
-    ------
-    InputError
-        If the errors are not known marginal by marginal.
     """
     import altair as alt
 
@@ -239,13 +217,7 @@ def error_by_marginal(error: WorkloadErrors) -> Chart:
 
 
 def bound_by_marginal(bounds: ErrorBounds) -> Chart:
-    """Plot the error bound of each marginal, the tightest first.
-
-    Parameters
-    ----------
-    bounds
-        The bounds of a release.
-    """
+    """Plot the error bound of each marginal, the tightest first."""
     import altair as alt
 
     fractions = bounds.fractions()

@@ -110,42 +110,6 @@ def render_report(
     """Render the report as one HTML page without network; it works without scripts.
 
     If scripts run, the page's own script adds tooltips and lets readers choose pairs to compare.
-
-    Parameters
-    ----------
-    facts
-        Names, budget and provenance.
-    domain
-        The domain of all tables.
-    transcript
-        The mechanism's transcript.
-    synthetic, public
-        The tables to compare, encoded; None without a public one.
-    verdict
-        Whether the release is any good; it stands first.
-    checks
-        Results of the expectations, and of any other check to show.
-    error
-        The workload error; None if it was not measured or must not be shown here.
-    bounds
-        Error bounds of the synthetic table by marginal, from released results; None if the
-        mechanism gives none.
-    history
-        The releases of earlier partitions and of this one, in their order.
-    restricted
-        Whether to render the restricted edition, with exact errors by marginal.
-
-    Returns
-    -------
-    str
-        The page.
-
-    Raises
-    ------
-    PrivacyLabelError
-        If the releasable edition receives exact errors.
-    InputError
-        If the restricted edition receives none.
     """
     if error is not None and error.restricted and not restricted:
         raise PrivacyLabelError(

@@ -19,21 +19,6 @@ _TILTS = np.geomspace(0.02, 20.0, 400)
 def aligned_noise(cells: int, sigma: float, failure: float) -> float:
     """Bound the excess of the true marginal's distance from an answer over the noisy one's.
 
-    Parameters
-    ----------
-    cells
-        n, the cells of the marginal.
-    sigma
-        The noise of a cell, in counts.
-    failure
-        The probability that the bound is exceeded.
-
-    Returns
-    -------
-    float
-        b with ``||x - a||_1 <= ||y - a||_1 + b`` for an answer a that was fixed before the noise z
-        of ``y = x + z`` was drawn, in counts: ``sigma sqrt(2 n log(1 / failure))``.
-
     Notes
     -----
     Theorem 4 of the AIM paper rests on it, with ``failure = exp(-lambda_1^2 / 2)``. With
@@ -46,11 +31,6 @@ def aligned_noise(cells: int, sigma: float, failure: float) -> float:
 def chosen_score(candidates: int, sensitivity: float, epsilon: float, failure: float) -> float:
     """Bound the distance of the exponential mechanism's chosen score below the best score.
 
-    Returns
-    -------
-    float
-        ``2 sensitivity / epsilon (log candidates + log(1 / failure))``, in units of the score.
-
     Notes
     -----
     It chooses with a probability proportional to ``exp(epsilon s / (2 sensitivity))``: a candidate
@@ -62,24 +42,6 @@ def chosen_score(candidates: int, sensitivity: float, epsilon: float, failure: f
 
 def summed_noise(cells: int, precision: float, most: float, failure: float) -> float:
     """Bound the L1 norm of the noise of a marginal that averages several measurements.
-
-    Parameters
-    ----------
-    cells
-        n, the cells of the marginal.
-    precision
-        V, the sum of one over the variances of the noise that each measurement has in a cell, in
-        counts; measurements are weighted by theirs.
-    most
-        The largest V that the budget could buy, known before the run.
-    failure
-        The probability that the bound is exceeded.
-
-    Returns
-    -------
-    float
-        In counts. For one measurement, which ``V = most`` was fixed for, it lies below Theorem 3
-        of the AIM paper, ``(sqrt(2 log 2) n + sqrt(2 n log(1 / failure))) / sqrt V``.
 
     Notes
     -----

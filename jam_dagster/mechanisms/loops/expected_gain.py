@@ -127,27 +127,6 @@ def expected_gain(
 ) -> float:
     """Return by how much the measurement of a candidate brings its margins closer, in counts.
 
-    Parameters
-    ----------
-    model, counts
-        The candidate's marginal in the model and in the private table, in counts.
-    weights
-        N of each margin, shape ``(2^k,)``; see `Margins`.
-    sigma
-        Noise of the measurement in each cell, in counts.
-    records
-        n, the number of records.
-    compiled
-        Whether to run in C; by default where it can be.
-
-    Returns
-    -------
-    float
-        The largest over `STRENGTHS` of ``sum_t N_t sum_cells |d| - sqrt(((1 - f) d)^2 + (2 / pi)
-        sigma^2 f2)``, which is below zero where noise spoils more than it mends. f is the
-        candidate's, averaged by the model's records over the cells of the margin, and f2 the sum
-        of its squares over them.
-
     Notes
     -----
     In each cell the derivative by d lies within f and 1 in size, so a record moves the score by

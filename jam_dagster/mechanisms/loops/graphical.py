@@ -98,13 +98,7 @@ def tolerance_setting() -> float:
 def check_first_candidates(
     domain: Domain, candidates: Sequence[Clique], size_limit_mb: float, rounds: int
 ) -> None:
-    """Raise unless a candidate fits the model of the first round.
-
-    Raises
-    ------
-    EmptyCandidateSetError
-        If no candidate fits an even share of the limit.
-    """
+    """Raise unless a candidate fits the model of the first round."""
     limit = size_limit_mb / rounds
     if not TractabilityFilter(domain, candidates).fitting([], limit):
         empty = FittedModel.uniform(domain, 1.0).size_mb
@@ -189,13 +183,7 @@ class GraphicalRun(MechanismRun):
 
 
 def estimator_of(transcript: Transcript, domain: Domain) -> Estimator:
-    """Return the estimator that a transcript's model was fitted with, without measurements.
-
-    Raises
-    ------
-    InputError
-        If the transcript lacks the settings of the fit.
-    """
+    """Return the estimator that a transcript's model was fitted with, without measurements."""
     settings = transcript.parameters
     missing = [name for name in ("estimator", "iterations", "tolerance") if name not in settings]
     if missing:
@@ -216,22 +204,7 @@ def estimator_of(transcript: Transcript, domain: Domain) -> Estimator:
 def refit_graphical(
     transcript: Transcript, domain: Domain, measurements: Sequence[Measurement] | None = None
 ) -> FittedModel:
-    """Return the model of a transcript: the same fits in the same order.
-
-    Parameters
-    ----------
-    transcript
-        A whole transcript.
-    domain
-        The domain that it refers to.
-    measurements
-        The inputs of the fits, if they differ from the transcript's measurements.
-
-    Raises
-    ------
-    InputError
-        If the transcript lacks the settings of the fit.
-    """
+    """Return the model of a transcript: the same fits in the same order."""
     estimator = estimator_of(transcript, domain)
     for measurement in transcript.measurements if measurements is None else measurements:
         estimator.add(measurement)

@@ -98,16 +98,7 @@ class MixtureMechanism(QueryMechanism):
     page: ClassVar[str] = "mixtures.md"
 
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
-        """Raise if the mechanism cannot start, before anything is reserved or counted.
-
-        Raises
-        ------
-        SpecificationError
-            If `rho` is too little for a round, a marginal of the workload is too large to be
-            counted, or there are too many components for the domain.
-        DomainError
-            If the domain has impossible combinations.
-        """
+        """Raise if the mechanism cannot start, before anything is reserved or counted."""
         super().check(domain, workload, rho)
         check_products(domain)
         check_size(domain.shape, self.components, self.parameters().get("width", 0))
@@ -133,38 +124,7 @@ class MixtureMechanism(QueryMechanism):
         *,
         on_round: OnRound | None = None,
     ) -> MechanismResult:
-        """Spend what `draws` holds on a model of `private` that serves `workload`.
-
-        Parameters
-        ----------
-        private
-            The table to protect.
-        public
-            A related table over some or all of the attributes, or `PublicTables`; rows are not
-            protected. Used only if `uses_public` is True.
-        workload
-            The marginals that matter; they are the candidates.
-        draws
-            Charges, draws and stores. Stored outcomes are reused without a charge, so an
-            interrupted run resumes.
-        on_round
-            Called after every round.
-
-        Returns
-        -------
-        MechanismResult
-            The model with n records, and the transcript.
-
-        Raises
-        ------
-        DomainError
-            If a required table is missing or empty, the public table's attributes do not fit the
-            private domain, or the domain has impossible combinations.
-        BudgetExceededError
-            If the account holds less than `draws` states.
-        ReleaseClosedError
-            If the account was closed before the first measurement; a later closure ends the run.
-        """
+        """Spend what `draws` holds on a model of `private` that serves `workload`."""
         tables = self.public_tables(private.domain, public)
         self.check(private.domain, workload, draws.total)
         run = _Run(self, private, tables, workload, draws)

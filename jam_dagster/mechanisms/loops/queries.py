@@ -87,14 +87,7 @@ class QueryMechanism(OrdinaryMechanism, ABC):
         check_share(rho, self.rounds)
 
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
-        """Raise if the mechanism cannot start, before anything is reserved or counted.
-
-        Raises
-        ------
-        SpecificationError
-            If `rho` is too little for a round, or the workload has a marginal that is too large to
-            be counted, or too many cells to choose from.
-        """
+        """Raise if the mechanism cannot start, before anything is reserved or counted."""
         self.check_budget(rho)
         check_countable(domain, workload.cliques)
         if self.queries == "cell":

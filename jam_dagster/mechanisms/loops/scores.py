@@ -38,26 +38,6 @@ def candidate_scores(
 ) -> np.ndarray:
     """Score every marginal on private and on public data: JAM-PGM, Algorithm 2, lines 7, 8.
 
-    Parameters
-    ----------
-    current_error
-        ``||q(D) - q(model)||_1`` in counts, shape ``(m,)``.
-    public_error
-        ``||q(D) - q(D_pub) n / n_pub||_1`` in counts, shape ``(m,)``; for several public tables,
-        shape ``(k, m)``. NaN if a table lacks attributes of the marginal.
-    cells
-        n_tau, the number of possible cells of each marginal, shape ``(m,)``.
-    sigma
-        Noise of a private measurement in this round, in counts.
-
-    Returns
-    -------
-    ndarray
-        The m private candidates, then those that each public table can measure: shape ``(2 m,)``
-        for one table with all attributes. Each is the current error less the
-        error expected after the measurement, ``current - sqrt(2/pi) sigma n_tau`` and
-        ``current - public``.
-
     Notes
     -----
     Replacing one record moves each L1 error by at most 2, so a score by at most 4, however many
@@ -74,22 +54,6 @@ def weighted_scores(
 ) -> np.ndarray:
     """Score every marginal by its expected improvement: AIM, Algorithm 2, line 12.
 
-    Parameters
-    ----------
-    current_error
-        ``||q(D) - q(model)||_1`` in counts, shape ``(m,)``.
-    cells
-        n_r, the number of possible cells of each marginal, shape ``(m,)``.
-    sigma
-        Noise of a measurement in this round, in counts.
-    weights
-        w_r of each marginal, shape ``(m,)``.
-
-    Returns
-    -------
-    ndarray
-        Shape ``(m,)``: ``w_r (current - sqrt(2/pi) sigma n_r)``.
-
     Notes
     -----
     A score of weight w moves by w times the L1 sensitivity of a marginal
@@ -101,18 +65,6 @@ def weighted_scores(
 
 def penalized_scores(current_error: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """Score every marginal by its error less its cells: MWEM+PGM, Algorithm 1 of the AIM paper.
-
-    Parameters
-    ----------
-    current_error
-        ``||q(D) - q(model)||_1`` in counts, shape ``(m,)``.
-    cells
-        n_r, the number of possible cells of each marginal, shape ``(m,)``.
-
-    Returns
-    -------
-    ndarray
-        Shape ``(m,)``: ``current - n_r``.
 
     Notes
     -----

@@ -184,13 +184,7 @@ def check_recorded(mechanism: type, transcript: Transcript) -> None:
 
 
 def recorded_settings(mechanism: type, transcript: Transcript) -> dict[str, Any]:
-    """Return the settings of a mechanism's class from a transcript.
-
-    Raises
-    ------
-    InputError
-        If the transcript lacks one.
-    """
+    """Return the settings of a mechanism's class from a transcript."""
     recorded = transcript.parameters
     missing = [name for name in settings_of(mechanism) if name not in recorded]
     if missing:

@@ -78,14 +78,7 @@ class HistogramMechanism(QueryMechanism):
         """Return the weights before any measurement."""
 
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
-        """Raise if the mechanism cannot start, before anything is reserved or counted.
-
-        Raises
-        ------
-        SpecificationError
-            If `rho` is too little for a round, the workload has too many cells, or the mechanism
-            needs the full domain and that is too large.
-        """
+        """Raise if the mechanism cannot start, before anything is reserved or counted."""
         super().check(domain, workload, rho)
         if not self.uses_public:
             check_enumerable(domain)
@@ -99,36 +92,7 @@ class HistogramMechanism(QueryMechanism):
         *,
         on_round: OnRound | None = None,
     ) -> MechanismResult:
-        """Spend what `draws` holds on a model of `private` that serves `workload`.
-
-        Parameters
-        ----------
-        private
-            The table to protect.
-        public
-            The table with the records to weight; ignored if the mechanism weights the full domain.
-        workload
-            The marginals that matter.
-        draws
-            Charges, draws and stores. Stored outcomes are reused without a charge, so an
-            interrupted run resumes.
-        on_round
-            Called after every round.
-
-        Returns
-        -------
-        MechanismResult
-            The model with n records, and the transcript.
-
-        Raises
-        ------
-        DomainError
-            If the tables' domains differ, a table is empty, or required public records are missing.
-        BudgetExceededError
-            If the account holds less than `draws` states.
-        ReleaseClosedError
-            If the account was closed before the first measurement; a later closure ends the run.
-        """
+        """Spend what `draws` holds on a model of `private` that serves `workload`."""
         self.check(private.domain, workload, draws.total)
         support, log_start = self._weighed(private.domain, public)
         run = _Run(self, private, workload, draws, support, log_start)
@@ -149,13 +113,7 @@ class HistogramMechanism(QueryMechanism):
     def refit(
         cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
     ) -> WeightedTable:
-        """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`.
-
-        Raises
-        ------
-        DomainError
-            If the model consists of public records that were not given.
-        """
+        """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
         mechanism = cls(**recorded_settings(cls, transcript))
         support, log_start = mechanism._weighed(domain, public)
         fitted = mechanism.start(support, log_start, transcript.records)

@@ -36,18 +36,6 @@ def calibrate(
 ) -> tuple[np.ndarray, ...]:
     """Compute the marginal distribution of every clique by belief propagation.
 
-    Parameters
-    ----------
-    tree
-        A junction tree in which every potential lies inside a clique.
-    potentials
-        Pairs of a mask and a log potential, attributes ascending; minus infinity forbids a cell.
-
-    Returns
-    -------
-    tuple of ndarray
-        For each clique its probabilities, attributes ascending, summing to one.
-
     Notes
     -----
     Messages are sums in log space. The downward message divides out the upward one; where that is
@@ -144,18 +132,7 @@ class Beliefs:
         return float(self._total)
 
     def update(self, change: Table) -> Table:
-        """Add `change` to the log potentials of all factors, and return the new marginals.
-
-        Parameters
-        ----------
-        change
-            Float64, in the order of `marginals`.
-
-        Returns
-        -------
-        ndarray
-            `marginals`, overwritten.
-        """
+        """Add `change` to the log potentials of all factors, and return the new marginals."""
         np.exp(change, out=self._change)
         self._program.run({self._root_operation: 1.0 / float(self._total)})
         self.marginals /= self._total

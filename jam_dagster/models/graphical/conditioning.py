@@ -16,23 +16,6 @@ def condition_beliefs(
 ) -> tuple[float, tuple[np.ndarray, ...]]:
     """Condition the cliques' probabilities on evidence about single attributes.
 
-    Parameters
-    ----------
-    tree
-        The junction tree. Evidence about single attributes fits in it as it is.
-    beliefs
-        The probabilities of each clique, attributes ascending.
-    evidence
-        For some attributes, by position, a boolean array of shape (number of values,): those that
-        are allowed.
-
-    Returns
-    -------
-    probability : float
-        That all evidence holds.
-    conditioned : tuple of ndarray
-        The probabilities of each clique given the evidence; empty where `probability` is zero.
-
     Notes
     -----
     Messages are conditional probabilities of the evidence below a separator, divided by the

@@ -48,11 +48,6 @@ def grouped(masks: Sequence[int], clique: int, sizes: Sequence[int]) -> list[tup
 
     A clique is multiplied by, and summed onto, one table a group: six factors of a clique cost
     little more than two.
-
-    Returns
-    -------
-    list of tuple
-        The union of each group, and the numbers of its masks.
     """
     whole = cells_of(clique, sizes)
     if not masks:
@@ -75,13 +70,7 @@ def grouped(masks: Sequence[int], clique: int, sizes: Sequence[int]) -> list[tup
 def sums_onto(
     whole: Operand, mask: int, wanted: Sequence[int], sizes: Sequence[int]
 ) -> Iterator[tuple[int, Operand]]:
-    """Sum a table over `mask` onto each of some masks inside it, in one pass over it.
-
-    Yields
-    ------
-    tuple
-        Each of `wanted` and its table, axes in `layout` order.
-    """
+    """Sum a table over `mask` onto each of some masks inside it, in one pass over it."""
 
     def empty(one: int) -> Operand:
         axes = layout(one, sizes)

@@ -65,20 +65,7 @@ def check_estimator(name: str, iterations: int, tolerance: float) -> None:
 
 
 def weight_of(measurement: Measurement, sigma: float) -> float:
-    """Return the weight of a measurement by its noise: ``(sigma / its own)^2``.
-
-    Parameters
-    ----------
-    measurement
-        A noisy measurement.
-    sigma
-        The noise of a measurement with weight one.
-
-    Raises
-    ------
-    SpecificationError
-        If it has no noise: its weight would be infinite.
-    """
+    """Return the weight of a measurement by its noise: ``(sigma / its own)^2``."""
     if measurement.sigma <= 0:
         raise SpecificationError(
             f"A fit that weights measurements by their noise received one without noise, of "

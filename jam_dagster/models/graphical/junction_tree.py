@@ -56,18 +56,6 @@ def maximal(masks: Iterable[int]) -> list[int]:
 def triangulate(sizes: Sequence[int], cliques: Iterable[int]) -> list[int]:
     """Return the maximal cliques of the triangulated graph of `cliques`.
 
-    Parameters
-    ----------
-    sizes
-        Number of values of each attribute.
-    cliques
-        Masks; each makes its attributes adjacent to one another.
-
-    Returns
-    -------
-    list of int
-        Masks, largest first. Together they cover every attribute.
-
     Notes
     -----
     The elimination order is Private-PGM's (mbi ``make_junction_tree``): the attribute whose
@@ -137,13 +125,7 @@ class JunctionTree:
 
     @classmethod
     def build(cls, sizes: Sequence[int], cliques: Iterable[int]) -> JunctionTree:
-        """Triangulate `cliques` and join the maximal cliques by a maximum spanning tree.
-
-        Raises
-        ------
-        InputError
-            If the tree would have more than `LARGEST_TREE_CELLS` cells.
-        """
+        """Triangulate `cliques` and join the maximal cliques by a maximum spanning tree."""
         masks = sorted(triangulate(sizes, cliques), key=lambda m: tuple(bits(m)))
         cells = sum(cells_of(mask, sizes) for mask in masks)
         if cells > LARGEST_TREE_CELLS:

@@ -243,26 +243,7 @@ class Program:
 def contract(
     table: Operand, other: Operand, keep: Axes, fresh: Axes, *, compiled: bool | None = None
 ) -> Operand:
-    """Multiply a table with another, and sum out what is not kept.
-
-    Parameters
-    ----------
-    table
-        Any table.
-    other
-        Its axes are some of the table's, then `fresh`.
-    keep
-        The axes of the table that stay, in its order.
-    fresh
-        Axes that the table lacks.
-    compiled
-        Whether to run in C; by default where it can be.
-
-    Returns
-    -------
-    Operand
-        ``sum table * other``, axes `keep` and `fresh`.
-    """
+    """Multiply a table with another, and sum out what is not kept."""
     sizes = dict(zip(table.axes, table.table.shape, strict=True))
     sizes |= dict(zip(other.axes, other.table.shape, strict=True))
     product = Operand(np.empty([sizes[axis] for axis in (*keep, *fresh)]), (*keep, *fresh))

@@ -85,27 +85,6 @@ def estimate(
 ) -> FittedModel:
     """Fit the maximum-entropy model with marginals closest to the measurements.
 
-    Parameters
-    ----------
-    domain
-        The attributes. Its impossible combinations are fixed zeros of the model.
-    measurements
-        Marginals in counts.
-    total
-        n, the number of records.
-    iterations
-        Mirror descent steps, rounded up to a multiple of 50.
-    warm_start
-        A model with the initial potentials; its cliques must lie inside the measured ones.
-    weights
-        Of the measurements, w; all one by default.
-
-    Returns
-    -------
-    FittedModel
-        Minimizer of ``sum_i w_i ||M_i(p) - y_i||_2^2`` over distributions p that factor over the
-        measured cliques (McKenna et al. 2019, Algorithm 1).
-
     Notes
     -----
     mbi orders messages by sets of cliques. Attributes go to it as integers, as their hashes are the
@@ -155,22 +134,7 @@ def estimate(
 
 
 def to_markov_random_field(model: FittedModel) -> Any:
-    """Return a fitted model as Private-PGM's own.
-
-    Parameters
-    ----------
-    model
-        The model.
-
-    Returns
-    -------
-    mbi.MarkovRandomField
-        Over a domain with the attributes' names and the labels of their cells. Its potentials,
-        marginals (in counts) and total are the model's. Impossible cells, declared or excluded by a
-        condition, are minus infinity in the potentials, for mbi's answers, and in `constraints`,
-        for its sampler. An attribute without a potential gets one of zeros, so that mbi answers
-        and samples it, too.
-    """
+    """Return a fitted model as Private-PGM's own."""
     mbi = load_mbi()
     potentials = {clique: np.asarray(table) for clique, table in model.potentials.items()}
     for clique, impossible in model.domain.impossible_masks().items():

@@ -257,12 +257,6 @@ def _barzilai_borwein(
     The loss is smooth relative to the entropy: along the last step it behaved as if its smoothness
     were ``<d mu, d g> / <d theta, d mu>``, the quotient of the growth of loss and entropy. One
     over that is the next step's size (Barzilai and Borwein 1988, in the mirror map's geometry).
-
-    Returns
-    -------
-    tuple
-        The convergence, and the step size to begin the next fit with. `theta` and the beliefs are
-        those of the least loss.
     """
     beliefs = problem.beliefs
     marginals = beliefs.marginals.copy()

@@ -40,28 +40,7 @@ class SamplingDistance:
 def sampling_distance(
     model: Model, table: EncodedTable, cliques: Iterable[Sequence[str]] | None = None
 ) -> SamplingDistance:
-    """Measure the rounding error of a table that was sampled from a model.
-
-    Parameters
-    ----------
-    model
-        The model; of a table that was sampled on a condition, ``model.condition(where)``.
-    table
-        The rows. The model is scaled to their number.
-    cliques
-        The marginals to compare. Default: the measured ones, where the model is exact; for a model
-        without any, each attribute by itself.
-
-    Returns
-    -------
-    SamplingDistance
-
-    Raises
-    ------
-    InputError
-        An attribute is unknown, the table is over another domain or empty, or there is no marginal
-        to compare.
-    """
+    """Measure the rounding error of a table that was sampled from a model."""
     if table.domain.digest != model.domain.digest:
         raise InputError("The table is over another domain than the model: sample it from it.")
     if cliques is None:
@@ -88,23 +67,6 @@ def sample_codes(
     rng: np.random.Generator,
 ) -> list[np.ndarray]:
     """Sample whole rows clique by clique, from the root of the tree outward.
-
-    Parameters
-    ----------
-    tree
-        The junction tree.
-    beliefs
-        Probabilities of each clique, attributes ascending.
-    rows
-        Number of rows.
-    rng
-        Random generator.
-
-    Returns
-    -------
-    list of ndarray
-        One array of `rows` codes an attribute, in order of position, each in the smallest unsigned
-        integer type.
 
     Notes
     -----

@@ -78,21 +78,7 @@ class TractabilityFilter:
         self._move_to(_Graph.build([0] * len(attributes), self._sets), attributes)
 
     def fitting(self, measured: Iterable[Clique], limit_mb: float) -> list[int]:
-        """Return the numbers of the tractable candidates, ascending.
-
-        Parameters
-        ----------
-        measured
-            The cliques measured so far.
-        limit_mb
-            Largest junction tree allowed, in megabytes of 8 bytes a cell.
-
-        Returns
-        -------
-        list of int
-            Candidates inside a clique of the model, which cost nothing, and those with which the
-            junction tree stays within the limit.
-        """
+        """Return the numbers of the tractable candidates, ascending."""
         model = maximal([*(self._mask(clique) for clique in measured), *self._impossible])
         adjacent = _adjacency(len(self._sets.sizes), model)
         pairs = zip(adjacent, self._graph.adjacent, strict=True)
@@ -294,24 +280,7 @@ class _Graph:
         )
 
     def grown(self, gaining: Flags, joined: Flags, limit: Floats) -> tuple[Floats, Flags]:
-        """Return the sizes of the graph's components with one more clique, for many cliques.
-
-        Parameters
-        ----------
-        gaining
-            The attributes of each clique, two or more, shape ``(n, attributes)``; each gains a
-            neighbour.
-        joined
-            The components that each clique joins, shape ``(n, components)``.
-        limit
-            Cells at which each triangulation is abandoned, below 2**53, shape ``(n,)``.
-
-        Returns
-        -------
-        within, exact
-            Cells of the maximal cliques of the joined components, or, where not exact, a lower
-            bound above the limit.
-        """
+        """Return the sizes of the graph's components with one more clique, for many cliques."""
         sets, width = self.sets, len(self.adjacent)
         within, exact = np.zeros(len(gaining)), np.zeros(len(gaining), dtype=bool)
         first = np.where(gaining, self.step, width).min(axis=1)

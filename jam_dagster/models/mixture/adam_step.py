@@ -50,17 +50,6 @@ def network(sizes: Sequence[int], rows: int, width: int, seed: int) -> Weights:
     Each of two hidden layers is a linear map, a normalization over the rows and a ReLU, and hands
     on its inputs beside its outputs; a linear map to the logits follows. This is the generator of
     CTGAN, which GEM's authors use.
-
-    Parameters
-    ----------
-    sizes
-        Of the attributes.
-    rows
-        K, how many inputs there are. They are drawn once, and never trained.
-    width
-        Of the inputs; the hidden layers have twice as many outputs.
-    seed
-        Of the inputs and of the initial weights, uniform within ``1 / sqrt(fan in)`` of zero.
     """
     check_size(sizes, rows, width)
     rng = np.random.default_rng(seed)

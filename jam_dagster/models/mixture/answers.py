@@ -16,18 +16,7 @@ _BLOCK_CELLS = 1 << 24
 
 
 def expected(tables: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the marginal of a mixture of products, as fractions.
-
-    Parameters
-    ----------
-    tables
-        For each axis of the marginal the attribute's probabilities, shape ``(K, size)``.
-
-    Returns
-    -------
-    ndarray
-        ``1/K sum_k p_k x q_k x ...``, one axis a table, of the tables' type.
-    """
+    """Return the marginal of a mixture of products, as fractions."""
     sizes = [table.shape[1] for table in tables]
     widest, others = _split(sizes)
     rows = len(tables[0])
@@ -41,20 +30,7 @@ def expected(tables: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def pulled_back(tables: Sequence[np.ndarray], direction: np.ndarray) -> list[np.ndarray]:
-    """Return the gradient of ``<direction, expected(tables)>`` by each of the tables.
-
-    Parameters
-    ----------
-    tables
-        As for `expected`.
-    direction
-        The gradient by the marginal, of its shape.
-
-    Returns
-    -------
-    list of ndarray
-        Shaped like the tables.
-    """
+    """Return the gradient of ``<direction, expected(tables)>`` by each of the tables."""
     sizes = [table.shape[1] for table in tables]
     widest, others = _split(sizes)
     rows = len(tables[0])

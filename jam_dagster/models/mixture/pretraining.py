@@ -25,18 +25,6 @@ def public_cliques(public: PublicTables, degree: int) -> dict[str, list[Clique]]
 
     They follow from the domains, so that a transcript is enough to train again. Where they have
     more than `HELD_CELLS` cells, the largest are left out.
-
-    Parameters
-    ----------
-    public
-        The tables, each with some or all of the attributes.
-    degree
-        Attributes of a marginal; all of a table's, where these are fewer.
-
-    Returns
-    -------
-    dict
-        For each table by name what is counted in it: no marginal twice, in domain order.
     """
     source: dict[Clique, str] = {}
     for name, table in public.tables.items():
@@ -66,31 +54,7 @@ def pretrain(
     tolerance: float,
     seed: int,
 ) -> int:
-    """Train on the marginals of public tables until that brings no more.
-
-    Parameters
-    ----------
-    trainer
-        What is trained.
-    public
-        The public tables, over some or all of the trainer's attributes.
-    degree
-        As for `public_cliques`.
-    iterations
-        Most steps, each on `BATCH` marginals.
-    learning_rate
-        It is halved whenever `EPOCH` steps lowered the loss by less than `tolerance`, down to
-        `SLOWEST`.
-    tolerance
-        A share of the loss.
-    seed
-        Of the choice of marginals.
-
-    Returns
-    -------
-    int
-        The steps.
-    """
+    """Train on the marginals of public tables until that brings no more."""
     targets = []
     for name, cliques in public_cliques(public, degree).items():
         table = public.tables[name]

@@ -113,13 +113,7 @@ class MixtureTrainer:
         return np.asarray(self._programs.probabilities(weights, self.domain.shape))
 
     def tables(self, weights: Weights | None = None) -> tuple[np.ndarray, ...]:
-        """Return each attribute's probabilities, float64, rows summing to 1.
-
-        Parameters
-        ----------
-        weights
-            By default those that training has come to.
-        """
+        """Return each attribute's probabilities, float64, rows summing to 1."""
         joined = self._side_by_side if weights is None else self.probabilities(weights)
         parts = (joined[:, span].astype(np.float64) for span in self._spans)
         return tuple(part / part.sum(axis=1, keepdims=True) for part in parts)
@@ -137,25 +131,7 @@ class MixtureTrainer:
         learning_rate: float,
         threshold: float = 0.0,
     ) -> Convergence:
-        """Lower the loss over targets by Adam, its rate falling to zero along a cosine.
-
-        Parameters
-        ----------
-        targets
-            What has to be answered.
-        iterations
-            Most steps.
-        learning_rate
-            Of the first step.
-        threshold
-            gamma: a target counts while its error is above what its noise explains, the mean and
-            gamma standard deviations. Training ends where none is.
-
-        Returns
-        -------
-        Convergence
-            The steps; and the sum of squared errors of all targets after them, halved.
-        """
+        """Lower the loss over targets by Adam, its rate falling to zero along a cosine."""
         state = self.begin()
         for done in range(iterations):
             loss, gradient = self.gradient(targets, threshold)
@@ -186,14 +162,7 @@ class MixtureTrainer:
     def gradient(
         self, targets: Sequence[Target], threshold: float = 0.0
     ) -> tuple[float, np.ndarray]:
-        """Return the loss over targets above the threshold, and its gradient.
-
-        Returns
-        -------
-        tuple of float and ndarray
-            The loss, 0 where no target counts; the gradient by the probabilities of all attributes
-            side by side, shape ``(K, cells)``.
-        """
+        """Return the loss over targets above the threshold, and its gradient."""
         total = 0.0
         gradient = np.zeros_like(self._side_by_side)
         with one_thread():

@@ -22,21 +22,6 @@ CLOSE = 1e-10
 def closest_marginal(log_base: Floats, target: Floats, ridge: float) -> Floats:
     """Return the distribution p that minimizes ``KL(p || m) + ||p - y||_2^2 / (2 s)``.
 
-    Parameters
-    ----------
-    log_base
-        The logarithm of m, up to a constant; minus infinity where p has to be zero. At least one
-        is finite.
-    target
-        y, of the same shape ``(k,)``.
-    ridge
-        s, positive.
-
-    Returns
-    -------
-    ndarray
-        p, summing to one.
-
     Notes
     -----
     ``log(p / m) + (p - y) / s`` is the same constant in all cells. So u = p / s solves

@@ -31,27 +31,7 @@ def minimize(
     steps: int,
     tolerance: float,
 ) -> tuple[Floats, int]:
-    """Minimize a smooth function.
-
-    Parameters
-    ----------
-    function
-        Returns value and gradient; the gradient is not kept, and may be overwritten by a later
-        call.
-    start
-        Where to begin, shape ``(n,)``. A step of the gradient's length should be of the right size
-        there.
-    steps
-        Most evaluations of the function.
-    tolerance
-        It ends when a step lowers the value by no more than this share of it, or of one.
-
-    Returns
-    -------
-    tuple of ndarray and int
-        The best point found, and the evaluations that it took. `function` was last called at that
-        point.
-    """
+    """Minimize a smooth function."""
     point = start.copy()
     value, gradient = function(point)
     gradient = gradient.copy()

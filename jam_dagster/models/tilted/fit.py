@@ -122,22 +122,6 @@ def strength_of(
 ) -> float:
     """Return lambda: for how many records of its own the model's answer stands.
 
-    Parameters
-    ----------
-    measured
-        Noisy counts.
-    model
-        The model's counts before the measurement, of the same shape.
-    sigma
-        The noise of a cell, in counts.
-    total
-        n, the number of records.
-
-    Returns
-    -------
-    float
-        One of `STRENGTHS`.
-
     Notes
     -----
     If lambda is the strength, what is measured less what the model says is normal with variance

@@ -83,21 +83,6 @@ def _table_of(domain: Domain) -> str:
 def learn_network(domain: Domain, public: PublicTables) -> dict[Clique, Floats]:
     """Learn the network of public tables.
 
-    Parameters
-    ----------
-    domain
-        The attributes.
-    public
-        The tables, each with all attributes or some. A family backs off to the counts of all that
-        have its attributes together.
-
-    Returns
-    -------
-    dict
-        The logarithm of each conditional distribution, by the attributes of its family in the order
-        of `network_domain`, whose last is in no family where tables are alike. Attributes that no
-        table has are in no family either: they are independent and uniform.
-
     Notes
     -----
     Greedy, in the manner of Chow and Liu: the pair of the largest gain in likelihood comes first,

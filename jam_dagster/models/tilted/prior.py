@@ -54,13 +54,7 @@ class PublicPrior:
 
     @classmethod
     def of(cls, domain: Domain, public: MarginalSource) -> PublicPrior:
-        """Return the prior of public data: a table, or several that may lack attributes.
-
-        Raises
-        ------
-        DomainError
-            If a table is over another domain or empty, or all records are impossible.
-        """
+        """Return the prior of public data: a table, or several that may lack attributes."""
         tables = PublicTables.of(domain, public)
         whole = [
             table

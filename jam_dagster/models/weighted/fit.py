@@ -70,11 +70,6 @@ class Answer:
         """Return of which cells the weights can change the answer, the shape of `wanted`.
 
         A cell that no record with weight lies in stays at 0, and one that all of them lie in at 1.
-
-        Parameters
-        ----------
-        held
-            Which records have weight, shape ``(support.size,)``.
         """
         size = len(self.wanted)
         inside = np.bincount(self.codes[held], minlength=size)[:size]

@@ -39,13 +39,7 @@ class Support:
 
     @classmethod
     def of_domain(cls, domain: Domain) -> Support:
-        """Return all possible records of a domain.
-
-        Raises
-        ------
-        SpecificationError
-            If there are too many of them.
-        """
+        """Return all possible records of a domain."""
         check_enumerable(domain)
         cells = np.arange(domain.size())
         columns = np.unravel_index(cells, domain.shape)
@@ -57,11 +51,6 @@ class Support:
         """Return the distinct records of a table, and how often each of them occurs.
 
         Records that the domain declares impossible are left out.
-
-        Raises
-        ------
-        DomainError
-            If none is left.
         """
         held = table.take(_possible(table))
         if not held.records:
@@ -106,25 +95,7 @@ class Support:
         return codes
 
     def marginal(self, names: Sequence[str], weights: npt.NDArray[np.float64]) -> np.ndarray:
-        """Add up the weights of the records in each cell of a marginal.
-
-        Parameters
-        ----------
-        names
-            Distinct attributes, in any order; ``()`` adds up all weights.
-        weights
-            One for each record, shape ``(size,)``.
-
-        Returns
-        -------
-        ndarray
-            float64, one axis an attribute.
-
-        Raises
-        ------
-        InputError
-            If an attribute is unknown or repeated, or the answer is too large.
-        """
+        """Add up the weights of the records in each cell of a marginal."""
         cells = self.domain.size(names)
         if len(set(names)) < len(names):
             raise InputError(f"An attribute is repeated in {tuple(names)}.")

@@ -158,14 +158,7 @@ class MarginalCounter:
         self._seen = 0
 
     def add(self, columns: Columns) -> None:
-        """Count more records.
-
-        Parameters
-        ----------
-        columns
-            Codes of the domain, one array of shape (records,) for each attribute, as the columns
-            of an `EncodedTable` are.
-        """
+        """Count more records."""
         rows = len(columns[0])
         ones = np.ones(min(rows, _BLOCK_ROWS), self._dtype)
         for start in range(0, rows, _BLOCK_ROWS):

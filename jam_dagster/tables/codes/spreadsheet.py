@@ -19,13 +19,7 @@ from jam_dagster.tables.domain.values import is_formula
 
 
 def check_cells(domain: Domain) -> None:
-    """Raise if a table over a domain could hold a formula.
-
-    Raises
-    ------
-    DomainError
-        The message names the attribute, the value and the remedy: the domain must not be secret.
-    """
+    """Raise if a table over a domain could hold a formula."""
     for name, cell in _cells(domain):
         if is_formula(cell):
             what = "its name" if cell is name else f"its value {cell!r}"

@@ -158,14 +158,7 @@ class _Rows:
 def planned(
     attributes: Sequence[Attribute], derived: Sequence[DerivedColumn]
 ) -> tuple[PlannedColumn, ...]:
-    """Return derived columns in an order in which they can be computed, with their dtypes.
-
-    Raises
-    ------
-    DomainError
-        An expression is not well formed, reads a column that is not there, or depends on itself;
-        a name stands twice; or a dtype cannot hold the values.
-    """
+    """Return derived columns in an order in which they can be computed, with their dtypes."""
     if len(derived) > _MOST_COLUMNS:
         raise DomainError(f"the domain has more than {_MOST_COLUMNS:,} derived columns")
     known = {one.name: one for one in attributes}

@@ -48,18 +48,6 @@ def determined(table: pd.DataFrame, modelled: Sequence[str]) -> dict[str, Value]
     An expression reads modelled columns, and at least one of these stays. Parts of dates come
     before sums, differences and multiples of one or two columns, those before equal texts, and all
     of them before constants. Keys are not read at all: their expression numbers the rows.
-
-    Parameters
-    ----------
-    table
-        A public table.
-    modelled
-        The columns that a domain has attributes of.
-
-    Returns
-    -------
-    dict
-        An expression or a constant by name, in the order of the columns.
     """
     rows = np.unique(np.linspace(0, len(table) - 1, _SAMPLE).astype(np.int64))
     table = table.reset_index(drop=True)

@@ -194,11 +194,6 @@ def bounded(attributes: Iterable[Attribute]) -> tuple[Attribute, ...]:
     """Return attributes as they are made, unless they become too many, or have too many values.
 
     A file of some kilobytes may ask for a million values of each of a thousand attributes.
-
-    Raises
-    ------
-    DomainError
-        If they do.
     """
     found, values = [], 0
     for one in attributes:

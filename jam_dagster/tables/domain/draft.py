@@ -363,13 +363,7 @@ def _derived_dtype(column: pd.Series[Any], default: str) -> str | None:
 def chosen_columns(
     names: Iterable[str], columns: Sequence[str] | None, exclude: Sequence[str] = ()
 ) -> list[str]:
-    """Return the names of a table's columns that are to be drafted, in their order.
-
-    Raises
-    ------
-    InputError
-        A column that is asked for or excluded is not among them, or none is left.
-    """
+    """Return the names of a table's columns that are to be drafted, in their order."""
     names = list(names)
     for name in (*(columns or ()), *exclude):
         if name not in names:

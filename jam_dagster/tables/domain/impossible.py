@@ -63,25 +63,7 @@ class ImpossibleCombination:
 def codes_of(
     attribute: Attribute, condition: object, *, of: str = "an impossible combination"
 ) -> tuple[int, ...]:
-    """Return the codes that meet a condition.
-
-    Parameters
-    ----------
-    attribute
-        The attribute.
-    condition
-        A value, None for the null, for numbers ``{"from": x, "below": y}`` or
-        ``{"bins": [0, 1]}``, or a list of these, at least one of which must hold.
-    of
-        The owner of the condition, for errors.
-
-    Raises
-    ------
-    SpecificationError
-        A key is unknown, or has the wrong type.
-    DomainError
-        A value is not listed, a bound cuts through a bin, or no value meets the condition.
-    """
+    """Return the codes that meet a condition."""
     items = condition if isinstance(condition, list | tuple) else [condition]
     what = f"the condition on {attribute.name!r} of {of}"
     codes = {code for item in items for code in _item_codes(what, attribute, item)}

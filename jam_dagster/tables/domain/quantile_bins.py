@@ -39,15 +39,7 @@ _GAP = 10.0
 
 
 def with_quantile_bins(draft: NumericAttribute, values: Numbers) -> NumericAttribute:
-    """Return an attribute whose bins, and what lies within them, follow a public column.
-
-    Parameters
-    ----------
-    draft
-        The attribute, with the least and the largest of the values as its bounds.
-    values
-        Finite numbers, shape (rows,).
-    """
+    """Return an attribute whose bins, and what lies within them, follow a public column."""
     distinct, rows = np.unique(values, return_counts=True)
     if len(distinct) == 1:
         return draft

@@ -49,24 +49,6 @@ def draft_time(
     """Draft an attribute of dates or times; None where a column holds others.
 
     Bins are days, weeks, months or years, so that a person can write other bounds in one line.
-
-    Parameters
-    ----------
-    name
-        The column's name.
-    column
-        Public values without missing ones, of a dtype that holds them exactly.
-    bins
-        The number of bins; None: up to 64 calendar units.
-    nullable
-        Whether values may be missing, and those that are no dates are.
-    zone
-        The zone of a timestamp's days; None: what the column says.
-
-    Raises
-    ------
-    DomainError
-        Days cannot be told from months.
     """
     if pd.api.types.is_object_dtype(column.dtype):
         return None

@@ -260,13 +260,7 @@ class Clock:
         return moment if "," in str(self.dtype) else moment.replace(tzinfo=None)
 
     def number(self, what: str, key: str, written: object, *, end: bool = False) -> float:
-        """Return the unit that a bound in a domain file names, its last one if it is the end.
-
-        Raises
-        ------
-        SpecificationError
-            It names none.
-        """
+        """Return the unit that a bound in a domain file names, its last one if it is the end."""
         if self.kind == "duration":
             return as_number(what, key, written)
         if isinstance(written, date | time):

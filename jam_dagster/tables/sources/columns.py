@@ -59,23 +59,7 @@ def each_value(
     missing: Any,
     dtype: npt.DTypeLike = object,
 ) -> npt.NDArray[Any]:
-    """Apply a function to each value, computed once for values that are the same.
-
-    Parameters
-    ----------
-    column
-        Values of any dtype, shape (rows,).
-    function
-        Computes the result of a value.
-    missing
-        The result of a missing value.
-    dtype
-        Dtype of the result.
-
-    Returns
-    -------
-    array of shape (rows,)
-    """
+    """Apply a function to each value, computed once for values that are the same."""
     distinct: Any
     if isinstance(column.dtype, pd.CategoricalDtype):
         places, distinct = column.cat.codes.to_numpy(), column.cat.categories
@@ -183,13 +167,6 @@ def with_types(table: pd.DataFrame, keep: Collection[str]) -> pd.DataFrame:
     It reads whole columns, so it is for public tables only. A column of texts that are all numbers
     becomes numeric, unless they are codes with leading zeros; one of texts that are all booleans
     becomes boolean.
-
-    Parameters
-    ----------
-    table
-        Columns of texts; other columns stay unchanged.
-    keep
-        Names of columns that stay texts.
     """
     typed = {
         name: column
@@ -274,15 +251,7 @@ def exact_columns(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_gaps(table: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
-    """Give a table of Arrow data, whose integers and booleans with gaps are objects, their types.
-
-    Parameters
-    ----------
-    table
-        The table, with the schema's columns or more.
-    schema
-        Says the types; no value does.
-    """
+    """Give a table of Arrow data its types; integers and booleans with gaps are objects."""
     import pyarrow as pa
 
     for place, name in enumerate(table.columns):
@@ -297,15 +266,7 @@ def with_gaps(table: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
 
 
 def without_index(table: pd.DataFrame, stored: Callable[[list[str]], pd.DataFrame]) -> pd.DataFrame:
-    """Return a table of Arrow data with its named index as columns.
-
-    Parameters
-    ----------
-    table
-        The table as pandas restores it from the schema's metadata.
-    stored
-        Returns stored columns by their names.
-    """
+    """Return a table of Arrow data with its named index as columns."""
     index = table.index
     names = [str(name) for name in index.names if name is not None]
     if names and isinstance(index, pd.RangeIndex):

@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_limit(unit: PrivacyUnit | None, key: bytes | None) -> None:
-    """Raise where the rows of a person would not be limited for want of a key.
-
-    Raises
-    ------
-    SpecificationError
-        If there is a unit, and no key.
-    """
+    """Raise where the rows of a person would not be limited for want of a key."""
     if unit is not None and key is None:
         raise SpecificationError(
             "the rows of a person are limited by a secret key: give it with the privacy unit"

@@ -97,18 +97,7 @@ class Form:
         return self.separator not in (BLANKS, " ")
 
     def fields(self, line: bytes) -> int | None:
-        """Return the number of fields of a single line, 0 for a blank one.
-
-        Parameters
-        ----------
-        line
-            Without its line break.
-
-        Returns
-        -------
-        int or None
-            None if a quote is left open.
-        """
+        """Return the number of fields of a single line, 0 for a blank one."""
         if re.fullmatch(self._blank, line):
             return 0
         before, field, between, after = map(re.compile, self._parts)

@@ -79,11 +79,6 @@ def place_in(identity: str) -> str:
     """Return what an identity names, whoever reads it and however: its file, or its query.
 
     Two identities of one place may show the same people.
-
-    Parameters
-    ----------
-    identity
-        `Source.identity` of a source.
     """
     parts = _parts(identity)
     if isinstance(whole := parts.get("split"), str):
@@ -121,23 +116,7 @@ def _parts(identity: str) -> dict[str, Any]:
 
 
 def place_of(path: str) -> str:
-    """Return the resolved place of a path or an fsspec URL.
-
-    Parameters
-    ----------
-    path
-        The path in a source; ``${VARIABLE}`` is expanded.
-
-    Returns
-    -------
-    str
-        The absolute real path of a local file; otherwise the normalised URL without credentials.
-
-    Raises
-    ------
-    SourceError
-        A variable is not set, or a ``file:`` URL names another host.
-    """
+    """Return the resolved place of a path or an fsspec URL."""
     text = expand_variables(path)
     if (name := _file_name(text)) is not None:
         return _real(name)
@@ -151,16 +130,6 @@ def opened(path: str) -> str:
     """Return what a reader is given for a path or URL of a source; its place is `place_of`.
 
     A ``file:`` URL becomes the name of its file, since readers decode such URLs in different ways.
-
-    Parameters
-    ----------
-    path
-        The path in a source; ``${VARIABLE}`` is expanded.
-
-    Raises
-    ------
-    SourceError
-        A variable is not set, or a ``file:`` URL names another host.
     """
     text = expand_variables(path)
     return _file_name(text) or text
@@ -271,24 +240,7 @@ def _without_dots(path: str) -> str:
 
 
 def database_of(url: str) -> dict[str, Any]:
-    """Return the database of a SQLAlchemy URL, independent of the driver.
-
-    Parameters
-    ----------
-    url
-        The URL in a source; ``${VARIABLE}`` is expanded.
-
-    Returns
-    -------
-    dict
-        Its kind, host, port and name, the options that may change the result of a query, and the
-        user, if the URL names one. What it leaves to libpq is taken from libpq's variables.
-
-    Raises
-    ------
-    SourceError
-        A variable is not set, or the URL is malformed; the message quotes no part of it.
-    """
+    """Return the database of a SQLAlchemy URL, independent of the driver."""
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError
 

@@ -101,13 +101,7 @@ def lacking(frame: pd.DataFrame, domain: Domain) -> list[str]:
 
 
 def read_public(source: Source | PublicSources) -> dict[str, pd.DataFrame]:
-    """Read the public tables, by name; a single table has none.
-
-    Raises
-    ------
-    InputError
-        If a table cannot be read, or has no rows; the message names it.
-    """
+    """Read the public tables, by name; a single table has none."""
     if not isinstance(source, PublicSources):
         frame = source.read(private=False)
         if not len(frame):
@@ -131,27 +125,7 @@ def encode_public(
     private: bool = False,
     may_be_named: bool = False,
 ) -> EncodedTable | PublicTables:
-    """Encode public tables, each over its own attributes; an unnamed one over all attributes.
-
-    Parameters
-    ----------
-    frames
-        Result of `read_public`.
-    domain
-        Domain of the private table.
-    private
-        As for `encode`: whether the domain comes from private data.
-    may_be_named
-        Whether an unnamed table that lacks attributes could be given by name; then the message
-        says so.
-
-    Raises
-    ------
-    DomainError
-        If a table has no attribute of the domain, or an unnamed one lacks some.
-    InputError, OutsideDomainError
-        As for `encode`; the message names the table.
-    """
+    """Encode public tables, each over its own attributes; an unnamed one over all attributes."""
     if list(frames) == [""]:
         return _encode_whole(frames[""], domain, private, may_be_named)
     tables = {}
@@ -187,13 +161,7 @@ def _encode_whole(
 
 
 def encoded_tables(public: MarginalSource) -> dict[str, EncodedTable]:
-    """Return the encoded tables of public data, by name; a single table has none.
-
-    Raises
-    ------
-    InputError
-        If a table is not encoded in memory.
-    """
+    """Return the encoded tables of public data, by name; a single table has none."""
     tables = public.tables if isinstance(public, PublicTables) else {"": public}
     found = {name: table for name, table in tables.items() if isinstance(table, EncodedTable)}
     if len(found) < len(tables):
@@ -207,22 +175,7 @@ def draft_public(
     columns: Sequence[str] | None = None,
     bins: int | None = None,
 ) -> DraftedDomain:
-    """Draft a domain of all tables' attributes, each from the first table that allows it.
-
-    Parameters
-    ----------
-    frames
-        Result of `read_public`, in order of preference.
-    columns
-        The columns to draft; None: all.
-    bins
-        As for `draft_table`.
-
-    Raises
-    ------
-    InputError, DomainError
-        As for `draft_table`.
-    """
+    """Draft a domain of all tables' attributes, each from the first table that allows it."""
     if list(frames) == [""]:
         return draft_table(frames[""], columns=columns, bins=bins)
     union = list(dict.fromkeys(name for frame in frames.values() for name in frame.columns))

@@ -53,21 +53,7 @@ def same_rows(one: Source, other: Source) -> bool:
 
 
 def snapshot_of(private: Source, public: Source) -> str | None:
-    """Return the partition of a private table that a public one equals, by its path or query.
-
-    Parameters
-    ----------
-    private
-        With ``{partition}`` in its path or query.
-    public
-        Without.
-
-    Returns
-    -------
-    str or None
-        The text in place of ``{partition}``, which need not be a valid partition; None if the
-        public table is another one.
-    """
+    """Return the partition of a private table that a public one equals, by its path or query."""
     template = _rows_of(_whole(private))
     if PLACEHOLDER not in template:
         return None
@@ -78,13 +64,7 @@ def snapshot_of(private: Source, public: Source) -> str | None:
 
 
 def check_apart(private: Source, public: Source | PublicSources | None) -> None:
-    """Raise if a public table is the private one.
-
-    Raises
-    ------
-    SpecificationError
-        The message names the public table and the remedy.
-    """
+    """Raise if a public table is the private one."""
     for name, one in tables_of(public).items():
         if same_rows(private, one):
             raise SpecificationError(
@@ -95,22 +75,7 @@ def check_apart(private: Source, public: Source | PublicSources | None) -> None:
 
 
 def check_outside(public: Source | PublicSources | None, roots: Iterable[str], what: str) -> None:
-    """Raise if a public table lies in a place of private files.
-
-    Parameters
-    ----------
-    public
-        The public tables.
-    roots
-        Folders or URLs, as `place_of` returns them.
-    what
-        The place in words, for the message.
-
-    Raises
-    ------
-    SpecificationError
-        The message names the table and the remedy.
-    """
+    """Raise if a public table lies in a place of private files."""
     for name, one in tables_of(public).items():
         place = _file_of(_whole(one))
         if place is None:
@@ -138,22 +103,7 @@ def restricted_folders(public: Source | PublicSources | None) -> list[str]:
 
 
 def check_no_people(names: Iterable[Any], column: str | None, table: str = "") -> None:
-    """Raise if a public table holds the column that identifies a person in the private one.
-
-    Parameters
-    ----------
-    names
-        The public table's columns.
-    column
-        The column of the privacy unit; None if every record is a person.
-    table
-        The name of the public table; empty for an unnamed one.
-
-    Raises
-    ------
-    InputError
-        The message names the column, which the configuration also names.
-    """
+    """Raise if a public table holds the column that identifies a person in the private one."""
     if column is None:
         return
     if column.strip().casefold() in {str(name).strip().casefold() for name in names}:
@@ -168,11 +118,6 @@ def check_headers(public: Source | PublicSources | None, column: str | None) -> 
     """Raise the errors of `check_no_people`, from the headers of public files; no row is read.
 
     The columns of a database or an asset are checked when it is read.
-
-    Raises
-    ------
-    InputError
-        A file holds the column of the privacy unit, or cannot be read.
     """
     for name, one in tables_of(public).items():
         source = _whole(one)

@@ -18,13 +18,7 @@ T = TypeVar("T")
 
 
 def expand_variables(text: str) -> str:
-    """Replace each ``${NAME}`` by the environment variable of that name.
-
-    Raises
-    ------
-    SourceError
-        The variable is not set.
-    """
+    """Replace each ``${NAME}`` by the environment variable of that name."""
 
     def value_of(match: re.Match[str]) -> str:
         value = os.environ.get(match[1])
@@ -46,22 +40,7 @@ def reading(
     *,
     place: str = "",
 ) -> T:
-    """Call `read`, and turn every exception into a SourceError or a PrivateValuesError.
-
-    Parameters
-    ----------
-    what
-        The table, in words.
-    private
-        Whether to suppress the original error and all warnings, which may hold values.
-    read
-        Reads the table, or a part of it.
-    secrets
-        Texts, such as a password, that the message must not show.
-    place
-        The path or URL in the configuration: the message shows the names of its variables. By
-        default those in `what`.
-    """
+    """Call `read`, and turn every exception into a SourceError or a PrivateValuesError."""
     reason = ""
     try:
         with warnings.catch_warnings():
@@ -93,20 +72,7 @@ def reading_values(
     *,
     place: str = "",
 ) -> T:
-    """Call `read` on an open table; its exceptions may depend on values.
-
-    Parameters
-    ----------
-    what, private, read, secrets, place
-        As for `reading`.
-
-    Raises
-    ------
-    PrivateValuesError
-        On any failure, if the values are private.
-    SourceError
-        On any failure, if they are public.
-    """
+    """Call `read` on an open table; its exceptions may depend on values."""
     if not private:
         return reading(what, private, read, secrets, place=place)
     with private_values(), warnings.catch_warnings():

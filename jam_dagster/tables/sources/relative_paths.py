@@ -13,13 +13,6 @@ def absolute_paths(config: Any, folder: Path) -> Any:
     """Return a source's configuration with relative file paths made relative to a folder.
 
     Paths with variables stay unchanged: they are expanded when the source is read.
-
-    Parameters
-    ----------
-    config
-        Configuration for `source_from_config`.
-    folder
-        The folder of the configuration file.
     """
     if isinstance(config, str):
         return _anchor(config, folder)
