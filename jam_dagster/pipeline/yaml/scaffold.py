@@ -1,6 +1,7 @@
 """What ``dg scaffold defs`` writes: a release to fill in, and what it runs on."""
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from jam_dagster.errors import InputError, JamError, SpecificationError
 from jam_dagster.pipeline.yaml import scaffold_text as templates
+from jam_dagster.privacy import Budget, epsilon_from_rho
 from jam_dagster.release.sections import PLAIN_NAME
 from jam_dagster.tables import draft_table, source_from_config, wide_attributes
 from jam_dagster.tables.domain.draft import names_in
@@ -110,7 +112,8 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
                 remarks = of.remark, of.hint, wide_attributes(of.domain)
                 if any(remarks):
                     click.echo("\n".join(["Read the domain over.", *filter(None, remarks)]))
-            _give_resources(folder, request.project_root, dataset, request.params.epsilon)
+            whole = _three_times(request.params.epsilon)
+            _give_resources(folder, request.project_root, dataset, whole)
 
 
 class ReleaseResourcesScaffolder(Scaffolder[ResourcesParams]):
@@ -222,6 +225,11 @@ def _write(path: Path, template: str, values: dict[str, str], *, append: bool = 
     path.write_text(text, encoding="utf-8")
 
 
+def _three_times(epsilon: float) -> float:
+    """Return the budget of three releases: a first one is seldom the last."""
+    return math.ceil(100 * epsilon_from_rho(3 * Budget(epsilon, 1e-9).rho, 1e-9)) / 100
+
+
 def _give_resources(folder: Path, root: Path | None, dataset: str, epsilon: float) -> None:
     """Write the resources beside a release, unless the project has them."""
     if root is None:
@@ -245,7 +253,10 @@ def _give_resources(folder: Path, root: Path | None, dataset: str, epsilon: floa
     }
     _write(beside / "defs.yaml", templates.RESOURCES_YAML, values)
     _keep_out_of_version_control(root)
-    click.echo(f"The ledger and the stores that it runs on: {beside.relative_to(root)}.")
+    click.echo(
+        f"The ledger and the stores that it runs on: {beside.relative_to(root)}. Its budget of"
+        f" epsilon {epsilon} has room for three such releases."
+    )
 
 
 def _sources_of(root: Path) -> Iterator[Path]:

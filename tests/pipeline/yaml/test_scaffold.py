@@ -18,6 +18,7 @@ from dagster.components.testing import create_defs_folder_sandbox
 from jam_dagster import ReleaseResources, SyntheticRelease
 from jam_dagster.pipeline import build_release_resources
 from jam_dagster.pipeline.yaml import scaffold_text as templates
+from jam_dagster.privacy import Budget
 from jam_dagster.release.section import Section
 from jam_dagster.release.sections import (
     EvaluationSpec,
@@ -150,7 +151,9 @@ def test_the_project_gets_what_it_runs_on_once(
 ) -> None:
     scaffold(project, "mine", public="survey.csv", private="people.csv", dataset="people")
     resources = project / "defs" / "release_resources"
-    assert attributes(resources)["budgets"] == {"people": {"epsilon": 1.0, "delta": 1e-9}}
+    budget = attributes(resources)["budgets"]["people"]
+    rhos = [Budget(one, 1e-9).rho for one in (budget["epsilon"] - 0.01, budget["epsilon"])]
+    assert rhos[0] < 3 * Budget(1.0, 1e-9).rho <= rhos[1]
     assert (project / templates.HOME / ".gitignore").read_text() == "*\n"
     before = (resources / "defs.yaml").read_text()
     capsys.readouterr()
@@ -158,7 +161,7 @@ def test_the_project_gets_what_it_runs_on_once(
     assert (resources / "defs.yaml").read_text() == before
     output = capsys.readouterr().out
     assert "defs/release_resources/defs.yaml" in output
-    assert "others: {epsilon: 1.0, delta: 1.0e-9}" in output
+    assert "others: {epsilon: 1.78, delta: 1.0e-9}" in output
 
 
 @pytest.mark.parametrize("own", ["resources={'ledger': LedgerResource(url='x')}", None])
