@@ -386,7 +386,9 @@ def test_a_release_that_died_before_its_first_outcome_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(DirectoryStore, "put", die)
-        assert run(*synthesize(*RELEASE, *NOISY)).exit_code == 130
+        stopped = run(*synthesize(*RELEASE, *NOISY))
+    assert stopped.exit_code == 130
+    assert "The same command goes on where this one stopped" in stopped.stderr
     (release,) = Ledger("ledger.db").releases()
     assert release.spent > 0
 

@@ -148,14 +148,22 @@ def _run(request: SynthesisRequest) -> Synthesis:
     from jam_dagster.release import synthesize
 
     console = stderr()
-    with progress(console) as (on_stage, on_start, on_round):
-        return synthesize(
-            request,
-            on_stage=on_stage,
-            on_start=on_start,
-            on_round=on_round,
-            notify=lambda sentence: console.print(sentence, soft_wrap=True),
+    try:
+        with progress(console) as (on_stage, on_start, on_round):
+            return synthesize(
+                request,
+                on_stage=on_stage,
+                on_start=on_start,
+                on_round=on_round,
+                notify=lambda sentence: console.print(sentence, soft_wrap=True),
+            )
+    except KeyboardInterrupt:
+        console.print(
+            "Interrupted. The same command goes on where this one stopped: what was drawn and"
+            " stored is not paid for again.",
+            soft_wrap=True,
         )
+        raise
 
 
 def _print_summary(made: Synthesis, spec: ReleaseSpec) -> None:
