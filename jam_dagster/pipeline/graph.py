@@ -153,13 +153,7 @@ class ReleaseGraph:
         )
 
     def translated(self, spec: dg.AssetSpec) -> dg.AssetSpec:
-        """Return the translation of an asset's spec, which has its translated key already.
-
-        Raises
-        ------
-        SpecificationError
-            If the key follows from more than key, tags and kinds: it is known before the rest.
-        """
+        """Return the translation of an asset's spec, which has its translated key already."""
         if self.translate is None:
             return spec
         (name,) = (name for name, key in self._keys.items() if key == spec.key)
@@ -196,14 +190,7 @@ class ReleaseGraph:
     def partition_of(
         self, context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext
     ) -> str:
-        """Return the partition that a step runs for, empty where the release has none.
-
-        Raises
-        ------
-        InputError
-            If the step runs for several partitions at once, each of which must be paid for alone,
-            or for one that the release does not have.
-        """
+        """Return the partition that a step runs for, empty where the release has none."""
         if self.partitions_def is None:
             # A job may have partitions for the sake of other assets in it.
             return ""

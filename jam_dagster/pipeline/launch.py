@@ -27,20 +27,7 @@ NO_CONFIG: dict[str, Any] = {}
 def check_launch(
     context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext, resources: Iterable[str]
 ) -> None:
-    """Refuse a run whose config gives some resources anything.
-
-    Parameters
-    ----------
-    context
-        Of a step.
-    resources
-        The keys of what decides where the step pays, reads or writes.
-
-    Raises
-    ------
-    SpecificationError
-        If the run config has anything under one of the keys.
-    """
+    """Refuse a run whose config gives some resources anything."""
     given = context.run.run_config.get("resources")
     for key in sorted(resources):
         config = given.get(key) if isinstance(given, Mapping) else None
@@ -53,13 +40,7 @@ def check_launch(
 
 
 def place_of(what: str, place: object) -> str:
-    """Return a path or URL as text; Dagster's `EnvVar` becomes the name of its variable.
-
-    Raises
-    ------
-    SpecificationError
-        If it is no text, or an empty one.
-    """
+    """Return a path or URL as text; Dagster's `EnvVar` becomes the name of its variable."""
     if isinstance(place, dg.EnvVar):
         return f"${{{place.env_var_name}}}"
     # Annotations say so already, but what a template gives is not checked by anybody.
@@ -80,13 +61,7 @@ def variable_name(value: dg.EnvVar | IntEnvVar) -> str:
 
 
 def value_of_variable(what: str, value: dg.EnvVar | IntEnvVar) -> str | int:
-    """Return what an `EnvVar` stands for.
-
-    Raises
-    ------
-    SpecificationError
-        If it is not set.
-    """
+    """Return what an `EnvVar` stands for."""
     if value.env_var_name not in os.environ:
         raise SpecificationError(
             f"{what} name {variable_name(value)}, which is not set in the environment of this"

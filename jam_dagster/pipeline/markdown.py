@@ -18,13 +18,7 @@ _OPENING = re.compile(r"\A(?=[#+-]+(?:\s|\Z))|\A\d+(?=[.)](?:\s|\Z))")
 
 
 def literal(text: str) -> str:
-    """Return Markdown that shows a text as it is, on one line.
-
-    Parameters
-    ----------
-    text
-        Any text: a name, a value, a sentence with such in it.
-    """
+    """Return Markdown that shows a text as it is, on one line."""
     escaped = _SPECIAL.sub(r"\\\g<0>", one_line(text).lstrip(" "))
     return _OPENING.sub(r"\g<0>\\", escaped)
 

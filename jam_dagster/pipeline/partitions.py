@@ -51,20 +51,7 @@ _START = {"daily": "0 0 * * *", "weekly": "0 0 * * 1", "monthly": "0 0 1 * *"}
 
 
 def tick_of(partitions: PartitionsSpec | None, schedule: str) -> str:
-    """Return the cron expression of a schedule, in UTC.
-
-    Parameters
-    ----------
-    partitions
-        The release's partitions.
-    schedule
-        See `build_release_schedule`.
-
-    Raises
-    ------
-    SpecificationError
-        If there are no partitions in time, or the schedule has another rhythm than they have.
-    """
+    """Return the cron expression of a schedule, in UTC."""
     if partitions is None:
         raise SpecificationError(
             "schedule is for a release that has partitions: without them each run would make the"

@@ -13,26 +13,7 @@ from jam_dagster.errors import InputError, SpecificationError
 
 
 def read_attributes(path: Path) -> tuple[Path, dict[str, Any]]:
-    """Read the attributes of a release's component.
-
-    Parameters
-    ----------
-    path
-        The ``defs.yaml``, or the folder that holds it.
-
-    Returns
-    -------
-    Path
-        The file.
-    dict
-        What it says below ``attributes``, as it stands there: no source is opened, and no
-        template is filled in.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or describes no release.
-    """
+    """Read the attributes of a release's component."""
     file = path / "defs.yaml" if path.is_dir() else path
     try:
         texts = file.read_text(encoding="utf-8").split("\n---")

@@ -58,13 +58,7 @@ Public = EncodedTable | PublicTables
 
 
 def public_records(spec: ReleaseSpec) -> dict[str, pd.DataFrame]:
-    """Read the public tables of a release, by name; one alone has none.
-
-    Raises
-    ------
-    InputError
-        If a table cannot be read, has no rows, or identifies the persons that are protected.
-    """
+    """Read the public tables of a release, by name; one alone has none."""
     if spec.public is None:
         return {}
     unit = spec.privacy.protection.unit
@@ -82,22 +76,7 @@ def domain_of(
     public: Mapping[str, pd.DataFrame],
     notify: Callable[[str], None] = lambda sentence: None,
 ) -> Domain:
-    """Return the domain of a release: the declared one, or one drafted from the public tables.
-
-    Parameters
-    ----------
-    spec
-        The release.
-    public
-        Its public tables by name.
-    notify
-        Called with what a drafted domain leaves out.
-
-    Raises
-    ------
-    DomainError
-        If none can be drafted, or the privacy unit is one of its attributes.
-    """
+    """Return the domain of a release: the declared one, or one drafted from the public tables."""
     domain = spec.domain.declared
     if domain is None:
         draft = spec.domain.drafted(public)

@@ -90,13 +90,7 @@ class ReleaseFolder:
         return f"the release's folder {self.path} (--out)"
 
     def check_writable(self) -> None:
-        """Check, leaving no trace, that the folder can be made and written to.
-
-        Raises
-        ------
-        InputError
-            If it cannot.
-        """
+        """Check, leaving no trace, that the folder can be made and written to."""
         try:
             check_folder(self.path)
         except NotADirectoryError as error:
@@ -120,13 +114,7 @@ class ReleaseFolder:
             os.umask(before)
 
     def described(self) -> dict[str, Any]:
-        """Return what ``release.json`` says.
-
-        Raises
-        ------
-        InputError
-            If it cannot be read.
-        """
+        """Return what ``release.json`` says."""
         try:
             described = json.loads(self.release.read_text())
             _ = [described[name] for name in ("noise", "key", "records")]
@@ -198,17 +186,7 @@ class ReleaseFolder:
     def released_files(
         self, *, errors: WorkloadErrors, report: bool, checks: bool
     ) -> dict[str, Path | UPath]:
-        """Return what the certificate vouches for: only what this run has written.
-
-        Parameters
-        ----------
-        errors
-            The workload errors; exact ones lie in `restricted` and are none of its business.
-        report
-            Whether the report was written.
-        checks
-            Whether the checks were written.
-        """
+        """Return what the certificate vouches for: only what this run has written."""
         noisy = errors.synthetic is not None and not errors.restricted
         return released_files(
             table=self.table,

@@ -48,13 +48,7 @@ class FolderDraws:
         return str(self.folder.draws)
 
     def key(self, charged: Collection[ReleaseKey]) -> ReleaseKey | None:
-        """Return the release, as its description says; None of research.
-
-        Raises
-        ------
-        BudgetError
-            If the description cannot be read: its draws cannot be compared with the ledger.
-        """
+        """Return the release, as its description says; None of research."""
         try:
             key = self.folder.described()["key"]
         except InputError:
@@ -167,11 +161,6 @@ class FolderPlace:
 
         A folder of research may be used again, for its content can be made again. The folder of a
         charged release holds draws that were paid for, and belongs to that release alone.
-
-        Raises
-        ------
-        InputError
-            If the folder holds another release, or files that no release left.
         """
         if not self.folder.release.exists():
             if (name := self.folder.holds_output()) is not None:
@@ -243,11 +232,6 @@ class FolderPlace:
 
         Only what this very release has drawn stays; everything else that lies there is research,
         and must not be taken for what was paid for.
-
-        Raises
-        ------
-        InputError
-            If earlier draws of this release were made on other data.
         """
         unit = self._spec.privacy.protection.unit
         if self._ledger is not None:

@@ -41,21 +41,7 @@ OPTIONS = {
 
 
 def release_spec(definition: Path | None = None, /, **options: Any) -> ReleaseSpec:
-    """Return the release that a file and options describe.
-
-    Parameters
-    ----------
-    definition
-        A release's ``defs.yaml``, or its folder; None: the options describe it all.
-    **options
-        By the names in `OPTIONS`, and ``mechanism`` and ``settings``; each takes the place of what
-        the file says. None: not given. Sources may be objects.
-
-    Raises
-    ------
-    InputError
-        If something is missing, unknown or out of range; the message names it, and the file.
-    """
+    """Return the release that a file and options describe."""
     file, attributes = release_attributes(definition, **options)
     try:
         spec = ReleaseSpec.from_config(attributes, Path() if file is None else file.parent)
@@ -72,27 +58,7 @@ def release_spec(definition: Path | None = None, /, **options: Any) -> ReleaseSp
 def release_attributes(
     definition: Path | None = None, /, *, unread: Collection[str] = (), **options: Any
 ) -> tuple[Path | None, dict[str, Any]]:
-    """Return the attributes of a release as its file would have them, options put in.
-
-    Parameters
-    ----------
-    definition, **options
-        As for `release_spec`.
-    unread
-        Keys of the file that nothing is read from; they may hold templates.
-
-    Returns
-    -------
-    Path or None
-        The file.
-    dict
-        What `ReleaseSpec.from_config` takes.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or holds a template, or an option changes nothing.
-    """
+    """Return the attributes of a release as its file would have them, options put in."""
     file, attributes = (None, {}) if definition is None else read_attributes(definition)
     given = {name: value for name, value in options.items() if value is not None}
     if file is not None:
@@ -118,13 +84,7 @@ def release_attributes(
 
 
 def check_partition_named(spec: ReleaseSpec, partition: str) -> None:
-    """Raise unless a partition is named where the release has some, and is one of them.
-
-    Raises
-    ------
-    SpecificationError
-        With how to name one.
-    """
+    """Raise unless a partition is named where the release has some, and is one of them."""
     if spec.partitions is None:
         if partition:
             raise SpecificationError("The release has no partitions: drop --partition.")
@@ -234,13 +194,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def check_may_leave(spec: ReleaseSpec) -> None:
-    """Raise where exact noise would be paid for what may not leave anyway.
-
-    Raises
-    ------
-    InputError
-        With the reasons, and how to experiment for free.
-    """
+    """Raise where exact noise would be paid for what may not leave anyway."""
     if not spec.exact or spec.releasable:
         return
     trust = ""

@@ -80,13 +80,7 @@ class Section(BaseModel):
 
     @classmethod
     def of(cls, given: object) -> Self:
-        """Return the section that a file describes.
-
-        Parameters
-        ----------
-        given
-            A mapping of the section's keys, or a section, which is returned as it is.
-        """
+        """Return the section that a file describes."""
         if isinstance(given, cls):
             return given
         if not isinstance(given, Mapping):

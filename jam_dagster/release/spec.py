@@ -397,13 +397,7 @@ class ReleaseSpec(Section):
 
 
 def check_names(spec: ReleaseSpec) -> None:
-    """Raise unless the names of a release can be those of assets, files and partitions.
-
-    Raises
-    ------
-    SpecificationError
-        With the characters that a name may have.
-    """
+    """Raise unless the names of a release can be those of assets, files and partitions."""
     release, dataset, edition = spec.release, spec.dataset, spec.privacy.edition
     # What a template in YAML gives need not be a text.
     if not isinstance(release, str) or not _NAME.fullmatch(release):

@@ -48,21 +48,7 @@ def release_asset(
     resources: Iterable[str] = (),
     check_specs: Sequence[dg.AssetCheckSpec] = (),
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
-    """Return the decorator that makes an asset of this release of a function.
-
-    Parameters
-    ----------
-    graph
-        The release.
-    name
-        One of `ReleaseGraph.names`.
-    ins, deps
-        The assets that it loads, and those that it only waits for.
-    resources
-        Keys of the resources that it uses.
-    check_specs
-        The checks that it makes by itself.
-    """
+    """Return the decorator that makes an asset of this release of a function."""
     decorate: Callable[[Callable[..., Any]], dg.AssetsDefinition] = dg.asset(
         **_options(graph, name),
         ins=dict(ins or {}),
@@ -81,19 +67,7 @@ def private_step(
     ins: Mapping[str, dg.AssetIn],
     resources: Iterable[str],
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
-    """Return the decorator that makes the step of a function which opens the private table.
-
-    Parameters
-    ----------
-    graph
-        The release.
-    deps
-        The assets of the step, each with what it depends on.
-    ins
-        What the function loads.
-    resources
-        Keys of the resources that it uses.
-    """
+    """Return the decorator that makes the step of a function which opens the private table."""
     specs = []
     for name, upstream in deps.items():
         options = _options(graph, name)

@@ -144,19 +144,7 @@ _PAID = "nothing more: it is computed from what was paid for."
 
 
 def describe_asset(name: str, spec: ReleaseSpec, label: PrivacyLabel, price: str) -> str:
-    """Return the description of an asset, in Markdown.
-
-    Parameters
-    ----------
-    name
-        One of `ASSETS`.
-    spec
-        The release.
-    label
-        Who may see the asset.
-    price
-        What partitions cost, empty where there are none.
-    """
+    """Return the description of an asset, in Markdown."""
     asset = described(name)
     words = _words_of(spec)
     text = asset.text.format(**words)

@@ -39,26 +39,7 @@ def release_engine(
     reads: Source | None = None,
     on_round: "Callable[[Round], None] | None" = None,
 ) -> Engine:
-    """Return the engine of a release for one step.
-
-    Parameters
-    ----------
-    graph, context
-        The release, and the step.
-    domain
-        Its domain.
-    reads
-        The private source, where the step reads it or reserves for it.
-    on_round
-        Called after every round of the mechanism.
-
-    Raises
-    ------
-    SpecificationError
-        If the launch configures the ledger or a store, or the ledger is none.
-    BudgetError
-        If the ledger has no budget for the dataset, or another one than is configured.
-    """
+    """Return the engine of a release for one step."""
     partition = graph.partition_of(context)
     spec = graph.spec.at(partition)
     if reads is not None:
@@ -119,13 +100,7 @@ def private_store(context: dg.AssetExecutionContext) -> "ReleaseStore":
 
 
 def check_places(context: dg.AssetExecutionContext) -> None:
-    """Make sure that the two stores are what they are called, before anything is opened.
-
-    Raises
-    ------
-    SpecificationError
-        If the launch configures them, or as for `check_stores`.
-    """
+    """Make sure that the two stores are what they are called, before anything is opened."""
     check_launch(context, STORES)
     check_stores(
         getattr(context.resources, PRIVATE_STORE), getattr(context.resources, RELEASABLE_STORE)
@@ -137,11 +112,6 @@ def check_public(graph: ReleaseGraph, context: dg.AssetExecutionContext) -> None
 
     What was checked when the release was defined is checked again for the partition of the run:
     files, links and variables may be others here.
-
-    Raises
-    ------
-    InputError
-        It names the table. Nothing was opened but headers of public files.
     """
     public = graph.spec.public
     if public is None:

@@ -52,22 +52,7 @@ def public_table(
     first: EncodedTable,
     ledger: Ledger | None = None,
 ) -> tuple[EncodedTable, dict[str, Any]]:
-    """Return the public table of this step's partition, and its metadata.
-
-    Parameters
-    ----------
-    graph, context
-        The release, and the step.
-    first
-        The given public table, encoded.
-    ledger
-        The ledger that both partitions are charged to, for a step that draws.
-
-    Raises
-    ------
-    InputError
-        If the release of the partition before is not there, or may not be used for this one.
-    """
+    """Return the public table of this step's partition, and its metadata."""
     partition = graph.partition_of(context)
     before = graph.before(partition)
     archive = _archive(graph, context, first.domain)
@@ -97,23 +82,7 @@ def check_release_before(
     domain: Domain,
     ledger: Ledger,
 ) -> None:
-    """Raise if a partition comes too early; for the step that reserves.
-
-    Parameters
-    ----------
-    graph, context
-        The release, and the step.
-    domain
-        Its domain.
-    ledger
-        The ledger that both partitions are charged to.
-
-    Raises
-    ------
-    InputError
-        If this partition was not drawn yet, and the release of the one before is not there, was
-        withdrawn, or does not hold what the ledger says was drawn.
-    """
+    """Raise if a partition comes too early; for the step that reserves."""
     before = graph.before(graph.partition_of(context))
     if before is None:
         return
@@ -135,22 +104,6 @@ def check_public_codes(
 
     A run may leave out the steps before the mechanism's, and the release of the partition before
     may have been withdrawn or made again since these steps ran.
-
-    Parameters
-    ----------
-    graph, context
-        The release, and the step.
-    codes
-        What lies in the store as its encoded public table.
-    given
-        The given public table.
-    ledger
-        The ledger that both partitions are charged to.
-
-    Raises
-    ------
-    InputError
-        As for `public_table`, or if the codes are others.
     """
     archive = _archive(graph, context, codes.domain)
     if archive is None or archive.has_drawn:

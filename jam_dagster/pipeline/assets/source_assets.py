@@ -33,22 +33,6 @@ def resolve_source(graph: ReleaseGraph, name: str, context: dg.AssetExecutionCon
     """Return a source of a release that the step can read, once its asset was looked at.
 
     Nothing is opened: that is what ``read`` of the source does.
-
-    Parameters
-    ----------
-    graph, context
-        The release, and the step.
-    name
-        The table: ``private_records``, or one of `ReleaseGraph.public_records`.
-
-    Raises
-    ------
-    InputError
-        If an asset is not there, or its partitions are not those of the release.
-    PrivacyLabelError
-        If the labels of the code location do not allow it.
-    SpecificationError
-        If the launch configures the IO manager that keeps the asset.
     """
     partition = graph.partition_of(context)
     source = graph.source(name, partition)
@@ -86,13 +70,7 @@ def resolve_source(graph: ReleaseGraph, name: str, context: dg.AssetExecutionCon
 
 
 def check_source_assets(specs: Iterable[dg.AssetSpec]) -> None:
-    """Refuse a code location without an asset that a release takes its private table from.
-
-    Raises
-    ------
-    SpecificationError
-        If it is missing.
-    """
+    """Refuse a code location without an asset that a release takes its private table from."""
     by_key = {spec.key: spec for spec in specs}
     for spec in by_key.values():
         name = spec.metadata.get(PRIVATE_SOURCE)

@@ -31,16 +31,7 @@ def pool_of(dataset: str) -> str:
 
 
 def freshness_of(partitions: PartitionsSpec | None, tick: str | None) -> dg.FreshnessPolicy | None:
-    """Return when what a schedule makes is late: six hours after a daily tick, else a day.
-
-    Parameters
-    ----------
-    partitions
-        The release's partitions.
-    tick
-        The schedule's cron expression, in UTC; None where there is no schedule, and nothing is
-        ever late.
-    """
+    """Return when what a schedule makes is late: six hours after a daily tick, else a day."""
     if partitions is None or tick is None:
         return None
     minute, hour, day, _, weekday = tick.split()
@@ -66,16 +57,6 @@ def check_automation(specs: Iterable[dg.AssetSpec]) -> None:
     What spends may be started by a person, a schedule, or a condition that waits for the tick of
     a clock (``AutomationCondition.on_cron``). One that answers to what happens upstream, or to what
     is missing, as ``eager`` does, would spend whenever somebody else's asset changes.
-
-    Parameters
-    ----------
-    specs
-        Assets, of a release or not.
-
-    Raises
-    ------
-    SpecificationError
-        If an asset that reserves or charges has such a condition.
     """
     for spec in specs:
         condition = spec.automation_condition

@@ -105,18 +105,7 @@ def check_privacy_labels(specs: Iterable[dg.AssetSpec]) -> None:
 
 
 def check_translated(before: Collection[dg.AssetSpec], after: Collection[dg.AssetSpec]) -> None:
-    """Refuse a translation of specs that changes what the label check relies on.
-
-    Parameters
-    ----------
-    before, after
-        The specs of a release's assets, in one order.
-
-    Raises
-    ------
-    PrivacyLabelError
-        If a label, the mark of a charge, the store or a dependency is another one.
-    """
+    """Refuse a translation of specs that changes what the label check relies on."""
     for one, other in zip(before, after, strict=True):
         for what, wanted, found in (
             (f"tag {LABEL_TAG}", one.tags.get(LABEL_TAG), other.tags.get(LABEL_TAG)),

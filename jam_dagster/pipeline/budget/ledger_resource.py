@@ -234,13 +234,7 @@ def _check_granted(
 
 
 def check_access(configured: DatasetBudget, balance: Balance, location: str) -> None:
-    """Raise if how private data may be opened is configured otherwise than it was granted.
-
-    Raises
-    ------
-    BudgetError
-        With the grant that changes it. What is not configured is as it was granted.
-    """
+    """Raise if how private data may be opened is configured otherwise than it was granted."""
     options = []
     if configured.attempts not in (None, balance.attempts):
         options.append(f"--attempts {configured.attempts}")

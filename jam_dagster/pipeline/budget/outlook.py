@@ -52,15 +52,7 @@ class BudgetOutlook:
     def of(
         cls, graph: "ReleaseGraph", funding: LedgerFunding, *, refused: bool = False
     ) -> "BudgetOutlook":
-        """Look at the ledger.
-
-        Parameters
-        ----------
-        graph, funding
-            The release, and what pays for it.
-        refused
-            Whether this partition was: then it is the first of those to come.
-        """
+        """Look at the ledger."""
         from jam_dagster.privacy import Kind
 
         key, now = funding.key, datetime.now(UTC)

@@ -30,13 +30,7 @@ def mark(run: ReleaseRun, table: pd.DataFrame) -> None:
 
 
 def check_domains(graph: ReleaseGraph, domain: Domain, public: MarginalSource | None) -> None:
-    """Raise unless a step's inputs are over the domain of the release.
-
-    Raises
-    ------
-    DomainError
-        If the stored domain is not the declared one, or the public table was encoded over another.
-    """
+    """Raise unless a step's inputs are over the domain of the release."""
     wanted = graph.spec.domain.declared or domain
     tables = {"domain": domain, "public_discretized": None if public is None else public.domain}
     stale = [
@@ -57,14 +51,7 @@ def _domain_of(domain: Domain) -> tuple[str, bool]:
 
 
 def check_run(graph: ReleaseGraph, run: ReleaseRun, partition: str) -> None:
-    """Make sure that a run made the release that is configured now.
-
-    Raises
-    ------
-    InputError
-        If privacy, mechanism, workload, domain or anything else that makes the release another
-        one has changed since.
-    """
+    """Make sure that a run made the release that is configured now."""
     domain = graph.spec.domain.declared or run.model.domain
     name = graph.spec.mechanism.name
     if run.release.key != graph.spec.key(domain, partition):
@@ -94,26 +81,7 @@ def check_tables(
     public: MarginalSource | None = None,
     error: WorkloadErrors | None = None,
 ) -> None:
-    """Make sure that a run is of the release that is configured now, and the rest is of the run.
-
-    Parameters
-    ----------
-    graph
-        The release.
-    run
-        The mechanism's run.
-    partition
-        The partition of this step.
-    synthetic, public, error
-        What else the step combines with it.
-
-    Raises
-    ------
-    DomainError
-        If the public table is over another domain than the run.
-    InputError
-        If anything else belongs to another run.
-    """
+    """Make sure that a run is of the release that is configured now, and the rest is of the run."""
     check_run(graph, run, partition)
     name = graph.spec.mechanism.name
     if public is not None and _domain_of(public.domain) != _domain_of(run.model.domain):

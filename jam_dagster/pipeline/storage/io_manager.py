@@ -288,19 +288,7 @@ class ReleaseStore(dg.UPathIOManager):
 
 
 def check_stores(private: object, releasable: object) -> None:
-    """Raise unless what is private is kept private, apart from what may leave.
-
-    Parameters
-    ----------
-    private, releasable
-        The stores behind ``private_io_manager`` and ``releasable_io_manager``.
-
-    Raises
-    ------
-    SpecificationError
-        If one is no `ReleaseStore`, the private one is open, the other is closed, or one root
-        lies within the other.
-    """
+    """Raise unless what is private is kept private, apart from what may leave."""
     closed = _release_store("private_io_manager", private)
     open_ = _release_store("releasable_io_manager", releasable)
     if not closed.private:

@@ -139,13 +139,7 @@ class StorePlace:
         return self._key.release, "row_limit", name
 
     def begin(self, data: Fingerprint) -> None:
-        """Note what data the release draws on, or check that they are still the same.
-
-        Raises
-        ------
-        InputError
-            If earlier draws of this release were made on other data.
-        """
+        """Note what data the release draws on, or check that they are still the same."""
         self._store.directory(*self._parts, _OUTCOMES)
         restricted = data.restricted_domain
         now = {

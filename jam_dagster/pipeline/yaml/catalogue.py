@@ -12,18 +12,7 @@ import dagster as dg
 def catalogue_entry(
     description: str | None, *, tags: Sequence[str], produces: Sequence[str]
 ) -> dg.ComponentTypeSpec:
-    """Return the entry of a component.
-
-    Parameters
-    ----------
-    description
-        The component's docstring.
-    tags
-        What a reader of the catalogue filters by.
-    produces
-        The kinds of definitions that it builds; the first versions of Dagster that are allowed do
-        not show them.
-    """
+    """Return the entry of a component."""
     shown: dict[str, Any] = {"description": description, "tags": list(tags)}
     if "produces" in inspect.signature(dg.ComponentTypeSpec.__new__).parameters:
         shown["produces"] = list(produces)

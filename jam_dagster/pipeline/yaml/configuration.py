@@ -30,19 +30,7 @@ NUMBER_OR_TEMPLATE = rf"{TEMPLATE}|^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$
 def described(
     text: str, *examples: Any, values: Mapping[str, Any] | None = None, **limits: Any
 ) -> dg.Resolver:
-    """Return what a field is called in documentation, and what the schema says of its values.
-
-    Parameters
-    ----------
-    text
-        What the key is for.
-    *examples
-        Values that it may have.
-    values
-        The JSON schema of its values, in place of the one that follows from the field's type.
-    **limits
-        Keywords of JSON schema that hold besides, such as ``exclusiveMinimum``.
-    """
+    """Return what a field is called in documentation, and what the schema says of its values."""
     extra = {**limits} if values is None else {**limits, **valued(values)}
     resolver: dg.Resolver = dg.Resolver.default(
         description=text, examples=list(examples) or None, json_schema_extra=extra or None
@@ -56,15 +44,7 @@ def valued(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def section(kind: type[Section], text: str) -> dg.Resolver:
-    """Return how Dagster reads a section of a release's specification.
-
-    Parameters
-    ----------
-    kind
-        The section.
-    text
-        What the key is for.
-    """
+    """Return how Dagster reads a section of a release's specification."""
 
     def resolved(context: dg.ResolutionContext, given: Any) -> Any:
         content = given.model_dump(exclude_unset=True) if isinstance(given, BaseModel) else given
@@ -164,17 +144,7 @@ def _model_of(hint: Any) -> type[BaseModel] | None:
 def _known_keys(
     derived: type[BaseModel], nested: Mapping[str, type[BaseModel]], texts: frozenset[str]
 ) -> type[BaseModel]:
-    """Return a model whose validator explains unknown keys.
-
-    Parameters
-    ----------
-    derived
-        The model.
-    nested
-        The fields that are mappings, each with its model.
-    texts
-        The fields whose values may be any text.
-    """
+    """Return a model whose validator explains unknown keys."""
     allowed = list(derived.model_fields)
 
     def known_keys(_: type[BaseModel], data: Any) -> Any:
@@ -218,13 +188,6 @@ def _located(schema: Mapping[str, Any], *, text: bool) -> dict[str, Any]:
     """Return a property's schema without alternatives, of which a validator names none.
 
     What begins as a template stays allowed everywhere, and numbers may be texts.
-
-    Parameters
-    ----------
-    schema
-        As pydantic derives it.
-    text
-        Whether any text is a value of it.
     """
     kept = dict(schema)
     alternatives = kept.pop("anyOf", None)
@@ -261,15 +224,7 @@ def _takes_text(hint: Any) -> bool:
 
 @contextmanager
 def error_location(context: dg.ComponentLoadContext, key: str = "") -> Iterator[None]:
-    """Let an error say in which file it is, and at which line where `key` has one.
-
-    Parameters
-    ----------
-    context
-        Of the component that is built.
-    key
-        What is looked at, a key below ``attributes``; empty: all of them together.
-    """
+    """Let an error say in which file it is, and at which line where `key` has one."""
     try:
         yield
     except JamError as error:
