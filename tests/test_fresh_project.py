@@ -180,9 +180,7 @@ def scaffolded(project: Project) -> None:
 
 
 def a_release_is_made(project: Project) -> None:
-    launched = project.call(
-        "dg", "launch", "--job", "my_release_release", "--config-json", IN_PROCESS
-    )
+    launched = project.call("dg", "launch", "--job", "my_release_release")
     assert "RUN_SUCCESS" in launched
     releases = project.root / ".jam" / "releases" / "my_release"
     synthetic = pd.read_csv(releases / "synthetic_records.csv")
