@@ -71,7 +71,7 @@ test: $(INSTALLED) ## the quick tests, under three minutes on two cores
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4 --dist loadgroup -m "not slow and not gate" \
 	  --hypothesis-profile=few
 
-test-all: $(TABLES) ## every test but those of the gate, under an hour on two cores
+test-all: $(TABLES) ## every test but those of the gate, a quarter of an hour on two quiet cores
 	$(PYTEST) -n $(WORKERS) --maxprocesses 4 --dist loadgroup -m "not gate"
 
 # What a user installs is as old as pyproject.toml allows; what only the tests use is new. uv resolves
