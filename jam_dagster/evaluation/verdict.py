@@ -135,7 +135,7 @@ def _compared(
     elif difference > margin:
         outcome, words = "worse", "Worse than"
     else:
-        outcome, words = "undecided", "Not told apart from"
+        outcome, words = "undecided", "No clear difference from"
     means = f"mean error {ours:.3f} against {theirs:.3f}"
     if outcome == "undecided" and margin:
         means += f", and noise of ±{margin:.3f}"

@@ -52,7 +52,7 @@ def error_metadata(graph: ReleaseGraph, measured: WorkloadErrors) -> dict[str, A
                 metadata[f"{table}_{statistic}"] = value
     if measured.sample_equivalent is not None:
         metadata["sample_equivalent_records"] = measured.sample_equivalent
-    verdict = verdict_of(measured)
+    verdict = verdict_of(measured, unmeasured=UNKNOWN)
     if verdict.difference is not None:
         metadata["synthetic_minus_public"] = verdict.difference
     return {"verdict": " ".join((verdict.headline, *verdict.notes))} | metadata

@@ -491,14 +491,17 @@ class TimeAttribute(NumericAttribute):
         """
         low, high = (limits.astype(np.int64) for limits in self.bin_limits)
         none = np.iinfo(np.int64).min
-        at = np.full((self.bins + 1, 25), none, dtype=np.int64)
-        for place in np.unique(bins[bins < self.bins]).tolist():
-            # The first of two hours of the same name.
-            for count in range(int(high[place]), int(low[place]) - 1, -1):
-                at[place, self.clock.moment(count).hour] = count
+        # As many rows as bins that occur: a domain may have a million bins.
+        used, places = np.unique(bins, return_inverse=True)
+        at = np.full((len(used), 25), none, dtype=np.int64)
+        for row, place in enumerate(used.tolist()):
+            if place < self.bins:
+                # The first of two hours of the same name.
+                for count in range(int(high[place]), int(low[place]) - 1, -1):
+                    at[row, self.clock.moment(count).hour] = count
         numbers = pd.to_numeric(hours, errors="coerce").to_numpy(np.float64, na_value=np.nan)
         asked = np.where((numbers >= 0) & (numbers < 24), numbers, 24).astype(np.intp)
-        counts = at[bins, asked]
+        counts = at[places, asked]
         there = counts != none
         changed = column.copy()
         changed[there] = self.decoded(counts[there]).array
