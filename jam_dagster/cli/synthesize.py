@@ -171,7 +171,8 @@ def _print_summary(made: Synthesis, spec: ReleaseSpec) -> None:
     from jam_dagster.reports.mechanism_text import picks_text
 
     verdict = made.verdict
-    lines = {"Verdict": " ".join((verdict.headline, *verdict.notes))}
+    indented = "\n" + " " * 20
+    lines = {"Verdict": indented.join((verdict.headline, *verdict.notes))}
     if verdict.advice:
         lines["What may help"] = "; ".join(verdict.advice)
     lines["Synthetic table"] = f"{made.output / 'synthetic.csv'} ({made.rows:,} rows)"

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
+from jam_dagster.evaluation.quality import quality_text
+
 if TYPE_CHECKING:
     from jam_dagster.evaluation.bounds.table import ErrorBounds
     from jam_dagster.evaluation.expectation_specs import ExpectationResult
@@ -67,6 +69,7 @@ def verdict_of(
     uniform: float | None = None,
     bounds: ErrorBounds | None = None,
     domain: Domain | None = None,
+    quality: str = "",
     unmeasured: str = "The error was not measured.",
 ) -> Verdict:
     """Judge a release by its errors, its checks and what was paid for.
@@ -84,6 +87,9 @@ def verdict_of(
         Bounds on the errors of marginals, from released results.
     domain
         The domain, if it may be shown; its attributes of many values are named in the advice.
+    quality
+        Shapes and trends beside released counts, of `jam_dagster.evaluation.quality`. Exact ones
+        are told where the errors have them.
     unmeasured
         The headline where there are no errors.
     """
@@ -96,6 +102,12 @@ def verdict_of(
         notes.append(
             f"It is as good as a random sample of {errors.sample_equivalent:,} private records."
         )
+    if quality:
+        notes.append(quality)
+    if errors is not None and errors.narrow is not None and errors.narrow.per_marginal:
+        exactly = errors.narrow.per_marginal
+        attributes = sum(len(clique) == 1 for clique in exactly)
+        notes.append(f"Exactly: {quality_text(exactly, attributes)}.")
     if bounds is not None and bounds.bounds:
         fractions = bounds.fractions()
         weakest = max(fractions, key=fractions.__getitem__)

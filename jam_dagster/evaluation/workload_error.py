@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from jam_dagster.errors import DomainError, InputError, SpecificationError
+from jam_dagster.evaluation.quality import columns_and_pairs
 from jam_dagster.evaluation.sample_equivalent import SampleErrors
 from jam_dagster.tables.codes.marginals import marginal_blocks
 
@@ -82,6 +83,9 @@ class WorkloadErrors:
         The charge for the means.
     call
         The charged draw, lost or not; None without a charge.
+    narrow
+        The errors of the synthetic table's one-way and two-way marginals, of which
+        `jam_dagster.evaluation.quality` tells; only in mode ``"exact"``.
     sample_equivalent
         K, the size of a random sample of private records with the same expected error as the
         synthetic table; see `SampleErrors`. In mode ``"private"`` it follows from released results:
@@ -96,6 +100,7 @@ class WorkloadErrors:
     sigma: float = 0.0
     rho: float = 0.0
     call: NoiseCall | None = None
+    narrow: TableErrors | None = None
     sample_equivalent: int | None = None
 
     @classmethod
@@ -230,11 +235,18 @@ def workload_error(
             name: _table_error(row, workload) for name, row in zip(baselines, errors, strict=True)
         }
         sampled = SampleErrors(private, workload).equivalent(gathered["synthetic"].mean)
+        cliques = columns_and_pairs(private.domain)
+        (narrow,) = _marginal_errors(private, (synthetic,), cliques, private.records or records)
         return WorkloadErrors(
             mode,
             gathered["synthetic"],
             gathered.get("public"),
             gathered["independent"],
+            narrow=TableErrors(
+                float(narrow.mean()),
+                float(narrow.max()),
+                dict(zip(cliques, narrow.tolist(), strict=True)),
+            ),
             sample_equivalent=sampled,
         )
     if draws is None:

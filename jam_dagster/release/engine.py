@@ -20,6 +20,7 @@ from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import Verdict, WorkloadErrors, verdict_of, workload_error
 from jam_dagster.evaluation.bounds.error_bounds import known_bounds
+from jam_dagster.evaluation.quality import measured_quality
 from jam_dagster.evaluation.workload_error import MEANS_STEP, uniform_distance
 from jam_dagster.mechanisms import Round, sample_rows, sampling_generator, with_search
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
@@ -536,6 +537,7 @@ class Engine:
             uniform=uniform,
             bounds=bounds,
             domain=None if domain.restricted else domain,
+            quality=measured_quality(run.transcript, synthetic),
             unmeasured=unmeasured,
         )
 

@@ -97,6 +97,9 @@ def test_errors_of_tables_small_enough_to_do_by_hand(
     assert error.public.per_marginal == {("a", "b"): 1.0, ("a",): 1.0}
     # Independent: one record in every cell, just like the synthetic table.
     assert error.independent == error.synthetic
+    # All columns and pairs, whatever the workload asks for.
+    assert error.narrow is not None
+    assert error.narrow.per_marginal == {("a",): 0.0, ("b",): 0.0, ("a", "b"): 1.0}
     assert error.restricted
     assert error.to_dict() == {
         "synthetic": {"mean": 0.5, "max": 1.0},
@@ -152,6 +155,7 @@ def test_private_mode_charges_the_whole_account_once(
     assert (error.rho, rho) == (0.25, 0.25)
     assert error.sigma == pytest.approx(sensitivity / np.sqrt(2 * 0.25))
     assert error.independent is None
+    assert error.narrow is None
     assert not error.restricted
     assert error.synthetic is not None
     assert error.synthetic.mean != 0.5

@@ -245,7 +245,7 @@ class ErrorFormat(Format):
         content["call"] = content["call"] and NoiseCall(**content["call"])
         return ReleaseErrors(**content) if "run" in content else WorkloadErrors(**content)
 
-    _TABLES = ("synthetic", "public", "independent")
+    _TABLES = ("synthetic", "public", "independent", "narrow")
 
 
 class PageFormat(Format):

@@ -175,6 +175,7 @@ def test_run_comes_back(store: ReleaseStore) -> None:
         WorkloadErrors(
             "exact",
             *(TableErrors(0.1, 0.2, {("sex",): 0.2, ("sex", "age"): 0.1}) for _ in range(3)),
+            narrow=TableErrors(0.1, 0.2, {("sex",): 0.2, ("sex", "age"): 0.1}),
         ),
         ReleaseErrors("off", run="3f9a"),
     ],

@@ -1,0 +1,81 @@
+"""Shapes of columns and trends of pairs, as SDMetrics' quality score names them.
+
+The similarity of two marginals is one less their total variation distance, which is half their L1
+distance: 1 where they are equal, 0 where they share no cell. SDMetrics calls it TVComplement for a
+column and ContingencySimilarity for a pair; here a numeric column is compared by its bins too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import combinations
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jam_dagster.evaluation.released_marginals import released_marginal
+from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
+
+if TYPE_CHECKING:
+    from jam_dagster.mechanisms.loops.transcript import Transcript
+    from jam_dagster.tables.codes.marginals import MarginalSource
+    from jam_dagster.tables.domain.domain import Clique, Domain
+
+MOST_CELLS = 1_000_000
+"""Of a pair that is compared."""
+
+_KINDS = {1: ("column shapes", "columns"), 2: ("trends of pairs", "pairs")}
+
+
+def columns_and_pairs(domain: Domain) -> list[Clique]:
+    """Return the one-way marginals, and the two-way ones of at most `MOST_CELLS`."""
+    pairs = (pair for pair in combinations(domain.names, 2) if domain.size(pair) <= MOST_CELLS)
+    return [*((name,) for name in domain.names), *pairs]
+
+
+def measured_quality(transcript: Transcript, synthetic: MarginalSource) -> str:
+    """Say how like the released counts a synthetic table is; empty where none was measured.
+
+    Only released results are read. The noise of the counts takes similarity off, so the text says
+    what it leaves of the true table: at least ``1 - k sigma sqrt(2 / pi) / (2 n)`` of k cells.
+    """
+    cliques = columns_and_pairs(synthetic.domain)
+    released = {one: released_marginal(transcript, one) for one in cliques}
+    measured = {clique: one for clique, one in released.items() if one is not None}
+    n = max(1, transcript.records)
+    errors, noise = {}, {}
+    for clique, counts in synthetic.marginals(measured).items():
+        one = measured[clique]
+        distance = np.abs(counts * (n / synthetic.records) - one.counts).sum() / n
+        errors[clique] = float(distance)
+        noise[clique] = MEAN_ABSOLUTE_NORMAL * one.sigma * counts.size / n
+    text = quality_text(errors, len(synthetic.domain.names), noise)
+    return f"Beside released counts: {text}." if text else ""
+
+
+def quality_text(
+    errors: Mapping[Clique, float], attributes: int, noise: Mapping[Clique, float] | None = None
+) -> str:
+    """Return shapes and trends from L1 errors of marginals, fractions of the records, in words.
+
+    `noise` has the L1 errors that the true table would have, where these are not exact.
+    """
+    parts = []
+    for width, (name, unit) in _KINDS.items():
+        alike = {
+            one: 1.0 - min(2.0, error) / 2 for one, error in errors.items() if len(one) == width
+        }
+        if not alike:
+            continue
+        wanted = math.comb(attributes, width)
+        compared = f"all {wanted}" if len(alike) == wanted else f"{len(alike)} of {wanted}"
+        least = min(alike, key=alike.__getitem__)
+        text = f"{name} {fmean(alike.values()):.1%} ({compared} {unit}"
+        text += f", least {' with '.join(least)} {alike[least]:.1%}"
+        if noise is not None:
+            left = fmean(1.0 - min(2.0, noise[one]) / 2 for one in alike)
+            text += f"; noise leaves {left:.1%} of the true table"
+        parts.append(f"{text})")
+    return ", ".join(parts)

@@ -1,0 +1,52 @@
+"""Shapes of columns and trends of pairs, by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jam_dagster.evaluation.quality import columns_and_pairs, measured_quality, quality_text
+from jam_dagster.tables import Domain, EncodedTable
+from tests.evaluation.conftest import RECORDS, measured_round, transcript_of
+
+DOMAIN = Domain.from_sizes({"a": 2, "b": 2, "c": 3})
+
+
+def test_pairs_that_are_too_large_are_left_out() -> None:
+    domain = Domain.from_sizes({"a": 2, "b": 1_000, "c": 1_001})
+    assert columns_and_pairs(domain) == [("a",), ("b",), ("c",), ("a", "b"), ("a", "c")]
+
+
+def test_similarity_is_one_less_half_the_error() -> None:
+    text = quality_text({("a",): 0.1, ("b",): 0.3, ("a", "b"): 0.5}, 3)
+    assert text == (
+        "column shapes 90.0% (2 of 3 columns, least b 85.0%), "
+        "trends of pairs 75.0% (1 of 3 pairs, least a with b 75.0%)"
+    )
+    assert quality_text({}, 3) == ""
+
+
+def test_what_was_measured_is_compared_and_noise_is_told() -> None:
+    n, sigma = RECORDS, 0.01 * RECORDS
+    counts = np.array([[0.4, 0.1], [0.3, 0.2]]) * n
+    transcript = transcript_of(DOMAIN, [measured_round(0, ("a", "b"), "private", counts, sigma)])
+    half = np.repeat([0, 1], 50)
+    table = EncodedTable(DOMAIN, [half, half, np.zeros(100, int)])
+    text = measured_quality(transcript, table)
+    # Halves against .5 .5 and .7 .3, and the diagonal of .5 .5 against .4 .1 .3 .2.
+    released = transcript.measurements[0].values / n
+    shapes = [abs(released.sum(axis=axis) - 0.5).sum() / 2 for axis in (0, 1)]
+    trend = abs(released - np.diag([0.5, 0.5])).sum() / 2
+    assert f"column shapes {1 - np.mean(shapes):.1%} (2 of 3 columns" in text
+    assert f"trends of pairs {1 - trend:.1%} (1 of 3 pairs, least a with b" in text
+    # Four cells of noise .01 n, and two of .01 sqrt 2 n.
+    left = [
+        1 - cells * 0.01 * spread * np.sqrt(2 / np.pi) / 2
+        for cells, spread in ((2, 2**0.5), (4, 1))
+    ]
+    assert f"noise leaves {left[0]:.1%} of the true table), trends" in text
+    assert text.endswith(f"noise leaves {left[1]:.1%} of the true table).")
+
+
+def test_nothing_measured_is_nothing_told() -> None:
+    table = EncodedTable(DOMAIN, [np.zeros(3, int)] * 3)
+    assert measured_quality(transcript_of(DOMAIN, []), table) == ""
