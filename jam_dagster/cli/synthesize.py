@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -171,11 +172,10 @@ def _print_summary(made: Synthesis, spec: ReleaseSpec) -> None:
     from jam_dagster.reports.mechanism_text import picks_text
 
     verdict = made.verdict
-    indented = "\n" + " " * 20
-    lines = {"Verdict": indented.join((verdict.headline, *verdict.notes))}
-    if verdict.advice:
-        lines["What may help"] = "; ".join(verdict.advice)
-    lines["Synthetic table"] = f"{made.output / 'synthetic.csv'} ({made.rows:,} rows)"
+    helps = [f"What may help: {'; '.join(verdict.advice)}."] if verdict.advice else []
+    for name, note in zip_longest(["Verdict"], (verdict.headline, *verdict.notes, *helps)):
+        echo(f"{name or '':<20}{note}")
+    lines = {"Synthetic table": f"{made.output / 'synthetic.csv'} ({made.rows:,} rows)"}
     if made.report is not None:
         lines["Report"] = str(made.report)
     if made.certificate is not None:
