@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -96,8 +95,11 @@ def show(
         console.print(
             f"This ledger has moved to {place}: nothing can be written here.", soft_wrap=True
         )
-    console.print(_balances_table(balances, after))
     for balance in balances:
+        period = "" if balance.period == "lifetime" else f", {balance.period}"
+        title = f"{balance.dataset} (epsilon at delta {balance.delta:g}{period})"
+        console.print(title, markup=False, style="italic", soft_wrap=True)
+        console.print(_balance_table(balance, after[balance.dataset]))
         if text := _policy_text(balance.policy):
             lifetime = describe_rho(balance.lifetime_spent, balance.delta)
             console.print(
@@ -387,7 +389,7 @@ def _event_in_json(event: Event) -> dict[str, Any]:
     return {**said, "kind": event.kind.value, "rho": event.rho}
 
 
-def _table(title: str) -> Table:
+def _table(title: str | None = None) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -396,28 +398,27 @@ def _table(title: str) -> Table:
     )
 
 
-def _balances_table(balances: list[Balance], after: Mapping[str, int | None]) -> Table:
+def _balance_table(balance: Balance, after: int | None) -> Table:
     from jam_dagster.privacy import rho_within
 
-    table = _table("Budgets: epsilon at delta, and rho")
-    table.add_column("dataset", overflow="fold")
-    for name in ("granted", "reserved", "spent", "remaining", "after another"):
+    table = _table()
+    table.add_column("")
+    amounts = {
+        "granted": (balance.granted, None),
+        "reserved": (balance.reserved, None),
+        "spent": (balance.spent, None),
+        "remaining": (balance.remaining, balance.remaining_epsilon),
+    }
+    if after is not None and after >= 0:
+        amounts["after another"] = (rho_within(after), None)
+    for name in amounts:
         table.add_column(name, justify="right", no_wrap=True)
-    for balance in balances:
-
-        def amount(rho: float, epsilon: float | None = None, of: Balance = balance) -> str:
-            return f"{of.epsilon_of(rho) if epsilon is None else epsilon:.4g}\nrho {rho:.4g}"
-
-        left = after[balance.dataset]
-        period = "" if balance.period == "lifetime" else f", {balance.period}"
-        table.add_row(
-            f"{balance.dataset}\ndelta {balance.delta:g}{period}",
-            amount(balance.granted),
-            amount(balance.reserved),
-            amount(balance.spent),
-            amount(balance.remaining, balance.remaining_epsilon),
-            "" if left is None else "too little" if left < 0 else amount(rho_within(left)),
-        )
+    told = [balance.epsilon_of(rho) if of is None else of for rho, of in amounts.values()]
+    late = ["too little"] if after is not None and after < 0 else []
+    if late:
+        table.add_column("after another", justify="right", no_wrap=True)
+    table.add_row("epsilon", *(f"{one:.4g}" for one in told), *late)
+    table.add_row("rho", *(f"{rho:.4g}" for rho, _ in amounts.values()))
     return table
 
 
@@ -426,8 +427,13 @@ def _events_table(events: list[Event], *, total: int) -> Table:
     table.add_column("", justify="right")
     table.add_column("when (UTC)", no_wrap=True)
     table.add_column("what", no_wrap=True)
-    for name in ("dataset", "release", "for"):
-        table.add_column(name, overflow="fold")
+    # Most ledgers have one dataset, which then needs no mention.
+    datasets = {event.dataset for event in events}
+    several = len(datasets) > 1
+    width = max(map(len, datasets))
+    columns = {"dataset, release, for": width} if several else {"release": None, "for": None}
+    for name, least in columns.items():
+        table.add_column(name, overflow="fold", min_width=least)
     table.add_column("rho", justify="right", no_wrap=True)
     for event in events:
         release = event.release
@@ -435,13 +441,12 @@ def _events_table(events: list[Event], *, total: int) -> Table:
             release += f" [{event.partition}]"
         if event.edition not in ("", "1"):
             release += f", edition {event.edition}"
+        reason = event.step or event.share or event.reason or event.digest[:16]
         table.add_row(
             str(event.seq),
             event.at[:16].replace("T", " "),
             event.kind.value,
-            event.dataset,
-            release,
-            event.step or event.share or event.reason or event.digest[:16],
+            *([f"{event.dataset}\n{release} {reason}".rstrip()] if several else [release, reason]),
             f"{event.rho:.4g}" if event.units else "",
         )
     return table
