@@ -1,4 +1,4 @@
-"""What every command shares: where things are printed, and how errors end a command."""
+"""Output of the commands, and errors that end one."""
 
 from __future__ import annotations
 

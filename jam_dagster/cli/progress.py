@@ -1,4 +1,4 @@
-"""How far a synthesis is: a bar with the time left on a terminal, a line a round elsewhere."""
+"""Progress of a synthesis: a bar with the time left on a terminal, a line a round elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a whole code location is held to, releases and what was added beside them."""
+"""Checks of a code location: sources, labels, automation."""
 
 import dagster as dg
 

@@ -1,4 +1,4 @@
-"""What Dagster does not export and this package needs: the one module that reaches for it.
+"""The one module that uses what Dagster does not export.
 
 None of these names is promised to stay where it is, so a new minor version of Dagster is tried by
 the tests of this package, and mended here.

@@ -72,9 +72,7 @@ class ReleaseGraph:
                 raise SpecificationError(f"{name} must be {wanted}, got {given!r}.")
         reserved = sorted(tag for tag in self.tags if tag in (LABEL_TAG, CHARGES_TAG, RESERVES_TAG))
         if reserved:
-            raise SpecificationError(
-                f"tags cannot set {reserved[0]!r}: the release's own labels are not for choice."
-            )
+            raise SpecificationError(f"the release sets the tag {reserved[0]!r}: remove it.")
 
     @property
     def names(self) -> tuple[str, ...]:

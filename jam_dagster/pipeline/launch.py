@@ -1,4 +1,4 @@
-"""What a launch may not decide: where releases are paid, kept and read, and what they are.
+"""Checks that run config changes no ledger, store or source.
 
 Whoever writes definitions is trusted; whoever launches runs is not. The ledger and the stores take
 no run config, so Dagster refuses a launch that gives them any. What the definitions put in their

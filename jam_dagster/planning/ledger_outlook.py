@@ -1,4 +1,4 @@
-"""What a planned release would leave of its dataset's budget; the ledger is only read."""
+"""Outlook of a dataset's budget after a planned release; the ledger is only read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a release before anything is spent."""
+"""The plan: facts of a release before anything is spent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a release is planned: what it would cost, take and bring, from public data alone.
+"""Planner: cost, time and error of a release, estimated from public data alone.
 
 Nothing here could open a private table: a `PlanRequest` holds none. The ledger is only read.
 """

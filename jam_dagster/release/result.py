@@ -1,4 +1,4 @@
-"""What came of a release without Dagster."""
+"""Result of a release without Dagster."""
 
 from __future__ import annotations
 

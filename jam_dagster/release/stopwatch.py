@@ -1,4 +1,4 @@
-"""What a run takes: seconds by stage, and memory."""
+"""Seconds of a run by stage, and its memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the assets of a release are, in words that stand on their pages in Dagster's UI."""
+"""Descriptions of a release's assets, for their pages in Dagster's UI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The releases of earlier partitions, as far as they lie where this one's will."""
+"""Earlier partitions of this release in the same store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Dagster's UI shows of a mechanism's run and of the synthetic table."""
+"""Metadata of a mechanism's run and of the synthetic table."""
 
 from typing import Any
 

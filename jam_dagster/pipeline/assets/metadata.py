@@ -1,4 +1,4 @@
-"""What Dagster's UI shows of an asset: schemas, lineage, tables and pictures.
+"""Metadata of assets: schemas, lineage, tables and pictures.
 
 Nothing here looks at a private table. What these functions are given is the domain, what the
 mechanism released, or public.

@@ -1,4 +1,4 @@
-"""What tells people that a budget runs out: an event on the asset, and a sensor that passes it on.
+"""Budget alerts: an observation of the asset, and a sensor that passes it on.
 
 The event is an observation of the asset that holds the reservation. It names amounts of budget,
 which are public, and nothing of any table. Who may launch runs can report observations as well, and
@@ -152,9 +152,7 @@ def build_budget_sensor(
                     sent += 1
                 after[name] = at
         context.update_cursor(json.dumps(after))
-        return dg.SkipReason(
-            f"{sent} sent" if sent else "no budget has run out, or low, since the last look"
-        )
+        return dg.SkipReason(f"{sent} sent" if sent else "no new budget alerts")
 
     return privacy_budget_alerts
 

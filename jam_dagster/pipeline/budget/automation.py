@@ -1,4 +1,4 @@
-"""When a release runs: pools, freshness, and what may start a step that spends."""
+"""Pools, freshness, and checks of what may start a step that spends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Dagster's catalogue of components shows of ours."""
+"""Entries of the components in Dagster's catalogue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``dg scaffold defs`` writes: a release to fill in, and what it runs on."""
+"""Scaffolder of ``dg scaffold defs``: a release to fill in, and its resources."""
 
 import json
 import math
