@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common import palette
 from jam_dagster.errors import PrivacyLabelError
+from jam_dagster.evaluation.verdict import CONFIDENCE, verdict_of
 from jam_dagster.reports.budget_over_rounds import Spending
 from jam_dagster.reports.live_charts import live_chart
 from jam_dagster.reports.mechanism_text import chooses_source
@@ -20,6 +22,7 @@ from jam_dagster.reports.plot_style import chart_of, styled
 from jam_dagster.reports.report_figures import Figure
 
 if TYPE_CHECKING:
+    from jam_dagster.evaluation.workload_error import WorkloadErrors
     from jam_dagster.mechanisms.loops.transcript import Transcript
     from jam_dagster.reports.plot_style import Chart
 
@@ -46,11 +49,14 @@ class PartitionRelease:
         Partition and edition of the release.
     transcript
         Transcript of its mechanism.
+    errors
+        Its workload errors, if they were released.
     """
 
     partition: str
     edition: str
     transcript: Transcript
+    errors: WorkloadErrors | None = None
 
     @property
     def measured(self) -> float:
@@ -87,7 +93,7 @@ class PartitionRelease:
 
 
 def history_figures(history: Sequence[PartitionRelease]) -> dict[str, Figure]:
-    """Draw the partitions' use of their budget (``budget``) and their marginals (``marginals``)."""
+    """Draw the partitions' errors (``errors``, where they were released), budgets and marginals."""
     if len(history) < 2:
         return {}
     if len({one.transcript.releasable for one in history}) > 1:
@@ -97,7 +103,20 @@ def history_figures(history: Sequence[PartitionRelease]) -> dict[str, Figure]:
     last = history[-1]
     taken = " and which they took from public data" if len(_sources_of(history)) > 1 else ""
     recent = "; ".join(f"{one.partition} {one.measured:.0%}" for one in history[-6:])
-    return {
+    figures = {}
+    if any(one.errors is not None and one.errors.public is not None for one in history):
+        told = "; ".join(
+            f"{one.partition} {verdict_of(one.errors).outcome}" for one in history[-6:]
+        )
+        figures["errors"] = Figure(
+            "Error over partitions",
+            live_chart(
+                errors_over_partitions(history),
+                f"Dot plot: mean error of the synthetic and of the public table, with 95% intervals"
+                f" of their noise. Beside the public table: {told}.",
+            ),
+        )
+    return figures | {
         "budget": Figure(
             "Budget over partitions",
             live_chart(
@@ -115,6 +134,43 @@ def history_figures(history: Sequence[PartitionRelease]) -> dict[str, Figure]:
             ),
         ),
     }
+
+
+def errors_over_partitions(history: Sequence[PartitionRelease]) -> Chart:
+    """Plot the released mean errors of both tables by partition, with intervals of their noise."""
+    import altair as alt
+
+    z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
+    tables = {"synthetic table": palette.SYNTHETIC, "public table": palette.PUBLIC}
+    rows = []
+    for one in history:
+        if one.errors is None:
+            continue
+        for table, error in zip(tables, (one.errors.synthetic, one.errors.public), strict=True):
+            if error is not None:
+                half = z * one.errors.sigma
+                ends = {"low": error.mean - half, "high": error.mean + half}
+                rows.append(
+                    {"partition": one.partition, "table": table, "error": error.mean, **ends}
+                )
+    base = chart_of(rows).encode(
+        x=_partition_axis(history),
+        color=alt.Color(
+            "table:N",
+            scale=alt.Scale(domain=list(tables), range=[one.light for one in tables.values()]),
+            legend=alt.Legend(title=None, orient="top"),
+        ),
+        tooltip=["partition:O", "table:N", alt.Tooltip("error:Q", format=".3f")],
+    )
+    y = alt.Y("low:Q", title="mean error", scale=alt.Scale(zero=True))
+    intervals = base.mark_rule(strokeWidth=2).encode(y=y, y2="high:Q")
+    points = base.mark_point(filled=True, size=70, opacity=1).encode(
+        y="error:Q",
+        shape=alt.Shape(
+            "table:N", scale=alt.Scale(domain=list(tables), range=["circle", "diamond"])
+        ),
+    )
+    return styled((intervals + points).properties(width=430, height=200))
 
 
 def budget_over_partitions(history: Sequence[PartitionRelease]) -> Chart:

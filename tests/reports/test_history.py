@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import PrivacyLabelError
+from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.privacy import NoiseCall
 from jam_dagster.reports.history import (
     PartitionRelease,
     budget_over_partitions,
+    errors_over_partitions,
     history_figures,
     marginals_over_partitions,
 )
@@ -83,3 +85,17 @@ def test_one_release_has_no_history() -> None:
 def test_what_may_not_leave_is_in_no_history_of_what_may() -> None:
     with pytest.raises(PrivacyLabelError, match="seeded noise"):
         history_figures([release("a", "private", releasable=False), release("b", "private")])
+
+
+def test_released_errors_are_drawn_with_the_interval_of_their_noise() -> None:
+    errors = WorkloadErrors("private", TableErrors(0.2), TableErrors(0.3), sigma=0.01, rho=0.1)
+    history = [release("2026-01"), replace(release("2026-02"), errors=errors)]
+    first, second = rows_of(errors_over_partitions(history))
+    assert (first["partition"], first["table"], first["error"]) == (
+        "2026-02",
+        "synthetic table",
+        0.2,
+    )
+    assert (second["low"], second["high"]) == pytest.approx((0.3 - 0.0196, 0.3 + 0.0196), abs=1e-5)
+    assert "2026-02 better" in history_figures(history)["errors"].chart
+    assert "errors" not in history_figures([release("2026-01"), release("2026-02")])

@@ -19,6 +19,8 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.budget.labels import RESERVES_TAG
 
+AlertKind = Literal["refused", "not approved", "low", "worse"]
+
 ALERT = "budget_alert"
 _AT_ONCE = 100
 # Reports may stand before an alert, however many. A tick that takes a minute is stopped, and would
@@ -28,13 +30,14 @@ _SECONDS = 20
 
 @dataclass(frozen=True)
 class BudgetAlert:
-    """A release was refused, for want of budget or of approval, or one soon will be.
+    """A release was refused, one soon will be, or one is worse than its public table.
 
     Parameters
     ----------
     kind
         ``refused``: it did not fit, and nothing was opened. ``not approved``: it waits for the
-        privacy officer. ``low``: it fits, and few after it.
+        privacy officer. ``low``: it fits, and few after it. ``worse``: its released errors say that
+        the public table is better; nothing is said of the budget.
     release, dataset, partition, edition
         Which; the partition is empty where there are none.
     asked_rho, asked_epsilon
@@ -52,19 +55,19 @@ class BudgetAlert:
         All of it in words.
     """
 
-    kind: Literal["refused", "not approved", "low"]
+    kind: AlertKind
     release: str
     dataset: str
     partition: str
     edition: str
-    asked_rho: float
-    asked_epsilon: float
-    remaining_rho: float
-    remaining_epsilon: float
-    partitions_that_still_fit: int | None
-    lasts_until: str | None
-    renews_on: str | None
-    text: str
+    asked_rho: float | None = None
+    asked_epsilon: float | None = None
+    remaining_rho: float | None = None
+    remaining_epsilon: float | None = None
+    partitions_that_still_fit: int | None = None
+    lasts_until: str | None = None
+    renews_on: str | None = None
+    text: str = ""
 
     @property
     def title(self) -> str:
@@ -74,6 +77,8 @@ class BudgetAlert:
             return f"{which} was refused: the privacy budget of {self.dataset} does not suffice"
         if self.kind == "not approved":
             return f"{which} waits for approval: it would be paid by {self.dataset}"
+        if self.kind == "worse":
+            return f"{which} is worse than its public table"
         return f"{which} was released: the privacy budget of {self.dataset} is running out"
 
     @property
@@ -100,7 +105,8 @@ def build_budget_sensor(
     """Build a sensor that passes on what the releases of a code location tell of their budgets.
 
     An alert is left where a release is refused for want of budget, where it waits for approval,
-    and where it fits but few partitions after it will. Alerts that were there when the sensor
+    where it fits but few partitions after it will, and where its released errors are worse than
+    those of its public table. Alerts that were there when the sensor
     first runs are not passed on. An alert whose `notify` fails is tried again at the next tick.
     What is reported from outside of the code location's runs is not believed, and where the cursor
     was reset, alerts are passed on again.
@@ -128,8 +134,8 @@ def build_budget_sensor(
         name=name,
         minimum_interval_seconds=minimum_interval_seconds,
         default_status=default_status,
-        description="Passes on that a privacy budget runs out: a release was refused, or few more"
-        " of its partitions fit.",
+        description="Passes on that a privacy budget runs out, and that a release is worse than its"
+        " public table.",
     )
     def privacy_budget_alerts(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         after = _passed_on(context.cursor)

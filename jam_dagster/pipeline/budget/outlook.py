@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from jam_dagster.errors import BudgetExceededError, NotApprovedError
-from jam_dagster.pipeline.budget.alerts import BudgetAlert
+from jam_dagster.pipeline.budget.alerts import AlertKind, BudgetAlert
 from jam_dagster.pipeline.markdown import literal
 from jam_dagster.privacy import rho_within, units_down
 from jam_dagster.privacy.ledger.forecast import HORIZON, Due, Forecast, forecast
@@ -140,7 +140,7 @@ class BudgetOutlook:
             ),
         }
 
-    def alert(self, kind: Literal["refused", "not approved", "low"], text: str) -> BudgetAlert:
+    def alert(self, kind: AlertKind, text: str) -> BudgetAlert:
         """Return what to tell people."""
         key, seen = self.funding.key, self.forecast
         refused = None if seen is None else seen.refused
