@@ -59,6 +59,7 @@ def with_quantile_bins(draft: NumericAttribute, values: Numbers) -> NumericAttri
     binned = dataclasses.replace(draft, edges=edges)
     least, largest = binned.bin_limits
     entries: list[tuple[float, float, float]] = []
+    clock = draft.scale == 1 and _is_clock(distinct)
     for place, (first, end) in enumerate(pairwise(_places(edges, distinct))):
         held, times = distinct[first:end], rows[first:end]
         if least[place] == largest[place]:
@@ -66,7 +67,7 @@ def with_quantile_bins(draft: NumericAttribute, values: Numbers) -> NumericAttri
         if len(distinct) <= _KEPT_VALUES:
             entries += zip(held.tolist(), held.tolist(), times.tolist(), strict=True)
         else:
-            entries += _entries(binned, (least[place], largest[place]), held, times)
+            entries += _entries(binned, (least[place], largest[place]), held, times, clock)
     return dataclasses.replace(binned, within=tuple(entries))
 
 
@@ -174,6 +175,7 @@ def _entries(
     limits: tuple[float, float],
     values: Numbers,
     rows: npt.NDArray[np.intp],
+    clock: bool,
 ) -> list[tuple[float, float, float]]:
     """Return what the numbers of one bin are like, nothing where they lie evenly."""
     total = int(rows.sum())
@@ -187,7 +189,10 @@ def _entries(
     rest = int(rows.sum())
     if not rest:
         return heaps
-    pieces = _pieces(attribute, (low, high), values, rows)
+    if clock:
+        pieces = _hours((low, high), values)
+    else:
+        pieces = _pieces(attribute, (low, high), values, rows)
     entries: list[tuple[float, float, float]] = []
     for (first, last), start, end in pieces:
         entries += _parts(attribute, (first, last), values[start:end], rows[start:end])
@@ -200,7 +205,7 @@ def _pieces(
     values: Numbers,
     rows: npt.NDArray[np.intp],
 ) -> list[tuple[tuple[float, float], int, int]]:
-    """Return the stretches of a bin between gaps, such as the minutes of hours: no 12:75."""
+    """Return the stretches of a bin between gaps."""
     low, high = limits
     spaces = np.diff(values)
     if attribute.scale is None or len(values) < 2 or rows.sum() < _PART_ROWS:
@@ -217,6 +222,25 @@ def _pieces(
             last = high
         pieces.append(((first, last), start, end))
     return pieces
+
+
+def _is_clock(values: Numbers) -> bool:
+    """Return whether numbers are times of day, such as 1259: whole, to 2400, and no 1275."""
+    whole = bool((values % 100 < 60).all() and (values == np.floor(values)).all())
+    return whole and values[0] >= 0 and values[-1] <= 2400 and len(values) > _KEPT_VALUES
+
+
+def _hours(
+    limits: tuple[float, float], values: Numbers
+) -> list[tuple[tuple[float, float], int, int]]:
+    """Return the stretches of a bin within hours, for times of day have no 1275."""
+    low, high = limits
+    hours = values // 100
+    starts = [0, *(np.flatnonzero(np.diff(hours)) + 1).tolist()]
+    return [
+        ((max(low, 100.0 * hours[start]), min(high, 100.0 * hours[start] + 59.0)), start, end)
+        for start, end in zip(starts, [*starts[1:], len(values)], strict=True)
+    ]
 
 
 def _parts(

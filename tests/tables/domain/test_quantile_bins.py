@@ -80,6 +80,18 @@ def test_heaps_within_a_bin_come_out():
     assert abs((decoded == 240).mean() - (values == 240).mean()) < 0.01
 
 
+def test_times_of_day_have_sixty_minutes_an_hour_also_where_few_rows_are():
+    rng = np.random.default_rng(0)
+    minutes = np.concatenate([rng.integers(0, 600, 30), rng.integers(600, 1440, 3000)])
+    clock = minutes // 60 * 100 + minutes % 60
+    _, back = there_and_back(clock, drafted(clock))
+    assert (back % 100 < 60).all()
+    # Numbers that only look like it in part are numbers.
+    counts = np.append(clock, 675)
+    _, back = there_and_back(counts, drafted(counts))
+    assert not (back % 100 < 60).all()
+
+
 def test_a_domain_from_both_tables_has_no_such_weights():
     table = pd.DataFrame({"a": COLUMNS["few"]})
     attribute = draft_domain(table, private=table).attributes[0]
