@@ -189,10 +189,8 @@ def _entries(
     rest = int(rows.sum())
     if not rest:
         return heaps
-    if clock:
-        pieces = _hours((low, high), values)
-    else:
-        pieces = _pieces(attribute, (low, high), values, rows)
+    limits = (low, high)
+    pieces = _hours(limits, values) if clock else _pieces(attribute, limits, values, rows)
     entries: list[tuple[float, float, float]] = []
     for (first, last), start, end in pieces:
         entries += _parts(attribute, (first, last), values[start:end], rows[start:end])
