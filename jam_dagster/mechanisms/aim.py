@@ -6,41 +6,33 @@ Private Synthetic Data", VLDB 2022, Algorithms 2 to 4.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms.base import (
-    LineStyle,
-    MechanismResult,
-    OnRound,
-    OrdinaryMechanism,
-)
+from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.loops.base import (
-    SMALLEST_RHO,
+    RunEndedError,
+    affordable,
+    attributes_of,
     check_countable,
     check_share,
     step_of,
 )
 from jam_dagster.mechanisms.loops.graphical import (
+    GraphicalMechanism,
     GraphicalRun,
     alpha_setting,
-    estimator_setting,
-    iterations_setting,
-    refit_graphical,
     size_limit_setting,
-    tolerance_setting,
 )
 from jam_dagster.mechanisms.loops.scores import l1_distance, weighted_scores
 from jam_dagster.mechanisms.loops.selections import SelectionRule
-from jam_dagster.mechanisms.loops.settings import check_settings, setting
+from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript, subject_of
 from jam_dagster.models.graphical.estimator import Weighting
-from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
 from jam_dagster.privacy.accounting import gaussian_sigma
@@ -84,7 +76,7 @@ def _expected_noise(transcript: Transcript, done: Round) -> float:
 
 
 @dataclass(frozen=True)
-class Aim(OrdinaryMechanism):
+class Aim(GraphicalMechanism):
     """The mechanism and its settings; the defaults are the paper's.
 
     Attributes
@@ -98,7 +90,7 @@ class Aim(OrdinaryMechanism):
         Largest junction tree, in megabytes of 8 bytes a cell. It is released in proportion to the
         budget spent.
     estimator, iterations, tolerance
-        The fit of the model; see `jam_dagster.models.graphical.mirror_descent.make_estimator`.
+        The fit of the model; see `jam_dagster.models.graphical.fit.make_estimator`.
         Measurements are weighted by their noise, which differs between rounds.
 
     Raises
@@ -122,9 +114,6 @@ class Aim(OrdinaryMechanism):
     )
     alpha: float = alpha_setting(0.9)
     size_limit_mb: float = size_limit_setting()
-    estimator: str = estimator_setting()
-    iterations: int = iterations_setting()
-    tolerance: float = tolerance_setting()
 
     name: ClassVar[str] = "aim"
     title: ClassVar[str] = "AIM"
@@ -134,17 +123,8 @@ class Aim(OrdinaryMechanism):
     rank: ClassVar[int] = 20
     page: ClassVar[str] = "aim.md"
     line_style: ClassVar[LineStyle] = LineStyle("#d55e00", "square")
-    uses_public: ClassVar[bool] = False
-    samples: ClassVar[bool] = True
     weighting: ClassVar[Weighting] = "noise"
     selection_rule: ClassVar[SelectionRule | None] = SelectionRule(_candidates, _expected_noise)
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
-        return {**asdict(self), "weighting": self.weighting}
 
     def shares(self, domain: Domain) -> int:
         """Return T, the number of parts that the budget is divided into."""
@@ -170,7 +150,7 @@ class Aim(OrdinaryMechanism):
             to be counted.
         """
         shares = self.shares(domain)
-        attributes = len({name for clique in workload.cliques for name in clique})
+        attributes = len(attributes_of(workload))
         if shares <= attributes:
             raise SpecificationError(
                 f"rounds must be more than the {attributes} attributes of the workload, each of "
@@ -180,53 +160,15 @@ class Aim(OrdinaryMechanism):
         check_share(rho, shares)
         check_countable(domain, workload.cliques)
 
-    def run(
+    def begin(
         self,
         private: MarginalSource,
         public: MarginalSource | None,
         workload: Workload,
         draws: Draws,
-        *,
-        on_round: OnRound | None = None,
-    ) -> MechanismResult:
-        """Spend what `draws` holds on a model of `private` that serves `workload`.
-
-        Parameters
-        ----------
-        private
-            The table to protect.
-        public
-            Ignored: AIM uses no public data.
-        workload
-            The marginals that matter; candidates are their weighted downward closure.
-        draws
-            Charges, draws and stores. Stored outcomes are reused without a charge, so an
-            interrupted run resumes.
-        on_round
-            Called after every round.
-
-        Returns
-        -------
-        MechanismResult
-            The model with n records, and the transcript.
-
-        Raises
-        ------
-        DomainError
-            If the private table is empty.
-        BudgetExceededError
-            If the account holds less than `draws` states.
-        ReleaseClosedError
-            If the account was closed before the first measurement; a later closure ends the run.
-        """
-        self.check(private.domain, workload, draws.total)
-        run = _Run(self, private, workload, draws)
-        index = 0
-        while not isinstance(outcome := run.round(index), str):
-            if on_round is not None:
-                on_round(outcome)
-            index += 1
-        return run.result(outcome, workload)
+    ) -> _Run:
+        """Return a run whose candidates are the workload's weighted downward closure."""
+        return _Run(self, private, workload, draws)
 
     @classmethod
     def sensitivities(
@@ -250,13 +192,6 @@ class Aim(OrdinaryMechanism):
                 done = transcript.rounds[index]
                 measured += [done.clique] if done.measurement is not None else []
 
-    @classmethod
-    def refit(
-        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
-    ) -> FittedModel:
-        """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
-        return refit_graphical(transcript, domain)
-
 
 def _limit_of_a_lost_round(transcript: Transcript) -> list[float]:
     """Return the size limit of the round after those in a transcript, if any."""
@@ -277,88 +212,81 @@ class _Run(GraphicalRun):
         self, mechanism: Aim, private: MarginalSource, workload: Workload, draws: Draws
     ) -> None:
         closure = workload.downward_closure()
-        super().__init__(mechanism, private, closure, draws, weighting=mechanism.weighting)
+        super().__init__(mechanism, private, workload, closure, draws)
         self.mechanism = mechanism
         self.weights = weights_of(workload, closure)
         self.first = [clique for clique in closure if len(clique) == 1]
         # A share of the rho that remains after measuring a private number of records.
-        self.share = draws.remaining / mechanism.shares(self.domain)
+        self.share_of_a_round = draws.remaining / mechanism.shares(self.domain)
 
-    def round(self, index: int) -> Round | str:
-        """Measure once, and refit; or return why the run ends here."""
-        return self._first(index) if index < len(self.first) else self._adaptive(index)
+    def round(self, index: int) -> Round:
+        """Measure an attribute first (Algorithm 3), then what is selected (Algorithm 2)."""
+        return self._first(index) if index < len(self.first) else self._adaptive()
 
-    def _first(self, index: int) -> Round | str:
+    def _first(self, index: int) -> Round:
         """Measure one attribute (Algorithm 3)."""
-        started = time.monotonic()
-        clique, rho = self.first[index], self.mechanism.alpha * self.share
-        return self.complete(
-            started,
-            index,
+        clique, rho = self.first[index], self.mechanism.alpha * self.share_of_a_round
+        return self.finish(
             clique,
+            self.measure(clique, rho),
             candidates=len(self.first),
             rho_measure=rho,
             size_limit_mb=self._size_limit_mb(0.0),
         )
 
-    def _adaptive(self, index: int) -> Round | str:
-        """Select, measure, refit and anneal (Algorithm 2)."""
-        started = time.monotonic()
-        if self._next() < SMALLEST_RHO:
-            return "budget exhausted"
-        alpha = self.mechanism.alpha
-        limit = self._size_limit_mb(self._next())
+    def _adaptive(self) -> Round:
+        """Take one round of Algorithm 2, lines 10 to 17.
+
+        - C_t: the r of W+ with JT-SIZE(r_1, ..., r_t) <= rho_used / rho * MAX-SIZE
+        - select r_t from C_t by the exponential mechanism with
+          q_r(D) = w_r (||M_r(D) - M_r(p_t-1)||_1 - sqrt(2/pi) sigma_t n_r)
+        - measure y_t = M_r(D) + N(0, sigma_t^2)
+        - estimate p_t by Private-PGM, weighting measurements by their noise
+        - anneal epsilon_t+1 and sigma_t+1 (Algorithm 4)
+        """
+        # The size limit is that of the round's first attempt, as a verifier finds it.
+        limit = self._size_limit_mb(affordable(self._price(self.left)))
         fitting = self.fitting(limit)
         if not fitting:
             # A measured marginal always fits, so all first measurements were lost here.
-            return "no candidate fits"
-        current_error = self.errors(fitting)
-        weights, cells = self.weights[fitting], self.cells[fitting]
+            raise RunEndedError("no candidate fits")
 
-        def split() -> tuple[float, float] | None:
-            share = self._next()
-            if share < SMALLEST_RHO:
-                return None
-            return (1 - alpha) * share, alpha * share
+        share = affordable(self._price(self.draws.remaining))
+        alpha = self.mechanism.alpha
+        rho_select, rho_measure = (1 - alpha) * share, alpha * share
 
-        def score(sigma: float) -> np.ndarray:
-            return weighted_scores(current_error, cells, sigma, weights)
-
-        sensitivity = self.draws.neighbours.error_score(float(weights.max()))
-        choice = self.choose(
-            index,
-            split,
-            score,
-            sensitivity,
-            named=lambda place: subject_of(self.closure[fitting[place]]),
+        weights = self.weights[fitting]
+        scores = weighted_scores(
+            self.errors(fitting), self.cells[fitting], self.sigma(rho_measure), weights
         )
-        if isinstance(choice, str):
-            return choice
-        clique = self.closure[fitting[choice.index]]
-        before = self.estimator.model.marginal(clique)
-        done = self.complete(
-            started,
-            index,
+        place = self.select(
+            scores,
+            rho_select,
+            self.draws.neighbours.error_score(float(weights.max())),
+            lambda place: subject_of(self.closure[fitting[place]]),
+        )
+        clique = self.closure[fitting[place]]
+
+        before = self.model.marginal(clique)
+        done = self.finish(
             clique,
+            self.measure(clique, rho_measure),
             candidates=len(fitting),
-            rho_select=choice.rho_select,
-            rho_measure=choice.rho_measure,
+            rho_select=rho_select,
+            rho_measure=rho_measure,
             size_limit_mb=limit,
         )
-        if isinstance(done, str):
-            return done
-        if (measurement := done.measurement) is not None:
-            moved = l1_distance(self.estimator.model.marginal(clique), before)
-            if moved <= MEAN_ABSOLUTE_NORMAL * measurement.sigma * self.cells[self.number[clique]]:
-                # The model changed by less than the noise: the next round costs more (Algorithm 4).
-                self.share *= ANNEALED
+        if done.measurement is not None:
+            moved = l1_distance(self.model.marginal(clique), before)
+            if moved <= MEAN_ABSOLUTE_NORMAL * done.sigma * self.cells[self.number[clique]]:
+                # The model changed by less than the noise: the next round costs more.
+                self.share_of_a_round *= ANNEALED
         return done
 
-    def _next(self) -> float:
-        """Return the next round's rho: all of the rest if that is too little for two rounds."""
-        left = self.draws.remaining
-        return left if left <= 2 * self.share else self.share
+    def _price(self, left: float) -> float:
+        """Return the rho of a round: all that is left if that is too little for two rounds."""
+        return left if left <= 2 * self.share_of_a_round else self.share_of_a_round
 
     def _size_limit_mb(self, rho: float) -> float:
         """Return the size limit of a round that costs `rho`: proportional to the spent budget."""
-        return self.mechanism.size_limit_mb * (self.draws.spent + rho) / self.draws.total
+        return self.mechanism.size_limit_mb * (self.spent + rho) / self.draws.total

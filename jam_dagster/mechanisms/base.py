@@ -65,33 +65,26 @@ class MechanismResult:
     seconds: Mapping[str, float] = field(default_factory=dict, kw_only=True)
 
 
-class Described(Protocol):
-    """The part of a mechanism that transcripts record."""
-
-    @property
-    def name(self) -> str:
-        """The mechanism's name in configuration."""
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the settings that influence the outcome, as plain values."""
-
-
 class OrdinaryMechanism:
     """Defaults of a mechanism's class attributes; see `Mechanism`."""
 
+    name: ClassVar[str]
     chooses_source: ClassVar[bool] = False
     takes_named_public: ClassVar[bool] = True
     selection_rule: ClassVar[SelectionRule | None] = None
     reads_values: ClassVar[bool] = True
 
 
-class Mechanism(Described, Protocol):
+class Mechanism(Protocol):
     """A differentially private way to a model of the private table.
 
     A mechanism is a frozen dataclass of settings (`jam_dagster.mechanisms.loops.settings`).
     `jam_dagster.mechanisms.make_mechanism` makes it by its name. Its class attributes are shown to
     readers.
     """
+
+    name: ClassVar[str]
+    """The mechanism's name in configuration."""
 
     uses_public: ClassVar[bool]
     """Whether the mechanism learns from a public table and requires one."""
@@ -131,6 +124,9 @@ class Mechanism(Described, Protocol):
     """Whether it looks at values of the private table. Otherwise a release counts the records,
     encodes none of them, and gives `run` a `RecordsOnly` as its private table."""
 
+    def parameters(self) -> dict[str, Any]:
+        """Return the settings that influence the outcome, as plain values."""
+
     def expected_rounds(self, domain: Domain, workload: Workload) -> int | None:
         """Return the maximal number of rounds; None if it is not known before the run."""
 
@@ -149,7 +145,41 @@ class Mechanism(Described, Protocol):
         *,
         on_round: OnRound | None = None,
     ) -> MechanismResult:
-        """Spend what `draws` holds on a model of `private` that serves `workload`."""
+        """Spend what `draws` holds on a model of `private` that serves `workload`.
+
+        Parameters
+        ----------
+        private
+            The table to protect.
+        public
+            A related table over the same domain, or over a projection of it if it lacks
+            attributes, or `PublicTables`; rows are not protected. A mechanism that uses no public
+            data ignores it.
+        workload
+            The marginals that matter.
+        draws
+            Charges, draws and stores. Stored outcomes are reused without a charge, so an
+            interrupted run resumes.
+        on_round
+            Called after every round.
+
+        Returns
+        -------
+        MechanismResult
+            The model with n records, and the transcript.
+
+        Raises
+        ------
+        DomainError
+            If there is no public table and the mechanism needs one, the tables' domains differ, or
+            a table is empty.
+        SpecificationError, EmptyCandidateSetError
+            As `check` does; nothing is charged then.
+        BudgetExceededError
+            If the account holds less than `draws` states.
+        ReleaseClosedError
+            If the account was closed before the first measurement; a later closure ends the run.
+        """
 
     @classmethod
     def sensitivities(

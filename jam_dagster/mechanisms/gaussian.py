@@ -6,27 +6,20 @@ Mechanism for Differentially Private Synthetic Data", VLDB 2022.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms.base import (
-    LineStyle,
-    MechanismResult,
-    OnRound,
-    OrdinaryMechanism,
-)
+from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.loops.base import (
     SMALLEST_RHO,
+    IterativeMechanism,
     MechanismRun,
     check_countable,
     check_share,
-    in_rounds,
 )
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript
 from jam_dagster.models.graphical.estimator import Convergence
@@ -36,12 +29,11 @@ from jam_dagster.models.measurement import Measurement
 from jam_dagster.tables import Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy import Neighbours
     from jam_dagster.privacy.draws import Draws
 
 
 @dataclass(frozen=True)
-class Gaussian(OrdinaryMechanism):
+class Gaussian(IterativeMechanism):
     """The mechanism; it has no settings.
 
     Notes
@@ -63,10 +55,6 @@ class Gaussian(OrdinaryMechanism):
     line_style: ClassVar[LineStyle] = LineStyle("#7a5c6e", "circle")
     uses_public: ClassVar[bool] = False
     samples: ClassVar[bool] = False
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the settings as plain values: none."""
-        return {}
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int:
         """Return the number of marginals of the workload."""
@@ -95,49 +83,15 @@ class Gaussian(OrdinaryMechanism):
                 "workload."
             )
 
-    def run(
+    def begin(
         self,
         private: MarginalSource,
         public: MarginalSource | None,
         workload: Workload,
         draws: Draws,
-        *,
-        on_round: OnRound | None = None,
-    ) -> MechanismResult:
-        """Spend what `draws` holds on answers to `workload`; see `Mechanism`.
-
-        Raises
-        ------
-        DomainError
-            If the private table is empty.
-        SpecificationError
-            As `check` does; nothing is charged then.
-        BudgetExceededError
-            If the account holds less than `draws` states.
-        ReleaseClosedError
-            If the account was closed before the first measurement; a later closure ends the run.
-        """
-        self.check(private.domain, workload, draws.total)
-        shares = shares_of(private.domain, workload)
-        run = _Run(self, private, workload.cliques, draws)
-
-        def one_marginal(index: int) -> Round | str:
-            return run.complete(
-                time.monotonic(),
-                index,
-                workload.cliques[index],
-                candidates=len(workload),
-                rho_measure=draws.remaining * float(shares[index] / shares[index:].sum()),
-            )
-
-        return run.result(in_rounds(len(workload), one_marginal, on_round), workload)
-
-    @classmethod
-    def sensitivities(
-        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
-    ) -> Iterable[float]:
-        """Return no sensitivity: this mechanism makes no selection."""
-        return ()
+    ) -> _Run:
+        """Return a run over the workload's marginals."""
+        return _Run(self, private, workload, workload.cliques, draws)
 
     @classmethod
     def refit(
@@ -168,7 +122,20 @@ class _Run(MechanismRun):
         """The answers so far."""
         return MeasuredAnswers(self.domain, self.records)
 
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """The share of the budget of each marginal."""
+        return shares_of(self.domain, self.workload)
+
     def fit(self, measurement: Measurement) -> Convergence:
         """Keep a measurement without a fit."""
         self.model.add(measurement)
         return Convergence(0, 0.0)
+
+    def round(self, index: int) -> Round:
+        """Measure a marginal with its share of what is left."""
+        shares = self.shares[index:]
+        rho = self.draws.remaining * float(shares[0] / shares.sum())
+        clique = self.closure[index]
+        measurement = self.measure(clique, rho)
+        return self.finish(clique, measurement, candidates=len(self.closure), rho_measure=rho)

@@ -6,41 +6,30 @@ Information for Private Synthetic Data", AISTATS 2024, Algorithm 2.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from jam_dagster.errors import ReleaseClosedError
-from jam_dagster.mechanisms.base import (
-    LineStyle,
-    MechanismResult,
-    OnRound,
-    OrdinaryMechanism,
-)
+from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.loops.base import (
+    RunEndedError,
     check_countable,
     check_share,
-    in_rounds,
     public_of,
 )
 from jam_dagster.mechanisms.loops.graphical import (
+    GraphicalMechanism,
     GraphicalRun,
     alpha_setting,
     check_first_candidates,
-    estimator_setting,
-    iterations_setting,
-    refit_graphical,
     size_limit_setting,
-    tolerance_setting,
 )
 from jam_dagster.mechanisms.loops.scores import candidate_scores, l1_distance
-from jam_dagster.mechanisms.loops.settings import check_settings, setting
+from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript, subject_of
-from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.measurement import Measurement, Origin
 from jam_dagster.tables import (
     Clique,
@@ -57,7 +46,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class JamPgm(OrdinaryMechanism):
+class JamPgm(GraphicalMechanism):
     """The mechanism and its settings; the defaults are the paper's.
 
     Attributes
@@ -70,13 +59,13 @@ class JamPgm(OrdinaryMechanism):
         Largest junction tree, in megabytes of 8 bytes a cell. It is released in proportion to the
         budget spent.
     estimator
-        The fit of the model: ``accelerated``, ``mirror_descent`` or ``mbi``, see
-        `jam_dagster.models.graphical.mirror_descent.make_estimator`.
+        The fit of the model: ``accelerated`` or ``mbi``, see
+        `jam_dagster.models.graphical.fit.make_estimator`.
     iterations
         Most steps of a fit.
     tolerance
         Trades error for time: a fit of the accelerated estimator ends when its loss falls by less
-        than this share over 15 steps. The others take all `iterations`.
+        than this share over 15 steps. The other takes all `iterations`.
 
     Raises
     ------
@@ -87,9 +76,6 @@ class JamPgm(OrdinaryMechanism):
     rounds: int = setting(30, "T, the number of rounds", minimum=1, maximum=MOST_ROUNDS)
     alpha: float = alpha_setting(0.8)
     size_limit_mb: float = size_limit_setting()
-    estimator: str = estimator_setting()
-    iterations: int = iterations_setting()
-    tolerance: float = tolerance_setting()
 
     name: ClassVar[str] = "jam_pgm"
     title: ClassVar[str] = "JAM-PGM"
@@ -101,15 +87,7 @@ class JamPgm(OrdinaryMechanism):
     page: ClassVar[str] = "jam_pgm.md"
     line_style: ClassVar[LineStyle] = LineStyle("#0072b2", "circle")
     uses_public: ClassVar[bool] = True
-    samples: ClassVar[bool] = True
     chooses_source: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
-        return asdict(self)
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int:
         """Return T."""
@@ -135,53 +113,20 @@ class JamPgm(OrdinaryMechanism):
         closure = workload.downward_closure()
         check_first_candidates(domain, closure, self.size_limit_mb, self.rounds)
 
-    def run(
+    def begin(
         self,
         private: MarginalSource,
         public: MarginalSource | None,
         workload: Workload,
         draws: Draws,
-        *,
-        on_round: OnRound | None = None,
-    ) -> MechanismResult:
-        """Spend what `draws` holds on a model of `private` that serves `workload`.
+    ) -> _Run:
+        """Return a run whose candidates are the workload's downward closure.
 
-        Parameters
-        ----------
-        private
-            The table to protect.
-        public
-            A related table over the same domain, or over a projection of it if it lacks
-            attributes, or `PublicTables`; rows are not protected. Each candidate occurs once for
-            every public table that has its attributes.
-        workload
-            The marginals that matter; candidates are their downward closure.
-        draws
-            Charges, draws and stores. Stored outcomes are reused without a charge, so an
-            interrupted run resumes.
-        on_round
-            Called after every round.
-
-        Returns
-        -------
-        MechanismResult
-            The model with n records, and the transcript.
-
-        Raises
-        ------
-        DomainError
-            If there is no public table, the tables' domains differ, or a table is empty.
-        EmptyCandidateSetError
-            If no marginal fits the size limit in the first round; nothing is charged then.
-        BudgetExceededError
-            If the account holds less than `draws` states.
-        ReleaseClosedError
-            If the account was closed before the first measurement; a later closure ends the run.
+        Each occurs once for the private table, and once for every public one that has its
+        attributes.
         """
         tables = PublicTables.of(private.domain, public_of(self, public))
-        self.check(private.domain, workload, draws.total)
-        run = _Run(self, private, tables, workload.downward_closure(), draws)
-        return run.result(in_rounds(self.rounds, run.round, on_round), workload)
+        return _Run(self, private, tables, workload, draws)
 
     @classmethod
     def sensitivities(
@@ -189,13 +134,6 @@ class JamPgm(OrdinaryMechanism):
     ) -> Iterable[float]:
         """Return the required sensitivity of each selection: the score's, in every round."""
         return repeat(neighbours.jam_score)
-
-    @classmethod
-    def refit(
-        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
-    ) -> FittedModel:
-        """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
-        return refit_graphical(transcript, domain)
 
 
 @dataclass(frozen=True)
@@ -227,10 +165,10 @@ class _Run(GraphicalRun):
         mechanism: JamPgm,
         private: MarginalSource,
         public: PublicTables,
-        closure: Sequence[Clique],
+        workload: Workload,
         draws: Draws,
     ) -> None:
-        super().__init__(mechanism, private, closure, draws)
+        super().__init__(mechanism, private, workload, workload.downward_closure(), draws)
         self.mechanism = mechanism
         self.tables = list(public.tables.items())
         self.public_error = np.full((len(self.tables), len(self.closure)), np.nan)
@@ -251,7 +189,7 @@ class _Run(GraphicalRun):
         whole = self.mechanism.size_limit_mb
         if index == 0:
             return whole / self.mechanism.rounds
-        return whole * self.draws.spent / self.draws.total
+        return whole * self.spent / self.draws.total
 
     def candidates(self, fitting: Sequence[int]) -> list[Candidate]:
         """Return the fitting marginals times the tables that have their attributes.
@@ -268,58 +206,50 @@ class _Run(GraphicalRun):
         ]
         return private + public
 
-    def round(self, index: int) -> Round | str:
-        """Take one round of Algorithm 2, or return why the run ends here.
+    def round(self, index: int) -> Round:
+        """Take round t of Algorithm 2.
 
-        The lines are the paper's, in its order: candidates, budget, scores, selection, measurement,
-        estimation.
+        - C_t: the candidates that keep the model tractable
+        - rho_t = (rho - rho_used) / (T - t), of which 1 - alpha selects and alpha measures
+        - sigma_t^2 = 1 / rho_measure
+        - select tau_t, i_t from C_t by the exponential mechanism with Score(tau, i; sigma_t^2)
+        - measure y_t on the private table, or take it from a public one, whose price is left over
+        - estimate the model by Private-PGM
         """
-        started = time.monotonic()
         limit = self.size_limit_mb(index)
         fitting = self.fitting(limit)
         if not fitting:
-            return "no candidate fits"
+            raise RunEndedError("no candidate fits")
         candidates = self.candidates(fitting)
 
-        budget = self.evenly(self.mechanism.rounds - index, self.mechanism.alpha)
+        share = self.share()
+        rho_select = (1 - self.mechanism.alpha) * share
+        rho_measure = share - rho_select
+        sigma = self.sigma(rho_measure)
 
-        current_error = self.errors(fitting)
-        public_error = self.public_error[:, fitting]
-
-        def scores(sigma: float) -> np.ndarray:
-            return candidate_scores(current_error, public_error, self.cells[fitting], sigma)
-
-        choice = self.choose(
-            index,
-            budget,
-            scores,
-            self.draws.neighbours.jam_score,
-            named=lambda place: self.subject(candidates[place]),
+        scores = candidate_scores(
+            self.errors(fitting), self.public_error[:, fitting], self.cells[fitting], sigma
         )
-        if isinstance(choice, str):
-            return choice
-        chosen = candidates[choice.index]
+        place = self.select(
+            scores,
+            rho_select,
+            self.draws.neighbours.jam_score,
+            lambda place: self.subject(candidates[place]),
+        )
+        chosen = candidates[place]
 
-        measurement: Measurement | None
         if chosen.table is None:
-            try:
-                measurement = self.measure(index, chosen.clique, choice.rho_measure)
-            except ReleaseClosedError:
-                if not self.measured:
-                    raise
-                return "closed"
+            measurement = self.measure(chosen.clique, rho_measure)
         else:
-            measurement = self.look_up(index, chosen)
+            measurement, rho_measure = self.look_up(index, chosen), 0.0
 
         return self.finish(
-            started,
-            index,
             chosen.clique,
             measurement,
             source=chosen.source,
             candidates=len(fitting),
-            rho_select=choice.rho_select,
-            rho_measure=choice.rho_measure if chosen.table is None else 0.0,
+            rho_select=rho_select,
+            rho_measure=rho_measure,
             size_limit_mb=limit,
             table=self.name_of(chosen),
         )

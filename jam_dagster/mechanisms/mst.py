@@ -7,38 +7,20 @@ Algorithm 1 (measurements), Algorithm 2 (the tree).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations, repeat
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from jam_dagster.mechanisms.base import (
-    LineStyle,
-    MechanismResult,
-    OnRound,
-    OrdinaryMechanism,
-)
-from jam_dagster.mechanisms.loops.base import (
-    Choice,
-    attributes_of,
-    check_countable,
-    check_share,
-    in_rounds,
-)
-from jam_dagster.mechanisms.loops.graphical import (
-    GraphicalRun,
-    estimator_setting,
-    iterations_setting,
-    refit_graphical,
-    tolerance_setting,
-)
-from jam_dagster.mechanisms.loops.settings import check_settings, recorded_settings, setting
+from jam_dagster.mechanisms.base import LineStyle
+from jam_dagster.mechanisms.loops.base import attributes_of, check_countable, check_share
+from jam_dagster.mechanisms.loops.graphical import GraphicalMechanism, GraphicalRun
+from jam_dagster.mechanisms.loops.settings import recorded_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
 from jam_dagster.models.graphical.estimator import Convergence, Weighting
-from jam_dagster.models.graphical.model import FittedModel, possible_cells
+from jam_dagster.models.graphical.model import possible_cells
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
@@ -54,7 +36,7 @@ PARTS = 3
 
 
 @dataclass(frozen=True)
-class Mst(OrdinaryMechanism):
+class Mst(GraphicalMechanism):
     """The mechanism and its settings.
 
     Attributes
@@ -62,7 +44,7 @@ class Mst(OrdinaryMechanism):
     merge_rare
         Whether values of an attribute with a noisy count below three sigma are merged.
     estimator, iterations, tolerance
-        The fit of the model; see `jam_dagster.models.graphical.mirror_descent.make_estimator`.
+        The fit of the model; see `jam_dagster.models.graphical.fit.make_estimator`.
         Measurements are weighted by their noise.
 
     Raises
@@ -89,9 +71,6 @@ class Mst(OrdinaryMechanism):
     merge_rare: bool = setting(
         True, "whether values with a noisy count below three sigma are merged"
     )
-    estimator: str = estimator_setting()
-    iterations: int = iterations_setting()
-    tolerance: float = tolerance_setting()
 
     name: ClassVar[str] = "mst"
     title: ClassVar[str] = "MST"
@@ -99,16 +78,7 @@ class Mst(OrdinaryMechanism):
     rank: ClassVar[int] = 40
     page: ClassVar[str] = "without_public_data.md#mst"
     line_style: ClassVar[LineStyle] = LineStyle("#a87900", "triangle-down")
-    uses_public: ClassVar[bool] = False
-    samples: ClassVar[bool] = True
     weighting: ClassVar[Weighting] = "noise"
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
-        return {**asdict(self), "weighting": self.weighting}
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int:
         """Return the number of attributes and of the tree's edges."""
@@ -136,32 +106,15 @@ class Mst(OrdinaryMechanism):
             "marginals of the workload, such as independent or aim.",
         )
 
-    def run(
+    def begin(
         self,
         private: MarginalSource,
         public: MarginalSource | None,
         workload: Workload,
         draws: Draws,
-        *,
-        on_round: OnRound | None = None,
-    ) -> MechanismResult:
-        """Spend what `draws` holds on a model of `private`; see `Mechanism`.
-
-        Raises
-        ------
-        DomainError
-            If the private table is empty.
-        SpecificationError
-            If the budget is too little, or a pair too large; nothing is charged then.
-        BudgetExceededError
-            If the account holds less than `draws` states.
-        ReleaseClosedError
-            If the account was closed before the first measurement; a later closure ends the run.
-        """
-        self.check(private.domain, workload, draws.total)
-        run = _Run(self, private, attributes_of(workload), draws)
-        rounds = self.expected_rounds(private.domain, workload)
-        return run.result(in_rounds(rounds, run.round, on_round), workload)
+    ) -> _Run:
+        """Return a run over the attributes that the workload names."""
+        return _Run(self, private, workload, draws)
 
     @classmethod
     def sensitivities(
@@ -171,14 +124,11 @@ class Mst(OrdinaryMechanism):
         return repeat(neighbours.error_score())
 
     @classmethod
-    def refit(
-        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
-    ) -> FittedModel:
-        """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
-        prepared = transcript.measurements
-        if recorded_settings(cls, transcript)["merge_rare"]:
-            prepared = tuple(map(RareValues(domain).merged, prepared))
-        return refit_graphical(transcript, domain, prepared)
+    def fitted(cls, transcript: Transcript, domain: Domain) -> Iterable[Measurement]:
+        """Return the measurements as the fits took them, with rare values merged."""
+        measured = transcript.measurements
+        merges = recorded_settings(cls, transcript)["merge_rare"]
+        return map(RareValues(domain).merged, measured) if merges else measured
 
 
 class RareValues:
@@ -239,15 +189,14 @@ class _Run(GraphicalRun):
     """The run of MST, with the tree so far and the independent model's error on each pair."""
 
     def __init__(
-        self, mechanism: Mst, private: MarginalSource, names: Sequence[str], draws: Draws
+        self, mechanism: Mst, private: MarginalSource, workload: Workload, draws: Draws
     ) -> None:
-        super().__init__(
-            mechanism, private, candidates_of(names), draws, weighting=mechanism.weighting
-        )
+        names = attributes_of(workload)
+        super().__init__(mechanism, private, workload, candidates_of(names), draws)
         self.singles = len(names)
         # A share of the rho that remains after measuring a private number of records.
         # A single attribute has no tree, and takes all of it.
-        self.share = draws.remaining / (PARTS if len(names) > 1 else 1) / self.singles
+        self.share_of_a_single = draws.remaining / (PARTS if len(names) > 1 else 1) / self.singles
         # The connected component of each name in the tree so far.
         self.part = {name: frozenset([name]) for name in names}
         self.pair_errors = np.empty(0)
@@ -267,17 +216,22 @@ class _Run(GraphicalRun):
                 errors[self.number[clique]] = self.rare.distance(clique, counts, answer)
         return errors[list(numbers)]
 
-    def round(self, index: int) -> Round | str:
-        """Measure an attribute, or choose an edge of the tree and measure it."""
-        started = time.monotonic()
+    def round(self, index: int) -> Round:
+        """Measure an attribute (Algorithm 1), or an edge of the tree (Algorithm 2).
+
+        - measure every single attribute, and estimate the independent model
+        - score each pair by the independent model's L1 error
+        - select an edge by the exponential mechanism among the pairs that join two parts of the
+          tree, with an equal share of what is left, and join them
+        - measure the edge
+        """
         if index < self.singles:
-            return self.complete(
-                started,
-                index,
-                self.closure[index],
-                candidates=self.singles,
-                rho_measure=self.share,
+            clique = self.closure[index]
+            measurement = self.measure(clique, self.share_of_a_single)
+            return self.finish(
+                clique, measurement, candidates=self.singles, rho_measure=self.share_of_a_single
             )
+
         if index == self.singles:
             self.pair_errors = self.errors(range(self.singles, len(self.closure)))
         joining = [
@@ -285,37 +239,31 @@ class _Run(GraphicalRun):
             for number in range(self.singles, len(self.closure))
             if self._joins(self.closure[number])
         ]
-        choice = self._edge(index, joining)
-        if isinstance(choice, str):
-            return choice
-        a, b = clique = self.closure[joining[choice.index]]
+        if len(joining) == 1:
+            # There is no choice; the single edge gets the share of all edges.
+            place, rho_select, rho_measure = 0, 0.0, self.draws.remaining
+        else:
+            share = self.share()
+            rho_select = 0.5 * share
+            rho_measure = share - rho_select
+            place = self.select(
+                self.pair_errors[np.array(joining) - self.singles],
+                rho_select,
+                self.draws.neighbours.error_score(),
+                lambda place: subject_of(self.closure[joining[place]]),
+            )
+        a, b = clique = self.closure[joining[place]]
         whole = self.part[a] | self.part[b]
         self.part |= dict.fromkeys(sorted(whole), whole)
-        return self.complete(
-            started,
-            index,
+
+        return self.finish(
             clique,
+            self.measure(clique, rho_measure),
             candidates=len(joining),
-            rho_select=choice.rho_select,
-            rho_measure=choice.rho_measure,
+            rho_select=rho_select,
+            rho_measure=rho_measure,
         )
 
     def _joins(self, pair: Clique) -> bool:
         a, b = pair
         return b not in self.part[a]
-
-    def _edge(self, index: int, joining: Sequence[int]) -> Choice | str:
-        """Choose among the pairs that join two parts of the tree (Algorithm 2)."""
-        if len(joining) == 1:
-            # There is no choice; the single edge gets the share of all edges.
-            return Choice(0, 0.0, self.draws.remaining)
-        scores = self.pair_errors[np.array(joining) - self.singles]
-        sensitivity = self.draws.neighbours.error_score()
-        split = self.evenly(2 * self.singles - 1 - index, 0.5)
-        return self.choose(
-            index,
-            split,
-            lambda sigma: scores,
-            sensitivity,
-            named=lambda place: subject_of(self.closure[joining[place]]),
-        )

@@ -7,40 +7,26 @@ for Differentially Private Synthetic Data", VLDB 2022, state it for zCDP in Algo
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from jam_dagster.mechanisms.base import (
-    LineStyle,
-    MechanismResult,
-    OnRound,
-    OrdinaryMechanism,
-)
-from jam_dagster.mechanisms.loops.base import (
-    check_countable,
-    check_share,
-    in_rounds,
-)
+from jam_dagster.mechanisms.base import LineStyle
+from jam_dagster.mechanisms.loops.base import check_countable, check_share
 from jam_dagster.mechanisms.loops.graphical import (
+    GraphicalMechanism,
     GraphicalRun,
     alpha_setting,
     check_first_candidates,
-    estimator_setting,
-    iterations_setting,
-    refit_graphical,
     size_limit_setting,
-    tolerance_setting,
 )
 from jam_dagster.mechanisms.loops.scores import penalized_scores
 from jam_dagster.mechanisms.loops.selections import SelectionRule
-from jam_dagster.mechanisms.loops.settings import check_settings, setting
+from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript, subject_of
-from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
@@ -59,7 +45,7 @@ def _one_record(transcript: Transcript, done: Round) -> float:
 
 
 @dataclass(frozen=True)
-class MwemPgm(OrdinaryMechanism):
+class MwemPgm(GraphicalMechanism):
     """The mechanism and its settings.
 
     Attributes
@@ -74,7 +60,7 @@ class MwemPgm(OrdinaryMechanism):
         Largest junction tree, in megabytes of 8 bytes a cell: in round t of T at most ``t / T`` of
         it, as in the authors' code. 80, which AIM's comparison grants to all that fit a model.
     estimator, iterations, tolerance
-        The fit of the model; see `jam_dagster.models.graphical.mirror_descent.make_estimator`.
+        The fit of the model; see `jam_dagster.models.graphical.fit.make_estimator`.
         Measurements have equal weights, as rounds have equal budgets.
 
     Raises
@@ -98,9 +84,6 @@ class MwemPgm(OrdinaryMechanism):
     )
     alpha: float = alpha_setting(0.9)
     size_limit_mb: float = size_limit_setting()
-    estimator: str = estimator_setting()
-    iterations: int = iterations_setting()
-    tolerance: float = tolerance_setting()
 
     name: ClassVar[str] = "mwem_pgm"
     title: ClassVar[str] = "MWEM+PGM"
@@ -110,16 +93,7 @@ class MwemPgm(OrdinaryMechanism):
     rank: ClassVar[int] = 30
     page: ClassVar[str] = "without_public_data.md#mwempgm"
     line_style: ClassVar[LineStyle] = LineStyle("#15919b", "saltire")
-    uses_public: ClassVar[bool] = False
-    samples: ClassVar[bool] = True
     selection_rule: ClassVar[SelectionRule | None] = SelectionRule(_candidates, _one_record)
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
-        return asdict(self)
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int:
         """Return T."""
@@ -145,31 +119,15 @@ class MwemPgm(OrdinaryMechanism):
         check_countable(domain, workload.cliques)
         check_first_candidates(domain, workload.cliques, self.size_limit_mb, rounds)
 
-    def run(
+    def begin(
         self,
         private: MarginalSource,
         public: MarginalSource | None,
         workload: Workload,
         draws: Draws,
-        *,
-        on_round: OnRound | None = None,
-    ) -> MechanismResult:
-        """Spend what `draws` holds on a model of `private`; see `Mechanism`.
-
-        Raises
-        ------
-        DomainError
-            If the private table is empty.
-        SpecificationError, EmptyCandidateSetError
-            As `check` does; nothing is charged then.
-        BudgetExceededError
-            If the account holds less than `draws` states.
-        ReleaseClosedError
-            If the account was closed before the first measurement; a later closure ends the run.
-        """
-        self.check(private.domain, workload, draws.total)
-        run = _Run(self, private, workload, draws)
-        return run.result(in_rounds(run.rounds_planned, run.round, on_round), workload)
+    ) -> _Run:
+        """Return a run whose candidates are the workload's marginals."""
+        return _Run(self, private, workload, draws)
 
     @classmethod
     def sensitivities(
@@ -178,13 +136,6 @@ class MwemPgm(OrdinaryMechanism):
         """Return the required sensitivity of each selection: a marginal's, in L1."""
         return repeat(neighbours.error_score())
 
-    @classmethod
-    def refit(
-        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
-    ) -> FittedModel:
-        """Rebuild the model of a transcript; see `jam_dagster.mechanisms.refit`."""
-        return refit_graphical(transcript, domain)
-
 
 class _Run(GraphicalRun):
     """The run of MWEM+PGM, with the workload as its candidates."""
@@ -192,37 +143,40 @@ class _Run(GraphicalRun):
     def __init__(
         self, mechanism: MwemPgm, private: MarginalSource, workload: Workload, draws: Draws
     ) -> None:
-        super().__init__(mechanism, private, workload.cliques, draws)
+        super().__init__(mechanism, private, workload, workload.cliques, draws)
         self.mechanism = mechanism
-        self.rounds_planned = mechanism.expected_rounds(self.domain, workload)
 
-    def round(self, index: int) -> Round | str:
-        """Select, measure and refit once; or return why the run ends here."""
-        started = time.monotonic()
-        limit = self.mechanism.size_limit_mb * (index + 1) / self.rounds_planned
+    def round(self, index: int) -> Round:
+        """Take round t of Algorithm 1 of the AIM paper.
+
+        - an equal share of what is left, of which 1 - alpha selects and alpha measures
+        - select r_t from the tractable marginals of the workload by the exponential mechanism with
+          q_r(D) = ||M_r(D) - M_r(p_t-1)||_1 - n_r
+        - measure y_t = M_r(D) + N(0, sigma^2)
+        - estimate p_t by Private-PGM
+        """
+        rounds = self.mechanism.expected_rounds(self.domain, self.workload)
+        limit = self.mechanism.size_limit_mb * (index + 1) / rounds
         # Some candidate fitted the first limit, and a measured marginal fits every limit.
         fitting = self.fitting(limit)
-        current_error = self.errors(fitting)
 
-        def score(sigma: float) -> np.ndarray:
-            return penalized_scores(current_error, self.cells[fitting])
+        share = self.share()
+        rho_select = (1 - self.mechanism.alpha) * share
+        rho_measure = share - rho_select
 
-        split = self.evenly(self.rounds_planned - index, self.mechanism.alpha)
-        choice = self.choose(
-            index,
-            split,
-            score,
+        place = self.select(
+            penalized_scores(self.errors(fitting), self.cells[fitting]),
+            rho_select,
             self.draws.neighbours.error_score(),
-            named=lambda place: subject_of(self.closure[fitting[place]]),
+            lambda place: subject_of(self.closure[fitting[place]]),
         )
-        if isinstance(choice, str):
-            return choice
-        return self.complete(
-            started,
-            index,
-            self.closure[fitting[choice.index]],
+        clique = self.closure[fitting[place]]
+
+        return self.finish(
+            clique,
+            self.measure(clique, rho_measure),
             candidates=len(fitting),
-            rho_select=choice.rho_select,
-            rho_measure=choice.rho_measure,
+            rho_select=rho_select,
+            rho_measure=rho_measure,
             size_limit_mb=limit,
         )

@@ -6,13 +6,12 @@ with their records. `jam_dagster.mechanisms.tilt` starts from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from jam_dagster.mechanisms.base import LineStyle, MechanismResult, OnRound, OrdinaryMechanism
-from jam_dagster.mechanisms.loops.base import MechanismRun, public_of
-from jam_dagster.mechanisms.loops.transcript import Transcript
+from jam_dagster.mechanisms.base import LineStyle
+from jam_dagster.mechanisms.loops.base import IterativeMechanism, MechanismRun, public_of
+from jam_dagster.mechanisms.loops.transcript import Round, Transcript
 from jam_dagster.models.graphical.estimator import Convergence
 from jam_dagster.models.measurement import Measurement
 from jam_dagster.models.tilted.model import TiltedModel
@@ -20,12 +19,11 @@ from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.tables import Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy import Neighbours
     from jam_dagster.privacy.draws import Draws
 
 
 @dataclass(frozen=True)
-class PublicPriorAlone(OrdinaryMechanism):
+class PublicPriorAlone(IterativeMechanism):
     """The mechanism, which has no settings.
 
     Notes
@@ -44,10 +42,6 @@ class PublicPriorAlone(OrdinaryMechanism):
     samples: ClassVar[bool] = True
     reads_values: ClassVar[bool] = False
 
-    def parameters(self) -> dict[str, Any]:
-        """Return no settings."""
-        return {}
-
     def expected_rounds(self, domain: Domain, workload: Workload) -> int:
         """Return 0."""
         return 0
@@ -58,31 +52,16 @@ class PublicPriorAlone(OrdinaryMechanism):
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Accept any domain and budget."""
 
-    def run(
+    def begin(
         self,
         private: MarginalSource,
         public: MarginalSource | None,
         workload: Workload,
         draws: Draws,
-        *,
-        on_round: OnRound | None = None,
-    ) -> MechanismResult:
-        """Return the prior with as many records as `private`; see `Mechanism`.
-
-        Raises
-        ------
-        DomainError
-            If there is no public table, the tables' domains differ, or a table is empty.
-        """
+    ) -> _Run:
+        """Return a run of no rounds, with the prior of as many records as `private`."""
         prior = PublicPrior.of(private.domain, public_of(self, public))
-        return _Run(self, prior, private, draws).result("all rounds", workload)
-
-    @classmethod
-    def sensitivities(
-        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
-    ) -> Iterable[float]:
-        """Return no sensitivity: this mechanism makes no selection."""
-        return ()
+        return _Run(self, prior, private, workload, draws)
 
     @classmethod
     def refit(
@@ -106,9 +85,10 @@ class _Run(MechanismRun):
         mechanism: PublicPriorAlone,
         prior: PublicPrior,
         private: MarginalSource,
+        workload: Workload,
         draws: Draws,
     ) -> None:
-        super().__init__(mechanism, private, (), draws)
+        super().__init__(mechanism, private, workload, (), draws)
         self._model = prior.model(self.records)
 
     @property
@@ -118,4 +98,8 @@ class _Run(MechanismRun):
 
     def fit(self, measurement: Measurement) -> Convergence:
         """Raise: nothing is measured."""
+        raise AssertionError("the public prior measures nothing")
+
+    def round(self, index: int) -> Round:
+        """Raise: there is no round."""
         raise AssertionError("the public prior measures nothing")

@@ -8,18 +8,20 @@ correlated with it.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from jam_dagster.errors import EmptyCandidateSetError
-from jam_dagster.mechanisms.base import LineStyle, MechanismResult, OnRound, OrdinaryMechanism
+from jam_dagster.mechanisms.base import LineStyle
 from jam_dagster.mechanisms.loops.base import (
     SMALLEST_RHO,
+    IterativeMechanism,
     MechanismRun,
+    RunEndedError,
+    affordable,
     attributes_of,
     check_countable,
     check_share,
@@ -28,12 +30,7 @@ from jam_dagster.mechanisms.loops.base import (
 )
 from jam_dagster.mechanisms.loops.expected_gain import Margins, expected_gain
 from jam_dagster.mechanisms.loops.graphical import size_limit_setting
-from jam_dagster.mechanisms.loops.settings import (
-    MOST_ITERATIONS,
-    check_settings,
-    recorded_settings,
-    setting,
-)
+from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, recorded_settings, setting
 from jam_dagster.mechanisms.loops.transcript import (
     NOTHING,
     NOTHING_HELPS,
@@ -90,7 +87,7 @@ nothing should seldom end a run."""
 
 
 @dataclass(frozen=True)
-class Tilt(OrdinaryMechanism):
+class Tilt(IterativeMechanism):
     """The mechanism and its settings.
 
     Attributes
@@ -127,13 +124,6 @@ class Tilt(OrdinaryMechanism):
     uses_public: ClassVar[bool] = True
     samples: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_settings(self)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
-        return asdict(self)
-
     def expected_rounds(self, domain: Domain, workload: Workload) -> None:
         """Return None: what rounds learn decides."""
         return
@@ -162,57 +152,16 @@ class Tilt(OrdinaryMechanism):
                 "attribute."
             )
 
-    def run(
+    def begin(
         self,
         private: MarginalSource,
         public: MarginalSource | None,
         workload: Workload,
         draws: Draws,
-        *,
-        on_round: OnRound | None = None,
-    ) -> MechanismResult:
-        """Spend what `draws` holds on a model of `private` that serves `workload`.
-
-        Parameters
-        ----------
-        private
-            The table to protect.
-        public
-            A related table over the same domain, or over a projection of it if it lacks
-            attributes, or `PublicTables`; rows are not protected.
-        workload
-            The marginals that matter; candidates are their downward closure.
-        draws
-            Charges, draws and stores. Stored outcomes are reused without a charge, so an
-            interrupted run resumes.
-        on_round
-            Called after every round.
-
-        Returns
-        -------
-        MechanismResult
-            The model with n records, and the transcript.
-
-        Raises
-        ------
-        DomainError
-            If there is no public table, the tables' domains differ, or a table is empty.
-        SpecificationError, EmptyCandidateSetError
-            As `check` does; nothing is charged then.
-        BudgetExceededError
-            If the account holds less than `draws` states.
-        ReleaseClosedError
-            If the account was closed before the first measurement; a later closure ends the run.
-        """
-        public = public_of(self, public)
-        self.check(private.domain, workload, draws.total)
-        run = _Run(self, private, PublicPrior.of(private.domain, public), workload, draws)
-        index = 0
-        while not isinstance(outcome := run.round(index), str):
-            if on_round is not None:
-                on_round(outcome)
-            index += 1
-        return run.result(outcome, workload)
+    ) -> _Run:
+        """Return a run whose candidates are the workload's downward closure."""
+        prior = PublicPrior.of(private.domain, public_of(self, public))
+        return _Run(self, private, prior, workload, draws)
 
     @classmethod
     def sensitivities(
@@ -361,7 +310,7 @@ class _Run(MechanismRun):
         draws: Draws,
     ) -> None:
         candidates = _Candidates(private.domain, workload, mechanism.size_limit_mb)
-        super().__init__(mechanism, private, candidates.closure, draws)
+        super().__init__(mechanism, private, workload, candidates.closure, draws)
         self.mechanism = mechanism
         self.candidates = candidates
         self.network = list(prior.potentials)
@@ -373,11 +322,11 @@ class _Run(MechanismRun):
         self.budget = draws.remaining
         first = self.budget / _shares(workload)
         self.even = EVEN * first
-        self.planned = max(round(self.budget / self.even), 1)
+        self.rounds_paid = max(round(self.budget / self.even), 1)
         self.again: tuple[Clique, float] | None = None
         singles = candidates.levels[min(candidates.levels)]
         select = _least_select(singles, self.records, draws.neighbours)
-        self.share = min(max(first, select / SELECTING), self.budget)
+        self.price = min(max(first, select / SELECTING), self.budget)
 
     @property
     def model(self) -> TiltedModel:
@@ -394,105 +343,94 @@ class _Run(MechanismRun):
         self.candidates.note(measurement.clique, measurement.sigma)
         return self.fitted.add(measurement)
 
-    def round(self, index: int) -> Round | str:
-        """Select, measure, refit, and set the next price; or return why the run ends here."""
+    def round(self, index: int) -> Round:
+        """Take one round.
+
+        - the margins that count, and the candidates that keep the model tractable
+        - select one by the exponential mechanism with its expected gain over the workload, all of
+          a degree together counting alike, or that nothing more helps
+        - measure it, a single attribute with a part of the price once shares are even
+        - tilt the public prior to all measurements
+        - price the next round by whether this one taught anything
+        """
         if self.again is not None:
-            return self._measure_again(index, *self.again)
-        started = time.monotonic()
-        planned = self._next()
-        if planned is None:
-            return "budget exhausted"
+            return self._measure_again(*self.again)
+        # What counts and what fits is that of the round's first attempt, as a verifier finds it.
+        planned = self._next(self.left)
         neighbours = self.draws.neighbours
         counted = self.candidates.weighed(SELECTING * planned, self.records, neighbours)
         limit = self._size_limit_mb(planned)
         fitting = [n for n in self.fitting(limit, counted.most) if counted.of[n].any()]
         if not fitting:
-            return NOTHING_HELPS
+            raise RunEndedError(NOTHING_HELPS)
+
+        share = self._next(self.draws.remaining)
+        rho_select = SELECTING * share
+        rho_measure = share - rho_select
+
         sensitivity = neighbours.gain_score(counted.heaviest)
+        # The exponential mechanism with a base measure: all of a degree together count alike, and
+        # nothing counts as `LEAST` of them. It depends on no record.
+        scale = 2.0 * sensitivity / exponential_epsilon(rho_select)
         chances = np.array([self.candidates.levels[len(self.closure[n])] for n in fitting])
-        selecting = [SELECTING * planned]
-        # Cheaper rounds find out what the prior is worth: they tell too little to end a run.
-        may_end = planned >= 0.99 * self.even
+        gains = self.gains(fitting, counted.of, self.sigma(rho_measure))
+        scores = gains - scale * np.log(chances)
+        if planned >= 0.99 * self.even:
+            # Cheaper rounds find out what the prior is worth: they tell too little to end a run.
+            scores = np.append(scores, scale * math.log(LEAST))
+        subjects = [*(subject_of(self.closure[number]) for number in fitting), NOTHING]
+        place = self.select(scores, rho_select, sensitivity, subjects.__getitem__)
+        if place == len(fitting):
+            raise RunEndedError(NOTHING_HELPS)
+        clique = self.closure[fitting[place]]
 
-        def split() -> tuple[float, float] | None:
-            share = self._next()
-            if share is None:
-                return None
-            selecting[0] = SELECTING * share
-            return selecting[0], share - selecting[0]
-
-        def score(sigma: float) -> np.ndarray:
-            gains = self.gains(fitting, counted.of, sigma)
-            # The exponential mechanism with a base measure: all of a degree together count alike,
-            # and nothing counts as `LEAST` of them. It depends on no record.
-            scale = 2.0 * sensitivity / exponential_epsilon(selecting[0])
-            alike = gains - scale * np.log(chances)
-            return np.append(alike, scale * math.log(LEAST)) if may_end else alike
-
-        def named(place: int) -> str:
-            return subject_of(self.closure[fitting[place]]) if place < len(fitting) else NOTHING
-
-        choice = self.choose(index, split, score, sensitivity, named=named)
-        if isinstance(choice, str):
-            return choice
-        if choice.index == len(fitting):
-            return NOTHING_HELPS
-        clique = self.closure[fitting[choice.index]]
-        share = choice.rho_select + choice.rho_measure
-        rho_measure = choice.rho_measure
-        last = share >= 0.5 * (self.draws.remaining + choice.rho_select)
-        if len(clique) == 1 and self.share >= 0.99 * self.even and not last:
-            rho_measure *= SINGLE
-        done = self.complete(
-            started,
-            index,
+        last = rho_select + rho_measure >= 0.5 * (self.draws.remaining + rho_select)
+        single = len(clique) == 1 and self.price >= 0.99 * self.even and not last
+        paid = SINGLE * rho_measure if single else rho_measure
+        done = self.finish(
             clique,
+            self.measure(clique, paid),
             candidates=len(fitting),
-            rho_select=choice.rho_select,
-            rho_measure=rho_measure,
+            rho_select=rho_select,
+            rho_measure=paid,
             size_limit_mb=limit,
         )
-        if isinstance(done, Round) and done.measurement is not None:
-            self._price(counted.most)
-            kept = choice.rho_measure - rho_measure
-            if kept > 0.0 and self.fitted.strength <= AGAIN:
-                self.again = clique, kept
+        if done.measurement is not None:
+            self._set_price(counted.most)
+            if single and self.fitted.strength <= AGAIN:
+                self.again = clique, rho_measure - paid
         return done
 
-    def _measure_again(self, index: int, clique: Clique, rho: float) -> Round | str:
+    def _measure_again(self, clique: Clique, rho: float) -> Round:
         """Measure a single attribute with what the round before kept of its price."""
-        started = time.monotonic()
         self.again = None
         # It belongs to the round before.
-        self.planned += 1
-        return self.complete(
-            started,
-            index,
+        self.rounds_paid += 1
+        return self.finish(
             clique,
+            self.measure(clique, rho),
             candidates=1,
             rho_measure=rho,
             size_limit_mb=self._size_limit_mb(rho),
         )
 
-    def _next(self) -> float | None:
-        """Return the next round's rho, all of the rest if that is too little for two rounds."""
-        left = self.draws.remaining
-        if left < max(SMALLEST_RHO, NEGLIGIBLE * self.budget):
-            return None
-        return left if left <= 2.0 * self.share else self.share
+    def _next(self, left: float) -> float:
+        """Return the rho of a round: all that is left if that is too little for two rounds."""
+        affordable(left, max(SMALLEST_RHO, NEGLIGIBLE * self.budget))
+        return left if left <= 2.0 * self.price else self.price
 
-    def _price(self, most: int) -> None:
+    def _set_price(self, most: int) -> None:
         """Set the price of the next round, after candidates of so many attributes."""
-        below = self.share < 0.99 * self.even
-        left = self.draws.remaining / max(self.planned - len(self.rounds), 1)
+        below = self.price < 0.99 * self.even
+        left = self.draws.remaining / max(self.rounds_paid - len(self.done), 1)
         towards = max(left, self.even)
         if not self.fitted.learnt:
-            self.share *= ANNEALED[0] if below else ANNEALED[1]
+            self.price *= ANNEALED[0] if below else ANNEALED[1]
             return
         if below and most > min(self.candidates.levels):
-            self.share = min(4.0 * self.share, towards)
-        if self.share > self.even:
-            self.share = max(self.share, min(towards, 2.0 * self.even))
+            self.price = min(4.0 * self.price, towards)
+        if self.price > self.even:
+            self.price = max(self.price, min(towards, 2.0 * self.even))
 
     def _size_limit_mb(self, rho: float) -> float:
         """Return the size limit of a round: by the root of the budget spent, or what there is.
@@ -500,7 +438,7 @@ class _Run(MechanismRun):
         A model within half of the limit may always grow by half.
         """
         whole = self.mechanism.size_limit_mb
-        spent = 1.0 - (self.draws.remaining - rho) / self.budget
+        spent = 1.0 - (self.left - rho) / self.budget
         size = self.fitted.cells * BYTES_PER_CELL / MEGABYTE
         return max(whole * math.sqrt(max(spent, 0.0)), 1.5 * size if size < whole / 2 else size)
 

@@ -6,16 +6,16 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jam_dagster.errors import DomainError, LostDrawError, ReleaseClosedError, SpecificationError
-from jam_dagster.mechanisms.base import Described, MechanismResult, OnRound
+from jam_dagster.mechanisms.base import MechanismResult, OnRound, OrdinaryMechanism
 from jam_dagster.mechanisms.loops.scores import l1_distance, representable
+from jam_dagster.mechanisms.loops.settings import check_settings, settings_of
 from jam_dagster.mechanisms.loops.transcript import Round, Transcript, subject_of
 from jam_dagster.models.base import Model
 from jam_dagster.models.graphical.estimator import Convergence
@@ -25,6 +25,7 @@ from jam_dagster.privacy.accounting import gaussian_sigma
 from jam_dagster.tables import Clique, Domain, MarginalSource, Workload, marginal_blocks
 
 if TYPE_CHECKING:
+    from jam_dagster.privacy import Neighbours
     from jam_dagster.privacy.draws import Draws
     from jam_dagster.privacy.noise.calls import SelectionKind
 
@@ -85,7 +86,7 @@ def check_share(rho: float, rounds: int, *, remedy: str = "lower rounds") -> Non
         )
 
 
-def public_of(mechanism: Described, public: MarginalSource | None) -> MarginalSource:
+def public_of(mechanism: OrdinaryMechanism, public: MarginalSource | None) -> MarginalSource:
     """Return the public table of a mechanism that needs one, or raise DomainError."""
     if public is None:
         raise DomainError(
@@ -101,50 +102,74 @@ def attributes_of(workload: Workload) -> Clique:
     return tuple(name for name in workload.attributes if name in named)
 
 
-def in_rounds(
-    rounds: int, one_round: Callable[[int], Round | str], on_round: OnRound | None
-) -> str:
-    """Run the rounds; return why the run ended.
-
-    Parameters
-    ----------
-    rounds
-        Number of rounds.
-    one_round
-        Runs the round of an index, or returns why the run ends there.
-    on_round
-        Called after every round.
-    """
-    for index in range(rounds):
-        outcome = one_round(index)
-        if isinstance(outcome, str):
-            return outcome
-        if on_round is not None:
-            on_round(outcome)
-    return "all rounds"
-
-
 def step_of(index: int, action: str, attempt: int = 1) -> str:
     """Return the name under which a draw of a round is charged and stored."""
     suffix = "" if attempt == 1 else f"-{attempt}"
     return f"round-{index + 1:03d}/{action}{suffix}"
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A choice and its price.
+class RunEndedError(Exception):
+    """No further round is made; the text says why."""
 
-    Attributes
-    ----------
-    index
-        Index of the chosen score.
-    rho_select, rho_measure
-        The price of the choice, and the budget of its measurement.
+
+def affordable(rho: float, least: float = SMALLEST_RHO) -> float:
+    """Return a price, or end the run where it is too little for a draw."""
+    if rho < least:
+        raise RunEndedError("budget exhausted")
+    return rho
+
+
+class IterativeMechanism(OrdinaryMechanism, ABC):
+    """A mechanism whose run takes one measurement a round: the base of those of this package.
+
+    A subclass is a frozen dataclass whose fields are its settings. It says how a run begins; the
+    rounds are those of its `MechanismRun`.
     """
 
-    index: int
-    rho_select: float
-    rho_measure: float
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the settings as plain values."""
+        return {name: getattr(self, name) for name in settings_of(type(self))}
+
+    @abstractmethod
+    def expected_rounds(self, domain: Domain, workload: Workload) -> int | None:
+        """Return the number of rounds; None if the run decides it."""
+
+    @abstractmethod
+    def check(self, domain: Domain, workload: Workload, rho: float) -> None:
+        """Raise if the mechanism cannot start, before anything is reserved or counted."""
+
+    @abstractmethod
+    def begin(
+        self,
+        private: MarginalSource,
+        public: MarginalSource | None,
+        workload: Workload,
+        draws: Draws,
+    ) -> MechanismRun:
+        """Return a run before its first round."""
+
+    def run(
+        self,
+        private: MarginalSource,
+        public: MarginalSource | None,
+        workload: Workload,
+        draws: Draws,
+        *,
+        on_round: OnRound | None = None,
+    ) -> MechanismResult:
+        """Spend what `draws` holds on a model of `private`; see `Mechanism.run`."""
+        self.check(private.domain, workload, draws.total)
+        return self.begin(private, public, workload, draws).result(on_round)
+
+    @classmethod
+    def sensitivities(
+        cls, transcript: Transcript, domain: Domain, workload: Workload, neighbours: Neighbours
+    ) -> Iterable[float]:
+        """Return no sensitivity: without rounds that select there is none."""
+        return ()
 
 
 class MechanismRun(ABC):
@@ -156,10 +181,17 @@ class MechanismRun(ABC):
         The mechanism of the run.
     private
         The table to protect.
+    workload
+        The marginals that matter.
     closure
         The candidates.
     draws
         Charges, draws and stores.
+
+    Attributes
+    ----------
+    left, spent
+        The rho that was left and spent when this round began, whatever its attempts cost.
 
     Raises
     ------
@@ -169,8 +201,9 @@ class MechanismRun(ABC):
 
     def __init__(
         self,
-        mechanism: Described,
+        mechanism: IterativeMechanism,
         private: MarginalSource,
+        workload: Workload,
         closure: Sequence[Clique],
         draws: Draws,
     ) -> None:
@@ -179,6 +212,7 @@ class MechanismRun(ABC):
             raise DomainError("The private table is empty; it needs at least one record.")
         self.described = mechanism
         self.domain: Domain = private.domain
+        self.workload = workload
         self.records = draws.records(private.records)
         self.closure = list(closure)
         self.draws = draws
@@ -192,7 +226,11 @@ class MechanismRun(ABC):
             with self.stage("count"):
                 self.counts = private.marginals(self.closure)
         self.measured: list[Clique] = []
-        self.rounds: list[Round] = []
+        self.done: list[Round] = []
+        self.ended = "all rounds"
+        self.planned = mechanism.expected_rounds(self.domain, workload)
+        self.index = self.attempt = 0
+        self.started = self.left = self.spent = 0.0
 
     @property
     @abstractmethod
@@ -207,6 +245,34 @@ class MechanismRun(ABC):
     def released(self) -> Model:
         """The model that the run returns."""
         return self.model
+
+    @abstractmethod
+    def round(self, index: int) -> Round:
+        """Make one round and return what `finish` does, or raise RunEndedError."""
+
+    def rounds(self) -> Iterator[Round]:
+        """Yield every round, until all are made or one cannot be.
+
+        A round whose selection was lost begins again: the lost draw counts as spent, and the round
+        pays with the rest. Where an operator closed the account, the rounds that were paid for are
+        still a release, if there is a measurement.
+        """
+        for index in count() if self.planned is None else range(self.planned):
+            self.index, self.attempt, self.started = index, 0, time.monotonic()
+            self.left, self.spent = self.draws.remaining, self.draws.spent
+            done = None
+            try:
+                while done is None:
+                    self.attempt += 1
+                    with suppress(LostDrawError):
+                        done = self.round(index)
+            except (RunEndedError, ReleaseClosedError) as why:
+                closed = isinstance(why, ReleaseClosedError)
+                if closed and not self.measured:
+                    raise
+                self.ended = "closed" if closed else str(why)
+                return
+            yield done
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -243,105 +309,51 @@ class MechanismRun(ABC):
         else:
             yield from marginal_blocks(self.private, cliques)
 
-    def evenly(self, rounds_left: int, alpha: float) -> Callable[[], tuple[float, float] | None]:
-        """Return the `split` of a round with an equal share of the remaining budget.
+    def share(self) -> float:
+        """Return an equal share of what is left, for this round and those to come."""
+        rounds_left = (self.planned or 1) - self.index
+        return affordable(self.draws.remaining / rounds_left)
 
-        Parameters
-        ----------
-        rounds_left
-            This round and those to come.
-        alpha
-            The share for the measurement.
-        """
+    def sigma(self, rho: float) -> float:
+        """Return the noise of a marginal's measurement at that price, in counts."""
+        return gaussian_sigma(self.draws.neighbours.marginal_l2, rho)
 
-        def split() -> tuple[float, float] | None:
-            share = self.draws.remaining / rounds_left
-            if share < SMALLEST_RHO:
-                return None
-            rho_select = (1 - alpha) * share
-            return rho_select, share - rho_select
-
-        return split
-
-    def choose(
+    def select(
         self,
-        index: int,
-        split: Callable[[], tuple[float, float] | None],
-        score: Callable[[float], np.ndarray],
+        scores: np.ndarray,
+        rho: float,
         sensitivity: float,
-        *,
         named: Callable[[int], str],
         kind: SelectionKind = "exponential mechanism",
-    ) -> Choice | str:
-        """Choose a candidate in one draw; a lost draw is repeated with a new charge.
+    ) -> int:
+        """Choose a candidate in one draw, and return its place.
 
         Parameters
         ----------
-        index
-            The round.
-        split
-            Returns the current budgets of selecting and measuring; None if nothing is left.
-        score
-            Returns the scores, given the sigma of a marginal's measurement in counts.
+        scores
+            Shape ``(m,)``, in counts.
+        rho
+            The price.
         sensitivity
             Sensitivity of a score, in counts.
         named
-            Returns the `subject_of` the candidate at an index.
+            Returns the `subject_of` the candidate at a place.
         kind
             The selection mechanism.
-
-        Returns
-        -------
-        Choice or str
-            The choice; or why the run ends here.
-
-        Raises
-        ------
-        ReleaseClosedError
-            If the account was closed before the first measurement; a later closure ends the run.
         """
-        for attempt in count(1):
-            rho = split()
-            if rho is None:
-                return "budget exhausted"
-            selecting, measuring = rho
-            sigma = gaussian_sigma(self.draws.neighbours.marginal_l2, measuring)
-            scores = representable(score(sigma), sensitivity)
-            try:
-                with self.stage("select"):
-                    chosen = self.draws.select(
-                        step_of(index, "select", attempt),
-                        scores,
-                        rho=selecting,
-                        sensitivity=sensitivity,
-                        kind=kind,
-                        named=named,
-                    )
-            except LostDrawError:
-                # The lost draw counts as spent; this round starts again with the rest.
-                continue
-            except ReleaseClosedError:
-                if not self.measured:
-                    raise
-                # An operator closed the release; its paid rounds are still a release.
-                return "closed"
-            return Choice(chosen, selecting, measuring)
-        raise AssertionError("unreachable")
+        step = step_of(self.index, "select", self.attempt)
+        scores = representable(scores, sensitivity)
+        with self.stage("select"):
+            return self.draws.select(
+                step, scores, rho=rho, sensitivity=sensitivity, kind=kind, named=named
+            )
 
-    def measure(
-        self, index: int, clique: Clique, rho: float, cell: int | None = None
-    ) -> Measurement | None:
-        """Measure a private marginal, or one cell of it; None for a lost draw.
-
-        Raises
-        ------
-        ReleaseClosedError
-            If the account was closed.
-        """
+    def measure(self, clique: Clique, rho: float, cell: int | None = None) -> Measurement | None:
+        """Measure a private marginal, or one cell of it; None for a lost draw."""
         counts = self.private.marginal(clique) if self.counts is None else self.counts[clique]
         # The charge of the selection was rounded up: the last round may be a unit short.
         rho = min(rho, self.draws.remaining)
-        step, subject = step_of(index, "measure"), subject_of(clique, cell=cell)
+        step, subject = step_of(self.index, "measure"), subject_of(clique, cell=cell)
         try:
             with self.stage("measure"):
                 if cell is None:
@@ -353,78 +365,28 @@ class MechanismRun(ABC):
         except LostDrawError:
             # The draw was charged and lost: the round ends without a measurement.
             return None
-        return Measurement(clique, "private", noisy, sigma, index, cell)
-
-    def complete(
-        self,
-        started: float,
-        index: int,
-        clique: Clique,
-        *,
-        candidates: int,
-        rho_select: float = 0.0,
-        rho_measure: float,
-        size_limit_mb: float | None = None,
-        cell: int | None = None,
-    ) -> Round | str:
-        """Measure a private marginal, refit and keep the round; or return why the run ends here.
-
-        See `finish` for the parameters, and `measure` for `cell`.
-
-        Raises
-        ------
-        ReleaseClosedError
-            If the account was closed before the first measurement; a later closure ends the run.
-        """
-        try:
-            measurement = self.measure(index, clique, rho_measure, cell)
-        except ReleaseClosedError:
-            if not self.measured:
-                raise
-            return "closed"
-        return self.finish(
-            started,
-            index,
-            clique,
-            measurement,
-            candidates=candidates,
-            rho_select=rho_select,
-            rho_measure=rho_measure,
-            size_limit_mb=size_limit_mb,
-        )
+        return Measurement(clique, "private", noisy, sigma, self.index, cell)
 
     def finish(
         self,
-        started: float,
-        index: int,
         clique: Clique,
         measurement: Measurement | None,
         *,
         source: Origin = "private",
         candidates: int,
-        rho_select: float,
+        rho_select: float = 0.0,
         rho_measure: float,
         size_limit_mb: float | None = None,
         table: str = "",
     ) -> Round:
-        """Fit the model to a measurement, and keep the round.
-
-        Parameters
-        ----------
-        started
-            When the round began, on the monotonic clock.
-        index, clique, source, candidates, rho_select, rho_measure, size_limit_mb, table
-            See `Round`.
-        measurement
-            The measurement; None if it was lost.
-        """
+        """Fit the model to a measurement, None if it was lost, and keep the `Round`."""
         convergence = Convergence(0, math.nan)
         if measurement is not None:
             self.measured.append(clique)
             with self.stage("fit"):
                 convergence = self.fit(measurement)
         done = Round(
-            index=index,
+            index=self.index,
             clique=clique,
             source=source,
             candidates=candidates,
@@ -437,11 +399,11 @@ class MechanismRun(ABC):
             l1_residual=self._residual(measurement),
             iterations=convergence.iterations,
             loss=convergence.loss,
-            seconds=time.monotonic() - started,
+            seconds=time.monotonic() - self.started,
             measurement=measurement,
             table=table,
         )
-        self.rounds.append(done)
+        self.done.append(done)
         return done
 
     def _residual(self, measurement: Measurement | None) -> float:
@@ -452,8 +414,11 @@ class MechanismRun(ABC):
             fitted = fitted.ravel()[[measurement.cell]]
         return l1_distance(fitted, measurement.values) / self.records
 
-    def result(self, ended: str, workload: Workload) -> MechanismResult:
-        """Return the result of the run with its transcript."""
+    def result(self, on_round: OnRound | None = None) -> MechanismResult:
+        """Make the rounds, and return the model with the transcript."""
+        for done in self.rounds():
+            if on_round is not None:
+                on_round(done)
         transcript = Transcript(
             mechanism=self.described.name,
             parameters=self.described.parameters(),
@@ -461,11 +426,11 @@ class MechanismRun(ABC):
             records=self.records,
             rho_budget=self.draws.total,
             rho_spent=self.draws.spent,
-            rounds=tuple(self.rounds),
-            ended=ended,
+            rounds=tuple(self.done),
+            ended=self.ended,
             neighbours=self.draws.neighbours,
             calls=self.draws.calls,
-            workload_digest=workload.digest,
+            workload_digest=self.workload.digest,
             noise=self.draws.noise_name,
             releasable=self.draws.releasable,
         )

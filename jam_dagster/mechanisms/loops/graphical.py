@@ -1,17 +1,18 @@
-"""The base of mechanisms with a graphical model: the filter, the fits, the refit."""
+"""The base of mechanisms with a graphical model: settings, filter, fits, refit."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, get_args
+from abc import ABC
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import numpy as np
 
-from jam_dagster.errors import EmptyCandidateSetError, InputError
-from jam_dagster.mechanisms.base import Described
-from jam_dagster.mechanisms.loops.base import MechanismRun
+from jam_dagster.errors import EmptyCandidateSetError
+from jam_dagster.mechanisms.loops.base import IterativeMechanism, MechanismRun
 from jam_dagster.mechanisms.loops.scores import l1_distance
-from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
+from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, recorded_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.models.graphical.estimator import Convergence, Estimator, EstimatorName, Weighting
 from jam_dagster.models.graphical.fit import make_estimator
@@ -25,26 +26,10 @@ from jam_dagster.models.graphical.kernels import one_thread
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.models.measurement import Measurement
-from jam_dagster.tables import Clique, Domain, MarginalSource
+from jam_dagster.tables import Clique, Domain, MarginalSource, Workload
 
 if TYPE_CHECKING:
     from jam_dagster.privacy.draws import Draws
-
-
-class GraphicalMechanism(Described, Protocol):
-    """A mechanism that fits a graphical model: the settings of the fits."""
-
-    @property
-    def estimator(self) -> str:
-        """The estimator of the fit."""
-
-    @property
-    def iterations(self) -> int:
-        """Most steps of a fit."""
-
-    @property
-    def tolerance(self) -> float:
-        """The tolerance that ends a fit."""
 
 
 def alpha_setting(default: float) -> float:
@@ -66,35 +51,6 @@ def size_limit_setting(default: float = 80.0) -> float:
     return limit
 
 
-def estimator_setting() -> str:
-    """Return the setting of the estimator."""
-    name: str = setting(
-        "accelerated",
-        "how the model is fitted: accelerated, mirror_descent (plain, to verify with) or mbi"
-        " (Private-PGM's, slow)",
-        choices=get_args(EstimatorName),
-    )
-    return name
-
-
-def iterations_setting() -> int:
-    """Return the setting of the most steps of a fit."""
-    most: int = setting(1000, "most steps of a fit", minimum=1, maximum=MOST_ITERATIONS)
-    return most
-
-
-def tolerance_setting() -> float:
-    """Return the setting of the tolerance that ends a fit."""
-    tolerance: float = setting(
-        0.1,
-        "trades error for time: an accelerated fit ends when 15 steps lowered its loss by less"
-        " than this share; 0 takes all iterations",
-        minimum=0,
-        below=1,
-    )
-    return tolerance
-
-
 def check_first_candidates(
     domain: Domain, candidates: Sequence[Clique], size_limit_mb: float, rounds: int
 ) -> None:
@@ -110,33 +66,77 @@ def check_first_candidates(
         )
 
 
-class GraphicalRun(MechanismRun):
-    """The state of a run: private counts, the graphical model, and the rounds so far.
+@dataclass(frozen=True)
+class GraphicalMechanism(IterativeMechanism, ABC):
+    """A mechanism that fits a graphical model, and the settings of the fits.
 
-    Parameters
+    Attributes
     ----------
-    mechanism
-        The mechanism of the run.
-    private
-        The table to protect.
-    closure
-        The candidates: the downward closure of the workload.
-    draws
-        Charges, draws and stores.
-    weighting
-        The weighting of measurements in the fits; see `make_estimator`.
+    estimator
+        The fit of the model: ``accelerated`` or ``mbi``, see
+        `jam_dagster.models.graphical.fit.make_estimator`.
+    iterations
+        Most steps of a fit.
+    tolerance
+        Trades error for time: a fit of the accelerated estimator ends when its loss falls by less
+        than this share over 15 steps. The other takes all `iterations`.
     """
+
+    estimator: str = setting(
+        "accelerated",
+        "how the model is fitted: accelerated or mbi (Private-PGM's, slow)",
+        choices=get_args(EstimatorName),
+        last=True,
+    )
+    iterations: int = setting(
+        1000, "most steps of a fit", minimum=1, maximum=MOST_ITERATIONS, last=True
+    )
+    tolerance: float = setting(
+        0.1,
+        "trades error for time: an accelerated fit ends when 15 steps lowered its loss by less"
+        " than this share; 0 takes all iterations",
+        minimum=0,
+        below=1,
+        last=True,
+    )
+
+    uses_public: ClassVar[bool] = False
+    samples: ClassVar[bool] = True
+    weighting: ClassVar[Weighting] = "alike"
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the settings as plain values, and how measurements are weighted if not alike."""
+        weighting = {} if self.weighting == "alike" else {"weighting": self.weighting}
+        return super().parameters() | weighting
+
+    @classmethod
+    def fitted(cls, transcript: Transcript, domain: Domain) -> Iterable[Measurement]:
+        """Return the measurements as the fits took them."""
+        return transcript.measurements
+
+    @classmethod
+    def refit(
+        cls, transcript: Transcript, domain: Domain, public: MarginalSource | None = None
+    ) -> FittedModel:
+        """Rebuild the model of a transcript: the same fits in the same order."""
+        estimator = estimator_of(transcript, domain)
+        for measurement in cls.fitted(transcript, domain):
+            estimator.add(measurement)
+        return estimator.model.recalibrated()
+
+
+class GraphicalRun(MechanismRun):
+    """The state of a run with a graphical model; see `MechanismRun`."""
 
     def __init__(
         self,
         mechanism: GraphicalMechanism,
         private: MarginalSource,
+        workload: Workload,
         closure: Sequence[Clique],
         draws: Draws,
-        *,
-        weighting: Weighting = "alike",
     ) -> None:
-        super().__init__(mechanism, private, closure, draws)
+        super().__init__(mechanism, private, workload, closure, draws)
         masks = (mask_of(self.domain.positions[name] for name in q) for q in self.closure)
         self._clique_of = dict(zip(masks, self.closure, strict=True))
         self._mask_of = {q: mask for mask, q in self._clique_of.items()}
@@ -147,7 +147,7 @@ class GraphicalRun(MechanismRun):
             self.records,
             iterations=mechanism.iterations,
             tolerance=mechanism.tolerance,
-            weighting=weighting,
+            weighting=mechanism.weighting,
         )
 
     @property
@@ -184,28 +184,7 @@ class GraphicalRun(MechanismRun):
 
 def estimator_of(transcript: Transcript, domain: Domain) -> Estimator:
     """Return the estimator that a transcript's model was fitted with, without measurements."""
-    settings = transcript.parameters
-    missing = [name for name in ("estimator", "iterations", "tolerance") if name not in settings]
-    if missing:
-        raise InputError(
-            f"This transcript does not record the {missing[0]} of its model's fit: load the model "
-            "that was stored beside it instead."
-        )
-    return make_estimator(
-        settings["estimator"],
-        domain,
-        transcript.records,
-        iterations=settings["iterations"],
-        tolerance=settings["tolerance"],
-        weighting=settings.get("weighting", "alike"),
-    )
-
-
-def refit_graphical(
-    transcript: Transcript, domain: Domain, measurements: Sequence[Measurement] | None = None
-) -> FittedModel:
-    """Return the model of a transcript: the same fits in the same order."""
-    estimator = estimator_of(transcript, domain)
-    for measurement in transcript.measurements if measurements is None else measurements:
-        estimator.add(measurement)
-    return estimator.model.recalibrated()
+    settings = recorded_settings(GraphicalMechanism, transcript)
+    weighting = transcript.parameters.get("weighting", "alike")
+    name = settings.pop("estimator")
+    return make_estimator(name, domain, transcript.records, weighting=weighting, **settings)

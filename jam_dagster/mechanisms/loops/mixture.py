@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from jam_dagster.mechanisms.base import MechanismResult, OnRound
-from jam_dagster.mechanisms.loops.base import in_rounds
 from jam_dagster.mechanisms.loops.queries import QueryMechanism, QueryRun
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, recorded_settings, setting
 from jam_dagster.mechanisms.loops.transcript import Transcript
@@ -115,20 +113,15 @@ class MixtureMechanism(QueryMechanism):
         """Return the public tables for training, or raise DomainError."""
         return None
 
-    def run(
+    def begin(
         self,
         private: MarginalSource,
         public: MarginalSource | None,
         workload: Workload,
         draws: Draws,
-        *,
-        on_round: OnRound | None = None,
-    ) -> MechanismResult:
-        """Spend what `draws` holds on a model of `private` that serves `workload`."""
-        tables = self.public_tables(private.domain, public)
-        self.check(private.domain, workload, draws.total)
-        run = _Run(self, private, tables, workload, draws)
-        return run.result(in_rounds(self.rounds, run.round, on_round), workload)
+    ) -> _Run:
+        """Return a run with the mixture before any measurement."""
+        return _Run(self, private, self.public_tables(private.domain, public), workload, draws)
 
     @classmethod
     def refit(

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.mechanisms.base import OrdinaryMechanism
 from jam_dagster.mechanisms.loops.base import (
+    IterativeMechanism,
     MechanismRun,
+    RunEndedError,
     check_countable,
     check_queries,
     check_share,
 )
 from jam_dagster.mechanisms.loops.graphical import alpha_setting
-from jam_dagster.mechanisms.loops.settings import check_settings, setting
+from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.mechanisms.loops.transcript import MOST_ROUNDS, Round, Transcript, subject_of
 from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL
 from jam_dagster.privacy.noise.calls import SelectionKind
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class QueryMechanism(OrdinaryMechanism, ABC):
+class QueryMechanism(IterativeMechanism, ABC):
     """A mechanism that chooses one query a round, and the settings of all of them.
 
     Attributes
@@ -67,16 +67,8 @@ class QueryMechanism(OrdinaryMechanism, ABC):
         choices=("marginal", "cell"),
     )
 
-    name: ClassVar[str]
     uses_public: ClassVar[bool] = False
     samples: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the settings as plain values."""
-        return asdict(self)
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int:
         """Return T."""
@@ -128,8 +120,7 @@ class QueryRun(MechanismRun):
     ) -> None:
         self.single = mechanism.queries == "cell"
         cliques = workload.cliques if self.single else workload.downward_closure()
-        super().__init__(mechanism, private, cliques, draws)
-        self.rounds_planned = mechanism.rounds
+        super().__init__(mechanism, private, workload, cliques, draws)
         self.alpha = mechanism.alpha
         self.starts = np.cumsum([0, *(self.domain.size(clique) for clique in cliques)])
         self.times = np.zeros(self.starts[-1] if self.single else len(cliques), dtype=np.int64)
@@ -157,44 +148,34 @@ class QueryRun(MechanismRun):
                 errors[first : first + apart.size] = apart
         return errors[numbers]
 
-    def round(self, index: int) -> Round | str:
-        """Select, measure and fit once; or return why the run ends here."""
-        started = time.monotonic()
+    def round(self, index: int) -> Round:
+        """Select, measure and fit once."""
         numbers = self.queries()
         if not len(numbers):
-            return "no candidate fits"
-        errors = self.query_errors(numbers)
+            raise RunEndedError("no candidate fits")
 
-        def score(sigma: float) -> np.ndarray:
-            if self.single:
-                return errors
-            return errors - MEAN_ABSOLUTE_NORMAL * sigma * self.cells[numbers]
+        share = self.share()
+        rho_select = (1 - self.alpha) * share
+        rho_measure = share - rho_select
+
+        scores = self.query_errors(numbers)
+        if not self.single:
+            scores -= MEAN_ABSOLUTE_NORMAL * self.sigma(rho_measure) * self.cells[numbers]
 
         def named(place: int) -> str:
             clique, cell = self.query_of(int(numbers[place]))
             return subject_of(clique, cell=cell)
 
-        choice = self.choose(
-            index,
-            self.evenly(self.rounds_planned - index, self.alpha),
-            score,
-            _sensitivity(self.draws.neighbours, single=self.single),
-            named=named,
-            kind=self.kind,
-        )
-        if isinstance(choice, str):
-            return choice
-        number = int(numbers[choice.index])
+        sensitivity = _sensitivity(self.draws.neighbours, single=self.single)
+        number = int(numbers[self.select(scores, rho_select, sensitivity, named, self.kind)])
         clique, cell = self.query_of(number)
-        done = self.complete(
-            started,
-            index,
+        done = self.finish(
             clique,
+            self.measure(clique, rho_measure, cell),
             candidates=len(numbers),
-            rho_select=choice.rho_select,
-            rho_measure=choice.rho_measure,
-            cell=cell,
+            rho_select=rho_select,
+            rho_measure=rho_measure,
         )
-        if not isinstance(done, str) and done.measurement is not None:
+        if done.measurement is not None:
             self.times[number] += 1
         return done

@@ -18,7 +18,7 @@ from jam_dagster.errors import InputError, SpecificationError
 if TYPE_CHECKING:
     from jam_dagster.mechanisms.loops.transcript import Transcript
 
-_KEY = "setting"
+_KEY, _LAST = "setting", "last"
 
 MOST_ITERATIONS = 100_000
 """The most steps of a fit. Who verifies a release makes each of them again."""
@@ -130,8 +130,12 @@ def setting(
     maximum: float | None = None,
     below: float | None = None,
     choices: tuple[str, ...] = (),
+    last: bool = False,
 ) -> Any:
-    """Return the dataclass field of a setting; see `Setting` for the parameters."""
+    """Return the dataclass field of a setting; see `Setting` for the parameters.
+
+    One that is `last` comes after those of subclasses.
+    """
     declared = {
         "text": text,
         "minimum": minimum,
@@ -140,7 +144,7 @@ def setting(
         "below": below,
         "choices": choices,
     }
-    return dataclasses.field(default=default, metadata={_KEY: declared})
+    return dataclasses.field(default=default, metadata={_KEY: declared, _LAST: last})
 
 
 def settings_of(mechanism: type) -> dict[str, Setting]:
@@ -152,7 +156,7 @@ def settings_of(mechanism: type) -> dict[str, Setting]:
 def _settings_of(mechanism: type) -> dict[str, Setting]:
     hints = get_type_hints(mechanism)
     found = {}
-    for one in dataclasses.fields(mechanism):
+    for one in sorted(dataclasses.fields(mechanism), key=lambda one: bool(one.metadata[_LAST])):
         kinds = get_args(hints[one.name]) or (hints[one.name],)
         # The arguments of a Literal are its texts.
         kind = next((k for k in kinds if isinstance(k, type) and k is not NoneType), str)

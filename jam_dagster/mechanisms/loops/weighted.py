@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.mechanisms.base import MechanismResult, OnRound
-from jam_dagster.mechanisms.loops.base import in_rounds, public_of
+from jam_dagster.mechanisms.loops.base import public_of
 from jam_dagster.mechanisms.loops.graphical import alpha_setting
 from jam_dagster.mechanisms.loops.queries import QueryMechanism, QueryRun
 from jam_dagster.mechanisms.loops.settings import recorded_settings, setting
@@ -83,20 +82,16 @@ class HistogramMechanism(QueryMechanism):
         if not self.uses_public:
             check_enumerable(domain)
 
-    def run(
+    def begin(
         self,
         private: MarginalSource,
         public: MarginalSource | None,
         workload: Workload,
         draws: Draws,
-        *,
-        on_round: OnRound | None = None,
-    ) -> MechanismResult:
-        """Spend what `draws` holds on a model of `private` that serves `workload`."""
-        self.check(private.domain, workload, draws.total)
+    ) -> _Run:
+        """Return a run with the weights before any measurement."""
         support, log_start = self._weighed(private.domain, public)
-        run = _Run(self, private, workload, draws, support, log_start)
-        return run.result(in_rounds(self.rounds, run.round, on_round), workload)
+        return _Run(self, private, workload, draws, support, log_start)
 
     def _weighed(
         self, domain: Domain, public: MarginalSource | None
