@@ -115,7 +115,7 @@ def _another_public(name: str) -> str:
         lambda: synthesize(*RELEASE, *NOISY, "--setting", "rounds=3"),
         lambda: synthesize(*RELEASE, *NOISY, "--setting", "alpha=0.7"),
         lambda: synthesize(*RELEASE, *NOISY, "--setting", "size_limit_mb=40"),
-        lambda: synthesize(*RELEASE, *NOISY, "--setting", "estimator=mirror_descent"),
+        lambda: synthesize(*RELEASE, *NOISY, "--setting", "estimator=mbi"),
         lambda: synthesize(*RELEASE, *NOISY, "--setting", "iterations=21"),
         lambda: synthesize(*RELEASE, *NOISY, "--setting", "tolerance=0"),
         lambda: synthesize(*RELEASE, *NOISY, "--degree", "1"),

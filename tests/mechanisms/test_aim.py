@@ -179,10 +179,9 @@ def test_where_every_first_measurement_was_lost_and_nothing_fits_it_ends(private
     assert result.model.marginal(("a",)).tolist() == pytest.approx([6, 6])
 
 
-@pytest.mark.parametrize("estimator", ["accelerated", "mirror_descent"])
-def test_the_transcript_is_enough_to_fit_the_model_again(domain, private, workload, estimator):
+def test_the_transcript_is_enough_to_fit_the_model_again(domain, private, workload):
     draws = Draws(SeededNoise(4), UnledgeredAccount(0.5))
-    made = Aim(estimator=estimator, iterations=60).run(private, private, workload, draws)
+    made = Aim(iterations=60).run(private, private, workload, draws)
     fitted = refit(made.transcript, domain)
     np.testing.assert_array_equal(
         fitted.marginal(("a", "b", "c")), made.model.marginal(("a", "b", "c"))

@@ -58,7 +58,6 @@ def measured(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["accelerated", "mirror_descent"])
 @pytest.mark.parametrize("weighting", ["alike", "noise"])
 @examples(25)
 @given(
@@ -69,7 +68,6 @@ def measured(
     merge=st.booleans(),
 )
 def test_a_graphical_model(
-    name: str,
     weighting: Weighting,
     domain: Domain,
     said: list[Measurement],
@@ -77,7 +75,9 @@ def test_a_graphical_model(
     iterations: int,
     merge: bool,
 ) -> None:
-    check_graphical(name, weighting, domain, said, total, iterations=iterations, merge=merge)
+    check_graphical(
+        "accelerated", weighting, domain, said, total, iterations=iterations, merge=merge
+    )
 
 
 @pytest.mark.slow

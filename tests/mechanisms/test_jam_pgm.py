@@ -243,7 +243,7 @@ def test_candidates_do_not_depend_on_the_private_table(domain, public, workload)
         assert noise.selections[0]["scores"].shape == (2 * len(CLOSURE),)
 
 
-@pytest.mark.parametrize("estimator", ["accelerated", "mirror_descent", *slow("mbi")])
+@pytest.mark.parametrize("estimator", ["accelerated", *slow("mbi")])
 def test_refit_from_the_transcript_equals_the_model(
     domain, private, public, workload, tmp_path, estimator
 ):

@@ -152,7 +152,7 @@ BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], list[str]]] = {
     "rounds": (lambda a: a["mechanism"].update(rounds=0), ["mechanism.rounds"]),
     "estimator": (
         lambda a: a["mechanism"].update(estimator="newton"),
-        ["mechanism.estimator", "accelerated, mirror_descent, mbi"],
+        ["mechanism.estimator", "accelerated, mbi"],
     ),
     "tolerance": (lambda a: a["mechanism"].update(tolerance=2), ["mechanism.tolerance", "below 1"]),
     "mode": (lambda a: a["evaluation"].update(mode="rough"), ["evaluation.mode"]),

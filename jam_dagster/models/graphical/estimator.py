@@ -9,7 +9,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.measurement import Measurement
 
-EstimatorName = Literal["accelerated", "mirror_descent", "mbi"]
+EstimatorName = Literal["accelerated", "mbi"]
 
 Weighting = Literal["alike", "noise"]
 """The weighting of measurements in a fit: equal, or by one over the variance of their noise."""

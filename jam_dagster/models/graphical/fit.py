@@ -27,9 +27,5 @@ def make_estimator(
 
         return PrivatePgm(domain, total, iterations=iterations, weighting=weighting)
     return MirrorDescent(
-        domain,
-        total,
-        iterations=iterations,
-        tolerance=tolerance if name == "accelerated" else None,
-        weighting=weighting,
+        domain, total, iterations=iterations, tolerance=tolerance, weighting=weighting
     )

@@ -51,11 +51,7 @@ class MirrorDescent:
 
     Parameters
     ----------
-    domain, total, iterations
-        As for `make_estimator`.
-    tolerance
-        As for `make_estimator`; None for Private-PGM's line search, without early stopping.
-    weighting
+    domain, total, iterations, tolerance, weighting
         As for `make_estimator`.
     """
 
@@ -65,7 +61,7 @@ class MirrorDescent:
         total: float,
         *,
         iterations: int,
-        tolerance: float | None,
+        tolerance: float,
         weighting: Weighting = "alike",
     ) -> None:
         self.domain = domain
@@ -112,21 +108,16 @@ class MirrorDescent:
         )
         beliefs = self._on_tree(new_clique=before == 0.0)
         problem = self._problem(beliefs)
-        if self.tolerance is None:
-            convergence = _line_search(
-                problem, self._theta, self.iterations, self._smoothness(), self.total
-            )
-        else:
-            shortest = 1.0 / self._smoothness()
-            convergence, self._step_size = _barzilai_borwein(
-                problem,
-                self._theta,
-                max(self._step_size, shortest),
-                shortest=shortest,
-                iterations=self.iterations,
-                tolerance=self.tolerance,
-                records=self.total,
-            )
+        shortest = 1.0 / self._smoothness()
+        convergence, self._step_size = _barzilai_borwein(
+            problem,
+            self._theta,
+            max(self._step_size, shortest),
+            shortest=shortest,
+            iterations=self.iterations,
+            tolerance=self.tolerance,
+            records=self.total,
+        )
         self._model = self._fitted(beliefs)
         return convergence
 
@@ -209,37 +200,6 @@ class _Problem:
 
     def gradient(self, marginals: Table) -> Table:
         return self.weights * (marginals - self.targets)
-
-
-def _line_search(
-    problem: _Problem, theta: Table, iterations: int, smoothness: float, records: float
-) -> Convergence:
-    """Descend as Private-PGM does: a step that fails Armijo's rule is rejected.
-
-    Private-PGM works in counts: its step and its required decrease are ours over n.
-    """
-    beliefs = problem.beliefs
-    marginals = beliefs.marginals.copy()
-    loss = problem.loss(marginals)
-    step_size = 2.0 / smoothness
-    refused = np.zeros_like(theta)
-    for _ in range(iterations):
-        gradient = problem.gradient(marginals)
-        step_size = min(step_size, _longest(beliefs, gradient))
-        step = -step_size * gradient
-        trial = beliefs.update(step - refused)
-        trial_loss = problem.loss(trial)
-        promised = 0.5 * step_size / records * float(np.dot(gradient, marginals - trial))
-        if loss - trial_loss >= promised:
-            theta += step
-            marginals[:], loss = trial, trial_loss
-            refused[:] = 0.0
-            step_size *= 1.01
-        else:
-            refused = step
-            step_size *= 0.5
-    beliefs.update(-refused)
-    return Convergence(iterations, loss)
 
 
 def _barzilai_borwein(

@@ -53,7 +53,7 @@ def test_every_mechanism_is_known_by_its_name(name: str) -> None:
         ("jam_pgm", {"alpha": 1}, "alpha must be a number, above 0 and below 1, got 1"),
         ("jam_pgm", {"alpha": float("nan")}, "alpha must be a number"),
         ("jam_pgm", {"size_limit_mb": float("inf")}, "size_limit_mb must be a number, above 0"),
-        ("jam_pgm", {"estimator": "newton"}, "estimator must be one of accelerated, mirror"),
+        ("jam_pgm", {"estimator": "newton"}, "estimator must be one of accelerated, mbi"),
         ("jam_pgm", {"tolerance": "0.1"}, "tolerance must be a number, at least 0 and below 1"),
     ],
 )
